@@ -1,0 +1,155 @@
+package driver
+
+import "encoding/json"
+
+// AdvanceResult is the outcome of Advance. Exactly one of the pointers is set;
+// build it with Need, Accept, Reject, Decline or CannotAdvance.
+type AdvanceResult struct {
+	NeedInput   []Input      `json:"need_input,omitempty"`
+	Accepted    *Accepted    `json:"accepted,omitempty"`
+	Rejected    *Rejected    `json:"rejected,omitempty"`
+	Declined    *Declined    `json:"declined,omitempty"`
+	Unavailable *Unavailable `json:"unavailable,omitempty"`
+	// State is handed back at the next Advance of the same step.
+	State State `json:"state"`
+}
+
+// Accepted: the evidence satisfies the challenge.
+type Accepted struct {
+	// Proof is the object recorded as proof.
+	Proof json.RawMessage `json:"proof"`
+	// Output is what later steps see as steps.<name>; empty: Proof.
+	Output json.RawMessage `json:"output,omitempty"`
+}
+
+// Rejected: the evidence does not satisfy the challenge.
+type Rejected struct {
+	Code      string `json:"error_code"` // [A-Z][A-Z0-9_]*
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+// Declined: a person said no.
+type Declined struct {
+	Reason string `json:"reason"`
+}
+
+// Unavailable: the driver cannot serve this call; the next route is tried.
+type Unavailable struct {
+	Reason string `json:"reason"`
+}
+
+// Need says which inputs are missing.
+func Need(inputs ...Input) AdvanceResult { return AdvanceResult{NeedInput: inputs} }
+
+// Accept accepts the evidence.
+func Accept(proof, output json.RawMessage) AdvanceResult {
+	return AdvanceResult{Accepted: &Accepted{Proof: proof, Output: output}}
+}
+
+// Reject refuses the evidence; the agent may try again.
+func Reject(code, message string) AdvanceResult {
+	return AdvanceResult{Rejected: &Rejected{Code: code, Message: message, Retryable: true}}
+}
+
+// Decline records that a person said no.
+func Decline(reason string) AdvanceResult {
+	return AdvanceResult{Declined: &Declined{Reason: reason}}
+}
+
+// CannotAdvance says that this driver cannot judge the step now.
+func CannotAdvance(reason string) AdvanceResult {
+	return AdvanceResult{Unavailable: &Unavailable{Reason: reason}}
+}
+
+// RenderResult is the outcome of Render. Exactly one of the pointers is set.
+type RenderResult struct {
+	ClientRequest  *ClientRequest  `json:"client_request,omitempty"`
+	AgentChallenge *AgentChallenge `json:"agent_challenge,omitempty"`
+	Answer         *Answer         `json:"answer,omitempty"`
+	Unavailable    *Unavailable    `json:"unavailable,omitempty"`
+	// ClientReview answers an approval input: the client's own review of the
+	// evidence request is the approval, if the evidence comes through this
+	// same driver.
+	ClientReview *ClientReview `json:"client_review,omitempty"`
+}
+
+// ClientRequest is an MCP request for the client.
+type ClientRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// AgentChallenge is what the agent is shown as challenge.
+type AgentChallenge struct {
+	Type        string          `json:"type"`
+	Description string          `json:"description"`
+	Display     json.RawMessage `json:"display,omitempty"` // challenge.<type>
+}
+
+// ClientReview: see RenderResult.ClientReview.
+type ClientReview struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// AskClient asks the client with an MCP request.
+func AskClient(method string, params json.RawMessage) RenderResult {
+	return RenderResult{ClientRequest: &ClientRequest{Method: method, Params: params}}
+}
+
+// AskAgent shows the agent a challenge.
+func AskAgent(c AgentChallenge) RenderResult { return RenderResult{AgentChallenge: &c} }
+
+// CannotRender says that this driver cannot obtain the input from this client.
+func CannotRender(reason string) RenderResult {
+	return RenderResult{Unavailable: &Unavailable{Reason: reason}}
+}
+
+// ReviewedByClient leaves an approval to the client's review of the evidence request.
+func ReviewedByClient(reason string) RenderResult {
+	return RenderResult{ClientReview: &ClientReview{Reason: reason}}
+}
+
+// InterpretResult is the outcome of Interpret. Exactly one of the pointers is set.
+type InterpretResult struct {
+	Answer      *Answer      `json:"answer,omitempty"`
+	Declined    *Declined    `json:"declined,omitempty"`
+	Invalid     *Invalid     `json:"invalid,omitempty"`
+	Unavailable *Unavailable `json:"unavailable,omitempty"`
+	Missing     *Missing     `json:"missing,omitempty"`
+}
+
+// Invalid: the reply is not an answer; the host asks again, bounded.
+type Invalid struct {
+	Diagnostics []Diagnostic `json:"diagnostics"`
+}
+
+// Missing: the reply leaves the answer out, as a placeholder solution does.
+type Missing struct {
+	Reason string `json:"reason"`
+}
+
+// Answered gives the value of an input and who vouches for it.
+func Answered(value json.RawMessage, p Provenance) InterpretResult {
+	return InterpretResult{Answer: &Answer{Value: value, Provenance: p}}
+}
+
+// PersonDeclined records that a person said no.
+func PersonDeclined(reason string) InterpretResult {
+	return InterpretResult{Declined: &Declined{Reason: reason}}
+}
+
+// NotAnAnswer says why the reply cannot be taken; it is asked again, bounded.
+func NotAnAnswer(diagnostics ...Diagnostic) InterpretResult {
+	return InterpretResult{Invalid: &Invalid{Diagnostics: diagnostics}}
+}
+
+// CannotInterpret says that the client could not answer; the next route is tried.
+func CannotInterpret(reason string) InterpretResult {
+	return InterpretResult{Unavailable: &Unavailable{Reason: reason}}
+}
+
+// LeftOut says that the reply is a placeholder without an answer.
+func LeftOut(reason string) InterpretResult {
+	return InterpretResult{Missing: &Missing{Reason: reason}}
+}
