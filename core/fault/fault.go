@@ -1,0 +1,109 @@
+// Package fault holds the errors that leave the core: a code that the caller
+// acts on and a message that an agent may read. Anything else is internal and
+// never shown.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is one of the few reasons everything outside may see.
+type Code string
+
+// The codes. Their text is part of the wire.
+const (
+	NotFound            Code = "NOT_FOUND"
+	InvalidArgument     Code = "INVALID_ARGUMENT"
+	MissingInput        Code = "MISSING_INPUT"
+	NoOpenRun           Code = "NO_OPEN_RUN"
+	AmbiguousRun        Code = "AMBIGUOUS_RUN"
+	NonceMismatch       Code = "NONCE_MISMATCH"
+	ProofHashMismatch   Code = "PROOF_HASH_MISMATCH"
+	MissingField        Code = "MISSING_FIELD"
+	TypeMismatch        Code = "TYPE_MISMATCH"
+	MaxRetriesExceeded  Code = "MAX_RETRIES_EXCEEDED"
+	UserDeclined        Code = "USER_DECLINED"
+	ElicitationFailed   Code = "ELICITATION_FAILED"
+	ApprovalUnavailable Code = "APPROVAL_UNAVAILABLE"
+	WaitingForUser      Code = "WAITING_FOR_USER"
+	DriverUnavailable   Code = "DRIVER_UNAVAILABLE"
+	OutputInvalid       Code = "OUTPUT_INVALID"
+	FilesUnverified     Code = "FILES_UNVERIFIED"
+	RunIncomplete       Code = "RUN_INCOMPLETE"
+	DuplicateChain      Code = "DUPLICATE_CHAIN"
+	SimilarMemoryFound  Code = "SIMILAR_MEMORY_FOUND"
+	SpaceReadOnly       Code = "SPACE_READ_ONLY"
+	SpaceNotFound       Code = "SPACE_NOT_FOUND"
+	Forbidden           Code = "FORBIDDEN"
+	StoreFailed         Code = "STORE_FAILED"
+	// Conflict: another writer was first; load again and repeat.
+	Conflict Code = "CONFLICT"
+	// Replayed: a sealed state was used before with other answers.
+	Replayed Code = "REPLAYED"
+	Internal Code = "INTERNAL"
+)
+
+// Error is an error that may be shown outside.
+type Error struct {
+	Code    Code
+	Message string
+	// NextAction says which call helps; empty: none in particular.
+	NextAction string
+	// Details are further fields of the error reply; they must encode as JSON.
+	Details map[string]any
+	cause   error
+}
+
+// New returns an error with a code; the message is formatted.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap is New with a cause, which is for logs and never part of the message.
+func Wrap(cause error, code Code, format string, args ...any) *Error {
+	e := New(code, format, args...)
+	e.cause = cause
+	return e
+}
+
+// WithNext returns a copy that says which call helps.
+func (e *Error) WithNext(format string, args ...any) *Error {
+	c := *e
+	c.NextAction = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// With returns a copy with one more field in the reply.
+func (e *Error) With(key string, value any) *Error {
+	c := *e
+	c.Details = make(map[string]any, len(e.Details)+1)
+	for k, v := range e.Details {
+		c.Details[k] = v
+	}
+	c.Details[key] = value
+	return &c
+}
+
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.cause)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// CodeOf returns the code of the first Error in err's chain, Internal for any
+// other error, and "" for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return Internal
+}

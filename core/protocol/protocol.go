@@ -1,0 +1,83 @@
+// Package protocol is what a protocol is: a titled chain of steps, each with
+// at most one challenge. It parses Markdown into chains, renders them back
+// without loss, and fills templates. It is pure data: it stores nothing and
+// knows no challenge type.
+package protocol
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Chain is a protocol. Its identity is its title within a space.
+type Chain struct {
+	ID    string `json:"id"` // ChainID(Title)
+	Space string `json:"space"`
+	Title string `json:"title"`
+	// Description is the Markdown between the title and the first step.
+	Description string `json:"description,omitempty"`
+	// Inputs is the JSON Schema of a run's input; nil: takes none.
+	Inputs    json.RawMessage `json:"inputs,omitempty"`
+	Steps     []Step          `json:"steps"`
+	ModelID   string          `json:"model_id,omitempty"` // who stored it, as the caller said
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+}
+
+// Step is one step of a chain (wire: memory).
+type Step struct {
+	UUID  string `json:"uuid"`
+	Label string `json:"label"`
+	// Name is how templates of later steps call its output: the challenge's
+	// name, else the slug of the label; unique in its chain.
+	Name string `json:"name"`
+	// Text is the Markdown of the step, its heading line first, without the
+	// challenge block.
+	Text string `json:"text"`
+	// Challenge is the challenge object as written; nil: none.
+	Challenge json.RawMessage `json:"challenge,omitempty"`
+	// Templates says where templates may stand and how they are escaped, as
+	// the challenge driver declared when the step was stored.
+	Templates []driver.Template `json:"templates,omitempty"`
+	Tags      []string          `json:"tags,omitempty"`
+	Line      int               `json:"-"` // 1-based line of the heading in the parsed document
+	// ChallengeLine is the 1-based line of the challenge block's opening fence.
+	ChallengeLine int `json:"-"`
+}
+
+// Common is the part of a challenge that the core owns, whatever its type.
+type Common struct {
+	Type          string              `json:"type"`
+	Name          string              `json:"name,omitempty"`
+	Required      *bool               `json:"required,omitempty"` // nil means true
+	ApprovalMode  driver.ApprovalMode `json:"approval_mode,omitempty"`
+	OutputSchema  json.RawMessage     `json:"output_schema,omitempty"`
+	Sampling      *Sampling           `json:"sampling,omitempty"`
+	Files         json.RawMessage     `json:"files,omitempty"`
+	FilesRequired bool                `json:"files_required,omitempty"`
+}
+
+// Sampling is what a step wants asked of a model; set fields override the
+// challenge driver's prompt.
+type Sampling struct {
+	System      string   `json:"system,omitempty"`
+	User        string   `json:"user,omitempty"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	MaxTokens   int      `json:"max_tokens,omitempty"`
+}
+
+// IsRequired reports whether the step can only be passed by an accepted result.
+func (c Common) IsRequired() bool { return c.Required == nil || *c.Required }
+
+// Diagnostic is one finding about a protocol document.
+type Diagnostic struct {
+	Severity driver.Severity `json:"severity"`
+	Line     int             `json:"line"`   // 1-based
+	Column   int             `json:"column"` // 1-based, in characters
+	Step     string          `json:"step,omitempty"`
+	Pointer  string          `json:"pointer,omitempty"` // into the challenge
+	Message  string          `json:"message"`
+}
