@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// AppSpace is the space of the built-in protocols; readable by everybody.
+const AppSpace = "space:kairos-app"
+
+// Caller is who calls and through what. Every use case takes one.
+type Caller struct {
+	Principal string
+	// Space is where the caller writes; it may read Space and AppSpace.
+	Space string
+	// Connection names the caller's connection; empty for a client that
+	// keeps none, as in the 2026-07-28 era.
+	Connection string
+	Client     driver.Client
+	// CanWait is how long a question to a person may hold this call.
+	CanWait time.Duration
+	// Holding reports whether the caller's connection still waits for the
+	// client's answer to this question; nil: it never does. Such a question
+	// goes on instead of being asked again.
+	Holding func(id run.ID, seq int64) bool
+	// Detached: nobody waits for the reply, so nothing may be asked.
+	Detached bool
+}
+
+func (c Caller) spaces() []string {
+	if c.Space == AppSpace {
+		return []string{AppSpace}
+	}
+	return []string{c.Space, AppSpace}
+}
+
+// Round is the outcome of Begin, Next and Continue: exactly one field is set.
+type Round struct {
+	Reply *StepReply
+	Ask   *Ask
+}
+
+// Ask is a question for the client. It is in the run record already; its
+// answer goes to Continue with the same Run and Seq.
+type Ask struct {
+	Run    run.ID
+	Seq    int64
+	Method string // elicitation/create, sampling/createMessage, roots/list
+	Params json.RawMessage
+	// Wait is how long this call may wait for the answer. When it has passed,
+	// call Waiting; the question itself goes on.
+	Wait time.Duration
+	// Human: a person answers.
+	Human bool
+}
+
+// BeginInput opens a run, or with SessionID shows the open step of one again.
+type BeginInput struct {
+	URI       string
+	Input     json.RawMessage // optional object
+	SessionID string
+}
+
+// NextInput submits a solution for the open step of a run.
+type NextInput struct {
+	URI      string
+	Solution json.RawMessage // empty: none
+	RunID    string
+}
+
+// Continuation is the client's reply to an Ask.
+type Continuation struct {
+	Run run.ID
+	Seq int64
+	// Exactly one of the two.
+	Result json.RawMessage
+	Error  *driver.ClientError
+}
+
+// CurrentStep is the open step as agents see it.
+type CurrentStep struct {
+	URI      string `json:"uri"`
+	Content  string `json:"content"`
+	MIMEType string `json:"mimeType"`
+}
+
+// Challenge is the open step's challenge as agents see it. Display, if any, is
+// encoded under the key named by Type.
+type Challenge struct {
+	Type        string
+	Description string
+	Nonce       string
+	// ProofHash is the value to send as solution.proof_hash.
+	ProofHash string
+	Display   json.RawMessage
+}
+
+// MarshalJSON puts Display under the key that Type names.
+func (c Challenge) MarshalJSON() ([]byte, error) {
+	m := map[string]any{"type": c.Type, "description": c.Description, "proof_hash": c.ProofHash}
+	if c.Nonce != "" {
+		m["nonce"] = c.Nonce
+	}
+	if len(c.Display) > 0 {
+		m[c.Type] = c.Display
+	}
+	return json.Marshal(m)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (c *Challenge) UnmarshalJSON(b []byte) error {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	for key, to := range map[string]*string{
+		"type": &c.Type, "description": &c.Description, "nonce": &c.Nonce, "proof_hash": &c.ProofHash,
+	} {
+		if raw, ok := m[key]; ok {
+			if err := json.Unmarshal(raw, to); err != nil {
+				return err
+			}
+		}
+	}
+	c.Display = m[c.Type]
+	return nil
+}
+
+// Solved is a step that this call, or one before it that nobody heard of, obtained.
+type Solved struct {
+	StepIndex int    `json:"step_index"`
+	URI       string `json:"uri"`
+	Label     string `json:"label"`
+	// Driver judged the evidence; Via obtained it.
+	Driver     string            `json:"driver"`
+	Via        string            `json:"via"`
+	Provenance driver.Provenance `json:"provenance"`
+	Output     json.RawMessage   `json:"output,omitempty"`
+	ProofHash  string            `json:"proof_hash"`
+}
+
+// StepReply is the reply of begin and next.
+type StepReply struct {
+	MustObey    bool        `json:"must_obey"`
+	CurrentStep CurrentStep `json:"current_step"`
+	Challenge   Challenge   `json:"challenge"`
+	NextAction  string      `json:"next_action"`
+	ProofHash   string      `json:"proof_hash,omitempty"`
+	Message     string      `json:"message,omitempty"`
+	ErrorCode   string      `json:"error_code,omitempty"`
+	RetryCount  *int        `json:"retry_count,omitempty"`
+	RunID       string      `json:"run_id,omitempty"`
+	SessionID   string      `json:"session_id,omitempty"`
+	StepIndex   int         `json:"step_index,omitempty"` // 1-based
+	StepCount   int         `json:"step_count,omitempty"`
+	Solved      []Solved    `json:"solved,omitempty"`
+}
+
+// AttestInput closes a run.
+type AttestInput struct {
+	URI          string
+	Outcome      string // "success" or "failure"
+	Message      string
+	QualityBonus float64
+	ModelID      string
+	RunID        string
+}
+
+// AttestResult is one rated step or chain.
+type AttestResult struct {
+	URI          string  `json:"uri"`
+	Outcome      string  `json:"outcome"`
+	QualityBonus float64 `json:"quality_bonus"`
+	Message      string  `json:"message"`
+	RatedAt      string  `json:"rated_at"` // RFC 3339
+}
+
+// AttestReply says what was attested and whether the run is verified: every
+// step's evidence was accepted and the proof chain is whole.
+type AttestReply struct {
+	Results      []AttestResult `json:"results"`
+	TotalRated   int            `json:"total_rated"`
+	TotalFailed  int            `json:"total_failed"`
+	Verified     bool           `json:"verified"`
+	RunID        string         `json:"run_id,omitempty"`
+	MissingSteps []string       `json:"missing_steps,omitempty"` // URIs
+	ProofHash    string         `json:"proof_hash,omitempty"`
+	Message      string         `json:"message,omitempty"`
+	// ErrorCode and Candidates are set when it is not clear which run is meant.
+	ErrorCode  string   `json:"error_code,omitempty"`
+	Candidates []string `json:"candidates,omitempty"`
+}
+
+// SearchInput looks for protocols; Space narrows to one of the caller's spaces.
+type SearchInput struct {
+	Query string
+	Space string
+}
+
+// Choice is one answer of a search.
+type Choice struct {
+	URI        string   `json:"uri"`
+	Label      string   `json:"label"`
+	ChainLabel *string  `json:"chain_label"`
+	Score      *float64 `json:"score"` // 0..1; nil for refine and create
+	Role       string   `json:"role"`  // match, refine, create
+	Tags       []string `json:"tags"`
+	NextAction string   `json:"next_action"`
+}
+
+// SearchReply lists choices, best first; never empty.
+type SearchReply struct {
+	MustObey   bool     `json:"must_obey"`
+	Message    string   `json:"message"`
+	NextAction string   `json:"next_action"`
+	Choices    []Choice `json:"choices"`
+}
+
+// MintInput stores a document.
+type MintInput struct {
+	Document string
+	ModelID  string
+	Force    bool
+	Space    string
+}
+
+// MintItem is one stored step.
+type MintItem struct {
+	URI        string   `json:"uri"`
+	MemoryUUID string   `json:"memory_uuid"`
+	Label      string   `json:"label"`
+	Tags       []string `json:"tags"`
+}
+
+// MintReply lists what was stored, in document order.
+type MintReply struct {
+	Items    []MintItem            `json:"items"`
+	Status   string                `json:"status"` // "stored"
+	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
+}
+
+// UpdateInput changes steps: Documents[i] for URIs[i], or Updates for all.
+type UpdateInput struct {
+	URIs      []string
+	Documents []string
+	Updates   json.RawMessage
+}
+
+// ItemResult is the outcome for one URI.
+type ItemResult struct {
+	URI     string `json:"uri"`
+	Status  string `json:"status"` // updated, deleted or error
+	Message string `json:"message"`
+}
+
+// UpdateReply lists the outcome for each URI, in order.
+type UpdateReply struct {
+	Results      []ItemResult `json:"results"`
+	TotalUpdated int          `json:"total_updated"`
+	TotalFailed  int          `json:"total_failed"`
+}
+
+// DeleteReply lists the outcome for each URI, in order.
+type DeleteReply struct {
+	Results      []ItemResult `json:"results"`
+	TotalDeleted int          `json:"total_deleted"`
+	TotalFailed  int          `json:"total_failed"`
+}
+
+// DumpReply is a step or, with protocol, a whole chain as Markdown.
+type DumpReply struct {
+	Document   string     `json:"markdown_doc"`
+	URI        string     `json:"uri"`
+	Label      string     `json:"label"`
+	ChainLabel *string    `json:"chain_label"`
+	Position   *Position  `json:"position,omitempty"`
+	Challenge  *Challenge `json:"challenge,omitempty"`
+	StepCount  int        `json:"step_count,omitempty"`
+}
+
+// Position of a step in its chain.
+type Position struct {
+	StepIndex int `json:"step_index"`
+	StepCount int `json:"step_count"`
+}
+
+// SpacesReply lists spaces.
+type SpacesReply struct {
+	Spaces []SpaceInfo `json:"spaces"`
+}
+
+// SpaceInfo is one space; Chains only on request.
+type SpaceInfo struct {
+	Name       string      `json:"name"`
+	ChainCount int         `json:"chain_count"`
+	Chains     []ChainInfo `json:"chains,omitempty"`
+}
+
+// ChainInfo is one protocol of a space.
+type ChainInfo struct {
+	ChainID   string `json:"chain_id"`
+	Title     string `json:"title"`
+	StepCount int    `json:"step_count"`
+}

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Kind of an event.
+type Kind string
+
+// The kinds of events.
+const (
+	// Needed: the challenge driver asked for inputs.
+	Needed Kind = "needed"
+	// Asked: a question goes out to the client.
+	Asked Kind = "asked"
+	// Answered: the reply to the open question is an answer.
+	Answered Kind = "answered"
+	// Repaired: the reply was no answer; the same question goes out again under a new number.
+	Repaired Kind = "repaired"
+	// Supplied: an answer that needed no question: from the agent's solution or the core.
+	Supplied Kind = "supplied"
+	// RouteClosed: a route is finished for an input without an answer.
+	RouteClosed Kind = "route_closed"
+	// Declined: a person said no to an input.
+	Declined Kind = "declined"
+	// Accepted: the challenge driver accepted the evidence.
+	Accepted Kind = "accepted"
+	// Rejected: the challenge driver refused the evidence.
+	Rejected Kind = "rejected"
+	// Refused: a submission was refused before anybody judged its evidence.
+	Refused Kind = "refused"
+	// Reissued: the step gets a fresh nonce.
+	Reissued Kind = "reissued"
+	// Restarted: the step's challenge starts over at round 0.
+	Restarted Kind = "restarted"
+	// Attested: the run is closed with an outcome.
+	Attested Kind = "attested"
+	// Expired: the run ends unattested.
+	Expired Kind = "expired"
+)
+
+// Event is something that happened to a run. Which fields are set depends on
+// Kind; Apply refuses an event that lacks what its kind needs.
+type Event struct {
+	Kind Kind      `json:"kind"`
+	Run  ID        `json:"run"`
+	Step int       `json:"step"` // index of the step meant
+	At   time.Time `json:"at"`
+
+	Inputs   []driver.Input `json:"inputs,omitempty"` // Needed
+	Gated    bool           `json:"gated,omitempty"`  // Needed
+	Digest   string         `json:"digest,omitempty"` // Needed
+	State    driver.State   `json:"driver_state"`     // Needed
+	Question *Question      `json:"question,omitempty"`
+	Seq      int64          `json:"seq,omitempty"` // Answered, Declined, RouteClosed on a question
+	Input    string         `json:"input,omitempty"`
+	Via      string         `json:"via,omitempty"`
+	Answer   *driver.Answer `json:"answer,omitempty"`
+	Approval *Approval      `json:"approval,omitempty"`
+	Attempt  *Attempt       `json:"attempt,omitempty"`
+	Proof    *Proof         `json:"proof,omitempty"`
+	Evidence *Evidence      `json:"evidence,omitempty"`
+	Nonce    string         `json:"nonce,omitempty"`   // next nonce: Accepted, Reissued
+	Code     string         `json:"code,omitempty"`    // Rejected, Refused
+	Reason   string         `json:"reason,omitempty"`  // for people
+	Outcome  string         `json:"outcome,omitempty"` // Attested
+	// Walk through the decision tree that led here, for explanations.
+	Walk json.RawMessage `json:"walk,omitempty"`
+}

@@ -1,0 +1,169 @@
+// Package run is the state machine of one execution of a protocol. It is pure:
+// a Run and an Event give the next Run (see Apply), and storing it is the
+// engine's work. It knows no driver, no store and no clock.
+package run
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// ID identifies a run; a UUIDv7.
+type ID string
+
+// State is where a run stands.
+type State string
+
+// The states.
+const (
+	// Open: the current step waits, and nobody is being asked.
+	Open State = "open"
+	// Asking: a question about the current step is out.
+	Asking State = "asking"
+	// Complete: every step is solved; the run waits to be attested.
+	Complete State = "complete"
+	// Closed: attested.
+	Closed State = "closed"
+	// Ended: abandoned, or its time to live has passed.
+	Ended State = "ended"
+)
+
+// Live reports whether the run can still change.
+func (s State) Live() bool { return s == Open || s == Asking || s == Complete }
+
+// Run is one execution of a protocol. A value: Apply returns a changed copy.
+type Run struct {
+	ID ID `json:"id"`
+	// Revision counts saved changes; a save succeeds only on the revision it loaded.
+	Revision  int64  `json:"revision"`
+	Principal string `json:"principal"`
+	Space     string `json:"space"`
+	// Connection that began the run; empty if it kept none.
+	Connection string `json:"connection,omitempty"`
+	ChainID    string `json:"chain_id"`
+	Title      string `json:"title"`
+	// Pin is the digest of the chain as it was when the run began.
+	Pin       string          `json:"pin"`
+	StepCount int             `json:"step_count"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	State     State           `json:"state"`
+	// Step is the current step; its Index equals StepCount+1 when complete.
+	Step      Step       `json:"step"`
+	Proofs    []Proof    `json:"proofs,omitempty"`
+	Evidence  []Evidence `json:"evidence,omitempty"` // one for each proof
+	Seq       int64      `json:"seq"`                // last question number given out
+	Nonces    []string   `json:"nonces,omitempty"`   // consumed
+	Outcome   string     `json:"outcome,omitempty"`  // what the attestation said
+	CreatedAt time.Time  `json:"created_at"`
+	UpdatedAt time.Time  `json:"updated_at"`
+}
+
+// Summary is what lists of runs need.
+type Summary struct {
+	ID         ID        `json:"id"`
+	ChainID    string    `json:"chain_id"`
+	Title      string    `json:"title"`
+	State      State     `json:"state"`
+	StepIndex  int       `json:"step_index"`
+	StepCount  int       `json:"step_count"`
+	Principal  string    `json:"principal"`
+	Connection string    `json:"connection,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	UpdatedAt  time.Time `json:"updated_at"`
+}
+
+// Summary of the run.
+func (r Run) Summary() Summary {
+	return Summary{
+		ID: r.ID, ChainID: r.ChainID, Title: r.Title, State: r.State, StepIndex: r.Step.Index,
+		StepCount: r.StepCount, Principal: r.Principal, Connection: r.Connection,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
+// Step is the state of the current step.
+type Step struct {
+	Index int `json:"index"` // 1-based
+	// Nonce identifies (run, step); empty when the run is complete.
+	Nonce string `json:"nonce,omitempty"`
+	// Failures counts refused submissions for this step.
+	Failures int `json:"failures,omitempty"`
+	// Inputs the challenge driver asked for and that have no answer yet.
+	Inputs  []driver.Input  `json:"inputs,omitempty"`
+	Answers []driver.Answer `json:"answers,omitempty"`
+	// Gated: an approval must stand in front of the evidence.
+	Gated bool `json:"gated,omitempty"`
+	// Digest of the evidence input as the driver asked for it.
+	Digest string `json:"digest,omitempty"`
+	// Approval, once granted, is bound to Digest.
+	Approval *Approval `json:"approval,omitempty"`
+	// Question that is out; set exactly in the state Asking.
+	Question *Question `json:"question,omitempty"`
+	// Declines: input id to the capability driver through which a person said no.
+	Declines map[string]string `json:"declines,omitempty"`
+	// Tried routes, by input id.
+	Tried []Attempt    `json:"tried,omitempty"`
+	State driver.State `json:"driver_state"`
+	Round int          `json:"round,omitempty"`
+}
+
+// Approval is a person's yes to one evidence input, or the decision to leave
+// that yes to the client's review of the request.
+type Approval struct {
+	Digest     string            `json:"digest"` // of the evidence input as shown
+	Via        string            `json:"via"`
+	Provenance driver.Provenance `json:"provenance"`
+	// ClientReview: the evidence must come through Via itself.
+	ClientReview bool      `json:"client_review,omitempty"`
+	GrantedAt    time.Time `json:"granted_at"`
+	ExpiresAt    time.Time `json:"expires_at"`
+}
+
+// Question is an open question, recorded before it is asked.
+type Question struct {
+	Seq    int64                `json:"seq"`
+	Input  driver.Input         `json:"input"`
+	Digest string               `json:"digest"` // of the evidence input as shown
+	Via    string               `json:"via"`
+	Route  int                  `json:"route"`
+	Human  bool                 `json:"human,omitempty"`
+	Ask    driver.ClientRequest `json:"ask"`
+	// Asked counts how often this input went out through this route.
+	Asked int `json:"asked"`
+	// Repairs counts invalid replies so far.
+	Repairs int       `json:"repairs,omitempty"`
+	AskedAt time.Time `json:"asked_at"`
+	// Client that was asked.
+	Client driver.Client `json:"client"`
+	// Driver version that rendered the question.
+	Driver DriverRef `json:"driver"`
+}
+
+// Attempt is a route that is finished for an input.
+type Attempt struct {
+	Input   string    `json:"input"`
+	Route   int       `json:"route"`
+	Via     string    `json:"via"`
+	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// DriverRef says which driver, exactly.
+type DriverRef struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// Evidence is what a step was proved with. It stands beside the proof, which
+// only holds its digest, so that it can be erased without breaking the chain.
+type Evidence struct {
+	Proof   json.RawMessage `json:"proof,omitempty"`
+	Output  json.RawMessage `json:"output,omitempty"`
+	Answers []driver.Answer `json:"answers,omitempty"`
+	// Approval that stood in front of the evidence.
+	Approval *Approval `json:"approval,omitempty"`
+}
