@@ -1,0 +1,282 @@
+package decision
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Bounds of what a route may ask for.
+const (
+	maxRetries = 10
+	maxTimeout = 7 * 24 * time.Hour // an open run ends then
+)
+
+// plainName is what challenge types and kinds of input look like.
+var plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+// Compile reads a tree and checks it against the drivers it may name. Its
+// error is a *LoadError with everything that is wrong.
+func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
+	c := compiler{
+		document: document{file: src.Name},
+		tree: &Tree{
+			inputs:    map[string]inputRule{},
+			reactions: defaultReactions(),
+			drivers:   map[string]driver.Descriptor{},
+			handlers:  map[string]string{},
+		},
+	}
+	env, err := conditionEnv()
+	if err != nil {
+		return nil, err
+	}
+	c.tree.adapter = env.CELTypeAdapter()
+	for _, d := range drivers {
+		c.tree.drivers[d.Name] = d
+	}
+	if root := c.parse(src.YAML); root != nil {
+		c.readTree(root)
+		c.assignHandlers(drivers)
+	}
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return c.tree, nil
+}
+
+type compiler struct {
+	document
+	tree *Tree
+}
+
+func (c *compiler) readTree(root ast.Node) {
+	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "on")
+	if !ok {
+		return
+	}
+	c.readDefaults(root, fields)
+	if e, ok := fields["on"]; ok {
+		c.readReactions(e.value)
+	}
+	if e, ok := fields["challenges"]; ok {
+		c.readRules(e.value)
+	} else {
+		c.problem(root, "challenges", "the tree has no rules")
+	}
+	if e, ok := fields["inputs"]; ok {
+		c.readInputs(e.value)
+	}
+}
+
+func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
+	e, ok := tree["defaults"]
+	if !ok {
+		c.problem(root, "defaults", "missing_type and no_challenge_type are not set")
+		return
+	}
+	fields, ok := c.mapping(e.value, "defaults", "defaults", "missing_type", "no_challenge_type")
+	if !ok {
+		return
+	}
+	for key, into := range map[string]*string{
+		"missing_type":      &c.tree.missingType,
+		"no_challenge_type": &c.tree.noChallengeType,
+	} {
+		if _, ok := fields[key]; !ok {
+			c.problem(e.key, "defaults", "%s is not set", key)
+			continue
+		}
+		*into = c.text(fields, key, "defaults")
+		if *into != "" && !plainName.MatchString(*into) {
+			c.problem(fields[key].value, "defaults", "%s: %q is no challenge type", key, *into)
+		}
+	}
+}
+
+// readRules reads `challenges`.
+func (c *compiler) readRules(n ast.Node) {
+	items := c.sequence(n, "challenges", "challenges")
+	for i, item := range items {
+		r, ok := c.readRule(item, fmt.Sprintf("challenges[%d]", i))
+		if !ok {
+			continue
+		}
+		for j := range c.tree.rules {
+			if earlier := &c.tree.rules[j]; earlier.covers(&r) {
+				c.problem(item, label(r.path, r.name), "never reached: %s (line %d) matches all of it first",
+					label(earlier.path, earlier.name), earlier.line)
+				break
+			}
+		}
+		c.tree.rules = append(c.tree.rules, r)
+	}
+	if len(items) > 0 && len(c.tree.rules) == len(items) {
+		if last := &c.tree.rules[len(items)-1]; !last.matchesAll() {
+			c.problem(items[len(items)-1], label(last.path, last.name),
+				"the last rule must match every challenge: match {} and no when")
+		}
+	}
+	if len(items) == 0 {
+		c.problem(n, "challenges", "there must be a rule that matches every challenge")
+	}
+}
+
+func (r *rule) matchesAll() bool {
+	return r.when == nil && r.match.challengeType == nil && r.match.name == nil
+}
+
+// covers reports whether other can never be reached behind r.
+func (r *rule) covers(other *rule) bool {
+	same := func(mine, others *string) bool { return mine == nil || others != nil && *mine == *others }
+	return r.when == nil && same(r.match.challengeType, other.match.challengeType) && same(r.match.name, other.match.name)
+}
+
+func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
+	fields, ok := c.mapping(n, path, "a rule", "name", "match", "when", "use", "approval_mode", "evidence")
+	if !ok {
+		return rule{}, false
+	}
+	r := rule{path: path}
+	r.line, _ = position(n)
+	r.name = c.text(fields, "name", path)
+	named := label(path, r.name)
+	r.when = c.condition(fields, named)
+	r.use = c.text(fields, "use", named)
+	r.approval = c.approvalMode(fields, "approval_mode", named)
+	r.match = c.readMatch(n, fields, named)
+	c.checkUse(&r, fields, named)
+	if e, ok := fields["evidence"]; ok {
+		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)
+		c.checkLastRoute(e.value, r.evidence, named)
+	} else {
+		c.problem(n, named, "evidence is missing: by which routes is it obtained?")
+	}
+	return r, true
+}
+
+func (c *compiler) readMatch(n ast.Node, fields map[string]entry, named string) match {
+	e, ok := fields["match"]
+	if !ok {
+		c.problem(n, named, "match is missing; {} matches every challenge")
+		return match{}
+	}
+	values, ok := c.mapping(e.value, named, "match", "type", "name")
+	if !ok {
+		return match{}
+	}
+	var m match
+	for key, into := range map[string]**string{"type": &m.challengeType, "name": &m.name} {
+		if _, ok := values[key]; ok {
+			v := c.text(values, key, named)
+			*into = &v
+		}
+	}
+	return m
+}
+
+func (c *compiler) checkUse(r *rule, fields map[string]entry, named string) {
+	if r.use == "" {
+		return
+	}
+	n := fields["use"].value
+	d, ok := c.driverOf(n, named, "use", r.use, driver.RoleChallenge)
+	if ok && r.match.challengeType != nil && !handles(d, *r.match.challengeType) {
+		c.problem(n, named, "use: driver %q does not handle type %q, it handles %s",
+			r.use, *r.match.challengeType, strings.Join(d.Handles, ", "))
+	}
+}
+
+// driverOf finds a driver that the tree names and checks its role.
+func (c *compiler) driverOf(n ast.Node, named, key, name string, role driver.Role) (driver.Descriptor, bool) {
+	d, ok := c.tree.drivers[name]
+	if !ok {
+		var known []string
+		for _, k := range slices.Sorted(maps.Keys(c.tree.drivers)) {
+			if c.tree.drivers[k].Role == role {
+				known = append(known, k)
+			}
+		}
+		hint := suggest(name, known)
+		if hint == "" {
+			hint = "; configured are " + strings.Join(known, ", ")
+		}
+		c.problem(n, named, "%s: no driver %q is configured%s", key, name, hint)
+		return d, false
+	}
+	if d.Role != role {
+		c.problem(n, named, "%s: driver %q has role %s, a %s driver is needed", key, name, d.Role, role)
+		return d, false
+	}
+	return d, true
+}
+
+func handles(d driver.Descriptor, what string) bool { return slices.Contains(d.Handles, what) }
+
+// assignHandlers finds the driver of each type for rules that name none. Two
+// drivers of one type are a problem unless a rule has chosen before.
+func (c *compiler) assignHandlers(drivers []driver.Descriptor) {
+	for _, d := range drivers {
+		if d.Role != driver.RoleChallenge {
+			continue
+		}
+		for _, challengeType := range d.Handles {
+			other, taken := c.tree.handlers[challengeType]
+			if !taken {
+				c.tree.handlers[challengeType] = d.Name
+				continue
+			}
+			if r := c.undecided(challengeType); r != nil && other != d.Name {
+				c.problemAt(r.line, 1, label(r.path, r.name), fmt.Sprintf(
+					"drivers %q and %q both handle type %q: a rule with use must choose", other, d.Name, challengeType))
+			}
+		}
+	}
+}
+
+// undecided returns the first rule that takes challenges of the type without naming a driver.
+func (c *compiler) undecided(challengeType string) *rule {
+	whole := rule{match: match{challengeType: &challengeType}}
+	for i := range c.tree.rules {
+		r := &c.tree.rules[i]
+		if r.match.challengeType != nil && *r.match.challengeType != challengeType {
+			continue
+		}
+		if r.use == "" {
+			return r
+		}
+		if r.covers(&whole) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readInputs reads the routes for the kinds of input other than evidence.
+func (c *compiler) readInputs(n ast.Node) {
+	list, _ := c.entries(n, "inputs", "inputs")
+	for _, e := range list {
+		path := "inputs." + e.name
+		switch {
+		case e.name == driver.KindEvidence:
+			c.problem(e.key, path, "routes for evidence belong to the rules of challenges")
+			continue
+		case e.name == driver.KindSimilarity:
+			c.problem(e.key, path, "the server answers similarity itself, it takes no routes")
+			continue
+		case !plainName.MatchString(e.name):
+			c.problem(e.key, path, "%q is no kind of input", e.name)
+			continue
+		}
+		in := inputRule{path: path, routes: c.readRoutes(e.value, path, "", e.name)}
+		in.line, _ = position(e.key)
+		c.tree.inputs[e.name] = in
+	}
+}

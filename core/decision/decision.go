@@ -1,0 +1,184 @@
+// Package decision is the decision tree: compiled from YAML with CEL
+// conditions, it turns facts about a step and its client into the challenge
+// driver that judges the step and the route by which an input is obtained, and
+// explains why. It is pure: it starts no driver and asks nobody.
+package decision
+
+import (
+	_ "embed"
+	"encoding/json"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+//go:embed default.yaml
+var defaultYAML []byte
+
+//go:embed schema.json
+var schemaJSON []byte
+
+// Default is the tree that is used where the configuration has none.
+func Default() Source { return Source{Name: "default tree", YAML: append([]byte(nil), defaultYAML...)} }
+
+// Schema is the JSON Schema of a tree, for editors. It knows less than
+// Compile: neither drivers nor conditions.
+func Schema() json.RawMessage { return append(json.RawMessage(nil), schemaJSON...) }
+
+// Source is the text of a tree.
+type Source struct {
+	Name string // the file, for errors
+	YAML []byte
+}
+
+// Tree is a compiled decision tree. It never changes; all methods may be
+// called concurrently.
+type Tree struct {
+	missingType     string
+	noChallengeType string
+	rules           []rule
+	inputs          map[string]inputRule
+	reactions       map[Outcome]reaction
+	drivers         map[string]driver.Descriptor
+	handlers        map[string]string // challenge type to driver, where a rule names none
+	adapter         types.Adapter
+}
+
+// rule is an entry of `challenges`.
+type rule struct {
+	path, name string
+	line       int
+	match      match
+	when       *condition
+	use        string
+	approval   driver.ApprovalMode
+	evidence   []route
+}
+
+// match holds the exact values a rule demands; nil demands nothing.
+type match struct{ challengeType, name *string }
+
+// inputRule is an entry of `inputs`.
+type inputRule struct {
+	path   string
+	line   int
+	routes []route
+}
+
+type route struct {
+	Route
+	path  string
+	when  *condition
+	needs []string
+	gate  gate
+}
+
+// gate is what an approval route demands of the configuration, whatever its condition.
+type gate int
+
+const (
+	gateNone gate = iota
+	gateTrustAgent
+	gateDelegateToClient
+)
+
+func (g gate) reason(f *Facts) string {
+	switch {
+	case g == gateTrustAgent && !f.Config.Approval.TrustAgent:
+		return "the agent's word is no approval: config.approval.trust_agent is off"
+	case g == gateDelegateToClient && !f.Config.Approval.DelegateToClient:
+		return "the client's review is no approval: config.approval.delegate_to_client is off"
+	}
+	return ""
+}
+
+// Route is one way to obtain an input.
+type Route struct {
+	Index int    `json:"index"` // in its list; PreviousFacts.Route
+	Via   string `json:"via"`   // capability driver
+	When  string `json:"when,omitempty"`
+	// Approval is the mode this route asks for; it never weakens what the step says.
+	Approval driver.ApprovalMode `json:"approval,omitempty"`
+	// Retries is how often this route is asked again after an invalid reply:
+	// its own number, else that of `on.invalid`.
+	Retries int `json:"retries,omitempty"`
+	// Timeout bounds one question; zero: the host's default.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Line    int           `json:"line"`
+}
+
+// Decision is what the tree says about one input of one step.
+type Decision struct {
+	// Rule is the rule that matched, as "challenges[1]" or "inputs.approval",
+	// followed by its name if it has one; empty when none is declared.
+	Rule string `json:"rule,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Use is the challenge driver that judges the step, set for evidence only;
+	// empty when no configured driver handles the type.
+	Use string `json:"use,omitempty"`
+	// Approval is the mode the rule sets for its steps; empty when none.
+	Approval driver.ApprovalMode `json:"approval,omitempty"`
+	// Route is the first route that is open; nil when none is left.
+	Route *Route `json:"route,omitempty"`
+	Trace []Node `json:"trace"`
+}
+
+// MissingType is the challenge type of a challenge that names none.
+func (t *Tree) MissingType() string { return t.missingType }
+
+// NoChallengeType is the challenge type shown for a step without a challenge.
+func (t *Tree) NoChallengeType() string { return t.noChallengeType }
+
+// Decide finds the rule and the route for an input of the given kind. For
+// driver.KindEvidence the rules of `challenges` are tried, for any other kind
+// the list of that name in `inputs`. Same facts, same decision.
+func (t *Tree) Decide(kind string, f Facts) Decision {
+	w := walk{bindings: bindings{facts: &f, adapter: t.adapter}}
+	if kind != driver.KindEvidence {
+		return t.decideInput(&w, kind)
+	}
+	for i := range t.rules {
+		r := &t.rules[i]
+		if !w.enter(r) {
+			continue
+		}
+		use := t.challengeDriver(r, f.Challenge.Type)
+		d := Decision{Rule: label(r.path, r.name), Line: r.line, Use: use, Approval: r.approval}
+		d.Route = w.firstOpen(r.evidence)
+		d.Trace = w.trace
+		return d
+	}
+	return Decision{Trace: w.trace} // not reached: Compile demands a last rule that matches all
+}
+
+func (t *Tree) decideInput(w *walk, kind string) Decision {
+	in, ok := t.inputs[kind]
+	if !ok {
+		w.trace = append(w.trace, Node{Path: "inputs." + kind, Reason: "no routes are declared for this kind of input"})
+		return Decision{Trace: w.trace}
+	}
+	w.trace = append(w.trace, Node{Path: in.path, Line: in.line, Chosen: true, Reason: "routes for this kind of input"})
+	route := w.firstOpen(in.routes)
+	return Decision{Rule: in.path, Line: in.line, Route: route, Trace: w.trace}
+}
+
+// challengeDriver is the driver that the rule gives to a type.
+func (t *Tree) challengeDriver(r *rule, challengeType string) string {
+	if r.use == "" {
+		return t.handlers[challengeType]
+	}
+	if handles(t.drivers[r.use], challengeType) {
+		return r.use
+	}
+	return ""
+}
+
+// label names a rule: its path, and its name if it has one.
+func label(path, name string) string {
+	if name == "" {
+		return path
+	}
+	return path + " (" + name + ")"
+}

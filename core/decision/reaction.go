@@ -1,0 +1,66 @@
+package decision
+
+// ActionKind is what the host does after an outcome.
+type ActionKind string
+
+// The kinds of action.
+const (
+	// Next: this route is finished, decide again.
+	Next ActionKind = "next"
+	// Stop: the step ends here.
+	Stop ActionKind = "stop"
+	// Again: the same question goes on, nothing is counted.
+	Again ActionKind = "again"
+	// Retry: ask anew, at most Action.Retries times, then Action.Then.
+	Retry ActionKind = "retry"
+)
+
+// Action is what the host does after an outcome. Retries and Then are set
+// only when Kind is Retry.
+type Action struct {
+	Kind    ActionKind `json:"kind"`
+	Retries int        `json:"retries,omitempty"`
+	Then    ActionKind `json:"then,omitempty"`
+}
+
+// reaction is the answer to one outcome, with and without a person in the route.
+type reaction struct{ person, other Action }
+
+func always(a Action) reaction { return reaction{person: a, other: a} }
+
+// outcomes lists the outcomes `on` may name and what each may lead to. A
+// person's no always stops: no route may undo it. Asking on is for questions
+// that are still open.
+var outcomes = map[Outcome][]ActionKind{
+	Unavailable: {Next, Stop, Retry},
+	Errored:     {Next, Stop, Retry},
+	Invalid:     {Next, Stop, Retry},
+	Declined:    {Stop},
+	TimedOut:    {Next, Stop, Again, Retry},
+	Abandoned:   {Next, Stop, Again, Retry},
+}
+
+// defaultReactions are used for outcomes that `on` leaves out.
+func defaultReactions() map[Outcome]reaction {
+	return map[Outcome]reaction{
+		Unavailable: always(Action{Kind: Next}),
+		Errored:     always(Action{Kind: Next}),
+		Invalid:     always(Action{Kind: Retry, Retries: 1, Then: Next}),
+		Declined:    always(Action{Kind: Stop}),
+		TimedOut:    {person: Action{Kind: Again}, other: Action{Kind: Next}},
+		Abandoned:   always(Action{Kind: Next}),
+	}
+}
+
+// On says what follows an outcome. human: the route asks a person
+// (driver.FeatureHuman). An outcome that is none of the constants stops.
+func (t *Tree) On(o Outcome, human bool) Action {
+	r, ok := t.reactions[o]
+	switch {
+	case !ok:
+		return Action{Kind: Stop}
+	case human:
+		return r.person
+	}
+	return r.other
+}

@@ -1,0 +1,254 @@
+package decision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// readRoutes reads the routes for one kind of input. ruleName is the name of
+// the rule they stand in, if it has one.
+func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
+	items := c.sequence(n, path, "routes")
+	if len(items) == 0 {
+		if _, ok := n.(*ast.SequenceNode); ok {
+			c.problem(n, label(path, ruleName), "there is no route")
+		}
+		return nil
+	}
+	var routes []route
+	final := -1 // the route behind which none is reached
+	for i, item := range items {
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		if final >= 0 {
+			c.problem(item, label(itemPath, ruleName), "never reached: %s[%d] (line %d) has no condition and serves any client",
+				path, final, routes[final].Line)
+		}
+		r := c.readRoute(item, itemPath, ruleName, kind)
+		r.Index = i
+		routes = append(routes, r)
+		if final < 0 && r.servesAll() {
+			final = i
+		}
+	}
+	return routes
+}
+
+// servesAll: no condition, no setting and no missing capability closes the route.
+func (r *route) servesAll() bool {
+	return r.Via != "" && r.When == "" && len(r.needs) == 0 && r.gate == gateNone
+}
+
+func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
+	named := label(path, ruleName)
+	r := route{path: path}
+	r.Line, _ = position(n)
+	r.Retries = c.tree.reactions[Invalid].other.Retries
+	keys := []string{"via", "when", "retries", "timeout"}
+	if kind == driver.KindEvidence {
+		keys = append(keys, "approval")
+	}
+	fields, ok := c.mapping(n, named, "a route", keys...)
+	if !ok {
+		return r
+	}
+	r.when = c.condition(fields, named)
+	if r.when != nil {
+		r.When = r.when.source
+	}
+	r.Approval = c.approvalMode(fields, "approval", named)
+	if e, ok := fields["retries"]; ok {
+		r.Retries = c.count(e, named, maxRetries)
+	}
+	if e, ok := fields["timeout"]; ok {
+		r.Timeout = c.duration(e, named, maxTimeout)
+	}
+	e, ok := fields["via"]
+	if !ok {
+		c.problem(n, named, "via is missing: which capability driver obtains the input?")
+		return r
+	}
+	if r.Via = c.text(fields, "via", named); r.Via != "" {
+		c.bindRoute(&r, e.value, named, kind)
+	}
+	return r
+}
+
+// bindRoute takes from the driver's descriptor what the route demands.
+func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
+	d, ok := c.driverOf(n, named, "via", r.Via, driver.RoleCapability)
+	if !ok {
+		return
+	}
+	if !handles(d, kind) {
+		c.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
+	}
+	r.needs = d.Needs
+	if kind != driver.KindApproval {
+		return
+	}
+	switch {
+	case d.Has(driver.FeatureAgent):
+		r.gate = gateTrustAgent
+	case d.Has(driver.FeatureHuman):
+		// A person answers: nothing else is demanded.
+	case d.Has(driver.FeatureClientReview):
+		r.gate = gateDelegateToClient
+	default:
+		c.problem(n, named, "via: driver %q may not answer an approval: it reaches no person (features %s, %s or %s)",
+			r.Via, driver.FeatureHuman, driver.FeatureClientReview, driver.FeatureAgent)
+	}
+}
+
+// checkLastRoute demands that evidence can be obtained from any client.
+func (c *compiler) checkLastRoute(n ast.Node, routes []route, named string) {
+	if len(routes) == 0 {
+		return
+	}
+	last := &routes[len(routes)-1]
+	switch {
+	case last.Via == "" || last.servesAll():
+	case last.When != "":
+		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+			"%s: the last route of evidence must have no condition, or a step may be left without one", last.path))
+	default:
+		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+			"%s: the last route of evidence must serve any client, but driver %q needs %s",
+			last.path, last.Via, strings.Join(last.needs, ", ")))
+	}
+}
+
+// condition reads `when`. A broken one is replaced by one that is conditional,
+// so that its rule or route is not taken for an unconditional one as well.
+func (c *compiler) condition(fields map[string]entry, named string) *condition {
+	e, ok := fields["when"]
+	if !ok {
+		return nil
+	}
+	if b, ok := e.value.(*ast.BoolNode); ok && b.Value {
+		return nil
+	}
+	broken := &condition{source: "?"}
+	source, ok := textOf(e.value)
+	if !ok {
+		c.problem(e.value, named, "when must be a condition in quotes, this is %s", kindOf(e.value))
+		return broken
+	}
+	when, errs := compileCondition(source)
+	if len(errs) == 0 {
+		return when
+	}
+	line, column := position(e.value)
+	for _, err := range errs {
+		message := fmt.Sprintf("when: %s (at character %d of %s)", err.message, err.column+1, quoted(source))
+		if _, block := e.value.(*ast.LiteralNode); block {
+			c.problemAt(line+err.line, 1, named, message)
+			continue
+		}
+		c.problemAt(line, column, named, message)
+	}
+	return broken
+}
+
+// quoted is an expression as it is shown in an error: on one line and bounded.
+func quoted(source string) string {
+	const limit = 120
+	s := []rune(strings.Join(strings.Fields(source), " "))
+	if len(s) > limit {
+		s = append(s[:limit], '…')
+	}
+	return "`" + string(s) + "`"
+}
+
+func (c *compiler) approvalMode(fields map[string]entry, key, named string) driver.ApprovalMode {
+	e, ok := fields[key]
+	if !ok {
+		return ""
+	}
+	mode := driver.ApprovalMode(c.text(fields, key, named))
+	if mode != "" && mode != driver.ApprovalAuto && mode != driver.ApprovalUser {
+		c.problem(e.value, named, "%s must be %s or %s, not %q", key, driver.ApprovalAuto, driver.ApprovalUser, mode)
+		return ""
+	}
+	return mode
+}
+
+// readReactions reads `on`.
+func (c *compiler) readReactions(n ast.Node) {
+	var known []string
+	for o := range outcomes {
+		known = append(known, string(o))
+	}
+	slices.Sort(known)
+	fields, _ := c.mapping(n, "on", "on", known...)
+	for name, e := range fields {
+		c.readReaction(Outcome(name), e)
+	}
+}
+
+func (c *compiler) readReaction(o Outcome, e entry) {
+	named := "on." + string(o)
+	if kindOf(e.value) != "a mapping" {
+		c.tree.reactions[o] = always(c.readAction(o, e.value, named))
+		return
+	}
+	fields, _ := c.mapping(e.value, named, named, "person", "else", "retry", "then")
+	person, split := fields["person"]
+	other, split2 := fields["else"]
+	switch {
+	case !split && !split2:
+		c.tree.reactions[o] = always(c.readAction(o, e.value, named))
+	case !split || !split2 || len(fields) > 2:
+		c.problem(e.value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
+	default:
+		c.tree.reactions[o] = reaction{
+			person: c.readAction(o, person.value, named+".person"),
+			other:  c.readAction(o, other.value, named+".else"),
+		}
+	}
+}
+
+// readAction reads `next`, `stop`, `again` or {retry: N, then: next}.
+func (c *compiler) readAction(o Outcome, n ast.Node, named string) Action {
+	if kind, ok := textOf(n); ok {
+		a := Action{Kind: ActionKind(kind)}
+		if a.Kind == Retry {
+			c.problem(n, named, "write {retry: N, then: next}")
+		} else {
+			c.checkAction(o, a.Kind, n, named)
+		}
+		return a
+	}
+	fields, ok := c.mapping(n, named, named, "retry", "then")
+	if !ok {
+		return Action{}
+	}
+	retry, hasRetry := fields["retry"]
+	then, hasThen := fields["then"]
+	if !hasRetry || !hasThen {
+		c.problem(n, named, "write {retry: N, then: next}")
+		return Action{}
+	}
+	c.checkAction(o, Retry, n, named)
+	a := Action{Kind: Retry, Retries: c.count(retry, named, maxRetries), Then: ActionKind(c.text(fields, "then", named))}
+	if a.Then != "" && a.Then != Next && a.Then != Stop {
+		c.problem(then.value, named, "then must be %s or %s, not %q", Next, Stop, a.Then)
+	}
+	return a
+}
+
+func (c *compiler) checkAction(o Outcome, kind ActionKind, n ast.Node, named string) {
+	allowed := outcomes[o]
+	if slices.Contains(allowed, kind) {
+		return
+	}
+	names := make([]string, len(allowed))
+	for i, k := range allowed {
+		names[i] = string(k)
+	}
+	c.problem(n, named, "%q cannot follow the outcome %s, allowed is %s", kind, o, strings.Join(names, ", "))
+}

@@ -1,0 +1,166 @@
+package decision
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Node is one rule or route that a decision looked at. Walks are stored with
+// runs, so the JSON form only grows.
+type Node struct {
+	Path string `json:"path"` // "challenges[1]", "challenges[1].evidence[0]", "inputs.approval[2]"
+	Name string `json:"name,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Via  string `json:"via,omitempty"` // set for routes
+	When string `json:"when,omitempty"`
+	// Value is what the condition gave: "true", "false" or "error"; empty when
+	// there is none or it was not evaluated.
+	Value  string `json:"value,omitempty"`
+	Error  string `json:"error,omitempty"` // of the condition
+	Chosen bool   `json:"chosen,omitempty"`
+	Reason string `json:"reason"` // why it was chosen or skipped
+}
+
+// The values of Node.Value.
+const (
+	valueTrue  = "true"
+	valueFalse = "false"
+	valueError = "error"
+)
+
+// walk goes through the tree for one decision.
+type walk struct {
+	bindings
+	trace []Node
+}
+
+// enter reports whether the rule matches.
+func (w *walk) enter(r *rule) bool {
+	n := Node{Path: r.path, Name: r.name, Line: r.line}
+	if n.Reason = r.match.mismatch(&w.facts.Challenge); n.Reason == "" {
+		n.Chosen, n.Reason = w.test(r.when, &n)
+	}
+	if n.Chosen && r.when == nil {
+		n.Reason = r.match.describe()
+	}
+	w.trace = append(w.trace, n)
+	return n.Chosen
+}
+
+// firstOpen returns a copy of the first route that is open, or nil.
+func (w *walk) firstOpen(routes []route) *Route {
+	for i := range routes {
+		r := &routes[i]
+		n := Node{Path: r.path, Line: r.Line, Via: r.Via}
+		if n.Reason = w.blocked(r); n.Reason == "" {
+			n.Chosen, n.Reason = w.test(r.when, &n)
+		} else {
+			n.When = r.When
+		}
+		w.trace = append(w.trace, n)
+		if n.Chosen {
+			chosen := r.Route
+			return &chosen
+		}
+	}
+	return nil
+}
+
+// test evaluates a condition, notes its value and says what follows.
+func (w *walk) test(c *condition, n *Node) (holds bool, reason string) {
+	if c == nil {
+		return true, "no condition"
+	}
+	n.When = c.source
+	holds, err := c.holds(&w.bindings)
+	switch {
+	case err != nil:
+		n.Value, n.Error = valueError, err.Error()
+		return false, "the condition failed, so it does not hold"
+	case holds:
+		n.Value = valueTrue
+		return true, "the condition holds"
+	}
+	n.Value = valueFalse
+	return false, "the condition does not hold"
+}
+
+// blocked says why a route is closed whatever its condition, or nothing.
+func (w *walk) blocked(r *route) string {
+	for _, p := range w.facts.Previous {
+		// The driver is compared too: after a swap of the tree the same index
+		// may be another route.
+		if p.Route == r.Index && p.Outcome != "" && (p.Via == r.Via || p.Via == "") {
+			return "already tried: " + string(p.Outcome)
+		}
+	}
+	if reason := r.gate.reason(w.facts); reason != "" {
+		return reason
+	}
+	for _, need := range r.needs {
+		if !w.facts.Client.has(need) {
+			return "client lacks " + need
+		}
+	}
+	return ""
+}
+
+func (m match) mismatch(c *ChallengeFacts) string {
+	if m.challengeType != nil && *m.challengeType != c.Type {
+		return fmt.Sprintf("type is %q, not %q", c.Type, *m.challengeType)
+	}
+	if m.name != nil && *m.name != c.Name {
+		return fmt.Sprintf("name is %q, not %q", c.Name, *m.name)
+	}
+	return ""
+}
+
+func (m match) describe() string {
+	if m.challengeType == nil && m.name == nil {
+		return "matches every challenge"
+	}
+	return "matches"
+}
+
+// Explain prints the walk for people, one rule or route a line with the
+// reason. An error is the writer's.
+func (d Decision) Explain(w io.Writer) error {
+	var b strings.Builder
+	for _, n := range d.Trace {
+		n.print(&b)
+	}
+	switch {
+	case d.Route == nil:
+		b.WriteString("=> no route is left\n")
+	case d.Use != "":
+		fmt.Fprintf(&b, "=> route %d via %s, judged by %s\n", d.Route.Index, d.Route.Via, d.Use)
+	default:
+		fmt.Fprintf(&b, "=> route %d via %s\n", d.Route.Index, d.Route.Via)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (n Node) print(b *strings.Builder) {
+	mark := "-"
+	if n.Chosen {
+		mark = "+"
+	}
+	name := label(n.Path, n.Name)
+	if n.Via != "" {
+		mark = "  " + mark
+		name += " via " + n.Via
+	}
+	fmt.Fprintf(b, "%s %s", mark, name)
+	if n.Line > 0 {
+		fmt.Fprintf(b, ", line %d", n.Line)
+	}
+	fmt.Fprintf(b, ": %s\n", n.Reason)
+	if n.When != "" {
+		fmt.Fprintf(b, "%*swhen: %s\n", len(mark)+5, "", strings.Join(strings.Fields(n.When), " "))
+	}
+	if n.Error != "" {
+		fmt.Fprintf(b, "%*serror: %s\n", len(mark)+5, "", n.Error)
+	}
+}
