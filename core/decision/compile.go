@@ -124,7 +124,7 @@ func (c *compiler) readRules(n ast.Node) {
 				"the last rule must match every challenge: match {} and no when")
 		}
 	}
-	if len(items) == 0 {
+	if _, ok := n.(*ast.SequenceNode); ok && len(items) == 0 {
 		c.problem(n, "challenges", "there must be a rule that matches every challenge")
 	}
 }

@@ -5,8 +5,10 @@
 package decision
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"cel.dev/cel-go/common/types"
@@ -21,11 +23,11 @@ var defaultYAML []byte
 var schemaJSON []byte
 
 // Default is the tree that is used where the configuration has none.
-func Default() Source { return Source{Name: "default tree", YAML: append([]byte(nil), defaultYAML...)} }
+func Default() Source { return Source{Name: "default.yaml", YAML: bytes.Clone(defaultYAML)} }
 
 // Schema is the JSON Schema of a tree, for editors. It knows less than
 // Compile: neither drivers nor conditions.
-func Schema() json.RawMessage { return append(json.RawMessage(nil), schemaJSON...) }
+func Schema() json.RawMessage { return bytes.Clone(schemaJSON) }
 
 // Source is the text of a tree.
 type Source struct {
@@ -144,8 +146,10 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 		if !w.enter(r) {
 			continue
 		}
-		use := t.challengeDriver(r, f.Challenge.Type)
-		d := Decision{Rule: label(r.path, r.name), Line: r.line, Use: use, Approval: r.approval}
+		d := Decision{Rule: label(r.path, r.name), Line: r.line, Approval: r.approval}
+		if d.Use = t.challengeDriver(r, f.Challenge.Type); d.Use == "" {
+			w.note(fmt.Sprintf("no driver of this rule handles type %q", f.Challenge.Type))
+		}
 		d.Route = w.firstOpen(r.evidence)
 		d.Trace = w.trace
 		return d

@@ -62,6 +62,9 @@ func jsonNames(t reflect.Type) []string {
 
 func explainUndefined(message string) string {
 	message = strings.TrimSuffix(message, " (in container '')")
+	if strings.Contains(message, "did you mean") {
+		return message
+	}
 	if m := undefinedName.FindStringSubmatch(message); m != nil {
 		return message + suggest(m[1], factNames())
 	}
@@ -71,6 +74,9 @@ func explainUndefined(message string) string {
 // suggest returns `, did you mean "x"?` for the closest of the known names,
 // and nothing when none is close.
 func suggest(name string, known []string) string {
+	if len(name) > 64 {
+		return ""
+	}
 	best, distance := "", max(1, len(name)/3)+1
 	for _, k := range slices.Sorted(slices.Values(known)) {
 		if d := editDistance(name, k); d < distance {
@@ -83,23 +89,28 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// editDistance counts the insertions, deletions and replacements between two names.
+// editDistance counts the insertions, deletions, replacements and swaps of
+// neighbours between two names.
 func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
 				replaced++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

@@ -223,14 +223,14 @@ func (c *compiler) readAction(o Outcome, n ast.Node, named string) Action {
 		}
 		return a
 	}
-	fields, ok := c.mapping(n, named, named, "retry", "then")
-	if !ok {
-		return Action{}
-	}
+	before := len(c.problems)
+	fields, _ := c.mapping(n, named, named, "retry", "then")
 	retry, hasRetry := fields["retry"]
 	then, hasThen := fields["then"]
 	if !hasRetry || !hasThen {
-		c.problem(n, named, "write {retry: N, then: next}")
+		if len(c.problems) == before {
+			c.problem(n, named, "write {retry: N, then: next}")
+		}
 		return Action{}
 	}
 	c.checkAction(o, Retry, n, named)

@@ -48,6 +48,12 @@ func (w *walk) enter(r *rule) bool {
 	return n.Chosen
 }
 
+// note adds a remark to the last node.
+func (w *walk) note(remark string) {
+	last := &w.trace[len(w.trace)-1]
+	last.Reason += "; " + remark
+}
+
 // firstOpen returns a copy of the first route that is open, or nil.
 func (w *walk) firstOpen(routes []route) *Route {
 	for i := range routes {
