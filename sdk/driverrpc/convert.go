@@ -1,0 +1,235 @@
+package driverrpc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// conversion carries the first error of a conversion between proto and Go
+// types, so that a message converts field by field without a check at each.
+type conversion struct{ err error }
+
+func (c *conversion) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf(format, args...)
+	}
+}
+
+// The enums, Go value to wire value. UNSPECIFIED is in a table only where the
+// Go type has a meaningful zero; anywhere else it is an unknown value.
+var (
+	roles = map[driver.Role]driverv1.Role{
+		driver.RoleChallenge:  driverv1.Role_ROLE_CHALLENGE,
+		driver.RoleCapability: driverv1.Role_ROLE_CAPABILITY,
+	}
+	effects = map[driver.Effect]driverv1.Effect{
+		driver.EffectPure:    driverv1.Effect_EFFECT_PURE,
+		driver.EffectReads:   driverv1.Effect_EFFECT_READS,
+		driver.EffectEffects: driverv1.Effect_EFFECT_EFFECTS,
+	}
+	approvals = map[driver.ApprovalMode]driverv1.ApprovalMode{
+		"":                  driverv1.ApprovalMode_APPROVAL_MODE_UNSPECIFIED,
+		driver.ApprovalAuto: driverv1.ApprovalMode_APPROVAL_MODE_AUTO,
+		driver.ApprovalUser: driverv1.ApprovalMode_APPROVAL_MODE_USER,
+	}
+	severities = map[driver.Severity]driverv1.Severity{
+		driver.SeverityError:   driverv1.Severity_SEVERITY_ERROR,
+		driver.SeverityWarning: driverv1.Severity_SEVERITY_WARNING,
+	}
+	escapings = map[driver.Escaping]driverv1.Escaping{
+		driver.EscapeText:  driverv1.Escaping_ESCAPING_TEXT,
+		driver.EscapeJSON:  driverv1.Escaping_ESCAPING_JSON,
+		driver.EscapeShell: driverv1.Escaping_ESCAPING_SHELL,
+	}
+	provenances = map[driver.Provenance]driverv1.Provenance{
+		driver.AgentReported:  driverv1.Provenance_PROVENANCE_AGENT_REPORTED,
+		driver.ModelGenerated: driverv1.Provenance_PROVENANCE_MODEL_GENERATED,
+		driver.ClientAttested: driverv1.Provenance_PROVENANCE_CLIENT_ATTESTED,
+		driver.ServerObserved: driverv1.Provenance_PROVENANCE_SERVER_OBSERVED,
+	}
+)
+
+// toEnum converts a Go enum value to the wire.
+func toEnum[G ~string, W ~int32](c *conversion, table map[G]W, g G) W {
+	w, ok := table[g]
+	if !ok {
+		c.fail("unknown %T %q", g, g)
+	}
+	return w
+}
+
+// fromEnum converts an enum value of the wire to Go.
+func fromEnum[G ~string, W ~int32](c *conversion, table map[G]W, w W) G {
+	for g, have := range table {
+		if have == w {
+			return g
+		}
+	}
+	var zero G
+	c.fail("unknown %T %d on the wire", zero, int32(w))
+	return zero
+}
+
+func (c *conversion) toUint32(field string, n int) uint32 {
+	if n < 0 || int64(n) > math.MaxUint32 {
+		c.fail("%s is %d, outside 0..%d", field, n, uint32(math.MaxUint32))
+		return 0
+	}
+	return uint32(n)
+}
+
+// fromBytes keeps absent JSON absent: an empty non-nil RawMessage is not valid JSON.
+func fromBytes(b []byte) json.RawMessage {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func toAll[G, W any](items []G, one func(G) W) []W {
+	if len(items) == 0 {
+		return nil
+	}
+	out := make([]W, len(items))
+	for i, item := range items {
+		out[i] = one(item)
+	}
+	return out
+}
+
+func (c *conversion) toDescriptor(d driver.Descriptor) *driverv1.DescribeResponse {
+	return &driverv1.DescribeResponse{
+		Name:          d.Name,
+		Version:       d.Version,
+		Role:          toEnum(c, roles, d.Role),
+		Handles:       d.Handles,
+		Effect:        toEnum(c, effects, d.Effect),
+		ConfigSchema:  d.ConfigSchema,
+		Features:      d.Features,
+		StateVersions: toAll(d.StateVersions, func(v int) uint32 { return c.toUint32("state version", v) }),
+		Needs:         d.Needs,
+		Approval:      toEnum(c, approvals, d.Approval),
+	}
+}
+
+func (c *conversion) fromDescriptor(d *driverv1.DescribeResponse) driver.Descriptor {
+	return driver.Descriptor{
+		Name:          d.GetName(),
+		Version:       d.GetVersion(),
+		Role:          fromEnum(c, roles, d.GetRole()),
+		Handles:       d.GetHandles(),
+		Effect:        fromEnum(c, effects, d.GetEffect()),
+		ConfigSchema:  fromBytes(d.GetConfigSchema()),
+		Features:      d.GetFeatures(),
+		StateVersions: toAll(d.GetStateVersions(), func(v uint32) int { return int(v) }),
+		Needs:         d.GetNeeds(),
+		Approval:      fromEnum(c, approvals, d.GetApproval()),
+	}
+}
+
+func (c *conversion) toDiagnostics(all []driver.Diagnostic) []*driverv1.Diagnostic {
+	return toAll(all, func(d driver.Diagnostic) *driverv1.Diagnostic {
+		return &driverv1.Diagnostic{
+			Severity: toEnum(c, severities, d.Severity), Pointer: d.Pointer, Message: d.Message,
+		}
+	})
+}
+
+func (c *conversion) fromDiagnostics(all []*driverv1.Diagnostic) []driver.Diagnostic {
+	return toAll(all, func(d *driverv1.Diagnostic) driver.Diagnostic {
+		return driver.Diagnostic{
+			Severity: fromEnum(c, severities, d.GetSeverity()), Pointer: d.GetPointer(), Message: d.GetMessage(),
+		}
+	})
+}
+
+func (c *conversion) toStep(s driver.Step) *driverv1.Step {
+	return &driverv1.Step{
+		Protocol: s.Protocol, Label: s.Label, Text: s.Text,
+		Index: c.toUint32("step index", s.Index), Count: c.toUint32("step count", s.Count),
+	}
+}
+
+func fromStep(s *driverv1.Step) driver.Step {
+	return driver.Step{
+		Protocol: s.GetProtocol(), Label: s.GetLabel(), Text: s.GetText(),
+		Index: int(s.GetIndex()), Count: int(s.GetCount()),
+	}
+}
+
+func toClient(cl driver.Client) *driverv1.Client {
+	return &driverv1.Client{
+		Name: cl.Name, Version: cl.Version, Era: cl.Era, Transport: cl.Transport,
+		ElicitationForm: cl.ElicitationForm, ElicitationUrl: cl.ElicitationURL,
+		Sampling: cl.Sampling, Roots: cl.Roots,
+	}
+}
+
+func fromClient(cl *driverv1.Client) driver.Client {
+	return driver.Client{
+		Name: cl.GetName(), Version: cl.GetVersion(), Era: cl.GetEra(), Transport: cl.GetTransport(),
+		ElicitationForm: cl.GetElicitationForm(), ElicitationURL: cl.GetElicitationUrl(),
+		Sampling: cl.GetSampling(), Roots: cl.GetRoots(),
+	}
+}
+
+func (c *conversion) toInput(in driver.Input) *driverv1.Input {
+	out := &driverv1.Input{
+		Id: in.ID, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
+		Schema: in.Schema, Type: in.Type, Display: in.Display,
+		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: c.toUint32("max_tokens", in.MaxTokens),
+		Approval: toEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
+	}
+	if in.Similarity != nil {
+		out.Similarity = &driverv1.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}
+	}
+	return out
+}
+
+func (c *conversion) fromInput(in *driverv1.Input) driver.Input {
+	if in == nil {
+		c.fail("the input is missing")
+		return driver.Input{}
+	}
+	out := driver.Input{
+		ID: in.Id, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
+		Schema: fromBytes(in.Schema), Type: in.Type, Display: fromBytes(in.Display),
+		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: int(in.MaxTokens),
+		Approval: fromEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
+	}
+	if in.Similarity != nil {
+		out.Similarity = &driver.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}
+	}
+	return out
+}
+
+func (c *conversion) toAnswer(a driver.Answer) *driverv1.Answer {
+	return &driverv1.Answer{
+		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
+		Via: a.Via, Model: a.Model, StopReason: a.StopReason,
+	}
+}
+
+func (c *conversion) fromAnswer(a *driverv1.Answer) driver.Answer {
+	return driver.Answer{
+		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
+		Provenance: fromEnum(c, provenances, a.GetProvenance()),
+		Via:        a.GetVia(), Model: a.GetModel(), StopReason: a.GetStopReason(),
+	}
+}
+
+func (c *conversion) toState(s driver.State) *driverv1.State {
+	return &driverv1.State{Version: c.toUint32("state version", s.Version), Data: s.Data}
+}
+
+func fromState(s *driverv1.State) driver.State {
+	return driver.State{Version: int(s.GetVersion()), Data: fromBytes(s.GetData())}
+}
+
+// errOutcome is a result without exactly one outcome.
+var errOutcome = errors.New("the result must have exactly one outcome")

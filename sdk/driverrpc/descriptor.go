@@ -1,0 +1,80 @@
+package driverrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+var (
+	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
+	versionPattern = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	handlePattern  = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
+
+	knownNeeds = []string{
+		driver.NeedElicitationForm, driver.NeedElicitationURL, driver.NeedSampling, driver.NeedRoots,
+	}
+)
+
+// CheckDescriptor reports everything that is wrong with a descriptor, or nil.
+func CheckDescriptor(d driver.Descriptor) error {
+	var errs []error
+	complain := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !namePattern.MatchString(d.Name) {
+		complain("name %q does not match %s", d.Name, namePattern)
+	}
+	if !versionPattern.MatchString(d.Version) {
+		complain("version %q is not a semantic version such as 1.2.3", d.Version)
+	}
+	if _, ok := roles[d.Role]; !ok {
+		complain("role %q is not %q or %q", d.Role, driver.RoleChallenge, driver.RoleCapability)
+	}
+	if _, ok := effects[d.Effect]; !ok {
+		complain("effect %q is not %q, %q or %q", d.Effect, driver.EffectPure, driver.EffectReads, driver.EffectEffects)
+	}
+	if _, ok := approvals[d.Approval]; !ok {
+		complain("approval %q is not empty, %q or %q", d.Approval, driver.ApprovalAuto, driver.ApprovalUser)
+	}
+	if len(d.Handles) == 0 {
+		complain("handles is empty: the driver serves nothing")
+	}
+	for i, h := range d.Handles {
+		if !handlePattern.MatchString(h) || slices.Contains(d.Handles[:i], h) {
+			complain("handles: %q is repeated or does not match %s", h, handlePattern)
+		}
+	}
+	for i, v := range d.StateVersions {
+		if v < 1 || (i > 0 && v <= d.StateVersions[i-1]) {
+			complain("state_versions %v is not a rising list of positive numbers", d.StateVersions)
+			break
+		}
+	}
+	for _, n := range d.Needs {
+		if !slices.Contains(knownNeeds, n) {
+			complain("needs: %q is not one of %s", n, strings.Join(knownNeeds, ", "))
+		}
+	}
+	if trimmed := bytes.TrimSpace(d.ConfigSchema); len(trimmed) > 0 && (!json.Valid(trimmed) || trimmed[0] != '{') {
+		complain("config_schema is not a JSON object")
+	}
+	return errors.Join(errs...)
+}
+
+// CheckDriver reports what is wrong with a driver before it is served: its
+// descriptor, or a role that does not match what is implemented.
+func CheckDriver(d driver.Driver) error {
+	err := CheckDescriptor(d.Descriptor)
+	if (d.Descriptor.Role == driver.RoleChallenge) != (d.Challenge != nil) {
+		err = errors.Join(err, fmt.Errorf("role is %q but Challenge set is %t", d.Descriptor.Role, d.Challenge != nil))
+	}
+	if (d.Descriptor.Role == driver.RoleCapability) != (d.Capability != nil) {
+		err = errors.Join(err, fmt.Errorf("role is %q but Capability set is %t", d.Descriptor.Role, d.Capability != nil))
+	}
+	return err
+}

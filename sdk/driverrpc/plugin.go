@@ -1,0 +1,72 @@
+// Package driverrpc carries the driver vocabulary over gRPC: Main serves a
+// driver.Driver as a plugin process, Client calls one. It is the only package
+// that sees the generated types, and its converters hold no logic.
+package driverrpc
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+const (
+	// ProtocolVersion is the version of the contract that this package speaks.
+	ProtocolVersion = 1
+	// MaxMessageBytes is the largest message either end accepts or sends.
+	MaxMessageBytes = 16 << 20
+	// PluginName is the key of the driver in Plugins.
+	PluginName = "driver"
+	// DescribeFlag makes a driver binary print its descriptor and exit.
+	DescribeFlag = "--describe"
+
+	cookieKey   = "KAIROS_DRIVER_COOKIE"
+	cookieValue = "c4f4ef2f-6f3c-4bb4-9e43-3e0c76a3f3bd"
+)
+
+// Handshake is what host and driver must agree on before they talk.
+func Handshake() plugin.HandshakeConfig {
+	return plugin.HandshakeConfig{
+		ProtocolVersion:  ProtocolVersion,
+		MagicCookieKey:   cookieKey,
+		MagicCookieValue: cookieValue,
+	}
+}
+
+// Plugins is the host's plugin set: dispensing PluginName gives a *Client.
+func Plugins() plugin.PluginSet { return plugin.PluginSet{PluginName: &grpcPlugin{}} }
+
+// DialOptions are the host's limits on a connection to a driver. The
+// connection never goes idle: a generation has one connection for its life.
+func DialOptions() []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(MaxMessageBytes),
+		),
+	}
+}
+
+// grpcPlugin is the glue that go-plugin asks for; it ignores the broker.
+type grpcPlugin struct {
+	plugin.NetRPCUnsupportedPlugin
+	served driver.Driver // set in the driver's process only
+}
+
+func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
+	register(s, p.served)
+	return nil
+}
+
+func (p *grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
+	return NewClient(cc), nil
+}
+
+// newServer is a gRPC server with the limits of a driver.
+func newServer(log *slog.Logger, options ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(options, serverOptions(log)...)...)
+}

@@ -1,0 +1,196 @@
+package driverrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// serverOptions are the limits and the panic net of every driver server.
+func serverOptions(log *slog.Logger) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.UnaryInterceptor(recoverPanic(log)),
+	}
+}
+
+// recoverPanic turns a panic of one call into an error of that call, so that
+// one bad request does not end the others.
+func recoverPanic(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.ErrorContext(ctx, "driver panicked", "call", info.FullMethod, "panic", fmt.Sprint(p),
+					"stack", string(debug.Stack()))
+				resp, err = nil, status.Errorf(codes.Internal, "driver panicked in %s: %v", info.FullMethod, p)
+			}
+		}()
+		return next(ctx, req)
+	}
+}
+
+// register puts the driver's services on a gRPC server.
+func register(s grpc.ServiceRegistrar, d driver.Driver) {
+	base := &driverServer{descriptor: d.Descriptor}
+	if d.Challenge != nil {
+		base.configurer, _ = d.Challenge.(driver.Configurer)
+		driverv1.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
+	}
+	if d.Capability != nil {
+		base.configurer, _ = d.Capability.(driver.Configurer)
+		driverv1.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
+	}
+	driverv1.RegisterDriverServiceServer(s, base)
+}
+
+type driverServer struct {
+	driverv1.UnimplementedDriverServiceServer
+	descriptor driver.Descriptor
+	configurer driver.Configurer // nil: takes no configuration, always healthy
+
+	mu sync.Mutex // Configure is never concurrent
+}
+
+func (s *driverServer) Describe(context.Context, *driverv1.DescribeRequest) (*driverv1.DescribeResponse, error) {
+	return reply(s.descriptor, (*conversion).toDescriptor)
+}
+
+func (s *driverServer) Configure(
+	ctx context.Context, req *driverv1.ConfigureRequest,
+) (*driverv1.ConfigureResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, err := configure(ctx, s.configurer, req)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(found, func(c *conversion, all []driver.Diagnostic) *driverv1.ConfigureResponse {
+		return &driverv1.ConfigureResponse{Diagnostics: c.toDiagnostics(all)}
+	})
+}
+
+func configure(ctx context.Context, to driver.Configurer, req *driverv1.ConfigureRequest) ([]driver.Diagnostic, error) {
+	if to != nil {
+		return to.Configure(ctx, fromBytes(req.GetConfigJson()), req.GetDryRun())
+	}
+	switch string(bytes.TrimSpace(req.GetConfigJson())) {
+	case "", "null", "{}":
+		return nil, nil
+	}
+	return []driver.Diagnostic{driver.Problem("", "this driver takes no configuration")}, nil
+}
+
+func (s *driverServer) CheckHealth(
+	ctx context.Context, _ *driverv1.CheckHealthRequest,
+) (*driverv1.CheckHealthResponse, error) {
+	if s.configurer == nil {
+		return &driverv1.CheckHealthResponse{Healthy: true}, nil
+	}
+	if err := s.configurer.CheckHealth(ctx); err != nil {
+		return &driverv1.CheckHealthResponse{Reason: err.Error()}, nil
+	}
+	return &driverv1.CheckHealthResponse{Healthy: true}, nil
+}
+
+type challengeServer struct {
+	driverv1.UnimplementedChallengeServiceServer
+	impl driver.Challenge
+}
+
+func (s challengeServer) Validate(
+	ctx context.Context, req *driverv1.ValidateRequest,
+) (*driverv1.ValidateResponse, error) {
+	out, err := s.impl.Validate(ctx, driver.ValidateRequest{Challenge: fromBytes(req.GetChallengeJson())})
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(out, (*conversion).toValidateResult)
+}
+
+func (s challengeServer) Advance(ctx context.Context, req *driverv1.AdvanceRequest) (*driverv1.AdvanceResponse, error) {
+	in, err := request(req, (*conversion).fromAdvanceRequest)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.impl.Advance(ctx, in)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(out, (*conversion).toAdvanceResult)
+}
+
+type capabilityServer struct {
+	driverv1.UnimplementedCapabilityServiceServer
+	impl driver.Capability
+}
+
+func (s capabilityServer) Render(ctx context.Context, req *driverv1.RenderRequest) (*driverv1.RenderResponse, error) {
+	in, err := request(req, (*conversion).fromRenderRequest)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.impl.Render(ctx, in)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(out, (*conversion).toRenderResult)
+}
+
+func (s capabilityServer) Interpret(
+	ctx context.Context, req *driverv1.InterpretRequest,
+) (*driverv1.InterpretResponse, error) {
+	in, err := request(req, (*conversion).fromInterpretRequest)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.impl.Interpret(ctx, in)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(out, (*conversion).toInterpretResult)
+}
+
+// request decodes what the host sent.
+func request[W, G any](w W, convert func(*conversion, W) G) (G, error) {
+	var conv conversion
+	g := convert(&conv, w)
+	if conv.err != nil {
+		return g, status.Error(codes.InvalidArgument, conv.err.Error())
+	}
+	return g, nil
+}
+
+// reply encodes what the driver returned.
+func reply[G any, W any](g G, convert func(*conversion, G) *W) (*W, error) {
+	var conv conversion
+	w := convert(&conv, g)
+	if conv.err != nil {
+		return nil, status.Error(codes.Internal, conv.err.Error())
+	}
+	return w, nil
+}
+
+// callError gives an error of the driver a status. Never Unavailable, whatever
+// the error carries: to the host that means that the process is gone.
+func callError(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return status.Error(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	default:
+		return status.Error(codes.Unknown, err.Error())
+	}
+}
