@@ -1,0 +1,193 @@
+package protocol
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+)
+
+// outline is what the parser needs of a Markdown document: where its headings
+// and code blocks stand. All positions are byte offsets into src.
+type outline struct {
+	src      string
+	headings []heading
+	fences   []fence
+	html     []span
+}
+
+// span is a range of whole lines.
+type span struct{ start, end int }
+
+func (s span) contains(pos int) bool { return s.start <= pos && pos < s.end }
+
+// heading is a heading of the document itself, not of a list or a quote in it.
+type heading struct {
+	span
+	level int
+	text  string
+}
+
+// fence is a fenced code block at any depth.
+type fence struct {
+	span
+	language string
+	content  string
+	// lines holds where each line of the content begins in the document.
+	lines  []int
+	closed bool
+	// alone: nothing but blanks stands before the opening fence on its line.
+	alone bool
+}
+
+// outlineOf reads the block structure as CommonMark has it. Inline structure
+// is of no interest, so no inline parser runs.
+func outlineOf(src string) outline {
+	o := outline{src: src}
+	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
+	doc := p.Parse(text.NewReader([]byte(src)))
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok {
+			o.headings = append(o.headings, o.heading(h))
+		}
+	}
+	// Walk's function never fails, so neither does Walk.
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.FencedCodeBlock:
+			o.fences = append(o.fences, o.fence(n))
+		case *ast.HTMLBlock:
+			o.html = append(o.html, o.htmlBlock(n))
+		}
+		return ast.WalkContinue, nil
+	})
+	return o
+}
+
+func (o outline) heading(n *ast.Heading) heading {
+	start := o.lineStart(n.Pos())
+	h := heading{span: span{start, o.lineEnd(start)}, level: n.Level}
+	line := strings.TrimSpace(o.src[h.start:h.end])
+	if rest, ok := atxContent(line, n.Level); ok {
+		h.text = trimClosing(rest)
+		return h
+	}
+	var words []string
+	for i := range n.Lines().Len() {
+		seg := n.Lines().At(i)
+		words = append(words, strings.TrimSpace(string(seg.Value([]byte(o.src)))))
+		h.end = o.lineEnd(o.lineStart(seg.Start))
+	}
+	h.end = o.lineEnd(h.end) // the underline
+	h.text = trimClosing(strings.Join(words, " "))
+	return h
+}
+
+func atxContent(line string, level int) (string, bool) {
+	rest, ok := strings.CutPrefix(line, strings.Repeat("#", level))
+	if !ok || (rest != "" && rest[0] != ' ' && rest[0] != '\t') {
+		return "", false
+	}
+	return rest, true
+}
+
+// trimClosing removes closing sequences of #, until none is left: then the
+// text is the same when it is written as an ATX heading and read again.
+func trimClosing(s string) string {
+	for {
+		s = strings.TrimSpace(s)
+		cut := strings.TrimRight(s, "#")
+		if cut == s || (cut != "" && !strings.HasSuffix(cut, " ") && !strings.HasSuffix(cut, "\t")) {
+			return s
+		}
+		s = cut
+	}
+}
+
+func (o outline) fence(n *ast.FencedCodeBlock) fence {
+	start := o.lineStart(n.Pos())
+	f := fence{span: span{start, o.lineEnd(start)}, language: string(n.Language([]byte(o.src)))}
+	open := o.src[start:f.end]
+	f.alone = strings.HasPrefix(strings.TrimLeft(open, " \t"), "```") || strings.HasPrefix(strings.TrimLeft(open, " \t"), "~~~")
+	var content bytes.Buffer
+	for i := range n.Lines().Len() {
+		seg := n.Lines().At(i)
+		content.Write(seg.Value([]byte(o.src)))
+		f.lines = append(f.lines, seg.Start)
+		f.end = o.lineEnd(o.lineStart(seg.Start))
+	}
+	f.content = content.String()
+	end := o.lineEnd(f.end)
+	if f.end < len(o.src) && closesFence(o.src[f.end:end], open) {
+		f.end, f.closed = end, true
+	}
+	return f
+}
+
+// closesFence reports whether line ends the code block that open began.
+func closesFence(line, open string) bool {
+	char := "`"
+	if i := strings.IndexAny(open, "`~"); i >= 0 {
+		open = open[i:]
+		char = open[:1]
+	}
+	want := len(open) - len(strings.TrimLeft(open, char))
+	line = strings.TrimLeft(line, " \t>")
+	bar := len(line) - len(strings.TrimLeft(line, char))
+	return bar >= want && strings.TrimSpace(line[bar:]) == ""
+}
+
+func (o outline) htmlBlock(n *ast.HTMLBlock) span {
+	start := o.lineStart(n.Pos())
+	s := span{start, o.lineEnd(start)}
+	if k := n.Lines().Len(); k > 0 {
+		s.end = o.lineEnd(o.lineStart(n.Lines().At(k - 1).Start))
+	}
+	if n.HasClosure() {
+		s.end = o.lineEnd(o.lineStart(n.ClosureLine.Start))
+	}
+	return s
+}
+
+func (o outline) lineStart(pos int) int {
+	return strings.LastIndexByte(o.src[:pos], '\n') + 1
+}
+
+// lineEnd is the offset behind the line that begins at start, its newline included.
+func (o outline) lineEnd(start int) int {
+	if i := strings.IndexByte(o.src[start:], '\n'); i >= 0 {
+		return start + i + 1
+	}
+	return len(o.src)
+}
+
+// within returns the fences of a range, in order.
+func (o outline) within(s span) []fence {
+	var out []fence
+	for _, f := range o.fences {
+		if s.contains(f.start) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// verbatim reports whether the position is in code or HTML, where nothing is markup.
+func (o outline) verbatim(pos int) bool {
+	for _, f := range o.fences {
+		if f.contains(pos) {
+			return true
+		}
+	}
+	for _, h := range o.html {
+		if h.contains(pos) {
+			return true
+		}
+	}
+	return false
+}

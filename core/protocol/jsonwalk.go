@@ -1,0 +1,158 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// maxDepth bounds the nesting of a challenge.
+const maxDepth = 64
+
+// jsonError is a fault in a JSON text with its byte offset.
+type jsonError struct {
+	offset  int
+	pointer string
+	message string
+}
+
+func (e *jsonError) Error() string { return e.message }
+
+// jsonWalker visits the members and strings of a JSON text with their
+// positions, so that the text can be changed without being written anew.
+type jsonWalker struct {
+	raw []byte
+	dec *json.Decoder
+	// onString is called for each string value; start and end are its quotes.
+	onString func(pointer string, start, end int, value string)
+	// onMember is called for each member, after its value was visited.
+	onMember func(pointer string, start, end int)
+}
+
+// walkJSON visits the whole text; it fails on invalid JSON, duplicate keys,
+// excessive nesting and anything behind the value.
+func walkJSON(raw []byte, w jsonWalker) error {
+	w.raw = raw
+	w.dec = json.NewDecoder(bytes.NewReader(raw))
+	w.dec.UseNumber()
+	if err := w.value("", 0); err != nil {
+		return w.locate(err)
+	}
+	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = &jsonError{int(w.dec.InputOffset()) - 1, "", "text behind the end of the JSON value"}
+		}
+		return w.locate(err)
+	}
+	return nil
+}
+
+func (w *jsonWalker) locate(err error) error {
+	var at *jsonError
+	if errors.As(err, &at) {
+		return at
+	}
+	offset, message := int(w.dec.InputOffset()), err.Error()
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		offset = int(syntax.Offset) - 1
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		offset, message = len(bytes.TrimRight(w.raw, " \t\r\n")), "unexpected end of JSON"
+	}
+	return &jsonError{max(offset, 0), "", message}
+}
+
+// value visits one value.
+func (w *jsonWalker) value(pointer string, depth int) error {
+	start := w.skip(" \t\r\n:,")
+	tok, err := w.dec.Token()
+	if err != nil {
+		return err
+	}
+	switch tok := tok.(type) {
+	case json.Delim:
+		if depth >= maxDepth {
+			return &jsonError{start, pointer, fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+		}
+		if tok == '{' {
+			return w.object(pointer, depth)
+		}
+		return w.array(pointer, depth)
+	case string:
+		if w.onString != nil {
+			w.onString(pointer, start, int(w.dec.InputOffset()), tok)
+		}
+	}
+	return nil
+}
+
+func (w *jsonWalker) object(pointer string, depth int) error {
+	seen := map[string]bool{}
+	for w.dec.More() {
+		at := w.skip(" \t\r\n,")
+		tok, err := w.dec.Token()
+		if err != nil {
+			return err
+		}
+		key, ok := tok.(string)
+		if !ok {
+			return &jsonError{at, pointer, "an object key must be a string"}
+		}
+		child := pointer + "/" + pointerEscaper.Replace(key)
+		if seen[key] {
+			return &jsonError{at, child, fmt.Sprintf("duplicate key %q", key)}
+		}
+		seen[key] = true
+		start := w.skip(" \t\r\n:")
+		if err := w.value(child, depth+1); err != nil {
+			return err
+		}
+		if w.onMember != nil {
+			w.onMember(child, start, int(w.dec.InputOffset()))
+		}
+	}
+	_, err := w.dec.Token()
+	return err
+}
+
+func (w *jsonWalker) array(pointer string, depth int) error {
+	for i := 0; w.dec.More(); i++ {
+		if err := w.value(pointer+"/"+strconv.Itoa(i), depth+1); err != nil {
+			return err
+		}
+	}
+	_, err := w.dec.Token()
+	return err
+}
+
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// skip is the offset of the next byte that is none of the given ones.
+func (w *jsonWalker) skip(chars string) int {
+	pos := int(w.dec.InputOffset())
+	for pos < len(w.raw) && strings.IndexByte(chars, w.raw[pos]) >= 0 {
+		pos++
+	}
+	return pos
+}
+
+// members returns the top-level members of an object, verbatim.
+func members(raw []byte) (map[string]json.RawMessage, error) {
+	out := map[string]json.RawMessage{}
+	err := walkJSON(raw, jsonWalker{onMember: func(pointer string, start, end int) {
+		if strings.Count(pointer, "/") == 1 {
+			key := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[1:])
+			out[key] = json.RawMessage(raw[start:end])
+		}
+	}})
+	return out, err
+}
+
+func isObject(raw []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{"))
+}

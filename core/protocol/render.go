@@ -1,0 +1,131 @@
+package protocol
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Render writes a chain as the Markdown document from which Parse reads an
+// equal one.
+func Render(c Chain) string {
+	if len(c.Steps) == 1 && !c.Steps[0].headed() {
+		return RenderStep(c.Steps[0])
+	}
+	parts := []string{"# " + c.Title}
+	if c.Description != "" {
+		parts = append(parts, c.Description)
+	}
+	for _, s := range c.Steps {
+		parts = append(parts, strings.TrimRight(RenderStep(s), "\n"))
+	}
+	return strings.Join(parts, "\n\n") + "\n"
+}
+
+// RenderStep writes one step: its text and its challenge block.
+func RenderStep(s Step) string {
+	if len(s.Challenge) == 0 {
+		return s.Text + "\n"
+	}
+	return s.Text + "\n\n```json\n" + challengeText(s) + "\n```\n"
+}
+
+func challengeText(s Step) string {
+	raw := string(s.Challenge)
+	if strings.Contains(raw, "\n") {
+		return "{\n  \"challenge\": " + raw + "\n}"
+	}
+	return `{"challenge": ` + raw + `}`
+}
+
+// headed reports whether the text begins with the step's H2. The step of a
+// document without H2 has none.
+func (s Step) headed() bool {
+	first, _, _ := strings.Cut(s.Text, "\n")
+	return first == "## "+s.Label
+}
+
+var (
+	bodyStart = regexp.MustCompile(`(?i)<!--\s*KAIROS:BODY-START\s*-->`)
+	bodyEnd   = regexp.MustCompile(`(?i)<!--\s*KAIROS:BODY-END\s*-->`)
+)
+
+// ParseStep reads the text that is to replace a step. Between the markers
+// KAIROS:BODY-START and KAIROS:BODY-END, if there are any, it reads only what
+// they enclose. Without a heading the Label is empty and the Text has none:
+// the caller keeps the label. Name and Templates are the caller's to set
+// where the challenge gives none.
+func ParseStep(doc []byte) (Step, []Diagnostic) {
+	src, problem := source(doc)
+	if problem != nil {
+		return Step{}, []Diagnostic{*problem}
+	}
+	src = betweenMarkers(src)
+	if strings.TrimSpace(src) == "" {
+		_, problem = source(nil)
+		return Step{}, []Diagnostic{*problem}
+	}
+	p := &parse{outline: outlineOf(src)}
+	s := p.onlyStep()
+	p.checkClosed(s)
+	return s, p.found
+}
+
+func betweenMarkers(src string) string {
+	start := bodyStart.FindStringIndex(src)
+	if start == nil {
+		return src
+	}
+	body := src[start[1]:]
+	if end := bodyEnd.FindStringIndex(body); end != nil {
+		body = body[:end[0]]
+	}
+	return trimBlank(body)
+}
+
+func (p *parse) onlyStep() Step {
+	var ones, twos []heading
+	for _, h := range p.headings {
+		switch {
+		case h.level == 1:
+			ones = append(ones, h)
+		case h.level == 2 && h.text != "":
+			twos = append(twos, h)
+		}
+	}
+	switch {
+	case len(twos) > 1:
+		p.fail(twos[1].start, "", "the text has several H2 headings; it replaces one step")
+		return Step{}
+	case len(twos) == 1:
+		if len(ones) > 0 && ones[len(ones)-1].start > twos[0].start {
+			p.fail(ones[len(ones)-1].start, "", "an H1 begins another protocol; the text replaces one step")
+		}
+		if before := p.src[:twos[0].start]; strings.TrimSpace(before) != "" {
+			p.warn(0, "", "the text before the step's heading is dropped")
+		}
+		s := p.step(twos[0], span{twos[0].end, len(p.src)})
+		s.Name = ownName(s)
+		return s
+	case len(ones) > 0:
+		s := p.single(span{0, len(p.src)}).Steps[0]
+		s.Name = ""
+		return s
+	}
+	return p.bodyOnly()
+}
+
+// bodyOnly reads a step without heading.
+func (p *parse) bodyOnly() Step {
+	s := Step{Line: 1}
+	s.Text = trimBlank(p.takeChallenge(&s, span{0, len(p.src)}))
+	s.Name = ownName(s)
+	return s
+}
+
+// checkClosed refuses a text that would swallow the step after it.
+func (p *parse) checkClosed(s Step) {
+	o := outlineOf(RenderStep(s) + "\n## after\n")
+	if n := len(o.headings); n == 0 || o.headings[n-1].text != "after" {
+		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open")
+	}
+}

@@ -1,0 +1,291 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// A path is dotted names; digits index lists. Anything else in braces is not a
+// template, so that commands may use braces of their own.
+var templatePattern = regexp.MustCompile(`\{\{\s*(?:(input)|(steps)\.([a-z_][a-z0-9_]*))((?:\.[A-Za-z0-9_-]+)+)\s*\}\}`)
+
+// Sources of a Reference.
+const (
+	FromInput = "input"
+	FromSteps = "steps"
+)
+
+// Reference is one template in a challenge.
+type Reference struct {
+	Pointer string   // of the string that holds it, in the challenge
+	Source  string   // FromInput or FromSteps
+	Step    string   // the step's name, for FromSteps
+	Path    []string // at least one element
+	Text    string   // as written, braces included
+}
+
+// Scope is where templates get their values.
+type Scope struct {
+	Input json.RawMessage
+	// Steps holds the outputs of earlier steps by name.
+	Steps map[string]json.RawMessage
+}
+
+// References lists the templates of a challenge in the order of the text. It
+// is empty for what is not JSON.
+func References(challenge json.RawMessage) []Reference {
+	var out []Reference
+	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, _, _ int, value string) {
+		for _, m := range templatePattern.FindAllStringSubmatch(value, -1) {
+			out = append(out, reference(pointer, m))
+		}
+	}})
+	return out
+}
+
+func reference(pointer string, m []string) Reference {
+	return Reference{
+		Pointer: pointer, Source: m[1] + m[2], Step: m[3], Path: strings.Split(m[4][1:], "."), Text: m[0],
+	}
+}
+
+// CheckReferences reports templates that can never have a value: of unknown
+// steps, of the own or a later step, and of inputs that are not declared.
+func CheckReferences(c Chain) []Diagnostic {
+	position := make(map[string]int, len(c.Steps))
+	for i, s := range c.Steps {
+		position[s.Name] = i
+	}
+	inputs := declaredInputs(c.Inputs)
+	var found []Diagnostic
+	for i, s := range c.Steps {
+		for _, r := range References(s.Challenge) {
+			if why := r.impossible(i, position, inputs); why != "" {
+				found = append(found, s.problem(r.Pointer, r.Text+": "+why))
+			}
+		}
+		found = append(found, checkQuoting(s)...)
+	}
+	return found
+}
+
+func (r Reference) impossible(own int, position map[string]int, inputs map[string]bool) string {
+	if r.Source == FromInput {
+		if inputs != nil && !inputs[r.Path[0]] {
+			return fmt.Sprintf("the protocol declares no input %q", r.Path[0])
+		}
+		return ""
+	}
+	at, ok := position[r.Step]
+	switch {
+	case !ok:
+		return fmt.Sprintf("the protocol has no step named %q", r.Step)
+	case at == own:
+		return "a step cannot use its own result"
+	case at > own:
+		return fmt.Sprintf("step %q comes later", r.Step)
+	}
+	return ""
+}
+
+// declaredInputs is nil when any input may be given.
+func declaredInputs(schema json.RawMessage) map[string]bool {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if len(schema) == 0 || json.Unmarshal(schema, &s) != nil || s.Properties == nil {
+		return nil
+	}
+	out := make(map[string]bool, len(s.Properties))
+	for name := range s.Properties {
+		out[name] = true
+	}
+	return out
+}
+
+// Fill puts values into the strings of a challenge; keys are left alone, and
+// so is everything else of the text. The templates say how values are escaped
+// below a pointer: the longest one counts, without one it is as text. When
+// references have no value they are returned and nothing is filled. A value
+// that cannot stand safely where its template stands is an error.
+func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
+	f := filler{scope: s, templates: templates, decoded: map[string]any{}}
+	if len(challenge) == 0 {
+		return challenge, nil, nil
+	}
+	err := walkJSON(challenge, jsonWalker{onString: func(pointer string, start, end int, value string) {
+		if text := f.fill(pointer, value); text != nil {
+			f.out.Write(challenge[f.done:start])
+			f.out.Write(text)
+			f.done = end
+		}
+	}})
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("fill challenge: %w", err)
+	case f.err != nil:
+		return nil, nil, f.err
+	case len(f.missing) > 0:
+		return nil, f.missing, nil
+	}
+	f.out.Write(challenge[f.done:])
+	return f.out.Bytes(), nil, nil
+}
+
+// filler is one run of Fill.
+type filler struct {
+	scope     Scope
+	templates []driver.Template
+	decoded   map[string]any // outputs and input, decoded once
+	out       bytes.Buffer
+	done      int // how much of the challenge is written
+	missing   []Reference
+	err       error
+}
+
+// fill returns the JSON that replaces a string; nil: it stays.
+func (f *filler) fill(pointer, value string) []byte {
+	at := templatePattern.FindAllStringSubmatchIndex(value, -1)
+	if at == nil || f.err != nil {
+		return nil
+	}
+	values, ok := f.values(pointer, value)
+	if !ok {
+		return nil
+	}
+	escaping := escapingAt(f.templates, pointer)
+	if escaping == driver.EscapeJSON && len(at) == 1 && at[0][1]-at[0][0] == len(strings.TrimSpace(value)) {
+		return f.keep(encode(values[0]))
+	}
+	var b strings.Builder
+	last := 0
+	for i, m := range at {
+		b.WriteString(value[last:m[0]])
+		b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]])))
+		last = m[1]
+	}
+	b.WriteString(value[last:])
+	return f.keep(encode(b.String()))
+}
+
+func (f *filler) keep(b []byte, err error) []byte {
+	f.err = errors.Join(f.err, err)
+	return b
+}
+
+func (f *filler) keepString(s string, err error) string {
+	f.err = errors.Join(f.err, err)
+	return s
+}
+
+// values looks up all templates of a string, and reports false when one has none.
+func (f *filler) values(pointer, value string) ([]any, bool) {
+	var out []any
+	complete := true
+	for _, m := range templatePattern.FindAllStringSubmatch(value, -1) {
+		r := reference(pointer, m)
+		v, ok := f.lookup(r)
+		if !ok {
+			f.missing = append(f.missing, r)
+			complete = false
+		}
+		out = append(out, v)
+	}
+	return out, complete
+}
+
+func (f *filler) lookup(r Reference) (any, bool) {
+	raw := f.scope.Input
+	if r.Source == FromSteps {
+		raw = f.scope.Steps[r.Step]
+	}
+	key := r.Source + "." + r.Step
+	root, ok := f.decoded[key]
+	if !ok {
+		if len(raw) == 0 {
+			return nil, false
+		}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber()
+		if err := dec.Decode(&root); err != nil {
+			f.err = errors.Join(f.err, fmt.Errorf("the value of %s is not JSON: %w", strings.TrimSuffix(key, "."), err))
+			return nil, false
+		}
+		f.decoded[key] = root
+	}
+	return descend(root, r.Path)
+}
+
+func descend(v any, path []string) (any, bool) {
+	for _, name := range path {
+		switch node := v.(type) {
+		case map[string]any:
+			next, ok := node[name]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(node) {
+				return nil, false
+			}
+			v = node[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
+	best, found := driver.EscapeText, -1
+	for _, t := range templates {
+		prefix := strings.TrimSuffix(t.Pointer, "/")
+		if len(prefix) > found && (pointer == prefix || strings.HasPrefix(pointer, prefix+"/")) {
+			best, found = t.Escaping, len(prefix)
+		}
+	}
+	return best
+}
+
+// escape writes a value for its place; before is the text in front of it.
+func escape(v any, how driver.Escaping, before string) (string, error) {
+	text, err := asText(v)
+	if err != nil {
+		return "", err
+	}
+	switch how {
+	case driver.EscapeText, driver.EscapeJSON:
+		return text, nil
+	case driver.EscapeShell:
+		return shellWord(text, before)
+	}
+	return "", fmt.Errorf("unknown escaping %q", how)
+}
+
+// asText is a string as it is and anything else as compact JSON.
+func asText(v any) (string, error) {
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	b, err := encode(v)
+	return string(b), err
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode value: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
