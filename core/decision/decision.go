@@ -100,6 +100,8 @@ func (g gate) reason(f *Facts) string {
 type Route struct {
 	Index int    `json:"index"` // in its list; PreviousFacts.Route
 	Via   string `json:"via"`   // capability driver
+	// Human: the driver's answers come from a person (driver.FeatureHuman).
+	Human bool   `json:"human,omitempty"`
 	When  string `json:"when,omitempty"`
 	// Approval is the mode this route asks for; it never weakens what the step says.
 	Approval driver.ApprovalMode `json:"approval,omitempty"`

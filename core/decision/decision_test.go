@@ -1,7 +1,9 @@
 package decision_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,6 +121,271 @@ func TestFlagsChooseTheRoutesOfAPersonsAnswer(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, play(defaultTree(t), driver.KindEvidence, f)); diff != "" {
 				t.Errorf("routes in order (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOtherTypesGoToTheModelOrTheAgent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		client    decision.ClientFacts
+		sampling  bool
+		supplied  bool
+		userInput decision.UserInputFacts
+		want      []string
+	}{
+		"no prompt":                          {everyone, false, false, flagsOff, []string{"agent"}},
+		"prompt":                             {everyone, true, false, flagsOff, []string{"sampling", "agent"}},
+		"prompt, client does not sample":     {asks, true, false, flagsOff, []string{"agent"}},
+		"prompt, agent has an answer":        {everyone, true, true, flagsOff, []string{"agent", "sampling", "agent"}},
+		"the flags are about a person alone": {everyone, false, false, bySampling, []string{"agent"}},
+	} {
+		for _, challengeType := range []string{"shell", "mcp", "comment", "somebody_elses"} {
+			t.Run(name+", "+challengeType, func(t *testing.T) {
+				f := decision.Facts{
+					Challenge: decision.ChallengeFacts{Type: challengeType, HasSampling: tc.sampling},
+					Client:    tc.client,
+					Solution:  decision.SolutionFacts{Supplied: tc.supplied},
+					Config:    decision.ConfigFacts{UserInput: tc.userInput},
+				}
+				if diff := cmp.Diff(tc.want, play(defaultTree(t), driver.KindEvidence, f)); diff != "" {
+					t.Errorf("routes in order (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestApprovalsComeFromAPersonOrByConsent(t *testing.T) {
+	trusting := decision.ApprovalFacts{TrustAgent: true, DelegateToClient: true}
+	delegating := decision.ApprovalFacts{DelegateToClient: true}
+	// A tree that forgets the conditions opens no more doors than the shipped one.
+	careless := head + "challenges:\n" + tail + "inputs:\n  approval: [{via: elicitation}, {via: sampling}, {via: agent}]\n"
+	for name, tc := range map[string]struct {
+		client decision.ClientFacts
+		config decision.ApprovalFacts
+		want   []string
+	}{
+		"person":                          {asks, decision.ApprovalFacts{}, []string{"elicitation"}},
+		"person, and all else is allowed": {everyone, trusting, []string{"elicitation", "sampling", "agent"}},
+		"client's review":                 {samples, delegating, []string{"sampling"}},
+		"client's review is not allowed":  {samples, decision.ApprovalFacts{}, nil},
+		"nobody":                          {neither, delegating, nil},
+		"nobody but a trusted agent":      {neither, decision.ApprovalFacts{TrustAgent: true}, []string{"agent"}},
+	} {
+		for treeName, tree := range map[string]*decision.Tree{"shipped": defaultTree(t), "careless": compile(t, careless)} {
+			t.Run(name+", "+treeName, func(t *testing.T) {
+				f := decision.Facts{Client: tc.client, Config: decision.ConfigFacts{Approval: tc.config}}
+				if diff := cmp.Diff(tc.want, play(tree, driver.KindApproval, f)); diff != "" {
+					t.Errorf("routes in order (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestOtherKindsOfInput(t *testing.T) {
+	tree := defaultTree(t)
+	required := decision.Facts{Challenge: decision.ChallengeFacts{FilesRequired: true}}
+	for name, tc := range map[string]struct {
+		kind  string
+		facts decision.Facts
+		want  []string
+	}{
+		"files":              {driver.KindFiles, decision.Facts{}, []string{"agent"}},
+		"files required":     {driver.KindFiles, required, nil},
+		"kind of a stranger": {"location", decision.Facts{}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, play(tree, tc.kind, tc.facts)); diff != "" {
+				t.Errorf("routes in order (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecideNamesTheChallengeDriver(t *testing.T) {
+	tree := compile(t, head+`challenges:
+  - {name: mine, match: {type: shell, name: deploy}, use: shell, approval_mode: user, evidence: [{via: agent}]}
+  - {match: {name: odd}, use: mcp, evidence: [{via: agent}]}
+`+tail)
+	for name, tc := range map[string]struct {
+		challenge decision.ChallengeFacts
+		rule, use string
+		approval  driver.ApprovalMode
+	}{
+		"by the rule":               {decision.ChallengeFacts{Type: "shell", Name: "deploy"}, "challenges[0] (mine)", "shell", driver.ApprovalUser},
+		"by the type":               {decision.ChallengeFacts{Type: "shell", Name: "other"}, "challenges[2]", "shell", ""},
+		"rule's driver handles it":  {decision.ChallengeFacts{Type: "mcp", Name: "odd"}, "challenges[1]", "mcp", ""},
+		"rule's driver does not":    {decision.ChallengeFacts{Type: "comment", Name: "odd"}, "challenges[1]", "", ""},
+		"nobody handles it":         {decision.ChallengeFacts{Type: "photo"}, "challenges[2]", "", ""},
+		"a capability is no driver": {decision.ChallengeFacts{Type: "evidence"}, "challenges[2]", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := tree.Decide(driver.KindEvidence, decision.Facts{Challenge: tc.challenge})
+			if d.Rule != tc.rule || d.Use != tc.use || d.Approval != tc.approval {
+				t.Errorf("Decide(%+v) = rule %q, use %q, approval %q, want %q, %q, %q",
+					tc.challenge, d.Rule, d.Use, d.Approval, tc.rule, tc.use, tc.approval)
+			}
+			if d.Route == nil || d.Route.Via != "agent" {
+				t.Errorf("Route = %+v, want one via agent", d.Route)
+			}
+		})
+	}
+}
+
+func TestARouteCarriesWhatItsRuleSays(t *testing.T) {
+	tree := compile(t, withRoutes(
+		"{via: elicitation, when: 'client.elicitation.form', timeout: 90s}",
+		"{via: sampling, approval: user, retries: 0}", "{via: agent, retries: 3}")+"on: {invalid: {retry: 2, then: stop}}\n")
+	want := []decision.Route{
+		{Index: 0, Via: "elicitation", Human: true, When: "client.elicitation.form", Retries: 2, Timeout: 90 * time.Second, Line: 5},
+		{Index: 1, Via: "sampling", Approval: driver.ApprovalUser, Line: 6},
+		{Index: 2, Via: "agent", Retries: 3, Line: 7},
+	}
+	f := decision.Facts{Client: everyone}
+	for _, w := range want {
+		d := tree.Decide(driver.KindEvidence, f)
+		if diff := cmp.Diff(&w, d.Route); diff != "" {
+			t.Errorf("Route (-want +got):\n%s", diff)
+		}
+		f.Previous = append(f.Previous, decision.PreviousFacts{Via: w.Via, Outcome: decision.TimedOut, Route: w.Index})
+	}
+}
+
+func TestConditionsSeeTheFacts(t *testing.T) {
+	facts := decision.Facts{
+		Challenge: decision.ChallengeFacts{
+			Type: "mcp", Name: "find", Required: true, HasSampling: true, HasOutputSchema: true, FilesRequired: true,
+			Params: map[string]any{"tool_name": "find_slot", "arguments": map[string]any{"minutes": 30.0, "people": []any{"a", "b"}}},
+		},
+		Step:     decision.StepFacts{Index: 2, Count: 4, Name: "slot", Approval: driver.ApprovalUser},
+		Run:      decision.RunFacts{Attempt: 3, Input: map[string]any{"space": "team"}},
+		Client:   decision.ClientFacts{Name: "ide", Version: "1.2", Era: "2025-11-25", Transport: "stdio", Roots: true},
+		Solution: decision.SolutionFacts{Supplied: true, Type: "mcp", Params: map[string]any{"success": true}},
+		Previous: []decision.PreviousFacts{{Via: "sampling", Outcome: decision.Invalid, Route: 0}},
+		Config:   decision.ConfigFacts{UserInput: decision.UserInputFacts{Enabled: true, Driver: "agent"}},
+	}
+	for condition, want := range map[string]bool{
+		`challenge.type == "mcp" && challenge.name == "find" && challenge.required`:            true,
+		`challenge.has_sampling && challenge.has_output_schema && challenge.files_required`:    true,
+		`challenge.params.tool_name.startsWith("find_")`:                                       true,
+		`challenge.params.arguments.minutes > 29 && challenge.params.arguments.minutes == 30`:  true,
+		`"b" in challenge.params.arguments.people`:                                             true,
+		`has(challenge.params.arguments) && !has(challenge.params.cmd)`:                        true,
+		`challenge.params.cmd == "x"`:                                                          false, // an absent key fails
+		`challenge.params.arguments.minutes.seconds > 1`:                                       false,
+		`step.index == 2 && step.count == 4 && step.name == "slot" && step.approval == "user"`: true,
+		`step.index < 3.5`: true,
+		`run.attempt > 2 && run.input.space == "team" && !has(run.input.other)`:             true,
+		`client.name == "ide" && client.version == "1.2" && client.era >= "2025-11-25"`:     true,
+		`client.transport == "stdio" && client.roots && !client.sampling`:                   true,
+		`!client.elicitation.form && !client.elicitation.url`:                               true,
+		`solution.supplied && solution.type == challenge.type && solution.params.success`:   true,
+		`previous.exists(p, p.via == "sampling" && p.outcome == "invalid" && p.route == 0)`: true,
+		`size(previous) == 1 && previous[0].via == "sampling"`:                              true,
+		`previous[1].via == "sampling"`:                                                     false,
+		`config.user_input.enabled && config.user_input.driver == "agent"`:                  true,
+		`config.approval.trust_agent || config.approval.delegate_to_client`:                 false,
+		`client.name.matches("^i.e$")`:                                                      true,
+		`step.index / (step.count - 4) == 1`:                                                false, // fails
+		`step.index / (step.count - 4) == 1 || true`:                                        true,
+	} {
+		t.Run(condition, func(t *testing.T) {
+			tree := compile(t, withRoutes("{via: agent, when: '"+condition+"'}", "{via: agent}"))
+			if got := tree.Decide(driver.KindEvidence, facts).Route.Index == 0; got != want {
+				t.Errorf("%s = %v, want %v", condition, got, want)
+			}
+		})
+	}
+}
+
+func TestFactsThatAreNotKnownAreZero(t *testing.T) {
+	for _, condition := range []string{
+		`challenge.type == "" && step.name == "" && client.era == "" && solution.type == ""`,
+		`!challenge.has_sampling && !client.elicitation.form && !config.approval.trust_agent`,
+		`step.index == 0 && run.attempt == 0 && size(previous) == 0`,
+		`!has(challenge.params.a) && !has(run.input.a) && !has(solution.params.a)`,
+	} {
+		tree := compile(t, withRoutes("{via: agent, when: '"+condition+"'}", "{via: agent}"))
+		if d := tree.Decide(driver.KindEvidence, decision.Facts{}); d.Route.Index != 0 {
+			t.Errorf("%s does not hold: %+v", condition, d.Trace)
+		}
+	}
+}
+
+func TestACostlyConditionDoesNotHold(t *testing.T) {
+	tree := compile(t, withCondition(`size(challenge.params) > 0 && challenge.params.text.contains("needle")`))
+	long := decision.Facts{Client: samples, Challenge: decision.ChallengeFacts{Params: map[string]any{
+		"text": strings.Repeat("hay", 100_000) + "needle",
+	}}}
+	d := tree.Decide(driver.KindEvidence, long)
+	if d.Route.Index != 1 || !strings.Contains(d.Trace[1].Error, "cost limit exceeded") {
+		t.Errorf("route %d, walk %+v, want route 1 because of the cost", d.Route.Index, d.Trace)
+	}
+	long.Challenge.Params["text"] = "a needle"
+	if d := tree.Decide(driver.KindEvidence, long); d.Route.Index != 0 {
+		t.Errorf("route %d, walk %+v, want route 0", d.Route.Index, d.Trace)
+	}
+}
+
+func TestOnSaysWhatFollows(t *testing.T) {
+	tree := compile(t, head+"challenges:\n"+tail+
+		"on: {error: stop, invalid: {retry: 3, then: stop}, timeout: {person: {retry: 1, then: next}, else: stop}}\n")
+	for name, tc := range map[string]struct {
+		tree    *decision.Tree
+		outcome decision.Outcome
+		human   bool
+		want    decision.Action
+	}{
+		"shipped, unavailable":           {defaultTree(t), decision.Unavailable, false, decision.Action{Kind: decision.Next}},
+		"shipped, error":                 {defaultTree(t), decision.Errored, true, decision.Action{Kind: decision.Next}},
+		"shipped, invalid":               {defaultTree(t), decision.Invalid, false, decision.Action{Kind: decision.Retry, Retries: 1, Then: decision.Next}},
+		"shipped, declined":              {defaultTree(t), decision.Declined, true, decision.Action{Kind: decision.Stop}},
+		"shipped, timeout of a person":   {defaultTree(t), decision.TimedOut, true, decision.Action{Kind: decision.Again}},
+		"shipped, timeout of a machine":  {defaultTree(t), decision.TimedOut, false, decision.Action{Kind: decision.Next}},
+		"shipped, abandoned":             {defaultTree(t), decision.Abandoned, false, decision.Action{Kind: decision.Next}},
+		"own, error":                     {tree, decision.Errored, false, decision.Action{Kind: decision.Stop}},
+		"own, invalid":                   {tree, decision.Invalid, true, decision.Action{Kind: decision.Retry, Retries: 3, Then: decision.Stop}},
+		"own, timeout of a person":       {tree, decision.TimedOut, true, decision.Action{Kind: decision.Retry, Retries: 1, Then: decision.Next}},
+		"own, timeout of a machine":      {tree, decision.TimedOut, false, decision.Action{Kind: decision.Stop}},
+		"what is left out is as shipped": {tree, decision.Abandoned, false, decision.Action{Kind: decision.Next}},
+		"unknown outcome":                {tree, "exploded", false, decision.Action{Kind: decision.Stop}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.tree.On(tc.outcome, tc.human); got != tc.want {
+				t.Errorf("On(%s, %v) = %+v, want %+v", tc.outcome, tc.human, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDefaultsNameTheTypes(t *testing.T) {
+	tree := defaultTree(t)
+	if tree.MissingType() != "shell" || tree.NoChallengeType() != "comment" {
+		t.Errorf("MissingType, NoChallengeType = %q, %q, want shell, comment", tree.MissingType(), tree.NoChallengeType())
+	}
+}
+
+func TestTwoDriversOfOneTypeNeedAChoice(t *testing.T) {
+	second := driver.Descriptor{Name: "shell2", Role: driver.RoleChallenge, Handles: []string{"shell"}}
+	drivers := append(shipped(), second)
+	for name, tc := range map[string]struct {
+		yaml string
+		want string
+	}{
+		"no choice":          {head + "challenges:\n" + tail, `t.yaml:3: challenges[0]: drivers "shell" and "shell2" both handle type "shell"`},
+		"choice":             {head + "challenges:\n  - {match: {type: shell}, use: shell2, evidence: [{via: agent}]}\n" + tail, ""},
+		"choice for some":    {head + "challenges:\n  - {match: {type: shell, name: a}, use: shell2, evidence: [{via: agent}]}\n" + tail, `t.yaml:4: challenges[1]: drivers`},
+		"choice comes later": {head + "challenges:\n  - {match: {name: a}, evidence: [{via: agent}]}\n  - {match: {}, use: shell2, evidence: [{via: agent}]}\n", `t.yaml:3: challenges[0]: drivers`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := problems(t, tc.yaml, drivers)
+			if tc.want == "" && got == nil {
+				return
+			}
+			if len(got) != 1 || tc.want == "" || !strings.Contains(got[0], tc.want) {
+				t.Errorf("problems %q, want %q", got, tc.want)
 			}
 		})
 	}

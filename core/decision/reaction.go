@@ -53,7 +53,7 @@ func defaultReactions() map[Outcome]reaction {
 }
 
 // On says what follows an outcome. human: the route asks a person
-// (driver.FeatureHuman). An outcome that is none of the constants stops.
+// (Route.Human). An outcome that is none of the constants stops.
 func (t *Tree) On(o Outcome, human bool) Action {
 	r, ok := t.reactions[o]
 	switch {

@@ -88,6 +88,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 		c.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
 	}
 	r.needs = d.Needs
+	r.Human = d.Has(driver.FeatureHuman)
 	if kind != driver.KindApproval {
 		return
 	}
