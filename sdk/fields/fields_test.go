@@ -1,0 +1,67 @@
+package fields_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+func TestMembersAreReadByExactNameAndType(t *testing.T) {
+	o := fields.Open(json.RawMessage(`{"a":"x","n":1.5,"b":true,"null":null,"in":{"k":"v"},"A":"other"}`), "")
+	if s, found := o.String("a"); s != "x" || !found {
+		t.Errorf("String(a) = %q, %v, want x, true", s, found)
+	}
+	if n, found := o.Number("n"); n != 1.5 || !found {
+		t.Errorf("Number(n) = %v, %v, want 1.5, true", n, found)
+	}
+	if b, found := o.Bool("b"); !b || !found {
+		t.Errorf("Bool(b) = %v, %v, want true, true", b, found)
+	}
+	if o.Has("null") || o.Has("none") {
+		t.Error("Has: null or absent member counts as there")
+	}
+	if raw := o.Raw("null"); string(raw) != "null" {
+		t.Errorf("Raw(null) = %q, want null", raw)
+	}
+	if s, _ := o.Object("in").String("k"); s != "v" {
+		t.Errorf("Object(in).String(k) = %q, want v", s)
+	}
+	if got := o.Problems(); got != nil {
+		t.Errorf("Problems() = %v, want none", got)
+	}
+}
+
+func TestDiagnosticsPointAtTheWrongMember(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw  string
+		read func(*fields.Object)
+		want []driver.Diagnostic
+	}{
+		"string":       {`{"a":1}`, func(o *fields.Object) { o.String("a") }, problem("/x/a", "must be a string, not a number")},
+		"quoted":       {`{"a":"1"}`, func(o *fields.Object) { o.Number("a") }, problem("/x/a", "must be a number, not a string")},
+		"bool":         {`{"a":"true"}`, func(o *fields.Object) { o.Bool("a") }, problem("/x/a", "must be true or false, not a string")},
+		"object":       {`{"a":[]}`, func(o *fields.Object) { o.Object("a") }, problem("/x/a", "must be an object, not a list")},
+		"number":       {`{"a":{}}`, func(o *fields.Object) { o.Number("a") }, problem("/x/a", "must be a number, not an object")},
+		"nested":       {`{"a":{"b/c":1}}`, func(o *fields.Object) { o.Object("a").String("b/c") }, problem("/x/a/b~1c", "must be a string, not a number")},
+		"not object":   {`[1]`, func(*fields.Object) {}, problem("/x", "must be an object, not a list")},
+		"unknown":      {`{"a":1,"z":2}`, func(o *fields.Object) { o.Number("a"); o.Unread() }, []driver.Diagnostic{driver.Warning("/x/z", `unknown key "z"`)}},
+		"case differs": {`{"A":1}`, func(o *fields.Object) { o.Number("a"); o.Unread() }, []driver.Diagnostic{driver.Warning("/x/A", `unknown key "A"`)}},
+		"twice":        {`{"a":1,"a":2}`, func(*fields.Object) {}, problem("/x", `the key "a" occurs twice in one object`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := fields.Open(json.RawMessage(tc.raw), "/x")
+			tc.read(o)
+			if diff := cmp.Diff(tc.want, o.Diagnostics()); diff != "" {
+				t.Errorf("Diagnostics() of %s (-want +got):\n%s", tc.raw, diff)
+			}
+		})
+	}
+}
+
+func problem(pointer, message string) []driver.Diagnostic {
+	return []driver.Diagnostic{driver.Problem(pointer, message)}
+}

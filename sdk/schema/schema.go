@@ -1,0 +1,180 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// location is the address under which a schema is compiled. Nothing is ever
+// fetched from it; it only shows in messages about references.
+const location = "urn:kairos:schema"
+
+// maxDiagnostics bounds what one validation reports.
+const maxDiagnostics = 20
+
+// Schema is a compiled JSON Schema. It is safe for concurrent use.
+type Schema struct {
+	compiled *jsonschema.Schema
+}
+
+// nothing is a loader that loads nothing.
+type nothing struct{}
+
+func (nothing) Load(url string) (any, error) {
+	return nil, fmt.Errorf("references to other documents are not followed: %s", url)
+}
+
+// Compile reads a JSON Schema (2020-12 unless its $schema says otherwise).
+// Formats are asserted. References must stay inside the document.
+func Compile(schema json.RawMessage) (*Schema, error) {
+	doc, err := decode(schema)
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	c.UseLoader(nothing{})
+	if err := c.AddResource(location, doc); err != nil {
+		return nil, fmt.Errorf("read schema: %w", err)
+	}
+	compiled, err := c.Compile(location)
+	if err != nil {
+		return nil, readable(err)
+	}
+	return &Schema{compiled: compiled}, nil
+}
+
+// readable shortens the library's error to what the author of a schema needs.
+func readable(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var verr *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &verr) {
+		diagnostics := explain(verr)
+		return fmt.Errorf("not a valid JSON Schema: %s", Text(diagnostics))
+	}
+	return fmt.Errorf("not a usable JSON Schema: %w", err)
+}
+
+// Validate judges a value; no diagnostics means that it is valid.
+func (s *Schema) Validate(value json.RawMessage) []driver.Diagnostic {
+	v, err := decode(value)
+	if err != nil {
+		return []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	err = s.compiled.Validate(v)
+	if err == nil {
+		return nil
+	}
+	var verr *jsonschema.ValidationError
+	if !errors.As(err, &verr) {
+		return []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	return explain(verr)
+}
+
+// Validate judges a value against a schema; no diagnostics means that it is
+// valid. A broken schema is a diagnostic too, so it never lets a value pass.
+func Validate(schema, value json.RawMessage) []driver.Diagnostic {
+	s, err := Compile(schema)
+	if err != nil {
+		return []driver.Diagnostic{driver.Problem("", "the schema: "+err.Error())}
+	}
+	return s.Validate(value)
+}
+
+// Text joins diagnostics to one line for a message.
+func Text(diagnostics []driver.Diagnostic) string {
+	parts := make([]string, 0, len(diagnostics))
+	for _, d := range diagnostics {
+		if d.Pointer == "" {
+			parts = append(parts, d.Message)
+			continue
+		}
+		parts = append(parts, d.Pointer+": "+d.Message)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Pointer makes an RFC 6901 pointer of the tokens.
+func Pointer(tokens ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, token := range tokens {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(token))
+	}
+	return b.String()
+}
+
+func explain(verr *jsonschema.ValidationError) []driver.Diagnostic {
+	all := leaves(verr)
+	slices.SortStableFunc(all, func(a, b driver.Diagnostic) int { return strings.Compare(a.Pointer, b.Pointer) })
+	all = slices.Compact(all)
+	if len(all) > maxDiagnostics {
+		rest := len(all) - maxDiagnostics
+		all = append(all[:maxDiagnostics], driver.Problem("", fmt.Sprintf("and %d more findings", rest)))
+	}
+	return all
+}
+
+// leaves collects the findings at the ends of the error tree. Of alternatives
+// only the closest one is told: all of them at once read as contradictions.
+func leaves(verr *jsonschema.ValidationError) []driver.Diagnostic {
+	switch verr.ErrorKind.(type) {
+	case *kind.AnyOf:
+		return closest(verr)
+	case *kind.OneOf:
+		if len(verr.Causes) > 0 {
+			return closest(verr)
+		}
+	}
+	if len(verr.Causes) == 0 {
+		return []driver.Diagnostic{driver.Problem(Pointer(verr.InstanceLocation...), words(verr.ErrorKind))}
+	}
+	var all []driver.Diagnostic
+	for _, cause := range verr.Causes {
+		all = append(all, leaves(cause)...)
+	}
+	return all
+}
+
+func closest(verr *jsonschema.ValidationError) []driver.Diagnostic {
+	var best []driver.Diagnostic
+	for _, cause := range verr.Causes {
+		if found := leaves(cause); best == nil || len(found) < len(best) {
+			best = found
+		}
+	}
+	return best
+}
+
+// words says what is wrong; the library's own text serves where it is plain.
+func words(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Required:
+		return "missing " + quoted(k.Missing)
+	case *kind.AdditionalProperties:
+		return "unknown key " + quoted(k.Properties)
+	case *kind.FalseSchema:
+		return "not allowed here"
+	}
+	return k.LocalizedString(message.NewPrinter(language.English))
+}
+
+func quoted(names []string) string {
+	sorted := slices.Sorted(slices.Values(names))
+	for i, name := range sorted {
+		sorted[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(sorted, ", ")
+}

@@ -1,0 +1,289 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Strict returns the form of a schema for values that the server obtained
+// itself: what the schema leaves unsaid is refused instead of allowed. An
+// object schema with properties and no say on other keys forbids them, and one
+// with properties and no say on required keys requires all of them, at every
+// depth. Conditions ("if", "not", "contains") keep their meaning.
+//
+// Where properties are put together from parts (allOf, $ref, ...), the whole is
+// closed and not the parts, which needs draft 2019-09 or newer. References must
+// be JSON pointers into the schema itself, so that strictness is never lost
+// behind one; anything else is an error.
+func Strict(schema json.RawMessage) (json.RawMessage, error) {
+	doc, err := decode(schema)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Compile(schema); err != nil {
+		return nil, err
+	}
+	s := stricter{root: doc, oldDraft: isOldDraft(doc)}
+	if err := s.whole(doc); err != nil {
+		return nil, fmt.Errorf("strict form: %w", err)
+	}
+	return json.Marshal(doc)
+}
+
+// stricter rewrites one schema document in place.
+type stricter struct {
+	root any
+	// oldDraft: draft-07 and older know no unevaluatedProperties and ignore
+	// what stands beside $ref.
+	oldDraft bool
+}
+
+func isOldDraft(doc any) bool {
+	object, _ := doc.(map[string]any)
+	name, _ := object["$schema"].(string)
+	return strings.Contains(name, "draft-0")
+}
+
+// Keywords by what stands below them.
+var (
+	valueSchemas = []string{"items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"}
+	valueLists   = []string{"prefixItems", "items"}
+	valueMaps    = []string{"properties", "patternProperties"}
+
+	partSchemas = []string{"then", "else"}
+	partLists   = []string{"allOf"}
+	partMaps    = []string{"dependentSchemas"}
+	choiceLists = []string{"anyOf", "oneOf"}
+
+	definitions = []string{"$defs", "definitions"}
+)
+
+// whole makes a schema strict that describes a value on its own.
+func (s *stricter) whole(v any) error {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	if s.oldDraft && object["$ref"] != nil {
+		return errors.Join(s.checkRef(object), eachInMaps(object, definitions, s.whole))
+	}
+	declares, err := s.declares(object, nil)
+	if err != nil {
+		return err
+	}
+	if declares && !saysMore(object) {
+		if err := s.close(object); err != nil {
+			return err
+		}
+	}
+	return s.below(object, declares)
+}
+
+// part makes a schema strict that describes a value together with others: it
+// is not closed, because the keys of the others are not its own.
+func (s *stricter) part(v any) error {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	return s.below(object, true)
+}
+
+func saysMore(object map[string]any) bool {
+	for _, key := range []string{"additionalProperties", "unevaluatedProperties", "patternProperties"} {
+		if _, found := object[key]; found {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stricter) close(object map[string]any) error {
+	if !hasParts(object) {
+		object["additionalProperties"] = false
+		return nil
+	}
+	if s.oldDraft {
+		return errors.New("properties put together from parts need draft 2019-09 or newer")
+	}
+	object["unevaluatedProperties"] = false
+	return nil
+}
+
+func hasParts(object map[string]any) bool {
+	for _, key := range slices.Concat(partSchemas, partLists, partMaps, choiceLists, []string{"$ref"}) {
+		if _, found := object[key]; found {
+			return true
+		}
+	}
+	return false
+}
+
+// declares reports whether the schema names properties, itself or through a
+// part that always applies.
+func (s *stricter) declares(object map[string]any, seen []string) (bool, error) {
+	if _, found := object["properties"].(map[string]any); found {
+		return true, nil
+	}
+	if ref, found := object["$ref"].(string); found && !slices.Contains(seen, ref) {
+		target, err := s.resolve(ref)
+		if err != nil {
+			return false, err
+		}
+		if t, ok := target.(map[string]any); ok {
+			if yes, err := s.declares(t, append(seen, ref)); yes || err != nil {
+				return yes, err
+			}
+		}
+	}
+	parts, _ := object["allOf"].([]any)
+	for _, p := range parts {
+		if part, ok := p.(map[string]any); ok {
+			if yes, err := s.declares(part, seen); yes || err != nil {
+				return yes, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// below goes on with everything inside a schema object. With closed, the
+// object's own choices are parts of it; else each choice stands alone.
+func (s *stricter) below(object map[string]any, closed bool) error {
+	if err := s.checkRef(object); err != nil {
+		return err
+	}
+	requireAll(object)
+	choice := s.whole
+	if closed {
+		choice = s.part
+	}
+	definition := s.part
+	if s.oldDraft {
+		definition = s.whole
+	}
+	return errors.Join(
+		eachOf(object, valueSchemas, s.whole), eachInLists(object, valueLists, s.whole), eachInMaps(object, valueMaps, s.whole),
+		eachOf(object, partSchemas, s.part), eachInLists(object, partLists, s.part), eachInMaps(object, partMaps, s.part),
+		eachInLists(object, choiceLists, choice), eachInMaps(object, definitions, definition),
+	)
+}
+
+// requireAll requires every property unless the schema or a part of it says
+// what is required.
+func requireAll(object map[string]any) {
+	properties, _ := object["properties"].(map[string]any)
+	if len(properties) == 0 || mentionsRequired(object) {
+		return
+	}
+	names := make([]any, 0, len(properties))
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		names = append(names, name)
+	}
+	object["required"] = names
+}
+
+func mentionsRequired(object map[string]any) bool {
+	if _, found := object["required"]; found {
+		return true
+	}
+	for _, key := range slices.Concat(partLists, choiceLists) {
+		list, _ := object[key].([]any)
+		for _, v := range list {
+			if part, ok := v.(map[string]any); ok && mentionsRequired(part) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func eachOf(object map[string]any, keys []string, do func(any) error) error {
+	for _, key := range keys {
+		if v, found := object[key]; found {
+			if err := do(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func eachInLists(object map[string]any, keys []string, do func(any) error) error {
+	for _, key := range keys {
+		list, _ := object[key].([]any)
+		for _, v := range list {
+			if err := do(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func eachInMaps(object map[string]any, keys []string, do func(any) error) error {
+	for _, key := range keys {
+		members, _ := object[key].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(members)) {
+			if err := do(members[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *stricter) checkRef(object map[string]any) error {
+	for _, key := range []string{"$dynamicRef", "$recursiveRef"} {
+		if _, found := object[key]; found {
+			return fmt.Errorf("%s cannot be followed", key)
+		}
+	}
+	ref, found := object["$ref"].(string)
+	if !found {
+		return nil
+	}
+	_, err := s.resolve(ref)
+	return err
+}
+
+// resolve finds what a reference "#/..." points to.
+func (s *stricter) resolve(ref string) (any, error) {
+	if ref == "#" {
+		return s.root, nil
+	}
+	pointer, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil, fmt.Errorf("cannot follow $ref %q: only pointers into the schema itself (#/...)", ref)
+	}
+	at := s.root
+	for token := range strings.SplitSeq(pointer, "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		next, found := member(at, token)
+		if !found {
+			return nil, fmt.Errorf("$ref %q points to nothing", ref)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func member(v any, token string) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		next, found := v[token]
+		return next, found
+	case []any:
+		i, err := strconv.Atoi(token)
+		if err != nil || i < 0 || i >= len(v) {
+			return nil, false
+		}
+		return v[i], true
+	}
+	return nil, false
+}
