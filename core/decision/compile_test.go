@@ -108,7 +108,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"misspelt nested fact":    {withCondition("config.user_input.enable"), []string{"when: undefined field 'enable', did you mean \"enabled\"?"}},
 		"Go name of a fact":       {withCondition("client.Sampling"), []string{"when: undefined field 'Sampling'"}},
 		"condition of a number":   {withCondition("step.index"), []string{"when: a condition must be true or false, this is of type int"}},
-		"condition of anything":   {withCondition("run.input.x"), []string{"when: a condition must be true or false, this is of type dyn"}},
+		"condition of anything":   {withCondition("run.input.x"), []string{"when: a condition must be true or false, this may be anything: add == true"}},
 		"condition as a mapping":  {withRoutes("{via: sampling, when: {a: b}}", "{via: agent}"), []string{"t.yaml:5: challenges[0].evidence[0]: when must be a condition in quotes, this is a mapping"}},
 		"condition is false":      {withRoutes("{via: sampling, when: false}", "{via: agent}"), []string{"when must be a condition in quotes, this is true or false"}},
 		"condition is empty":      {withCondition(""), []string{"when: "}},

@@ -90,7 +90,11 @@ func compileCondition(source string) (*condition, []conditionError) {
 		}
 		return nil, errs
 	}
-	if checked.OutputType() != cel.BoolType {
+	switch checked.OutputType() {
+	case cel.BoolType:
+	case cel.DynType:
+		return nil, []conditionError{{line: 1, message: "a condition must be true or false, this may be anything: add == true"}}
+	default:
 		return nil, []conditionError{{line: 1, message: fmt.Sprintf(
 			"a condition must be true or false, this is of type %s", cel.FormatCELType(checked.OutputType()))}}
 	}

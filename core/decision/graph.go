@@ -106,8 +106,9 @@ func caption(parts []string) string {
 	return strings.Join(parts, "<br/>")
 }
 
+// escapeMermaid uses Mermaid's own entities: "#" in place of HTML's "&".
 func escapeMermaid(s string) string {
 	return strings.NewReplacer(
-		"&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "#", "&num;", "`", "&#96;", "\n", " ",
+		"#", "#35;", "&", "#amp;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "`", "#96;", "\n", " ",
 	).Replace(s)
 }
