@@ -139,3 +139,7 @@ func decoded[W, G any](w W, convert func(*conversion, W) G) (G, error) {
 	}
 	return g, nil
 }
+
+// IsDriverBug reports whether a call failed by a mistake of the driver: it
+// panicked, or its result does not fit the contract.
+func IsDriverBug(err error) bool { return status.Code(err) == codes.Internal }

@@ -88,7 +88,9 @@ func drawAnswer(t *rapid.T) driver.Answer {
 	}
 }
 
-func drawState(t *rapid.T) driver.State { return driver.State{Version: drawCount(t), Data: drawJSON(t)} }
+func drawState(t *rapid.T) driver.State {
+	return driver.State{Version: drawCount(t), Data: drawJSON(t)}
+}
 
 func drawValidateResult(t *rapid.T) driver.ValidateResult {
 	return driver.ValidateResult{

@@ -1,0 +1,202 @@
+// Package drivertest is the driver contract as checks with stable ids. Run
+// holds a driver against them directly and over gRPC; it does not know what a
+// challenge type means, so a driver's own verdicts come in as samples.
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// Outcome names what a call came to.
+type Outcome string
+
+// The outcomes. Valid and Invalid are those of Validate: without and with an
+// error diagnostic. An Interpret that asks again is NotAnswer.
+const (
+	Any            Outcome = ""
+	Valid          Outcome = "valid"
+	Invalid        Outcome = "invalid"
+	NeedInput      Outcome = "need_input"
+	Accepted       Outcome = "accepted"
+	Rejected       Outcome = "rejected"
+	Declined       Outcome = "declined"
+	Unavailable    Outcome = "unavailable"
+	ClientRequest  Outcome = "client_request"
+	AgentChallenge Outcome = "agent_challenge"
+	ClientReview   Outcome = "client_review"
+	Answer         Outcome = "answer"
+	NotAnswer      Outcome = "not_an_answer"
+	Missing        Outcome = "missing"
+)
+
+// Sample is a request that the driver is meant to serve and what must come of it.
+type Sample struct {
+	Name string
+	// Request is a driver.ValidateRequest, AdvanceRequest, RenderRequest or
+	// InterpretRequest, by value and of the driver's role.
+	Request any
+	// Want is the outcome it must have; Any leaves it open.
+	Want Outcome
+}
+
+// Check is one rule of the contract. Its id never changes its meaning.
+type Check struct {
+	ID  string
+	Why string
+	// Run returns what is wrong, or nil. Checks of the other role and checks
+	// without a sample to work on find nothing.
+	Run func(ctx context.Context, s Subject) error
+}
+
+// Subject is a driver under check.
+type Subject struct {
+	Descriptor driver.Descriptor
+	Challenge  driver.Challenge  // nil for a capability driver
+	Capability driver.Capability // nil for a challenge driver
+	Configurer driver.Configurer // nil when the driver has none
+	Samples    []Sample
+}
+
+// Run holds the driver against every check, directly and over gRPC. Configure
+// the driver before, if it needs that to serve the samples: Run only ever
+// configures it with dryRun.
+func Run(t *testing.T, d driver.Driver, samples ...Sample) {
+	t.Helper()
+	if err := driverrpc.CheckDriver(d); err != nil {
+		t.Fatalf("descriptor/valid: %v", err)
+	}
+	for _, s := range samples {
+		if err := checkSample(d.Descriptor.Role, s); err != nil {
+			t.Fatalf("sample %q: %v", s.Name, err)
+		}
+	}
+	t.Run("direct", func(t *testing.T) { runChecks(t, direct(d, samples)) })
+	t.Run("grpc", func(t *testing.T) {
+		client, stop, err := driverrpc.Loopback(d)
+		if err != nil {
+			t.Fatalf("serve the driver: %v", err)
+		}
+		defer func() {
+			if err := stop(); err != nil {
+				t.Errorf("stop the driver: %v", err)
+			}
+		}()
+		overWire, err := remote(t.Context(), client, samples)
+		if err != nil {
+			t.Fatalf("descriptor/valid: %v", err)
+		}
+		runChecks(t, overWire)
+		t.Run("call/same-over-grpc", func(t *testing.T) {
+			if err := sameResults(t.Context(), direct(d, samples), overWire); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func runChecks(t *testing.T, s Subject) {
+	t.Helper()
+	for _, c := range Checks() {
+		t.Run(c.ID, func(t *testing.T) {
+			if err := c.Run(t.Context(), s); err != nil {
+				t.Errorf("%s\n%v", c.Why, err)
+			}
+		})
+	}
+}
+
+func direct(d driver.Driver, samples []Sample) Subject {
+	s := Subject{Descriptor: d.Descriptor, Challenge: d.Challenge, Capability: d.Capability, Samples: samples}
+	if d.Challenge != nil {
+		s.Configurer, _ = d.Challenge.(driver.Configurer)
+	}
+	if d.Capability != nil {
+		s.Configurer, _ = d.Capability.(driver.Configurer)
+	}
+	return s
+}
+
+func remote(ctx context.Context, client *driverrpc.Client, samples []Sample) (Subject, error) {
+	desc, err := client.Describe(ctx)
+	if err != nil {
+		return Subject{}, fmt.Errorf("describe: %w", err)
+	}
+	s := Subject{Descriptor: desc, Configurer: client, Samples: samples}
+	if desc.Role == driver.RoleChallenge {
+		s.Challenge = client.Challenge()
+	}
+	if desc.Role == driver.RoleCapability {
+		s.Capability = client.Capability()
+	}
+	return s, nil
+}
+
+func checkSample(role driver.Role, s Sample) error {
+	want := driver.RoleCapability
+	switch s.Request.(type) {
+	case driver.ValidateRequest, driver.AdvanceRequest:
+		want = driver.RoleChallenge
+	case driver.RenderRequest, driver.InterpretRequest:
+	default:
+		return fmt.Errorf("the request is a %T, not a request by value", s.Request)
+	}
+	if role != want {
+		return fmt.Errorf("a %T is not for a driver of role %s", s.Request, role)
+	}
+	return nil
+}
+
+// call serves one request of any of the four kinds.
+func (s Subject) call(ctx context.Context, request any) (result any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	switch req := request.(type) {
+	case driver.ValidateRequest:
+		return s.Challenge.Validate(ctx, req)
+	case driver.AdvanceRequest:
+		return s.Challenge.Advance(ctx, req)
+	case driver.RenderRequest:
+		return s.Capability.Render(ctx, req)
+	case driver.InterpretRequest:
+		return s.Capability.Interpret(ctx, req)
+	}
+	return nil, fmt.Errorf("no call takes a %T", request)
+}
+
+// outcomes lists the outcomes that a result has; a sound one has exactly one.
+func outcomes(result any) []Outcome {
+	set := map[Outcome]bool{}
+	switch r := result.(type) {
+	case driver.ValidateResult:
+		invalid := slices.ContainsFunc(r.Diagnostics, func(d driver.Diagnostic) bool {
+			return d.Severity == driver.SeverityError
+		})
+		set[Invalid], set[Valid] = invalid, !invalid
+	case driver.AdvanceResult:
+		set[NeedInput], set[Accepted], set[Rejected] = len(r.NeedInput) > 0, r.Accepted != nil, r.Rejected != nil
+		set[Declined], set[Unavailable] = r.Declined != nil, r.Unavailable != nil
+	case driver.RenderResult:
+		set[ClientRequest], set[AgentChallenge] = r.ClientRequest != nil, r.AgentChallenge != nil
+		set[Answer], set[Unavailable], set[ClientReview] = r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil
+	case driver.InterpretResult:
+		set[Answer], set[Declined], set[NotAnswer] = r.Answer != nil, r.Declined != nil, r.Invalid != nil
+		set[Unavailable], set[Missing] = r.Unavailable != nil, r.Missing != nil
+	}
+	var out []Outcome
+	for o, has := range set {
+		if has {
+			out = append(out, o)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
