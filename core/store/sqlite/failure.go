@@ -1,0 +1,79 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+var (
+	errNewer   = errors.New("the schema is newer than this program")
+	errForeign = errors.New("the database belongs to another program")
+	errLocked  = errors.New("the write lock was not free in time")
+)
+
+// explain turns a failure of the database into a fault that names the file and
+// says why. Faults, context errors and "no rows" pass as they are.
+func (s *Store) explain(err error) error {
+	var known *fault.Error
+	switch {
+	case err == nil, errors.As(err, &known), errors.Is(err, sql.ErrNoRows):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, reason(err))
+}
+
+func reason(err error) string {
+	var failure *driver.Error
+	if errors.As(err, &failure) {
+		return sqliteReason(failure)
+	}
+	for _, known := range []struct {
+		is  error
+		why string
+	}{
+		{errClosed, "it was closed"},
+		{errNewer, "it was written by a newer version of this program; use that version"},
+		{errForeign, "it is a database of another program"},
+		{errLocked, "another process has been writing for too long"},
+		{fs.ErrPermission, "no permission to write there"},
+		{syscall.EROFS, "the file system is read-only"},
+		{syscall.ENOSPC, "the disk is full"},
+		{syscall.ENOTDIR, "a part of its directory is a file"},
+		{syscall.EISDIR, "it is a directory"},
+	} {
+		if errors.Is(err, known.is) {
+			return known.why
+		}
+	}
+	return "it cannot be used"
+}
+
+func sqliteReason(failure *driver.Error) string {
+	switch failure.Code() & 0xff { // the low byte is the primary code
+	case codes.SQLITE_NOTADB:
+		return "it is not a database"
+	case codes.SQLITE_CORRUPT:
+		return "it is damaged"
+	case codes.SQLITE_CANTOPEN:
+		return "it cannot be opened; is it a directory, or no permission?"
+	case codes.SQLITE_READONLY, codes.SQLITE_PERM:
+		return "it is read-only"
+	case codes.SQLITE_FULL:
+		return "the disk is full"
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return "another process has been writing for too long"
+	case codes.SQLITE_IOERR:
+		return "reading or writing it failed"
+	}
+	return "it cannot be used"
+}

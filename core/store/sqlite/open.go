@@ -1,0 +1,197 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	driver "modernc.org/sqlite"
+)
+
+// patience is how long a write waits for other processes.
+const patience = 10 * time.Second
+
+// readConnections is enough for the reads that a local disk serves at once.
+const readConnections = 4
+
+//go:embed schema/*.sql
+var schema embed.FS
+
+// schemaVersion is the version this program reads and writes: the number of
+// the last file in schema. A file is never changed once released.
+const schemaVersion = 1
+
+// openFile creates what is missing and brings the schema up to date, all under
+// the write lock, so that processes which start together do it once.
+func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return nil, err
+	}
+	lock := newWriteLock(s.path + ".lock")
+	if err := lock.acquire(ctx); err != nil {
+		return nil, errors.Join(err, lock.close())
+	}
+	defer func() {
+		lock.release()
+		if err != nil {
+			err = errors.Join(err, lock.close())
+		}
+	}()
+	if err := create(s.path); err != nil {
+		return nil, err
+	}
+	w, err := connectWriter(ctx, s.path, lock)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx, w.conn); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	r, err := connectReaders(s.path)
+	if err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	return &file{readers: r, writer: w}, nil
+}
+
+// create makes an empty file that only its owner reads. It must not open a
+// file that is there: closing it again would drop the locks that SQLite holds
+// on it in this process.
+func create(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	// The name must survive a power loss as well as the content. Some file
+	// systems cannot sync a directory; they do not need it.
+	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return errors.Join(err, dir.Close())
+	}
+	return dir.Close()
+}
+
+func connect(path string, options url.Values) (*sql.DB, error) {
+	options.Add("_pragma", "busy_timeout("+strconv.FormatInt(patience.Milliseconds(), 10)+")")
+	options.Set("_error_rc", "true")
+	options.Set("_dqs", "false")
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: options.Encode()}
+	connector, err := driver.NewConnector(dsn.String())
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+func connectReaders(path string) (*readers, error) {
+	db, err := connect(path, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(readConnections)
+	db.SetMaxIdleConns(readConnections)
+	return &readers{db: db, stmts: map[string]*sql.Stmt{}}, nil
+}
+
+func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, error) {
+	db, err := connect(path, url.Values{
+		"mode":          {"rw"},
+		"_txlock":       {"immediate"},
+		"_foreign_keys": {"true"},
+		"_journal_mode": {"WAL"},
+		"_synchronous":  {"FULL"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return newWriter(db, conn, lock), nil
+}
+
+// migrate brings the schema from the version in the file to schemaVersion, in
+// one transaction. The caller holds the write lock.
+func (s *Store) migrate(ctx context.Context, conn *sql.Conn) error {
+	have, err := storedVersion(ctx, conn)
+	switch {
+	case err != nil:
+		return err
+	case have == schemaVersion:
+		return nil
+	case have > schemaVersion:
+		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
+			have, schemaVersion, errNewer)
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := applySchema(ctx, tx, have); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "database schema updated", "path", s.path, "from", have, "to", schemaVersion)
+	return nil
+}
+
+// storedVersion returns the schema version of the file; 0 for an empty file.
+// A file with tables of somebody else is refused.
+func storedVersion(ctx context.Context, conn *sql.Conn) (int, error) {
+	var tables, ours int
+	err := conn.QueryRowContext(ctx,
+		`SELECT count(*), count(*) FILTER (WHERE name = 'schema_version') FROM sqlite_schema WHERE type = 'table'`,
+	).Scan(&tables, &ours)
+	if err != nil || tables == 0 {
+		return 0, err
+	}
+	if ours == 0 {
+		return 0, errForeign
+	}
+	var version int
+	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version)
+	return version, err
+}
+
+func applySchema(ctx context.Context, tx *sql.Tx, have int) error {
+	_, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (
+		version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT`)
+	if err != nil {
+		return err
+	}
+	for version := have + 1; version <= schemaVersion; version++ {
+		script, err := schema.ReadFile(fmt.Sprintf("schema/%04d.sql", version))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(script)); err != nil {
+			return fmt.Errorf("apply schema version %d: %w", version, err)
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO schema_version (version, applied) VALUES (?, ?)`,
+			version, time.Now().UnixNano())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// CreateRun implements engine.Runs.
+func (s *Store) CreateRun(ctx context.Context, r run.Run, pin protocol.Chain) error {
+	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
+		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
+			r.ID, r.Pin, r.Revision)
+	}
+	chain, err := json.Marshal(pin)
+	if err != nil {
+		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
+	}
+	row, err := encodeRun(r)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *transaction) error {
+		if err := tx.exec(`INSERT INTO pins (digest, document) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+			r.Pin, string(chain)); err != nil {
+			return err
+		}
+		created, err := tx.changed(`INSERT INTO runs (id, revision, principal, chain_id, title, connection, pin,
+			state, live, step_index, step_count, created, updated, document)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			string(r.ID), r.Revision+1, r.Principal, r.ChainID, r.Title, r.Connection, r.Pin,
+			string(r.State), r.State.Live(), r.Step.Index, r.StepCount, nanos(r.CreatedAt), nanos(r.UpdatedAt),
+			row.document)
+		if err != nil {
+			return err
+		}
+		if created == 0 {
+			return fault.New(fault.Conflict, "run %q exists already", r.ID)
+		}
+		return row.saveNonces(tx)
+	})
+}
+
+// SaveRun implements engine.Runs.
+func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
+	r := save.Run
+	row, err := encodeRun(r)
+	if err != nil {
+		return err
+	}
+	events, err := encodeEvents(save.Events)
+	if err != nil {
+		return fmt.Errorf("encode events of run %s: %w", r.ID, err)
+	}
+	return s.write(ctx, func(tx *transaction) error {
+		saved, err := tx.changed(`UPDATE runs SET revision = revision + 1, principal = ?, connection = ?, state = ?,
+			live = ?, step_index = ?, updated = ?, document = ? WHERE id = ? AND revision = ?`,
+			r.Principal, r.Connection, string(r.State), r.State.Live(), r.Step.Index, nanos(r.UpdatedAt),
+			row.document, string(r.ID), r.Revision)
+		if err != nil {
+			return err
+		}
+		if saved == 0 {
+			return lostRace(tx, r)
+		}
+		for i, document := range events {
+			if err := tx.exec(`INSERT INTO events (run, revision, position, document) VALUES (?, ?, ?, ?)`,
+				string(r.ID), r.Revision+1, i, document); err != nil {
+				return err
+			}
+		}
+		for _, kept := range save.Recorded {
+			if err := tx.exec(`INSERT INTO recorded (run, key, payload, reply) VALUES (?, ?, ?, ?)
+				ON CONFLICT (run, key) DO UPDATE SET payload = excluded.payload, reply = excluded.reply`,
+				string(r.ID), kept.Key, kept.Payload, string(kept.Reply)); err != nil {
+				return err
+			}
+		}
+		return row.saveNonces(tx)
+	})
+}
+
+func lostRace(tx *transaction, r run.Run) error {
+	var have int64
+	found, err := tx.row(`SELECT revision FROM runs WHERE id = ?`, []any{string(r.ID)}, &have)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return notFound("run", string(r.ID))
+	}
+	return fault.New(fault.Conflict, "run %q was changed meanwhile: revision %d was loaded, now it is %d",
+		r.ID, r.Revision, have)
+}
+
+// runRow is a run as its tables hold it after the save.
+type runRow struct {
+	id       run.ID
+	document string
+	nonces   string // JSON list; empty: none
+}
+
+func encodeRun(r run.Run) (runRow, error) {
+	nonces := r.Nonces
+	if r.Step.Nonce != "" {
+		nonces = append(nonces[:len(nonces):len(nonces)], r.Step.Nonce)
+	}
+	row := runRow{id: r.ID}
+	if len(nonces) > 0 {
+		list, err := json.Marshal(nonces)
+		if err != nil {
+			return row, fmt.Errorf("encode nonces of run %s: %w", r.ID, err)
+		}
+		row.nonces = string(list)
+	}
+	r.Revision++
+	document, err := json.Marshal(r)
+	if err != nil {
+		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
+	}
+	row.document = string(document)
+	return row, nil
+}
+
+// saveNonces makes every nonce the run has or had lead to it. A nonce of
+// another run breaks NOT NULL and fails the save: it can only be a mistake or
+// an attempt to take over a step.
+func (row runRow) saveNonces(tx *transaction) error {
+	if row.nonces == "" {
+		return nil
+	}
+	return tx.exec(`INSERT INTO nonces (nonce, run) SELECT value, ?1 FROM json_each(?2) WHERE true
+		ON CONFLICT (nonce) DO UPDATE SET run = NULL WHERE run <> excluded.run`, string(row.id), row.nonces)
+}
+
+func encodeEvents(events []run.Event) ([]string, error) {
+	documents := make([]string, len(events))
+	for i, e := range events {
+		document, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		documents[i] = string(document)
+	}
+	return documents, nil
+}
+
+// Run implements engine.Runs.
+func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
+	var document []byte
+	err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, []any{&document})
+	if err != nil {
+		return run.Run{}, orNotFound(err, "run", string(id))
+	}
+	var r run.Run
+	if err := json.Unmarshal(document, &r); err != nil {
+		return run.Run{}, s.damaged("run", string(id), err)
+	}
+	return r, nil
+}
+
+// RunOfNonce implements engine.RunIndex.
+func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
+	var id string
+	err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, []any{&id})
+	if err != nil {
+		return "", orNotFound(err, "run with the nonce", nonce)
+	}
+	return run.ID(id), nil
+}
+
+// LiveRuns implements engine.RunIndex.
+func (s *Store) LiveRuns(ctx context.Context, principal string) ([]run.Summary, error) {
+	var summaries []run.Summary
+	err := s.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
+		created, updated FROM runs WHERE principal = ? AND live = 1 ORDER BY updated DESC, id DESC`,
+		[]any{principal}, func(scan func(...any) error) error {
+			var m run.Summary
+			var id, state string
+			var created, updated int64
+			err := scan(&id, &m.ChainID, &m.Title, &state, &m.StepIndex, &m.StepCount, &m.Principal, &m.Connection,
+				&created, &updated)
+			m.ID, m.State = run.ID(id), run.State(state)
+			m.CreatedAt, m.UpdatedAt = timeOf(created), timeOf(updated)
+			summaries = append(summaries, m)
+			return err
+		})
+	return summaries, err
+}
+
+// Pinned implements engine.RunIndex.
+func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
+	document, ok := s.pins.document(digest)
+	if !ok {
+		err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, []any{&document})
+		if err != nil {
+			return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
+		}
+		s.pins.keep(digest, document)
+	}
+	// Decoded for each caller: a chain holds slices that callers may change.
+	var c protocol.Chain
+	if err := json.Unmarshal(document, &c); err != nil {
+		return protocol.Chain{}, s.damaged("pinned chain", digest, err)
+	}
+	return c, nil
+}
+
+// Events implements engine.RunHistory.
+func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
+	var events []run.Event
+	err := s.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision, position`, []any{string(id)},
+		func(scan func(...any) error) error {
+			var document []byte
+			if err := scan(&document); err != nil {
+				return err
+			}
+			var e run.Event
+			if err := json.Unmarshal(document, &e); err != nil {
+				return s.damaged("event of run", string(id), err)
+			}
+			events = append(events, e)
+			return nil
+		})
+	if err != nil || len(events) > 0 {
+		return events, err
+	}
+	var one int
+	err = s.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, []any{&one})
+	return nil, orNotFound(err, "run", string(id))
+}
+
+// Recorded implements engine.RunHistory.
+func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (engine.Recorded, bool, error) {
+	kept := engine.Recorded{Key: key}
+	var reply []byte
+	err := s.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
+		[]any{&kept.Payload, &reply})
+	if errors.Is(err, sql.ErrNoRows) {
+		return engine.Recorded{}, false, nil
+	}
+	if err != nil {
+		return engine.Recorded{}, false, err
+	}
+	kept.Reply = reply
+	return kept, true, nil
+}
+
+func orNotFound(err error, what, id string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return notFound(what, id)
+	}
+	return err
+}
+
+func notFound(what, id string) error { return fault.New(fault.NotFound, "no %s %q", what, id) }
+
+func (s *Store) damaged(what, id string, err error) error {
+	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", s.path, what, id)
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos).UTC()
+}
+
+// pinsKept bounds the cache: more protocols than this are hardly run at once.
+const pinsKept = 64
+
+// pinCache keeps documents of pinned chains, which never change.
+type pinCache struct {
+	mu        sync.Mutex // guards the fields below
+	documents map[string][]byte
+}
+
+func (c *pinCache) document(digest string) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	document, ok := c.documents[digest]
+	return document, ok
+}
+
+func (c *pinCache) keep(digest string, document []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.documents == nil || len(c.documents) >= pinsKept {
+		// Starting over is as good as any order of eviction here.
+		c.documents = map[string][]byte{}
+	}
+	c.documents[digest] = document
+}

@@ -1,0 +1,189 @@
+// Package sqlite keeps protocols, their search index and runs in one SQLite
+// file that several processes may use at once. It decides nothing about runs
+// or protocols: it stores what the engine hands it, durably and all or nothing.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+var (
+	_ engine.Protocols      = (*Store)(nil)
+	_ engine.ProtocolWriter = (*Store)(nil)
+	_ engine.Searcher       = (*Store)(nil)
+	_ engine.Runs           = (*Store)(nil)
+	_ engine.RunIndex       = (*Store)(nil)
+	_ engine.RunHistory     = (*Store)(nil)
+)
+
+// errClosed is the cause of every error after Close.
+var errClosed = errors.New("the store is closed")
+
+// Store keeps everything in one file. It is safe for concurrent use, also by
+// several processes. An error that is a context's error means that nothing
+// was written.
+type Store struct {
+	path string // absolute, fixed at creation
+	log  *slog.Logger
+	pins pinCache
+
+	opening chan struct{}        // holds one token: who has it may open or close
+	file    atomic.Pointer[file] // nil until first use
+	closed  atomic.Bool
+}
+
+// file is the opened database.
+type file struct {
+	readers *readers
+	writer  *writer
+}
+
+// Open returns the store in the file at path. It touches nothing: directory,
+// file and schema are made by the first call that needs them, so a server that
+// is only probed leaves no trace. A nil log drops everything.
+func Open(path string, log *slog.Logger) (*Store, error) {
+	if path == "" {
+		return nil, errors.New("the database has no path")
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find database %s: %w", path, err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{path: absolute, log: log, opening: make(chan struct{}, 1)}
+	s.opening <- struct{}{}
+	return s, nil
+}
+
+// Close finishes the writes that were accepted and releases the file. Calls
+// after it fail. Closing twice, or before the first use, is fine.
+func (s *Store) Close() error {
+	<-s.opening
+	defer func() { s.opening <- struct{}{} }()
+	s.closed.Store(true)
+	f := s.file.Swap(nil)
+	if f == nil {
+		return nil
+	}
+	// Readers first: the last connection to close folds the log into the
+	// database file, which a read-only one cannot do.
+	err := errors.Join(f.readers.close(), f.writer.close())
+	if err != nil {
+		return fmt.Errorf("close database %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// use returns the database, opening it when this is the first use. A failed
+// opening is tried again by the next call.
+func (s *Store) use(ctx context.Context) (*file, error) {
+	if f := s.file.Load(); f != nil {
+		return f, nil
+	}
+	select {
+	case <-s.opening:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { s.opening <- struct{}{} }()
+	if s.closed.Load() {
+		return nil, s.explain(errClosed)
+	}
+	if f := s.file.Load(); f != nil {
+		return f, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := s.openFile(ctx)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	s.file.Store(f)
+	return f, nil
+}
+
+// write runs do in a transaction and returns when it is durable.
+func (s *Store) write(ctx context.Context, do func(*transaction) error) error {
+	f, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	return s.explain(f.writer.run(ctx, do))
+}
+
+// readers is a pool of read-only connections.
+type readers struct {
+	db *sql.DB
+
+	mu    sync.Mutex // guards the fields below
+	stmts map[string]*sql.Stmt
+}
+
+// stmt returns the prepared statement for a query, preparing it only once.
+func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stmt, ok := r.stmts[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := r.db.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	r.stmts[query] = stmt
+	return stmt, nil
+}
+
+func (r *readers) close() error { return r.db.Close() }
+
+// row reads one row. No row at all is sql.ErrNoRows.
+func (s *Store) row(ctx context.Context, query string, args, into []any) error {
+	found := false
+	err := s.rows(ctx, query, args, func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+// rows calls each for every row of a query.
+func (s *Store) rows(ctx context.Context, query string, args []any, each func(scan func(...any) error) error) error {
+	f, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	stmt, err := f.readers.stmt(ctx, query)
+	if err != nil {
+		return s.explain(err)
+	}
+	return s.explain(scanAll(ctx, stmt, args, each))
+}
+
+func scanAll(ctx context.Context, stmt *sql.Stmt, args []any, each func(scan func(...any) error) error) (err error) {
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}

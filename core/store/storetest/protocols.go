@@ -1,0 +1,257 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+var protocolCases = map[string]func(*testing.T, Store){
+	"a chain comes back as it was saved":             chainRoundTrip,
+	"a step leads to its chain":                      stepLeadsToChain,
+	"what is not there is not found":                 protocolNotThere,
+	"an id is taken once in a space":                 duplicateChain,
+	"replacing leaves nothing of the old chain":      replaceChain,
+	"a refused chain leaves nothing":                 refusedChain,
+	"a deleted chain is gone":                        deleteChain,
+	"no read leaves its spaces":                      spacesIsolated,
+	"the first space that has a chain wins":          firstSpaceWins,
+	"chains are listed by title without texts":       listChains,
+	"a step id belongs to one chain of a space":      stepTaken,
+	"a cancelled save of a chain changes nothing":    cancelledSaveChain,
+	"the caller may change what a read has returned": chainIsCopied,
+}
+
+func chainRoundTrip(t *testing.T, s Store) {
+	for name, c := range map[string]protocol.Chain{
+		"full":       NewChain(mine, "Round trip", "One", "Two"),
+		"unicode":    NewChain(mine, "Prüfung — 日本語 'quoted' \"twice\" \x01 🐙", "Schritt %_\\ 1"),
+		"minimal":    {ID: "id", Space: mine, Steps: []protocol.Step{{UUID: "u"}}},
+		"many steps": NewChain(mine, "Many", make([]string, 300)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustSave(t, s, c)
+			got, err := s.Chain(t.Context(), []string{mine}, c.ID)
+			if err != nil {
+				t.Fatalf("Chain(%q) = %v, want nil", c.ID, err)
+			}
+			if diff := cmp.Diff(c, got); diff != "" {
+				t.Errorf("Chain(%q) (-want +got):\n%s", c.ID, diff)
+			}
+		})
+	}
+}
+
+func stepLeadsToChain(t *testing.T, s Store) {
+	c := NewChain(mine, "Leads", "One", "Two", "Three")
+	mustSave(t, s, NewChain(mine, "Other", "One"), c)
+	for i, step := range c.Steps {
+		got, index, err := s.StepChain(t.Context(), []string{theirs, mine}, step.UUID)
+		if err != nil || index != i {
+			t.Fatalf("StepChain(step %d) = index %d, %v, want %d, nil", i, index, err, i)
+		}
+		if diff := cmp.Diff(c, got); diff != "" {
+			t.Errorf("StepChain(step %d) (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
+func protocolNotThere(t *testing.T, s Store) {
+	mustSave(t, s, NewChain(mine, "There", "One"))
+	for _, id := range []string{"", "nothing", "' OR 1=1 --"} {
+		_, _, err := s.StepChain(t.Context(), []string{mine}, id)
+		wantCode(t, "StepChain", err, fault.NotFound)
+		_, err = s.Chain(t.Context(), []string{mine}, id)
+		wantCode(t, "Chain", err, fault.NotFound)
+		wantCode(t, "DeleteChain", s.DeleteChain(t.Context(), mine, id), fault.NotFound)
+	}
+	chains, err := s.Chains(t.Context(), nil)
+	if err != nil || len(chains) != 0 {
+		t.Errorf("Chains(no space) = %d chains, %v, want none, nil", len(chains), err)
+	}
+}
+
+func duplicateChain(t *testing.T, s Store) {
+	first, second := NewChain(mine, "Twice", "One"), NewChain(mine, "Twice", "Other")
+	mustSave(t, s, first)
+	wantCode(t, "SaveChain(second)", s.SaveChain(t.Context(), second, false), fault.DuplicateChain)
+	got, err := s.Chain(t.Context(), []string{mine}, first.ID)
+	if err != nil || !cmp.Equal(first, got) {
+		t.Errorf("Chain after a refused save = %v, %v, want the first one", got, err)
+	}
+	_, _, err = s.StepChain(t.Context(), []string{mine}, second.Steps[0].UUID)
+	wantCode(t, "StepChain(refused step)", err, fault.NotFound)
+	// The same title in another space is another protocol.
+	mustSave(t, s, NewChain(theirs, "Twice", "One"))
+}
+
+func replaceChain(t *testing.T, s Store) {
+	first := NewChain(mine, "Replaced", "Zebra", "Stays", "Elephant")
+	second := NewChain(mine, "Replaced", "Giraffe", "Stays")
+	second.Steps[1].UUID = first.Steps[1].UUID // a caller may keep a step's id
+	mustSave(t, s, first)
+	if err := s.SaveChain(t.Context(), second, true); err != nil {
+		t.Fatalf("SaveChain(replace) = %v, want nil", err)
+	}
+	for _, gone := range []string{first.Steps[0].UUID, first.Steps[2].UUID} {
+		_, _, err := s.StepChain(t.Context(), []string{mine}, gone)
+		wantCode(t, "StepChain(old step)", err, fault.NotFound)
+	}
+	got, index, err := s.StepChain(t.Context(), []string{mine}, second.Steps[1].UUID)
+	if err != nil || index != 1 || !cmp.Equal(second, got) {
+		t.Errorf("StepChain(kept step) = %v, index %d, %v, want the new chain, 1", got, index, err)
+	}
+	for query, want := range map[string]int{"zebra": 0, "elephant": 0, "giraffe": 1} {
+		if hits := mustSearch(t, s, query, mine); len(hits) != want {
+			t.Errorf("Search(%q) after the replacement = %d hits, want %d", query, len(hits), want)
+		}
+	}
+	if err := s.SaveChain(t.Context(), NewChain(mine, "New", "One"), true); err != nil {
+		t.Errorf("SaveChain(replace, nothing there) = %v, want nil", err)
+	}
+}
+
+func refusedChain(t *testing.T, s Store) {
+	twice := NewChain(mine, "Bad", "Good label", "Bad label")
+	twice.Steps[1].UUID = twice.Steps[0].UUID
+	noID := NewChain(mine, "No id", "One")
+	noID.ID = ""
+	noSpace := NewChain("", "No space", "One")
+	for name, c := range map[string]protocol.Chain{"same step id": twice, "no id": noID, "no space": noSpace} {
+		wantCode(t, "SaveChain("+name+")", s.SaveChain(t.Context(), c, true), fault.InvalidArgument)
+	}
+	_, _, err := s.StepChain(t.Context(), []string{mine}, twice.Steps[0].UUID)
+	wantCode(t, "StepChain(refused)", err, fault.NotFound)
+	if hits := mustSearch(t, s, "good label", mine); len(hits) != 0 {
+		t.Errorf("Search(refused chain) = %d hits, want none", len(hits))
+	}
+}
+
+func deleteChain(t *testing.T, s Store) {
+	c, kept := NewChain(mine, "Deleted", "Zebra"), NewChain(theirs, "Deleted", "Zebra")
+	mustSave(t, s, c, kept)
+	if err := s.DeleteChain(t.Context(), mine, c.ID); err != nil {
+		t.Fatalf("DeleteChain = %v, want nil", err)
+	}
+	_, err := s.Chain(t.Context(), []string{mine}, c.ID)
+	wantCode(t, "Chain(deleted)", err, fault.NotFound)
+	_, _, err = s.StepChain(t.Context(), []string{mine}, c.Steps[0].UUID)
+	wantCode(t, "StepChain(deleted)", err, fault.NotFound)
+	wantCode(t, "DeleteChain(again)", s.DeleteChain(t.Context(), mine, c.ID), fault.NotFound)
+	if hits := mustSearch(t, s, "zebra", mine); len(hits) != 0 {
+		t.Errorf("Search(deleted) = %d hits, want none", len(hits))
+	}
+	if hits := mustSearch(t, s, "zebra", theirs); len(hits) != 1 {
+		t.Errorf("Search(same title elsewhere) = %d hits, want 1", len(hits))
+	}
+	mustSave(t, s, c)
+}
+
+func spacesIsolated(t *testing.T, s Store) {
+	c := NewChain(theirs, "Secret zebra", "Hidden")
+	mustSave(t, s, c, NewChain(mine, "Visible", "One"))
+	_, _, err := s.StepChain(t.Context(), []string{mine}, c.Steps[0].UUID)
+	_, _, absent := s.StepChain(t.Context(), []string{mine}, "absent")
+	wantCode(t, "StepChain(foreign)", err, fault.NotFound)
+	wantCode(t, "StepChain(absent)", absent, fault.NotFound)
+	_, err = s.Chain(t.Context(), []string{mine}, c.ID)
+	wantCode(t, "Chain(foreign)", err, fault.NotFound)
+	wantCode(t, "DeleteChain(foreign)", s.DeleteChain(t.Context(), mine, c.ID), fault.NotFound)
+	for _, query := range []string{"Secret zebra", "zebra", "hidden"} {
+		if hits := mustSearch(t, s, query, mine); len(hits) != 0 {
+			t.Errorf("Search(%q) in another space = %d hits, want none", query, len(hits))
+		}
+	}
+	chains, err := s.Chains(t.Context(), []string{mine})
+	if err != nil || len(chains) != 1 || chains[0].Title != "Visible" {
+		t.Errorf("Chains(mine) = %v, %v, want only the visible one", chains, err)
+	}
+}
+
+func firstSpaceWins(t *testing.T, s Store) {
+	a, b := NewChain(mine, "Both", "Mine"), NewChain(theirs, "Both", "Theirs")
+	b.Steps[0].UUID = a.Steps[0].UUID
+	mustSave(t, s, a, b)
+	for _, tc := range []struct {
+		spaces []string
+		want   protocol.Chain
+	}{{[]string{mine, theirs}, a}, {[]string{theirs, mine}, b}, {[]string{"empty", theirs}, b}} {
+		got, err := s.Chain(t.Context(), tc.spaces, a.ID)
+		if err != nil || got.Space != tc.want.Space {
+			t.Errorf("Chain(%v) = space %q, %v, want %q", tc.spaces, got.Space, err, tc.want.Space)
+		}
+		got, _, err = s.StepChain(t.Context(), tc.spaces, a.Steps[0].UUID)
+		if err != nil || got.Space != tc.want.Space {
+			t.Errorf("StepChain(%v) = space %q, %v, want %q", tc.spaces, got.Space, err, tc.want.Space)
+		}
+	}
+}
+
+func listChains(t *testing.T, s Store) {
+	a, b := NewChain(mine, "A", "One", "Two"), NewChain(theirs, "B", "One")
+	mustSave(t, s, b, a)
+	got, err := s.Chains(t.Context(), []string{mine, theirs})
+	if err != nil {
+		t.Fatalf("Chains = %v, want nil", err)
+	}
+	without := cmpopts.IgnoreFields(protocol.Step{}, "Text")
+	if diff := cmp.Diff([]protocol.Chain{a, b}, got, without); diff != "" {
+		t.Errorf("Chains (-want +got):\n%s", diff)
+	}
+	for _, c := range got {
+		for _, step := range c.Steps {
+			if step.Text != "" {
+				t.Errorf("Chains: step %q has text %q, want none", step.Label, step.Text)
+			}
+		}
+	}
+}
+
+func stepTaken(t *testing.T, s Store) {
+	a, b := NewChain(mine, "A", "One"), NewChain(mine, "B", "One", "Two")
+	b.Steps[1].UUID = a.Steps[0].UUID
+	mustSave(t, s, a)
+	wantCode(t, "SaveChain(taken step id)", s.SaveChain(t.Context(), b, false), fault.InvalidArgument)
+	got, _, err := s.StepChain(t.Context(), []string{mine}, a.Steps[0].UUID)
+	if err != nil || got.Title != "A" {
+		t.Errorf("StepChain = %q, %v, want A", got.Title, err)
+	}
+	_, err = s.Chain(t.Context(), []string{mine}, b.ID)
+	wantCode(t, "Chain(refused)", err, fault.NotFound)
+}
+
+func cancelledSaveChain(t *testing.T, s Store) {
+	kept, c := NewChain(mine, "Kept", "One"), NewChain(mine, "Cancelled", "One")
+	mustSave(t, s, kept)
+	if err := s.SaveChain(cancelled(t), c, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("SaveChain(cancelled) = %v, want context.Canceled", err)
+	}
+	if err := s.DeleteChain(cancelled(t), mine, kept.ID); !errors.Is(err, context.Canceled) {
+		t.Errorf("DeleteChain(cancelled) = %v, want context.Canceled", err)
+	}
+	chains, err := s.Chains(t.Context(), []string{mine})
+	if err != nil || len(chains) != 1 || chains[0].Title != "Kept" {
+		t.Errorf("Chains = %v, %v, want only the kept one", chains, err)
+	}
+}
+
+func chainIsCopied(t *testing.T, s Store) {
+	c := NewChain(mine, "Copied", "One")
+	r := mustCreate(t, s, "somebody", c)
+	for range 2 { // the second read may come from a cache
+		got, err := s.Pinned(t.Context(), r.Pin)
+		if err != nil {
+			t.Fatalf("Pinned = %v, want nil", err)
+		}
+		if diff := cmp.Diff(c, got); diff != "" {
+			t.Fatalf("Pinned (-want +got):\n%s", diff)
+		}
+		got.Steps[0].Label, got.Inputs[0] = "changed", 'x'
+	}
+}
