@@ -65,3 +65,35 @@ func TestDiagnosticsPointAtTheWrongMember(t *testing.T) {
 func problem(pointer, message string) []driver.Diagnostic {
 	return []driver.Diagnostic{driver.Problem(pointer, message)}
 }
+
+func TestMembersCanBeSetAndRemoved(t *testing.T) {
+	for name, tc := range map[string]struct{ object, want string }{
+		"new":     {`{"b":1.50,"gone":2}`, `{"a":"x","b":1.50}`},
+		"changed": {`{"a":{}}`, `{"a":"x"}`},
+		"null":    {`null`, `{"a":"x"}`},
+		"none":    {``, `{"a":"x"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := fields.With(json.RawMessage(tc.object), "a", "x")
+			if err == nil {
+				got, err = fields.Without(got, "gone", "never there")
+			}
+			if string(got) != tc.want || err != nil {
+				t.Errorf("With, Without(%s) = %s, %v, want %s", tc.object, got, err, tc.want)
+			}
+		})
+	}
+	if got, err := fields.With(json.RawMessage(`[]`), "a", 1); err == nil {
+		t.Errorf("With([]) = %s, want an error", got)
+	}
+	if got, err := fields.Without(json.RawMessage(`[]`), "a"); err == nil {
+		t.Errorf("Without([]) = %s, want an error", got)
+	}
+}
+
+func TestOnlyErrorsCountAsErrors(t *testing.T) {
+	warning, problem := driver.Warning("/a", "w"), driver.Problem("/a", "p")
+	if fields.AnyError([]driver.Diagnostic{warning}) || !fields.AnyError([]driver.Diagnostic{warning, problem}) {
+		t.Error("AnyError does not tell warnings from errors")
+	}
+}

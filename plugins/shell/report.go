@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// maxOutput is how many bytes of stdout and of stderr are kept.
+const maxOutput = 32 << 10
+
+// report is what somebody says about a run of the command.
+type report struct {
+	ExitCode int     `json:"exit_code"`
+	Stdout   string  `json:"stdout"`
+	Stderr   string  `json:"stderr"`
+	duration float64 // seconds; negative: not said
+}
+
+// proof is recorded for a finished step.
+type proof struct {
+	Type    string  `json:"type"`
+	Command string  `json:"cmd"`
+	Timeout float64 `json:"timeout_seconds"`
+	report
+	Duration *float64 `json:"duration_seconds,omitempty"`
+	Passed   bool     `json:"passed"`
+	Failure  string   `json:"failure,omitempty"` // why it did not pass
+}
+
+// readReport reads the evidence. A rejection says what is missing in it.
+func readReport(value json.RawMessage, p params) (report, *driver.Rejected) {
+	o := fields.Open(value, "/shell")
+	code, found := o.Number("exit_code")
+	if !found && !o.Has("exit_code") {
+		o.Wrong("exit_code", "is missing")
+	}
+	if found && (code != math.Trunc(code) || math.Abs(code) > math.MaxInt32) {
+		o.Wrong("exit_code", "must be a whole number")
+	}
+	r := report{duration: -1}
+	r.Stdout, _ = o.String("stdout")
+	r.Stderr, _ = o.String("stderr")
+	if seconds, found := o.Number("duration_seconds"); found {
+		if seconds < 0 {
+			o.Wrong("duration_seconds", "must not be negative")
+		}
+		r.duration = seconds
+	}
+	if problems := o.Problems(); problems != nil {
+		return report{}, &driver.Rejected{Code: codeMissing, Retryable: true, Message: fmt.Sprintf(
+			"Solution incomplete: %s. Run %q and submit shell with its real exit_code, stdout and stderr; do not make them up.",
+			schema.Text(problems), p.Command)}
+	}
+	r.ExitCode = int(code)
+	r.Stdout, r.Stderr = bounded(r.Stdout), bounded(r.Stderr)
+	return r, nil
+}
+
+// bounded cuts the middle out of a long text: errors stand at the end, what
+// was started stands at the beginning.
+func bounded(text string) string {
+	if len(text) <= maxOutput {
+		return text
+	}
+	head, tail := maxOutput/2, len(text)-maxOutput/2
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	for tail < len(text) && !utf8.RuneStart(text[tail]) {
+		tail++
+	}
+	return fmt.Sprintf("%s\n[... %d bytes cut ...]\n%s", text[:head], tail-head, text[tail:])
+}
+
+func judge(r report, p params) (driver.AdvanceResult, error) {
+	failure := failureOf(r, p)
+	if failure != "" && p.required {
+		return driver.Reject(codeFailed, fmt.Sprintf(
+			"The command %q %s. Find and fix the cause, run the command again and submit its real result; do not fabricate one.",
+			p.Command, failure)), nil
+	}
+	pr := proof{Type: typeName, Command: p.Command, Timeout: p.Timeout, report: r, Passed: failure == "", Failure: failure}
+	if r.duration >= 0 {
+		pr.Duration = &r.duration
+	}
+	recorded, err := json.Marshal(pr)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	output, err := json.Marshal(r)
+	return driver.Accept(recorded, output), err
+}
+
+func failureOf(r report, p params) string {
+	switch {
+	case r.ExitCode != 0:
+		return fmt.Sprintf("ended with exit code %d", r.ExitCode)
+	case r.duration > p.Timeout:
+		return fmt.Sprintf("took %v seconds, more than the %v allowed", r.duration, p.Timeout)
+	}
+	return ""
+}

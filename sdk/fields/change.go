@@ -1,0 +1,50 @@
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// AnyError reports whether one of the diagnostics is an error.
+func AnyError(diagnostics []driver.Diagnostic) bool {
+	for _, d := range diagnostics {
+		if d.Severity == driver.SeverityError {
+			return true
+		}
+	}
+	return false
+}
+
+// With returns the object with the member set to the value. No object (nil or
+// null) counts as an empty one.
+func With(object json.RawMessage, key string, value any) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if len(object) > 0 {
+		if err := json.Unmarshal(object, &members); err != nil {
+			return nil, fmt.Errorf("set %q: %w", key, err)
+		}
+	}
+	if members == nil {
+		members = map[string]json.RawMessage{}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("set %q: %w", key, err)
+	}
+	members[key] = raw
+	return json.Marshal(members)
+}
+
+// Without returns the object without the members.
+func Without(object json.RawMessage, keys ...string) (json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, fmt.Errorf("remove %q: %w", keys, err)
+	}
+	for _, key := range keys {
+		delete(members, key)
+	}
+	return json.Marshal(members)
+}
