@@ -6,6 +6,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -80,4 +81,16 @@ type Diagnostic struct {
 	Step     string          `json:"step,omitempty"`
 	Pointer  string          `json:"pointer,omitempty"` // into the challenge
 	Message  string          `json:"message"`
+}
+
+// String is the finding as compilers print them: line, column, what.
+func (d Diagnostic) String() string {
+	where := fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Severity)
+	if d.Step != "" {
+		where += fmt.Sprintf(": step %q", d.Step)
+	}
+	if d.Pointer != "" {
+		where += " at " + d.Pointer
+	}
+	return where + ": " + d.Message
 }

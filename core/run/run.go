@@ -114,6 +114,7 @@ type Step struct {
 type Approval struct {
 	Digest     string            `json:"digest"` // of the evidence input as shown
 	Via        string            `json:"via"`
+	Route      int               `json:"route"`
 	Provenance driver.Provenance `json:"provenance"`
 	// ClientReview: the evidence must come through Via itself.
 	ClientReview bool      `json:"client_review,omitempty"`

@@ -145,7 +145,8 @@ func supplied(r *Run, e Event) error {
 
 // take records the answer of an input and closes the question about it.
 func take(r *Run, input driver.Input, e Event) error {
-	if input.Kind == driver.KindApproval {
+	switch {
+	case input.Kind == driver.KindApproval:
 		if e.Approval == nil {
 			return lacks("the approval")
 		}
@@ -153,13 +154,18 @@ func take(r *Run, input driver.Input, e Event) error {
 			return fmt.Errorf("the approval is for something else than the open evidence: %w", ErrUnapproved)
 		}
 		r.Step.Approval = e.Approval
-	} else {
-		if e.Answer == nil || e.Answer.InputID != input.ID {
-			return lacks("the answer")
+	case e.Answer == nil || e.Answer.InputID != input.ID:
+		return lacks("the answer")
+	case input.Kind == driver.KindRunInput:
+		if r.Step.Index != 1 || len(r.Step.Answers) > 0 {
+			return fmt.Errorf("the run's input is fixed once its first step is answered: %w", ErrImpossible)
 		}
+		r.Input = e.Answer.Value
+	default:
+		r.Step.forget(input.ID)
 		r.Step.Answers = append(r.Step.Answers, *e.Answer)
-		r.Step.Inputs = slices.DeleteFunc(r.Step.Inputs, func(in driver.Input) bool { return in.ID == input.ID })
 	}
+	r.Step.Inputs = slices.DeleteFunc(r.Step.Inputs, func(in driver.Input) bool { return in.ID == input.ID })
 	delete(r.Step.Declines, input.ID)
 	r.unask()
 	return nil
@@ -209,7 +215,7 @@ func routeClosed(r *Run, e Event) error {
 		}
 		r.unask()
 	}
-	if a := r.Step.Approval; a != nil && a.ClientReview && a.Via == e.Attempt.Via && e.Attempt.Input != driver.KindApproval {
+	if a := r.Step.Approval; a != nil && a.ClientReview && a.Via == e.Attempt.Via {
 		// The review cannot happen any more, so it approves nothing.
 		r.Step.Approval = nil
 	}
@@ -231,7 +237,7 @@ func declined(r *Run, e Event) error {
 	if e.Input == driver.KindApproval {
 		r.Step.Approval = nil
 	}
-	r.Step.Answers = slices.DeleteFunc(r.Step.Answers, func(a driver.Answer) bool { return a.InputID == e.Input })
+	r.Step.forget(e.Input)
 	r.unask()
 	return nil
 }
@@ -319,6 +325,11 @@ func expired(r *Run, _ Event) error {
 	r.unask()
 	r.State = Ended
 	return nil
+}
+
+// forget drops the answer to an input.
+func (s *Step) forget(inputID string) {
+	s.Answers = slices.DeleteFunc(s.Answers, func(a driver.Answer) bool { return a.InputID == inputID })
 }
 
 func (r *Run) unask() {

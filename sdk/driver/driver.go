@@ -82,6 +82,8 @@ const (
 	KindApproval   = "approval"
 	KindFiles      = "files"
 	KindSimilarity = "similarity"
+	// KindRunInput is what a protocol declares to need before its first step.
+	KindRunInput = "run_input"
 )
 
 // Descriptor is what a driver says of itself. Static: same binary, same descriptor.

@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// maxRounds bounds how often a challenge driver may ask for more about one step.
+const maxRounds = 32
+
+// advance lets the challenge driver judge the answers so far.
+func (t *turn) advance(ctx context.Context, k task) (Round, error) {
+	if k.free() {
+		return t.advanceFree(ctx, k)
+	}
+	drv, ok := t.e.drivers.Challenge(k.use)
+	if !ok {
+		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
+	}
+	s := t.run.Step
+	if s.Round >= maxRounds {
+		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
+	}
+	desc, _, _ := t.e.drivers.Describe(k.use)
+	if v := s.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
+		t.note = fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what its earlier version kept.", s.Index, k.use, desc.Version)
+		return Round{}, t.apply(run.Event{Kind: run.Restarted, Reason: t.note})
+	}
+	res, err := drv.Advance(ctx, driver.AdvanceRequest{
+		Challenge: k.challenge, Step: k.where, Client: t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
+	})
+	switch {
+	case err != nil:
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d; nothing is lost, try again", k.use, s.Index)
+	case res.Accepted != nil:
+		return t.judge(ctx, k, *res.Accepted)
+	case res.Rejected != nil:
+		return t.reject(ctx, fault.Code(errorCode(res.Rejected.Code)), res.Rejected.Message)
+	case res.Declined != nil:
+		via := s.Answers
+		if len(via) == 0 {
+			return Round{}, unavailable("driver %s reports a no that nobody gave", k.use)
+		}
+		return t.decline(ctx, driver.Input{ID: via[0].InputID, Kind: driver.KindEvidence}, via[0].Via, res.Declined.Reason, 0)
+	case len(res.NeedInput) > 0:
+		return Round{}, t.need(k, res)
+	case res.Unavailable != nil:
+		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.use, s.Index, res.Unavailable.Reason)
+	}
+	return Round{}, unavailable("driver %s gave no outcome for step %d", k.use, s.Index)
+}
+
+// errorCode keeps a driver's code if it looks like one.
+func errorCode(code string) string {
+	if len(code) == 0 || len(code) > 64 {
+		return "REJECTED"
+	}
+	for _, c := range code {
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return "REJECTED"
+		}
+	}
+	return code
+}
+
+// need records what the driver asks for, with what the core adds: the step's
+// own prompt, the approval in front and the files behind.
+func (t *turn) need(k task, res driver.AdvanceResult) error {
+	inputs := make([]driver.Input, 0, len(res.NeedInput)+1)
+	ev := run.Event{Kind: run.Needed, State: res.State}
+	for _, in := range res.NeedInput {
+		if in.ID == "" || in.Kind == driver.KindApproval || in.Kind == driver.KindRunInput {
+			return unavailable("driver %s asks for an input of kind %q and id %q, which it cannot", k.use, in.Kind, in.ID)
+		}
+		if in.Kind == driver.KindEvidence {
+			in = withStepPrompt(in, k)
+			digest, err := inputDigest(in)
+			if err != nil {
+				return unavailable("driver %s asks for an input that cannot be encoded: %v", k.use, err)
+			}
+			ev.Digest = digest
+			ev.Gated = k.approval == driver.ApprovalUser && !in.Person
+		}
+		inputs = append(inputs, in)
+	}
+	if ev.Digest != "" && len(k.common.Files) > 0 {
+		inputs = append(inputs, driver.Input{
+			ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: k.common.Files,
+			Description: "Report the files that this step demands.", Approval: driver.ApprovalAuto,
+		})
+	}
+	ev.Inputs = inputs
+	return t.apply(ev)
+}
+
+// withStepPrompt applies the challenge's `sampling` block and approval mode.
+func withStepPrompt(in driver.Input, k task) driver.Input {
+	if in.Type == "" {
+		in.Type = k.common.Type
+	}
+	if k.approval != "" {
+		in.Approval = k.approval
+	}
+	s := k.common.Sampling
+	if s == nil {
+		return in
+	}
+	in.System = orDefault(s.System, in.System)
+	in.User = orDefault(s.User, in.User)
+	in.MaxTokens = orDefault(s.MaxTokens, in.MaxTokens)
+	in.Temperature = orDefault(s.Temperature, in.Temperature)
+	in.TopP = orDefault(s.TopP, in.TopP)
+	return in
+}
+
+func inputDigest(in driver.Input) (string, error) {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	return run.Digest(b)
+}
+
+// judge checks what the driver accepted against what the step says of its
+// output, and writes the proof.
+func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, error) {
+	if len(a.Output) == 0 {
+		a.Output = a.Proof
+	}
+	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
+		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
+	}
+	evidence := t.run.Step.Answers[0]
+	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
+		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
+	}
+	return Round{}, t.accept(k, run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+}
+
+// outputProblems: what the server obtained itself is held to the strict form
+// of the schema, what an agent reports to the schema as written.
+func outputProblems(k task, p driver.Provenance, output json.RawMessage) []driver.Diagnostic {
+	if len(k.common.OutputSchema) == 0 {
+		return nil
+	}
+	s := k.common.OutputSchema
+	if p != driver.AgentReported {
+		strict, err := schema.Strict(s)
+		if err != nil {
+			return []driver.Diagnostic{driver.Problem("/output_schema", err.Error())}
+		}
+		s = strict
+	}
+	return schema.Validate(s, output)
+}
+
+// accept proves the step and opens the next one.
+func (t *turn) accept(k task, ev run.Evidence, evidence driver.Answer) error {
+	ev.Answers = t.run.Step.Answers
+	ev.Approval = t.run.Step.Approval
+	digest, err := ev.Digest()
+	if err != nil {
+		return err
+	}
+	challenge, err := run.Digest(orNull(k.challenge))
+	if err != nil {
+		return err
+	}
+	judge := t.ref(k.use)
+	if k.free() {
+		judge = run.DriverRef{Name: coreDriver}
+	}
+	proof, err := run.Proof{
+		Previous: t.run.ProofHash(), Run: t.run.ID, Step: t.run.Step.Index, StepUUID: k.step.UUID,
+		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
+		Driver: judge, Via: t.ref(evidence.Via), At: t.e.opt.Now(),
+	}.Seal()
+	if err != nil {
+		return err
+	}
+	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce()}
+	if err := t.apply(accepted); err != nil {
+		return err
+	}
+	// What is left of the submission was for the step that is solved now.
+	t.solution = nil
+	t.taken()
+	t.solved = append(t.solved, t.solvedStep(len(t.run.Proofs)-1))
+	return nil
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// coreDriver stands as driver where the core itself is one: steps without a
+// challenge, similarity.
+const coreDriver = "core"
+
+// advanceFree passes a step without a challenge on any well-formed solution.
+func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
+	if len(t.run.Step.Answers) > 0 {
+		a := t.run.Step.Answers[0]
+		return Round{}, t.accept(k, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
+	}
+	in := driver.Input{
+		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.common.Type,
+		Description: "This step has no challenge. Do what it says, then report it; any well-formed solution is taken.",
+	}
+	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
+	s := t.solution
+	if s == nil {
+		if t.run.Step.Index == t.target {
+			return t.leftOut(ctx, k, in, shown)
+		}
+		return t.present(ctx, k, in, shown)
+	}
+	t.solution = nil
+	digest, err := inputDigest(in)
+	if err != nil {
+		return Round{}, err
+	}
+	if err := t.apply(run.Event{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}); err != nil {
+		return Round{}, err
+	}
+	return Round{}, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: coreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: s.raw, Provenance: driver.AgentReported, Via: coreDriver,
+	}})
+}
+
+// answerSimilarity answers how close two texts are, without a callback from
+// the driver that wants to know.
+func (t *turn) answerSimilarity(in driver.Input) error {
+	value := driver.SimilarityValue{Method: "lexical"}
+	if in.Similarity != nil {
+		value.Score = lexicalSimilarity(in.Similarity.Text, in.Similarity.Reference)
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: coreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: b, Provenance: driver.ServerObserved, Via: coreDriver,
+	}})
+}

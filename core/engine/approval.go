@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// approvalSchema is the form of a yes or no. It has no default: a client that
+// fills in defaults must not approve anything.
+var approvalSchema = json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string",` +
+	`"title":"Your decision","description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},` +
+	`"required":["confirmation"],"additionalProperties":false}`)
+
+// approvalInput asks for a yes to exactly the evidence input that follows. Its
+// words come from the protocol and the challenge, never from a model alone:
+// values of earlier steps stand in it as quoted data.
+func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
+	if len(evidence.Display) > 0 {
+		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, compact(evidence.Display))
+	}
+	if evidence.User != "" {
+		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))
+	}
+	fmt.Fprintf(&b, "Nothing is done before you approve. Digest of what you approve: %s", t.run.Step.Digest[:16])
+	return driver.Input{
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: approvalSchema,
+		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
+	}
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return ""
+	}
+	return clip(b.String(), 4000)
+}
+
+func quote(s string) string {
+	return "> " + strings.ReplaceAll(clip(strings.TrimSpace(s), 4000), "\n", "\n> ")
+}

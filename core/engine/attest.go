@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Attest closes a run with an outcome and says whether it is verified. Without
+// any run of the protocol it still rates it, unverified. When several runs
+// could be meant it closes none.
+func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
+	if in.Outcome != "success" && in.Outcome != "failure" {
+		return AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
+	}
+	if in.Message == "" {
+		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
+	}
+	return again(func() (AttestReply, error) { return e.attest(ctx, c, in) })
+}
+
+func (e *Engine) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
+	now := e.opt.Now()
+	id, reply, err := e.attestedRun(ctx, c, in)
+	reply.Results = []AttestResult{{
+		URI: in.URI, Outcome: in.Outcome, QualityBonus: bonus(in), Message: in.Message, RatedAt: now.UTC().Format(time.RFC3339Nano),
+	}}
+	reply.TotalRated = 1
+	if err != nil || id == "" {
+		return reply, err
+	}
+	t, err := e.resume(ctx, c, id)
+	if err != nil {
+		return AttestReply{}, err
+	}
+	t.verdictOf(&reply)
+	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
+		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %v", id, reply.MissingSteps).
+			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0])
+	}
+	if t.run.State.Live() {
+		if err := t.apply(run.Event{Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000)}); err != nil {
+			return AttestReply{}, err
+		}
+	}
+	return reply, t.save(ctx)
+}
+
+// bonus is the rating that clients of the earlier server know.
+func bonus(in AttestInput) float64 {
+	if in.Outcome == "success" {
+		return 5 + in.QualityBonus
+	}
+	return -0.2 + in.QualityBonus
+}
+
+// attestedRun finds the run that is meant; empty: none, and the reply says why.
+func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run.ID, AttestReply, error) {
+	if in.RunID != "" {
+		return run.ID(in.RunID), AttestReply{}, nil
+	}
+	chain, _, err := e.findStep(ctx, c, in.URI)
+	if err != nil {
+		return "", AttestReply{}, err
+	}
+	id, err := e.onlyRun(ctx, c, chain)
+	switch code := fault.CodeOf(err); code {
+	case "":
+		return id, AttestReply{}, nil
+	case fault.NoOpenRun:
+		return "", AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified.", chain.Title)}, nil
+	case fault.AmbiguousRun:
+		f := (*fault.Error)(nil)
+		asFault(err, &f)
+		candidates, _ := f.Details["candidates"].([]string)
+		return "", AttestReply{
+			ErrorCode: string(code), Candidates: candidates,
+			Message: "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
+		}, nil
+	}
+	return "", AttestReply{}, err
+}
+
+// verdictOf fills in what the run proves.
+func (t *turn) verdictOf(reply *AttestReply) {
+	reply.RunID = string(t.run.ID)
+	reply.ProofHash = t.run.ProofHash()
+	for i := len(t.run.Proofs); i < len(t.chain.Steps); i++ {
+		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(t.chain.Steps[i].UUID))
+	}
+	err := t.run.Verify()
+	reply.Verified = err == nil && len(reply.MissingSteps) == 0
+	switch {
+	case err != nil:
+		reply.Message = "The proof chain is broken: " + err.Error() + "."
+	case !reply.Verified:
+		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(t.chain.Steps))
+	default:
+		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
+	}
+}

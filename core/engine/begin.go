@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Begin opens a run of the protocol that the URI names, or with a session id
+// shows the open step of a run that is under way. It never touches another run.
+func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
+	if in.SessionID != "" {
+		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
+	}
+	chain, i, err := e.findStep(ctx, c, in.URI)
+	if err != nil {
+		return Round{}, err
+	}
+	input, err := inputOf(chain, in.Input)
+	if err != nil {
+		return Round{}, err
+	}
+	t, err := e.start(c, chain, input)
+	if err != nil {
+		return Round{}, err
+	}
+	if i > 0 {
+		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
+	}
+	return t.drive(ctx)
+}
+
+func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if decode(raw) == nil {
+		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
+	}
+	return raw, checkInput(chain, raw)
+}
+
+// start makes a new run; it is stored with the first save.
+func (e *Engine) start(c Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
+	pin, err := digestOf(chain)
+	if err != nil {
+		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
+	}
+	now := e.opt.Now()
+	return &turn{
+		e: e, caller: c, chain: chain, created: true, started: now,
+		run: run.Run{
+			ID: newRunID(), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
+			Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
+			Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
+		},
+	}, nil
+}
+
+// reopen shows the open step of a run with a fresh nonce. The session id is a
+// pointer, not a credential: the run must be the caller's own.
+func (e *Engine) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error) {
+	t, err := e.resume(ctx, c, run.ID(in.SessionID))
+	if fault.CodeOf(err) == fault.NotFound {
+		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", clip(in.SessionID, 80)).
+			WithNext("call kairos_begin without session_id to start over")
+	}
+	if err != nil {
+		return Round{}, err
+	}
+	if !t.run.State.Live() {
+		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
+			WithNext("call kairos_begin with %s to start over", protocol.URI(t.chain.Steps[0].UUID))
+	}
+	t.note = fmt.Sprintf("Resumed run %s.", t.run.ID)
+	if !t.complete() {
+		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
+			return Round{}, err
+		}
+	}
+	return t.drive(ctx)
+}

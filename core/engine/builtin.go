@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+//go:embed builtin/*.md
+var builtins embed.FS
+
+// builtinHeads are the fixed ids of the built-in protocols' first steps.
+var builtinHeads = map[string]string{"create.md": createUUID, "refine.md": refineUUID}
+
+// ready stores the built-in protocols before the first call that could want
+// them. A start alone touches nothing, because hosts start servers to probe them.
+func (e *Engine) ready(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.seeded {
+		return nil
+	}
+	for file, head := range builtinHeads {
+		if err := e.seed(ctx, file, head); err != nil {
+			return fmt.Errorf("store the built-in protocol %s: %w", file, err)
+		}
+	}
+	e.seeded = true
+	return nil
+}
+
+func (e *Engine) seed(ctx context.Context, file, head string) error {
+	doc, err := builtins.ReadFile(path.Join("builtin", file))
+	if err != nil {
+		return err
+	}
+	chains, found := protocol.Parse(doc)
+	for _, d := range found {
+		if d.Severity == driver.SeverityError {
+			return errors.New(d.String())
+		}
+	}
+	chain := chains[0]
+	chain.Space, chain.ModelID = AppSpace, "kairos"
+	old, err := e.store.Protocols.Chain(ctx, []string{AppSpace}, chain.ID)
+	if err == nil && protocol.Render(old) == protocol.Render(chain) {
+		return nil
+	}
+	if err != nil && fault.CodeOf(err) != fault.NotFound {
+		return err
+	}
+	chain.CreatedAt, chain.UpdatedAt = e.opt.Now(), e.opt.Now()
+	if err == nil {
+		chain = identify(chain, &old)
+	} else {
+		chain = identify(chain, nil)
+	}
+	chain.Steps[0].UUID = head
+	return e.store.Writer.SaveChain(ctx, chain, true)
+}

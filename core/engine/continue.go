@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Continue takes the client's reply to an Ask. The same reply to the same
+// question again gets the recorded outcome; another one is fault.Replayed.
+func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
+	return again(func() (Round, error) { return e.resumeWith(ctx, c, in) })
+}
+
+func (e *Engine) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
+	t, err := e.resume(ctx, c, in.Run)
+	if err != nil {
+		return Round{}, err
+	}
+	payload, err := payloadOf(in)
+	if err != nil {
+		return Round{}, fault.Wrap(err, fault.InvalidArgument, "the client's reply is not JSON")
+	}
+	key := fmt.Sprintf("seq:%d", in.Seq)
+	q := t.run.Step.Question
+	if q == nil || q.Seq != in.Seq {
+		return t.late(ctx, key, payload)
+	}
+	t.target, t.asked = t.run.Step.Index, q.Input.ID
+	t.pending = []Recorded{{Key: key, Payload: payload}}
+	round, err := t.answer(ctx, *q, in)
+	if f := (*fault.Error)(nil); asFault(err, &f) {
+		return t.halt(ctx, f)
+	}
+	if err != nil || round.Reply != nil || round.Ask != nil {
+		return round, err
+	}
+	return t.drive(ctx)
+}
+
+func payloadOf(in Continuation) (string, error) {
+	b, err := json.Marshal(struct {
+		Result json.RawMessage     `json:"result,omitempty"`
+		Error  *driver.ClientError `json:"error,omitempty"`
+	}{in.Result, in.Error})
+	if err != nil {
+		return "", err
+	}
+	return run.Digest(b)
+}
+
+// late handles a reply to a question that is no longer open.
+func (t *turn) late(ctx context.Context, key, payload string) (Round, error) {
+	rec, ok, err := t.e.store.History.Recorded(ctx, t.run.ID, key)
+	if err != nil {
+		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
+	}
+	switch {
+	case ok && rec.Payload == payload:
+		return t.replayOrAsk(ctx, rec)
+	case ok:
+		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
+	case !t.run.State.Live():
+		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State)
+	}
+	t.note = "The question this answers was replaced by a later one."
+	return t.presentOpen(ctx)
+}
+
+// replayOrAsk repeats a recorded outcome: a reply, or the question that followed.
+func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
+	var next struct {
+		Asks int64 `json:"asks"`
+	}
+	if json.Unmarshal(rec.Reply, &next) != nil || next.Asks == 0 {
+		return replay(rec)
+	}
+	if q := t.run.Step.Question; q != nil && q.Seq == next.Asks {
+		return t.ask(ctx, *q, decision.Route{})
+	}
+	return t.presentOpen(ctx)
+}
+
+// answer lets the capability driver read the client's reply.
+func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Round, error) {
+	k, err := t.askedTask(q)
+	if err != nil {
+		return Round{}, err
+	}
+	r := t.routeOf(k, q)
+	drv, ok := t.e.drivers.Capability(q.Via)
+	if !ok {
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured any more", q.Seq)
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
+	})
+	switch {
+	case err != nil:
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
+	case res.Answer != nil:
+		return t.answered(ctx, k, q, r, *res.Answer)
+	case res.Declined != nil:
+		return t.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	case res.Invalid != nil:
+		return t.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
+	case res.Unavailable != nil:
+		return Round{}, t.closeRoute(q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
+	case res.Missing != nil:
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
+	}
+	return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
+}
+
+// outcomeOf tells a client that failed from one that never could.
+func outcomeOf(in Continuation) decision.Outcome {
+	const methodNotFound = -32601
+	if in.Error != nil && in.Error.Code != methodNotFound {
+		return decision.Errored
+	}
+	return decision.Unavailable
+}
+
+// askedTask is the task the question is about.
+func (t *turn) askedTask(q run.Question) (task, error) {
+	if q.Input.Kind == driver.KindRunInput {
+		return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}, nil
+	}
+	return t.open()
+}
+
+// routeOf is the question's route in the tree of today; the tree may have
+// changed since, then the question's own words count.
+func (t *turn) routeOf(k task, q run.Question) decision.Route {
+	d := t.decide(k, q.Input)
+	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
+		return *d.Route
+	}
+	return decision.Route{Index: q.Route, Via: q.Via}
+}
+
+func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
+	a.InputID, a.Via = q.Input.ID, q.Via
+	if problem := t.doubt(a, q.Via); problem != "" {
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, problem, q.Seq)
+	}
+	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
+	switch q.Input.Kind {
+	case driver.KindApproval:
+		if !saysYes(a.Value) {
+			return t.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
+		}
+		ev.Approval = t.approval(r, a.Provenance, false)
+		ev.Approval.Digest = q.Digest
+	case driver.KindRunInput:
+		merged, err := t.inputAnswer(a)
+		if err != nil {
+			return t.invalid(ctx, k, q, r, []driver.Diagnostic{driver.Problem("", err.Error())})
+		}
+		ev.Answer = merged.Answer
+	}
+	if err := t.apply(ev); err != nil {
+		return Round{}, err
+	}
+	if q.Input.Kind == driver.KindApproval {
+		return t.approved(ctx)
+	}
+	return Round{}, nil
+}
+
+// invalid asks again with the diagnostics, as often as the route allows, and
+// then takes the next route.
+func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
+	action := t.e.tree.On(decision.Invalid, q.Human)
+	retries := max(r.Retries, action.Retries)
+	if t.caller.Detached || q.Repairs >= retries {
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Invalid, describe(ds), q.Seq)
+	}
+	repair := q
+	repair.Repairs++
+	return t.render(ctx, k, repair, r, ds)
+}
+
+// Waiting is the reply when the time a call may wait has passed. A person's
+// question goes on; any other is given up and the next route is shown.
+func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
+	round, err := again(func() (Round, error) {
+		t, err := e.resume(ctx, c, id)
+		if err != nil {
+			return Round{}, err
+		}
+		t.caller.Detached = true
+		q := t.run.Step.Question
+		if q == nil || q.Seq != seq {
+			return t.presentOpen(ctx)
+		}
+		if e.tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
+			return t.waiting(ctx, *q)
+		}
+		if err := t.closeRoute(q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {
+			return Round{}, err
+		}
+		return t.presentOpen(ctx)
+	})
+	if err != nil || round.Reply == nil {
+		return StepReply{}, err
+	}
+	return *round.Reply, nil
+}
+
+func (t *turn) waiting(ctx context.Context, q run.Question) (Round, error) {
+	k, err := t.askedTask(q)
+	if err != nil {
+		return Round{}, err
+	}
+	r := t.base(t.step(), t.shownAsIs(k, q.Input))
+	r.ErrorCode = string(fault.WaitingForUser)
+	r.RetryCount = &t.run.Step.Failures
+	r.Message = join(r.Message, "The person was asked and has not answered yet. The question stays open.")
+	r.NextAction = fmt.Sprintf("call kairos_next with %s again, with the same solution", r.CurrentStep.URI)
+	return t.reply(ctx, r)
+}

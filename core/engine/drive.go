@@ -1,0 +1,414 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// maxHops bounds one call: far above what any protocol needs, so that a driver
+// that never makes up its mind cannot keep a call for ever.
+const maxHops = 10_000
+
+// drive goes on until somebody is needed: the client (Round.Ask) or the agent
+// (Round.Reply).
+func (t *turn) drive(ctx context.Context) (Round, error) {
+	for range maxHops {
+		round, err := t.hop(ctx)
+		if shown := (*fault.Error)(nil); asFault(err, &shown) {
+			return t.halt(ctx, shown)
+		}
+		if err != nil || round.Reply != nil || round.Ask != nil {
+			return round, err
+		}
+		if err := ctx.Err(); err != nil {
+			return Round{}, err
+		}
+	}
+	return t.halt(ctx, unavailable("step %d went round %d times without a verdict", t.run.Step.Index, maxHops))
+}
+
+// hop does the next thing that is due. An empty Round means: look again.
+func (t *turn) hop(ctx context.Context) (Round, error) {
+	if t.complete() {
+		return t.completed(ctx)
+	}
+	if in, missing := t.runInput(); missing != nil {
+		return t.obtainRunInput(ctx, in, missing)
+	}
+	k, err := t.open()
+	if err != nil {
+		return Round{}, err
+	}
+	if len(t.run.Step.Inputs) == 0 {
+		return t.advance(ctx, k)
+	}
+	return t.obtain(ctx, k, t.dueInput(k))
+}
+
+// dueInput is the one input that is open: what the core answers itself, then
+// approval, evidence, files.
+func (t *turn) dueInput(k task) driver.Input {
+	s := t.run.Step
+	for _, in := range s.Inputs {
+		if in.Kind == driver.KindSimilarity {
+			return in
+		}
+	}
+	for _, in := range s.Inputs {
+		if in.Kind == driver.KindEvidence && s.Gated && !t.approvalStands() {
+			return t.approvalInput(k, in)
+		}
+	}
+	return s.Inputs[0]
+}
+
+func (t *turn) approvalStands() bool {
+	a := t.run.Step.Approval
+	return a != nil && t.run.Step.Approved(a.Via, run.Event{At: t.e.opt.Now()})
+}
+
+// obtain tries the due input's next route.
+func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, error) {
+	if in.Kind == driver.KindSimilarity {
+		return Round{}, t.answerSimilarity(in)
+	}
+	d := t.decide(k, in)
+	if d.Route == nil {
+		return Round{}, t.noRoute(in)
+	}
+	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
+		return Round{}, fault.New(fault.UserDeclined, "a person said no to this step through %s, and only the person can take that back, in the same way", by)
+	}
+	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
+		// The evidence will not pass the review that was to approve it.
+		return Round{}, t.closeRoute(driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
+			decision.Unavailable, "the evidence comes through "+d.Route.Via, 0)
+	}
+	desc, _, ok := t.e.drivers.Describe(d.Route.Via)
+	if !ok {
+		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
+	}
+	if desc.Has(driver.FeatureAgent) {
+		return t.viaAgent(ctx, k, in, *d.Route)
+	}
+	return t.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+func (t *turn) decide(k task, in driver.Input) decision.Decision {
+	d := t.e.tree.Decide(in.Kind, t.facts(k, in.ID))
+	t.walk = &d
+	return d
+}
+
+// noRoute: the tree has nothing left for the input.
+func (t *turn) noRoute(in driver.Input) error {
+	if by, no := t.run.Step.Declines[in.ID]; no {
+		return fault.New(fault.UserDeclined, "a person said no to this step through %s, and this client cannot ask them again", by)
+	}
+	switch in.Kind {
+	case driver.KindApproval:
+		return fault.New(fault.ApprovalUnavailable,
+			"step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
+				"Tell the person to continue the run with a client that offers elicitation, or the operator to set approval.trust_agent", t.run.Step.Index)
+	case driver.KindFiles:
+		return fault.New(fault.FilesUnverified, "step %d requires files to be checked, and no configured driver can check them", t.run.Step.Index)
+	}
+	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
+}
+
+// troubles lists why the routes tried in this call failed.
+func (t *turn) troubles(inputID string) string {
+	var why []string
+	for _, a := range t.run.Step.Tried {
+		if a.Input == inputID && !a.At.Before(t.started) {
+			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
+		}
+	}
+	if len(why) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(why, "; ")
+}
+
+func (t *turn) closeRoute(inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
+	t.e.log.Info("route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o)
+	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &run.Attempt{
+		Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now(),
+	}})
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// viaAgent takes the input from the submitted solution, or shows it to the agent.
+func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
+	drv, ok := t.e.drivers.Capability(r.Via)
+	if !ok {
+		return Round{}, unavailable("driver %s is not configured", r.Via)
+	}
+	shown, err := t.shownToAgent(ctx, drv, k, in)
+	if err != nil {
+		return Round{}, err
+	}
+	s := t.solution
+	if s == nil || !s.supplied() {
+		if t.run.Step.Index == t.target {
+			return t.leftOut(ctx, k, in, shown)
+		}
+		return t.present(ctx, k, in, shown)
+	}
+	if s.Type != shown.Type {
+		return t.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
+	}
+	t.solution = nil
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{Input: in, Step: k.where, Client: t.caller.Client, Raw: s.raw})
+	switch {
+	case err != nil:
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution; it stays open, try again", r.Via)
+	case res.Answer != nil:
+		// Whatever the driver claims, this came from the agent.
+		res.Answer.Provenance = driver.AgentReported
+		return t.supply(ctx, in, r, *res.Answer)
+	case res.Declined != nil:
+		return t.decline(ctx, in, r.Via, res.Declined.Reason, 0)
+	case res.Missing != nil:
+		return t.leftOut(ctx, k, in, shown)
+	case res.Invalid != nil:
+		return t.refuse(ctx, fault.MissingField, "the solution is not an answer: "+describe(res.Invalid.Diagnostics))
+	case res.Unavailable != nil:
+		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
+	}
+	return Round{}, unavailable("driver %s gave no outcome", r.Via)
+}
+
+// shownToAgent is the challenge as the agent sees it. For evidence that is the
+// step's own; anything else only the driver can word.
+func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, k task, in driver.Input) (driver.AgentChallenge, error) {
+	if in.Kind == driver.KindEvidence && t.solution.supplied() {
+		return driver.AgentChallenge{Type: k.common.Type, Description: in.Description, Display: in.Display}, nil
+	}
+	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client})
+	switch {
+	case err != nil:
+		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed; the step stays open, try again")
+	case res.AgentChallenge == nil:
+		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.where.Index)
+	}
+	return *res.AgentChallenge, nil
+}
+
+// viaClient asks the client, if this call may, or takes what the driver knows itself.
+func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
+	if !t.mayAsk(k, in) {
+		return t.present(ctx, k, in, t.shownAsIs(k, in))
+	}
+	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Failures >= maxFailures {
+		return Round{}, fault.New(fault.UserDeclined, "a person said no through %s, and was asked often enough", by)
+	}
+	times := 1
+	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
+		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
+			return t.ask(ctx, *q, r)
+		}
+		if !q.Human && q.Asked >= 2 {
+			// A 2026 client never tells that it refused: it just does not come back.
+			return Round{}, t.closeRoute(in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+		}
+		times = q.Asked + 1
+	}
+	if s := t.solution; s != nil && s.Type != "" && s.Type != k.common.Type {
+		return t.refuse(ctx, fault.TypeMismatch,
+			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
+	}
+	q := run.Question{Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times}
+	return t.render(ctx, k, q, r, nil)
+}
+
+// mayAsk: nobody is asked when nobody waits, about a second input in one call,
+// or before the work is done, unless the step brings its own prompt for a model.
+func (t *turn) mayAsk(k task, in driver.Input) bool {
+	if t.caller.Detached || (t.asked != "" && t.asked != in.ID) {
+		return false
+	}
+	return k.where.Index == t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput
+}
+
+// render lets the capability driver put the question and sends it, or takes
+// what it answers without asking. Diagnostics are set when a reply was invalid.
+func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
+	drv, ok := t.e.drivers.Capability(r.Via)
+	if !ok {
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
+	}
+	in := q.Input
+	if r.Approval == driver.ApprovalUser {
+		in.Approval = driver.ApprovalUser
+	}
+	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client, Diagnostics: diagnostics})
+	switch {
+	case err != nil:
+		return Round{}, t.closeRoute(in.ID, r, decision.Errored, err.Error(), 0)
+	case res.ClientRequest != nil:
+		return t.question(ctx, q, r, *res.ClientRequest)
+	case res.ClientReview != nil && in.Kind == driver.KindApproval:
+		return Round{}, t.leaveToReview(r)
+	case res.Answer != nil:
+		return t.supply(ctx, in, r, *res.Answer)
+	case res.Unavailable != nil:
+		return Round{}, t.closeRoute(in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
+	}
+	return Round{}, t.closeRoute(in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
+}
+
+// question records a question and then asks it.
+func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest) (Round, error) {
+	if !declared(t.caller.Client, req.Method) {
+		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "the client did not declare what "+clip(req.Method, 60)+" needs", 0)
+	}
+	kind := run.Asked
+	seq := int64(0)
+	if q.Seq != 0 {
+		kind, seq = run.Repaired, q.Seq
+	}
+	q.Seq = t.run.Seq + 1
+	q.Digest, q.Ask, q.Client = t.run.Step.Digest, req, t.caller.Client
+	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(r.Via)
+	if err := t.apply(run.Event{Kind: kind, Question: &q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+		return Round{}, err
+	}
+	t.asked = q.Input.ID
+	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
+	return t.ask(ctx, q, r)
+}
+
+func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round, error) {
+	if err := t.save(ctx); err != nil {
+		return Round{}, err
+	}
+	wait := t.caller.CanWait
+	if r.Timeout > 0 && r.Timeout < wait {
+		wait = r.Timeout
+	}
+	return Round{Ask: &Ask{
+		Run: t.run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Wait: wait, Human: q.Human,
+	}}, nil
+}
+
+// declared: a client is never sent a request whose capability it did not declare.
+func declared(c driver.Client, method string) bool {
+	switch method {
+	case "elicitation/create":
+		return c.ElicitationForm || c.ElicitationURL
+	case "sampling/createMessage":
+		return c.Sampling
+	case "roots/list":
+		return c.Roots
+	}
+	return false
+}
+
+// leaveToReview records that the client's own review of the evidence request
+// stands for the approval.
+func (t *turn) leaveToReview(r decision.Route) error {
+	desc, _, _ := t.e.drivers.Describe(r.Via)
+	if !desc.Has(driver.FeatureClientReview) {
+		return t.closeRoute(driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
+	}
+	return t.apply(run.Event{
+		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
+		Approval: t.approval(r, driver.ClientAttested, true),
+	})
+}
+
+func (t *turn) approval(r decision.Route, p driver.Provenance, review bool) *run.Approval {
+	now := t.e.opt.Now()
+	return &run.Approval{
+		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: review,
+		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL),
+	}
+}
+
+// supply takes an answer that needed no question.
+func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
+	a.InputID, a.Via = in.ID, r.Via
+	if problem := t.doubt(a, r.Via); problem != "" {
+		return Round{}, t.closeRoute(in.ID, r, decision.Errored, problem, 0)
+	}
+	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
+	if in.Kind == driver.KindApproval {
+		if !saysYes(a.Value) {
+			return t.decline(ctx, in, r.Via, "not approved", 0)
+		}
+		ev.Approval = t.approval(r, a.Provenance, false)
+	}
+	if err := t.apply(ev); err != nil {
+		return Round{}, err
+	}
+	if in.Kind == driver.KindApproval {
+		return t.approved(ctx)
+	}
+	return Round{}, nil
+}
+
+// approved shows the step again, with a new nonce, now that it may be worked on.
+func (t *turn) approved(ctx context.Context) (Round, error) {
+	if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
+		return Round{}, err
+	}
+	t.taken()
+	t.note = fmt.Sprintf("Step %d is approved.", t.run.Step.Index)
+	// The work was approved just now, so what was submitted before is not it.
+	t.solution, t.target = nil, 0
+	return t.presentOpen(ctx)
+}
+
+// maxValue bounds an answer.
+const maxValue = 8 << 20
+
+// doubt says what is wrong with an answer that a driver vouches for; drivers
+// are not trusted to claim more than their descriptor allows.
+func (t *turn) doubt(a driver.Answer, via string) string {
+	desc, _, _ := t.e.drivers.Describe(via)
+	switch {
+	case !json.Valid(a.Value):
+		return "the answer is not JSON"
+	case len(a.Value) > maxValue:
+		return "the answer is too large"
+	case a.Provenance == driver.ClientAttested && !desc.Has(driver.FeatureHuman):
+		return "claims a person's word without the feature " + driver.FeatureHuman
+	case a.Provenance == driver.ServerObserved && (desc.Has(driver.FeatureAgent) || desc.Has(driver.FeatureClientReview)):
+		return "claims an observation of the server for what somebody else said"
+	}
+	return ""
+}
+
+// saysYes: only this exact word approves anything.
+func saysYes(value json.RawMessage) bool {
+	var v struct {
+		Confirmation string `json:"confirmation"`
+	}
+	return json.Unmarshal(value, &v) == nil && v.Confirmation == "approved"
+}
+
+func describe(ds []driver.Diagnostic) string {
+	parts := make([]string, 0, len(ds))
+	for _, d := range ds {
+		if d.Pointer == "" {
+			parts = append(parts, d.Message)
+			continue
+		}
+		parts = append(parts, d.Pointer+": "+d.Message)
+	}
+	return clip(strings.Join(parts, "; "), 2000)
+}

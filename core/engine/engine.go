@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Store is what a database offers the engine; one type may implement it whole,
+// or several may share it.
+type Store struct {
+	Protocols Protocols
+	Writer    ProtocolWriter
+	Searcher  Searcher
+	Runs      Runs
+	Index     RunIndex
+	History   RunHistory
+}
+
+// Options tune an engine. The zero value is the documented default.
+type Options struct {
+	// Settings are the facts that conditions see as `config`.
+	Settings decision.ConfigFacts
+	// RunTTL is how long a run may stay unattested; zero: 7 days.
+	RunTTL time.Duration
+	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
+	UntouchedTTL time.Duration
+	// ApprovalTTL is how long a yes may be used; zero: 1 hour.
+	ApprovalTTL time.Duration
+	// ScoreThreshold drops weaker search matches; zero: 0.3.
+	ScoreThreshold float64
+	// SimilarThreshold refuses to mint what is this close to another protocol; zero: 0.9.
+	SimilarThreshold float64
+	// RequireComplete makes attest refuse a run with unsolved steps.
+	RequireComplete bool
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+}
+
+// Engine is the use cases. Its methods may be called concurrently.
+type Engine struct {
+	store   Store
+	drivers Drivers
+	tree    *decision.Tree
+	opt     Options
+	log     *slog.Logger
+
+	mu     sync.Mutex // guards seeded
+	seeded bool       // the built-in protocols are stored
+}
+
+// New returns an engine. It touches neither store nor drivers until called.
+func New(store Store, drivers Drivers, tree *decision.Tree, opt Options, log *slog.Logger) *Engine {
+	opt.RunTTL = orDefault(opt.RunTTL, 7*24*time.Hour)
+	opt.UntouchedTTL = orDefault(opt.UntouchedTTL, 24*time.Hour)
+	opt.ApprovalTTL = orDefault(opt.ApprovalTTL, time.Hour)
+	opt.ScoreThreshold = orDefault(opt.ScoreThreshold, 0.3)
+	opt.SimilarThreshold = orDefault(opt.SimilarThreshold, 0.9)
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return &Engine{store: store, drivers: drivers, tree: tree, opt: opt, log: log}
+}
+
+func orDefault[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
+
+// saveAttempts bounds how often a use case is repeated because another writer was first.
+const saveAttempts = 4
+
+// again repeats a use case that lost against another writer of the same run.
+func again[T any](do func() (T, error)) (out T, err error) {
+	for range saveAttempts {
+		if out, err = do(); fault.CodeOf(err) != fault.Conflict {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+func newNonce() string {
+	b := make([]byte, 16)
+	// crypto/rand.Read never fails (Go 1.24).
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func newRunID() run.ID { return run.ID(uuid.Must(uuid.NewV7()).String()) }
+
+// load returns a live run of the caller and the chain it is pinned to.
+func (e *Engine) load(ctx context.Context, c Caller, id run.ID) (run.Run, protocol.Chain, error) {
+	r, err := e.store.Runs.Run(ctx, id)
+	if err != nil {
+		return run.Run{}, protocol.Chain{}, err
+	}
+	if r.Principal != c.Principal {
+		// Not told apart from a run that does not exist.
+		return run.Run{}, protocol.Chain{}, noRun(id)
+	}
+	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	if err != nil {
+		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", id, err)
+	}
+	if r.State.Live() && e.expired(r.Summary()) {
+		if r, err = e.expire(ctx, r); err != nil {
+			return run.Run{}, protocol.Chain{}, err
+		}
+	}
+	return r, chain, nil
+}
+
+func noRun(id run.ID) *fault.Error {
+	return fault.New(fault.NotFound, "no run %q", id).
+		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
+}
+
+func (e *Engine) expired(s run.Summary) bool {
+	now := e.opt.Now()
+	if now.Sub(s.CreatedAt) > e.opt.RunTTL {
+		return true
+	}
+	return s.State == run.Open && s.StepIndex == 1 && now.Sub(s.UpdatedAt) > e.opt.UntouchedTTL
+}
+
+func (e *Engine) expire(ctx context.Context, r run.Run) (run.Run, error) {
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, At: e.opt.Now(), Reason: "time to live has passed"}
+	next, err := run.Apply(r, ev)
+	if err != nil {
+		return r, err
+	}
+	if err := e.store.Runs.SaveRun(ctx, Save{Run: next, Events: []run.Event{ev}}); err != nil {
+		return r, fmt.Errorf("end run %s: %w", r.ID, err)
+	}
+	next.Revision++
+	return next, nil
+}
+
+// live lists the caller's runs that can go on, last changed first.
+func (e *Engine) live(ctx context.Context, c Caller) ([]run.Summary, error) {
+	all, err := e.store.Index.LiveRuns(ctx, c.Principal)
+	if err != nil {
+		return nil, fmt.Errorf("list open runs: %w", err)
+	}
+	live := all[:0]
+	for _, s := range all {
+		if !e.expired(s) {
+			live = append(live, s)
+		}
+	}
+	return live, nil
+}
+
+// findStep resolves a URI that must name a step the caller can read.
+func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.Chain, int, error) {
+	id, err := protocol.ParseURI(uri)
+	if err != nil {
+		return protocol.Chain{}, 0, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+	}
+	if err := e.ready(ctx); err != nil {
+		return protocol.Chain{}, 0, err
+	}
+	chain, i, err := e.store.Protocols.StepChain(ctx, c.spaces(), id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return protocol.Chain{}, 0, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", searchFirst)
+	}
+	if err != nil {
+		return protocol.Chain{}, 0, fmt.Errorf("find %s: %w", uri, err)
+	}
+	return chain, i, nil
+}
+
+const searchFirst = "call kairos_search with what you want to do, and use a uri from its choices"
+
+func asFault(err error, f **fault.Error) bool {
+	return err != nil && errors.As(err, f) && (*f).Code != fault.Conflict
+}
+
+// impossible turns a refusal of the state machine into what the caller may see.
+func impossible(err error) error {
+	switch {
+	case errors.Is(err, run.ErrDeclined):
+		return fault.Wrap(err, fault.UserDeclined, "a person said no to this step; only the person can change that, in the way they were asked")
+	case errors.Is(err, run.ErrUnapproved):
+		return fault.Wrap(err, fault.ApprovalUnavailable, "this step needs a person's approval first")
+	case errors.Is(err, run.ErrStale):
+		return fault.Wrap(err, fault.Conflict, "the question was answered or asked again meanwhile")
+	}
+	return err
+}

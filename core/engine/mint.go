@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Mint stores the protocols of a document, all or none. Findings that refuse
+// it come with line and JSON pointer.
+func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, error) {
+	space, err := mintSpace(c, in.Space)
+	if err != nil {
+		return MintReply{}, err
+	}
+	if err := e.ready(ctx); err != nil {
+		return MintReply{}, err
+	}
+	chains, warnings, err := e.Check(ctx, in.Document)
+	if err != nil {
+		return MintReply{}, err
+	}
+	now := e.opt.Now()
+	old := make([]*protocol.Chain, len(chains))
+	for i := range chains {
+		chains[i].Space, chains[i].ModelID = space, in.ModelID
+		chains[i].CreatedAt, chains[i].UpdatedAt = now, now
+		if old[i], err = e.existing(ctx, c, chains[i], in.Force); err != nil {
+			return MintReply{}, err
+		}
+	}
+	reply := MintReply{Status: "stored", Warnings: warnings}
+	for i, chain := range chains {
+		chain = identify(chain, old[i])
+		if err := e.store.Writer.SaveChain(ctx, chain, in.Force); err != nil {
+			if fault.CodeOf(err) == fault.DuplicateChain {
+				return MintReply{}, duplicate(chain)
+			}
+			return MintReply{}, fault.Wrap(err, fault.StoreFailed, "protocol %q could not be stored", chain.Title)
+		}
+		reply.Items = append(reply.Items, items(chain)...)
+	}
+	return reply, nil
+}
+
+func items(chain protocol.Chain) []MintItem {
+	out := make([]MintItem, len(chain.Steps))
+	for i, s := range chain.Steps {
+		out[i] = MintItem{URI: protocol.URI(s.UUID), MemoryUUID: s.UUID, Label: s.Label, Tags: orEmpty(s.Tags)}
+	}
+	return out
+}
+
+// mintSpace resolves where to store.
+func mintSpace(c Caller, space string) (string, error) {
+	switch name := strings.TrimSpace(space); {
+	case name == "" || strings.EqualFold(name, "personal") || name == c.Space:
+		return c.Space, nil
+	case strings.EqualFold(name, "kairos app") || name == AppSpace:
+		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only")
+	default:
+		return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", clip(name, 80))
+	}
+}
+
+// Check parses a document and lets the challenge drivers judge every
+// challenge. The chains carry the templates that their drivers allow.
+func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found := protocol.Parse([]byte(document))
+	type job struct{ chain, step int }
+	byDriver := make(map[string][]job)
+	for i := range chains {
+		found = append(found, protocol.CheckReferences(chains[i])...)
+		for j, s := range chains[i].Steps {
+			if s.Challenge == nil {
+				continue
+			}
+			use, problem := e.judgeOf(s)
+			if problem != nil {
+				found = append(found, *problem)
+				continue
+			}
+			byDriver[use] = append(byDriver[use], job{i, j})
+		}
+	}
+	var mu sync.Mutex // guards found
+	g, gctx := errgroup.WithContext(ctx)
+	for use, jobs := range byDriver {
+		g.Go(func() error {
+			for _, at := range jobs {
+				s := &chains[at.chain].Steps[at.step]
+				ds, err := e.validate(gctx, use, s)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				found = append(found, ds...)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	return split(chains, found)
+}
+
+// judgeOf names the driver that judges the step's challenge.
+func (e *Engine) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
+	common, err := protocol.CommonOf(s.Challenge)
+	if err != nil {
+		return "", problemOf(s, "", err.Error())
+	}
+	kind := orDefault(common.Type, e.tree.MissingType())
+	d := e.tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
+	if d.Use == "" {
+		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q", kind))
+	}
+	return d.Use, nil
+}
+
+func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
+	return &protocol.Diagnostic{
+		Severity: driver.SeverityError, Line: max(s.ChallengeLine, s.Line, 1), Column: 1, Step: s.Label, Pointer: pointer, Message: message,
+	}
+}
+
+func (e *Engine) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
+	drv, ok := e.drivers.Challenge(use)
+	if !ok {
+		return nil, unavailable("driver %s is not configured", use)
+	}
+	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: s.Challenge})
+	if err != nil {
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored", use, s.Label)
+	}
+	s.Templates = res.Templates
+	var out []protocol.Diagnostic
+	for _, d := range res.Diagnostics {
+		p := problemOf(*s, d.Pointer, clip(d.Message, 1000))
+		p.Severity = d.Severity
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// split refuses on errors and passes warnings on.
+func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	var errs, warnings []protocol.Diagnostic
+	for _, d := range found {
+		if d.Severity == driver.SeverityWarning {
+			warnings = append(warnings, d)
+			continue
+		}
+		errs = append(errs, d)
+	}
+	if len(errs) == 0 && len(chains) == 0 {
+		return nil, nil, fault.New(fault.StoreFailed, "the document holds no protocol")
+	}
+	if len(errs) == 0 {
+		return chains, warnings, nil
+	}
+	lines := make([]string, len(errs))
+	for i, d := range errs {
+		lines[i] = d.String()
+	}
+	return nil, nil, fault.New(fault.StoreFailed, "the document has %d errors, nothing was stored:\n%s", len(errs), strings.Join(lines, "\n")).
+		With("diagnostics", errs).WithNext("mend the document and call kairos_mint again")
+}
+
+// existing returns the chain that would be replaced, and refuses doubles.
+func (e *Engine) existing(ctx context.Context, c Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
+	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
+	if err != nil && fault.CodeOf(err) != fault.NotFound {
+		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
+	}
+	if err == nil {
+		if !force {
+			return nil, duplicate(old)
+		}
+		return &old, nil
+	}
+	if force {
+		return nil, nil
+	}
+	return nil, e.similar(ctx, c, chain)
+}
+
+func duplicate(old protocol.Chain) *fault.Error {
+	type item struct {
+		Label string `json:"label"`
+		URI   string `json:"uri"`
+	}
+	list := make([]item, len(old.Steps))
+	for i, s := range old.Steps {
+		list[i] = item{s.Label, protocol.URI(s.UUID)}
+	}
+	return fault.New(fault.DuplicateChain, "a protocol titled %q is stored already; mint with force_update to replace it", old.Title).
+		With("chain_id", old.ID).With("items", list).
+		WithNext("call kairos_dump with %s to compare, then kairos_mint with force_update to replace it", protocol.URI(old.Steps[0].UUID))
+}
+
+// similar refuses what is nearly another protocol.
+func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) error {
+	hits, err := e.store.Searcher.Search(ctx, c.spaces(), chain.Title, 1)
+	if err != nil {
+		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
+	}
+	if len(hits) == 0 || hits[0].Score < e.opt.SimilarThreshold {
+		return nil
+	}
+	h := hits[0]
+	uri := protocol.URI(h.Chain.Steps[0].UUID)
+	return fault.New(fault.SimilarMemoryFound, "a very similar protocol is stored already: %q", h.Chain.Title).
+		With("similarity_score", h.Score).With("must_obey", true).
+		With("existing_memory", map[string]any{
+			"uri": uri, "memory_uuid": h.Chain.Steps[0].UUID, "label": h.Chain.Steps[0].Label,
+			"chain_label": h.Chain.Title, "score": h.Score, "total_steps": len(h.Chain.Steps),
+		}).
+		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri)
+}
+
+// identify gives steps their ids: a step that was there before under the same
+// name keeps its own, and so does the head, so that links live on.
+func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
+	known := make(map[string]string)
+	if old != nil {
+		chain.CreatedAt = old.CreatedAt
+		for _, s := range old.Steps {
+			known[s.Name] = s.UUID
+		}
+		head := old.Steps[0]
+		if _, moved := nameIn(chain, head.Name); !moved {
+			known[chain.Steps[0].Name] = head.UUID
+		}
+	}
+	for i := range chain.Steps {
+		id, ok := known[chain.Steps[i].Name]
+		if !ok {
+			id = uuid.NewString()
+		}
+		delete(known, chain.Steps[i].Name)
+		chain.Steps[i].UUID = id
+		if chain.Steps[i].Tags == nil {
+			chain.Steps[i].Tags = protocol.Tags(chain.Steps[i])
+		}
+	}
+	return chain
+}
+
+func nameIn(chain protocol.Chain, name string) (int, bool) {
+	for i, s := range chain.Steps {
+		if s.Name == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// digestOf identifies the content of a chain.
+func digestOf(chain protocol.Chain) (string, error) {
+	b, err := json.Marshal(chain)
+	if err != nil {
+		return "", fmt.Errorf("encode protocol %q: %w", chain.Title, err)
+	}
+	return run.Digest(b)
+}

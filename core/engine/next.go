@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Next submits a solution for the open step of a run, or without one lets the
+// server obtain the proof. Wrong solutions are replies, not errors.
+func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
+	return again(func() (Round, error) { return e.next(ctx, c, in) })
+}
+
+func (e *Engine) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
+	s, err := parseSolution(in.Solution)
+	if err != nil {
+		return Round{}, err
+	}
+	stepUUID, err := protocol.ParseURI(in.URI)
+	if err != nil {
+		return Round{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+	}
+	t, err := e.runFor(ctx, c, in, s, stepUUID)
+	if err != nil {
+		return Round{}, err
+	}
+	if round, done, err := t.repeated(ctx, s); done || err != nil {
+		return round, err
+	}
+	if t.complete() {
+		return t.completed(ctx)
+	}
+	t.target, t.solution = t.run.Step.Index, s
+	if round, done, err := t.envelope(ctx, s); done || err != nil {
+		return round, err
+	}
+	if s.supplied() {
+		t.submitted = &Recorded{Key: nonceKey(t.run.Step.Nonce), Payload: s.payload}
+	}
+	return t.drive(ctx)
+}
+
+func nonceKey(nonce string) string { return "nonce:" + nonce }
+
+// runFor finds the run a submission is for: by its nonce, else by run_id, else
+// the connection's newest run of that protocol, else the caller's only one.
+func (e *Engine) runFor(ctx context.Context, c Caller, in NextInput, s *solution, stepUUID string) (*turn, error) {
+	if s != nil && s.Nonce != "" {
+		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
+		if err != nil && fault.CodeOf(err) != fault.NotFound {
+			return nil, fmt.Errorf("find the run of a nonce: %w", err)
+		}
+		if err == nil {
+			t, err := e.resume(ctx, c, id)
+			if err == nil {
+				return t, t.owns(stepUUID, in.URI)
+			}
+			if fault.CodeOf(err) != fault.NotFound {
+				return nil, err
+			}
+		}
+	}
+	if in.RunID != "" {
+		t, err := e.resume(ctx, c, run.ID(in.RunID))
+		if err != nil {
+			return nil, err
+		}
+		return t, t.owns(stepUUID, in.URI)
+	}
+	chain, _, err := e.findStep(ctx, c, in.URI)
+	if err != nil {
+		return nil, err
+	}
+	id, err := e.onlyRun(ctx, c, chain)
+	if err != nil {
+		return nil, err
+	}
+	return e.resume(ctx, c, id)
+}
+
+// owns checks that the URI names a step of the run's protocol; which one is
+// left open, because some clients send the step being solved and some the next.
+func (t *turn) owns(stepUUID, uri string) error {
+	for _, s := range t.chain.Steps {
+		if s.UUID == stepUUID {
+			return nil
+		}
+	}
+	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.chain.Title, t.run.ID).
+		WithNext("call kairos_next with %s", protocol.URI(t.chain.Steps[min(t.run.Step.Index, len(t.chain.Steps))-1].UUID))
+}
+
+// onlyRun is the run of the protocol that can be meant without naming one.
+func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+	live, err := e.live(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	var ids []string
+	for _, s := range live {
+		if s.ChainID != chain.ID {
+			continue
+		}
+		if c.Connection != "" && s.Connection == c.Connection {
+			return s.ID, nil // the list is newest first
+		}
+		ids = append(ids, string(s.ID))
+	}
+	switch len(ids) {
+	case 1:
+		return run.ID(ids[0]), nil
+	case 0:
+		return "", fault.New(fault.NoOpenRun, "no open run of %q", chain.Title).
+			WithNext("call kairos_begin with %s", protocol.URI(chain.Steps[0].UUID))
+	}
+	return "", fault.New(fault.AmbiguousRun, "%d runs of %q are open: %s", len(ids), chain.Title, strings.Join(ids, ", ")).
+		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge")
+}
+
+// repeated answers what needs no new work: submissions to closed runs and
+// network retries of submissions that were accepted.
+func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
+	used := s != nil && s.Nonce != "" && s.Nonce != t.run.Step.Nonce && slices.Contains(t.run.Nonces, s.Nonce)
+	if used {
+		rec, ok, err := t.e.store.History.Recorded(ctx, t.run.ID, nonceKey(s.Nonce))
+		if err != nil {
+			return Round{}, false, fmt.Errorf("look up a recorded reply: %w", err)
+		}
+		if ok && rec.Payload == s.payload {
+			round, err := t.replayOrAsk(ctx, rec)
+			return round, true, err
+		}
+	}
+	if !t.run.State.Live() {
+		return Round{}, true, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
+			WithNext("call kairos_begin with %s", protocol.URI(t.chain.Steps[0].UUID))
+	}
+	if !used {
+		return Round{}, false, nil
+	}
+	if !s.supplied() {
+		// The answer came after its call had ended; nobody told the agent yet.
+		t.note = "The step you asked for was solved meanwhile."
+		t.solved = t.unheard(s.Nonce)
+		round, err := t.presentOpen(ctx)
+		return round, true, err
+	}
+	round, err := t.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
+	return round, true, err
+}
+
+// unheard lists the last proof, whose reply nobody may have seen.
+func (t *turn) unheard(string) []Solved {
+	if n := len(t.run.Proofs); n > 0 {
+		return []Solved{t.solvedStep(n - 1)}
+	}
+	return nil
+}
+
+// mismatch refuses a nonce without counting it against the open step, which it
+// has nothing to do with.
+func (t *turn) mismatch(ctx context.Context, why string) (Round, error) {
+	if t.complete() {
+		return t.completed(ctx)
+	}
+	return t.halt(ctx, fault.New(fault.NonceMismatch, "%s", why).WithNext(
+		"retry kairos_next with %s and the nonce and proof_hash of this reply's challenge", protocol.URI(t.step().UUID)))
+}
+
+func replay(rec Recorded) (Round, error) {
+	var r StepReply
+	if err := json.Unmarshal(rec.Reply, &r); err != nil {
+		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)
+	}
+	return Round{Reply: &r}, nil
+}
+
+// envelope checks what stands around the evidence: nonce, then proof hash.
+func (t *turn) envelope(ctx context.Context, s *solution) (Round, bool, error) {
+	if s == nil {
+		return Round{}, false, nil
+	}
+	code, why := fault.Code(""), ""
+	switch expected := t.run.ProofHash(); {
+	case s.Nonce != "" && s.Nonce != t.run.Step.Nonce:
+		code, why = fault.NonceMismatch, "the nonce is not the one of the open challenge"
+	case s.ProofHash != "" && s.ProofHash != expected:
+		code, why = fault.ProofHashMismatch, "proof_hash is not the one of the open challenge"
+	case s.ProofHash == "" && s.supplied() && t.step().Challenge != nil:
+		code, why = fault.MissingField, "solution.proof_hash is missing; take it from challenge.proof_hash"
+	default:
+		return Round{}, false, nil
+	}
+	round, err := t.refuse(ctx, code, why)
+	return round, true, err
+}

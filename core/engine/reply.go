@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// maxFailures is how many refused submissions an agent must obey before it may
+// use its own judgement.
+const maxFailures = 3
+
+// base is the reply every other grows from: the open step and where it stands.
+func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) StepReply {
+	r := StepReply{
+		MustObey: true,
+		CurrentStep: CurrentStep{
+			URI: protocol.URI(step.UUID), Content: step.Text, MIMEType: "text/markdown",
+		},
+		Challenge: Challenge{
+			Type: shown.Type, Description: shown.Description, Display: shown.Display,
+			Nonce: t.run.Step.Nonce, ProofHash: t.run.ProofHash(),
+		},
+		Message: t.note, RunID: string(t.run.ID), SessionID: string(t.run.ID),
+		StepIndex: min(t.run.Step.Index, len(t.chain.Steps)), StepCount: len(t.chain.Steps), Solved: t.solved,
+	}
+	if n := len(t.solved); n > 0 {
+		r.ProofHash = t.solved[n-1].ProofHash
+		r.Message = join(solvedMessage(t.solved), r.Message)
+	}
+	return r
+}
+
+func solvedMessage(solved []Solved) string {
+	parts := make([]string, len(solved))
+	for i, s := range solved {
+		parts[i] = fmt.Sprintf("Step %d is solved (%s).", s.StepIndex, s.Provenance)
+	}
+	return strings.Join(parts, " ")
+}
+
+func join(parts ...string) string {
+	kept := parts[:0:0]
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+func (t *turn) solvedStep(i int) Solved {
+	p, step := t.run.Proofs[i], t.chain.Steps[i]
+	return Solved{
+		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
+		Provenance: p.Provenance, Output: t.run.Evidence[i].Output, ProofHash: p.Hash,
+	}
+}
+
+// present shows the open step.
+func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := t.base(k.step, shown)
+	uri := r.CurrentStep.URI
+	switch {
+	case t.serverDriven(k, in):
+		r.NextAction = fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
+			uri, k.common.Type, t.run.Step.Nonce)
+	default:
+		r.NextAction = fmt.Sprintf("call kairos_next with %s and a solution of type %s, once what challenge.description demands is really done; "+
+			"copy nonce and proof_hash from challenge", uri, shown.Type)
+	}
+	if t.run.Step.Index == len(t.chain.Steps) {
+		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
+	}
+	return t.reply(ctx, r)
+}
+
+// serverDriven reports whether the server would obtain the input itself.
+func (t *turn) serverDriven(k task, in driver.Input) bool {
+	if k.free() {
+		return false
+	}
+	d := t.e.tree.Decide(in.Kind, t.facts(k, in.ID))
+	if d.Route == nil {
+		return false
+	}
+	desc, _, _ := t.e.drivers.Describe(d.Route.Via)
+	return !desc.Has(driver.FeatureAgent)
+}
+
+// presentOpen shows the open step whatever is due at it, asking nobody.
+func (t *turn) presentOpen(ctx context.Context) (Round, error) {
+	detached := t.caller.Detached
+	t.caller.Detached = true
+	defer func() { t.caller.Detached = detached }()
+	return t.drive(ctx)
+}
+
+// shownAsIs is the challenge as the step states it, for inputs that the server
+// obtains without the agent.
+func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
+	shown := driver.AgentChallenge{Type: k.common.Type, Display: in.Display}
+	if in.Kind == driver.KindApproval {
+		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
+		return shown
+	}
+	shown.Description = join(in.Description, "The server obtains this itself: call kairos_next with the placeholder solution, and do not make anything up.")
+	return shown
+}
+
+// completed: every step is solved.
+func (t *turn) completed(ctx context.Context) (Round, error) {
+	last := t.chain.Steps[len(t.chain.Steps)-1]
+	kind := t.e.tree.NoChallengeType()
+	if c, err := protocol.CommonOf(last.Challenge); err == nil && c.Type != "" {
+		kind = c.Type
+	}
+	r := t.base(last, driver.AgentChallenge{Type: kind, Description: "No challenge is open: every step of this run is solved."})
+	r.ProofHash = t.run.ProofHash()
+	r.Message = join(r.Message, "All steps are complete.")
+	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
+	return t.reply(ctx, r)
+}
+
+// leftOut: nothing was submitted for an input that only the agent can give. No
+// retry is counted.
+func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := t.base(k.step, shown)
+	r.ErrorCode = string(fault.MissingField)
+	if failed := t.failedRoute(in.ID); failed != "" {
+		r.ErrorCode = strings.ToUpper(failed) + "_FAILED"
+	}
+	r.Message = join(r.Message, "Solution is missing: nobody but you can give it for this step.", t.sentence(in.ID))
+	r.RetryCount = &t.run.Step.Failures
+	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
+	return t.reply(ctx, r)
+}
+
+func (t *turn) sentence(inputID string) string {
+	if why := t.troubles(inputID); why != "" {
+		return "Tried before" + why + "."
+	}
+	return ""
+}
+
+// failedRoute names the capability that failed in this call, rather than merely
+// being out of reach.
+func (t *turn) failedRoute(inputID string) string {
+	for _, a := range t.run.Step.Tried {
+		if a.Input == inputID && !a.At.Before(t.started) && a.Outcome != "unavailable" {
+			return a.Via
+		}
+	}
+	return ""
+}
+
+// refuse counts a submission that nobody judged: wrong hash, type or form.
+func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
+	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: clip(why, 2000)}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, code, why)
+}
+
+// reject counts evidence that its driver refused.
+func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
+	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: clip(why, 2000)}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, code, why)
+}
+
+// decline records a person's no. It proves nothing and advances nothing.
+func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
+	reason = clip(reason, 500)
+	if err := t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
+		return Round{}, err
+	}
+	if err := t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, fault.UserDeclined, "The person said no ("+reason+"). Nothing is recorded as proof. "+
+		"Their no stands until they change it in the way they were asked.")
+}
+
+// fail shows the open step again and says what went wrong.
+func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, error) {
+	t.solution, t.target = nil, 0
+	t.failure = &failure{code: code, why: why}
+	return t.presentOpen(ctx)
+}
+
+// failed turns a reply that shows the open step into the reply to a counted failure.
+func (t *turn) failed(r StepReply, f failure) StepReply {
+	uri, count := r.CurrentStep.URI, t.run.Step.Failures
+	r.RetryCount = &count
+	r.ErrorCode = string(f.code)
+	r.Message = join(f.why, r.Message)
+	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
+	if count >= maxFailures {
+		r.MustObey = false
+		r.ErrorCode = string(fault.MaxRetriesExceeded)
+		r.Message = join(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
+		r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong; call kairos_attest with %s and outcome failure to give up; "+
+			"or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
+	}
+	return r
+}
+
+// halt is the reply when the run waits for something that is not the agent's
+// fault. No retry is counted and the step stays open.
+func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
+	if t.created && f.Code == fault.MissingInput {
+		return Round{}, f // nothing began
+	}
+	step := t.step()
+	kind := t.e.tree.NoChallengeType()
+	if c, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
+		kind = orDefault(c.Type, t.e.tree.MissingType())
+	}
+	r := t.base(step, driver.AgentChallenge{Type: kind, Description: f.Message})
+	r.ErrorCode = string(f.Code)
+	r.Message = join(r.Message, f.Message)
+	r.RetryCount = &t.run.Step.Failures
+	r.NextAction = orDefault(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
+		r.CurrentStep.URI, r.CurrentStep.URI))
+	t.e.log.Warn("step waits", "run", t.run.ID, "step", t.run.Step.Index, "code", f.Code, "error", f)
+	return t.reply(ctx, r)
+}

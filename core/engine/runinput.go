@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// runInput says what the run still needs before its first step: the input that
+// asks for it and the names of the missing keys; nil when nothing is missing.
+func (t *turn) runInput() (driver.Input, []string) {
+	if t.run.Step.Index != 1 || len(t.chain.Inputs) == 0 || len(t.run.Step.Answers) > 0 {
+		return driver.Input{}, nil
+	}
+	missing := missingKeys(t.chain.Inputs, t.run.Input)
+	if len(missing) == 0 {
+		return driver.Input{}, nil
+	}
+	return driver.Input{
+		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(t.chain.Inputs, missing), Person: true,
+		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", t.chain.Title, strings.Join(missing, ", ")),
+		Approval:    driver.ApprovalUser,
+	}, missing
+}
+
+// obtainRunInput asks the person, where the tree and the client allow it.
+func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
+	k := task{common: protocol.Common{}, where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}
+	d := t.decide(k, in)
+	if d.Route == nil || t.caller.Detached {
+		return Round{}, t.missingInput(missing)
+	}
+	desc, _, ok := t.e.drivers.Describe(d.Route.Via)
+	if !ok || !desc.Has(driver.FeatureHuman) {
+		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "only a person can be asked for a run's input", 0)
+	}
+	return t.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+func (t *turn) missingInput(missing []string) *fault.Error {
+	example := make(map[string]string, len(missing))
+	for _, m := range missing {
+		example[m] = "..."
+	}
+	b, _ := json.Marshal(example) // a map of strings always encodes
+	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
+		With("missing", missing).
+		WithNext("call kairos_begin with %s and input %s", protocol.URI(t.chain.Steps[0].UUID), b)
+}
+
+// takeRunInput merges what a person filled in into the run's input.
+func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
+	merged := decode(t.run.Input)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	maps.Copy(merged, decode(value))
+	b, err := json.Marshal(merged)
+	if err != nil {
+		return nil, err
+	}
+	return b, checkInput(t.chain, b)
+}
+
+// checkInput refuses an input that the protocol's schema does not allow;
+// missing keys are another matter, they can be asked for.
+func checkInput(chain protocol.Chain, input json.RawMessage) error {
+	if len(chain.Inputs) == 0 {
+		return nil
+	}
+	loose := without(chain.Inputs, "required")
+	if problems := schema.Validate(loose, orObject(input)); len(problems) > 0 {
+		return fault.New(fault.InvalidArgument, "input does not fit the protocol %q: %s", chain.Title, describe(problems)).
+			With("inputs", chain.Inputs)
+	}
+	return nil
+}
+
+func (t *turn) inputAnswer(a driver.Answer) (run.Event, error) {
+	merged, err := t.takeRunInput(a.Value)
+	if err != nil {
+		return run.Event{}, err
+	}
+	a.Value = merged
+	return run.Event{Answer: &a}, nil
+}
+
+func orObject(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+// missingKeys lists the required keys that the input lacks, in the schema's order.
+func missingKeys(inputs, input json.RawMessage) []string {
+	var s struct {
+		Required []string `json:"required"`
+	}
+	if json.Unmarshal(inputs, &s) != nil {
+		return nil
+	}
+	have := decode(input)
+	return slices.DeleteFunc(s.Required, func(k string) bool { _, ok := have[k]; return ok })
+}
+
+// only is the schema for just these keys.
+func only(inputs json.RawMessage, keys []string) json.RawMessage {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	_ = json.Unmarshal(inputs, &s) // was an object when the protocol was stored
+	maps.DeleteFunc(s.Properties, func(k string, _ json.RawMessage) bool { return !slices.Contains(keys, k) })
+	b, _ := json.Marshal(map[string]any{
+		"type": "object", "properties": s.Properties, "required": keys, "additionalProperties": false,
+	})
+	return b
+}
+
+func without(inputs json.RawMessage, key string) json.RawMessage {
+	var s map[string]json.RawMessage
+	if json.Unmarshal(inputs, &s) != nil {
+		return inputs
+	}
+	delete(s, key)
+	b, _ := json.Marshal(s) // was decoded from JSON
+	return b
+}

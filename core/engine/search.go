@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// maxChoices bounds the matches of a search.
+const maxChoices = 10
+
+// The built-in protocols that every search offers besides its matches.
+const (
+	createUUID = "00000000-0000-0000-0000-000000002001"
+	refineUUID = "00000000-0000-0000-0000-000000002002"
+)
+
+// Search finds protocols. There is always a choice: to refine the search, or
+// to write the protocol that is missing.
+func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchReply, error) {
+	if strings.TrimSpace(in.Query) == "" {
+		return SearchReply{}, fault.New(fault.InvalidArgument, "query must not be blank")
+	}
+	spaces, err := narrow(c, in.Space)
+	if err != nil {
+		return SearchReply{}, err
+	}
+	if err := e.ready(ctx); err != nil {
+		return SearchReply{}, err
+	}
+	hits, err := e.store.Searcher.Search(ctx, spaces, in.Query, 4*maxChoices)
+	if err != nil {
+		return SearchReply{}, fmt.Errorf("search: %w", err)
+	}
+	var choices []Choice
+	for _, h := range hits {
+		if h.Score < e.opt.ScoreThreshold || isMeta(h.Chain) || len(choices) == maxChoices {
+			continue
+		}
+		choices = append(choices, match(h))
+	}
+	return searchReply(choices), nil
+}
+
+// narrow checks that the space is one the caller may read.
+func narrow(c Caller, space string) ([]string, error) {
+	spaces := c.spaces()
+	if space == "" {
+		return spaces, nil
+	}
+	if !slices.Contains(spaces, space) {
+		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(space, 80))
+	}
+	return slices.Compact([]string{space, AppSpace}), nil
+}
+
+// isMeta: the two built-ins are offered in their own roles, never as matches.
+func isMeta(c protocol.Chain) bool {
+	id := c.Steps[0].UUID
+	return id == createUUID || id == refineUUID
+}
+
+func match(h Hit) Choice {
+	head := h.Chain.Steps[0]
+	uri := protocol.URI(head.UUID)
+	score := math.Round(min(max(h.Score, 0), 1)*1000) / 1000
+	title := h.Chain.Title
+	tags := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)].Tags
+	return Choice{
+		URI: uri, Label: head.Label, ChainLabel: &title, Score: &score, Role: "match", Tags: orEmpty(tags),
+		NextAction: fmt.Sprintf("call kairos_begin with %s to run this protocol", uri),
+	}
+}
+
+func orEmpty(tags []string) []string {
+	if tags == nil {
+		return []string{}
+	}
+	return tags
+}
+
+func searchReply(matches []Choice) SearchReply {
+	r := SearchReply{
+		MustObey: true, Choices: append(matches, refineChoice(), createChoice()),
+		NextAction: "pick the choice that fits what the user wants and follow that choice's next_action",
+	}
+	switch n := len(matches); n {
+	case 0:
+		r.Message = "No protocol matches. Refine the search, or create the protocol."
+	case 1:
+		r.Message = fmt.Sprintf("One protocol matches (%d%%).", percent(matches[0]))
+		r.NextAction = fmt.Sprintf("follow the choice's next_action: %s; if it is not what the user wants, refine or create", matches[0].NextAction)
+	default:
+		r.Message = fmt.Sprintf("%d protocols match; the best at %d%%.", n, percent(matches[0]))
+	}
+	return r
+}
+
+func percent(c Choice) int { return int(math.Round(*c.Score * 100)) }
+
+func refineChoice() Choice {
+	uri := protocol.URI(refineUUID)
+	return Choice{
+		URI: uri, Label: "Get help refining your search", ChainLabel: nil, Role: "refine", Tags: []string{"meta", "refine"},
+		NextAction: fmt.Sprintf("call kairos_begin with %s to work out a better search", uri),
+	}
+}
+
+func createChoice() Choice {
+	uri, title := protocol.URI(createUUID), "Create New KAIROS Protocol Chain"
+	return Choice{
+		URI: uri, Label: title, ChainLabel: &title, Role: "create", Tags: []string{"meta", "creation"},
+		NextAction: fmt.Sprintf("call kairos_begin with %s to write a protocol for it", uri),
+	}
+}

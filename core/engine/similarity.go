@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"math"
+	"strings"
+	"unicode"
+)
+
+// lexicalSimilarity is the cosine of the two texts' word counts, 0..1. Words
+// are cut to their first six letters, a crude stem that works for most
+// languages with an alphabet. It is what can be said without embeddings.
+func lexicalSimilarity(a, b string) float64 {
+	x, y := wordCounts(a), wordCounts(b)
+	var dot float64
+	for w, n := range x {
+		dot += n * y[w]
+	}
+	if dot == 0 {
+		return 0
+	}
+	return math.Min(1, dot/(norm(x)*norm(y)))
+}
+
+func wordCounts(text string) map[string]float64 {
+	const stem = 6
+	counts := make(map[string]float64)
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		r := []rune(w)
+		if len(r) < 3 {
+			continue
+		}
+		if len(r) > stem {
+			r = r[:stem]
+		}
+		counts[string(r)]++
+	}
+	return counts
+}
+
+func norm(v map[string]float64) float64 {
+	var sum float64
+	for _, n := range v {
+		sum += n * n
+	}
+	return math.Sqrt(sum)
+}

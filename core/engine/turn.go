@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// turn is one call on one run: what was loaded, what happened since, and what
+// may still be done. Nothing of it outlives the call.
+type turn struct {
+	e       *Engine
+	caller  Caller
+	run     run.Run
+	chain   protocol.Chain
+	created bool // the run is not in the store yet
+	started time.Time
+	events  []run.Event
+	records []Recorded
+	// pending names the records that this call's reply will be kept under.
+	pending []Recorded
+	// submitted becomes pending once the submission is taken.
+	submitted *Recorded
+	// failure is what the reply reports beside the open step.
+	failure *failure
+
+	solution *solution // what the agent submitted, until it is used
+	// target is the step the call is about: it may ask there. At any other
+	// step it asks only if the challenge has its own prompt for a model.
+	target int
+	// asked is the input of the one question this call put to the client.
+	asked  string
+	solved []Solved
+	// note is what the reply should say besides.
+	note string
+	// walk is the last walk through the tree, until an event took it along.
+	walk *decision.Decision
+}
+
+// failure is a counted failure of the open step.
+type failure struct {
+	code fault.Code
+	why  string
+}
+
+// resume makes a turn on a stored run.
+func (e *Engine) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
+	r, chain, err := e.load(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	return &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Now()}, nil
+}
+
+// apply lets the state machine judge an event and remembers it for the save.
+func (t *turn) apply(ev run.Event) error {
+	ev.Run, ev.Step, ev.At = t.run.ID, t.run.Step.Index, t.e.opt.Now()
+	if t.walk != nil {
+		walk, err := json.Marshal(t.walk)
+		if err != nil {
+			return fmt.Errorf("encode the walk through the tree: %w", err)
+		}
+		ev.Walk, t.walk = walk, nil
+	}
+	next, err := run.Apply(t.run, ev)
+	if err != nil {
+		return impossible(err)
+	}
+	t.run = next
+	t.events = append(t.events, ev)
+	return nil
+}
+
+// save stores what happened; a call saves once, right before it answers or asks.
+func (t *turn) save(ctx context.Context) error {
+	if t.created {
+		t.created = false
+		first := t.run
+		if err := t.e.store.Runs.CreateRun(ctx, first, t.chain); err != nil {
+			return fmt.Errorf("create run %s: %w", t.run.ID, err)
+		}
+		t.run.Revision++
+	}
+	if len(t.events) == 0 && len(t.records) == 0 {
+		return nil
+	}
+	if err := t.e.store.Runs.SaveRun(ctx, Save{Run: t.run, Events: t.events, Recorded: t.records}); err != nil {
+		return fmt.Errorf("save run %s: %w", t.run.ID, err)
+	}
+	t.run.Revision++
+	t.events, t.records = nil, nil
+	return nil
+}
+
+// record keeps what this call answered, for network retries.
+func (t *turn) record(outcome json.RawMessage) {
+	for _, k := range t.pending {
+		k.Reply = outcome
+		t.records = append(t.records, k)
+	}
+	t.pending = nil
+}
+
+// taken makes a repeat of the submission get this call's reply.
+func (t *turn) taken() {
+	if t.submitted != nil {
+		t.pending = append(t.pending, *t.submitted)
+		t.submitted = nil
+	}
+}
+
+// reply saves and answers.
+func (t *turn) reply(ctx context.Context, r StepReply) (Round, error) {
+	if t.failure != nil {
+		r = t.failed(r, *t.failure)
+	}
+	if len(t.pending) > 0 {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return Round{}, fmt.Errorf("encode reply: %w", err)
+		}
+		t.record(b)
+	}
+	if err := t.save(ctx); err != nil {
+		return Round{}, err
+	}
+	return Round{Reply: &r}, nil
+}
+
+// step is the open step of the pinned protocol.
+func (t *turn) step() protocol.Step { return t.chain.Steps[t.run.Step.Index-1] }
+
+func (t *turn) complete() bool { return t.run.Step.Index > len(t.chain.Steps) }
+
+// task is what the open step demands: its challenge with templates filled, as
+// the core and the challenge driver read it.
+type task struct {
+	step      protocol.Step
+	challenge json.RawMessage
+	common    protocol.Common
+	where     driver.Step
+	// use is the challenge driver; empty for a step without a challenge.
+	use string
+	// approval is the mode that holds for this step.
+	approval driver.ApprovalMode
+}
+
+// free reports whether the step has no challenge, so that any solution passes it.
+func (k task) free() bool { return k.step.Challenge == nil }
+
+// open works out what the open step demands now.
+func (t *turn) open() (task, error) {
+	step := t.step()
+	k := task{step: step, where: driver.Step{
+		Protocol: t.chain.Title, Label: step.Label, Text: step.Text,
+		Index: t.run.Step.Index, Count: len(t.chain.Steps),
+	}}
+	if k.free() {
+		k.common = protocol.Common{Type: t.e.tree.NoChallengeType()}
+		return k, nil
+	}
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	if err != nil {
+		return task{}, fmt.Errorf("fill the templates of step %d: %w", k.where.Index, err)
+	}
+	if len(missing) > 0 {
+		return task{}, missingValues(t.run, t.chain, missing)
+	}
+	if k.common, err = protocol.CommonOf(filled); err != nil {
+		return task{}, fmt.Errorf("challenge of step %d: %w", k.where.Index, err)
+	}
+	if k.common.Type == "" {
+		k.common.Type = t.e.tree.MissingType()
+	}
+	k.challenge = filled
+	d := t.e.tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	k.use = d.Use
+	if k.use == "" {
+		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
+	}
+	k.approval = t.approvalMode(k, d)
+	return k, nil
+}
+
+func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
+	if k.common.ApprovalMode != "" {
+		return k.common.ApprovalMode
+	}
+	if d.Approval != "" {
+		return d.Approval
+	}
+	desc, _, _ := t.e.drivers.Describe(k.use)
+	return desc.Approval
+}
+
+// scope is what the templates of the open step may refer to.
+func (t *turn) scope() protocol.Scope {
+	s := protocol.Scope{Input: t.run.Input, Steps: make(map[string]json.RawMessage, len(t.run.Evidence))}
+	for i, ev := range t.run.Evidence {
+		s.Steps[t.chain.Steps[i].Name] = ev.Output
+	}
+	return s
+}
+
+func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
+	keys := make([]string, len(missing))
+	for i, m := range missing {
+		keys[i] = m.Text
+	}
+	return fault.New(fault.MissingInput, "step %d needs %v, which has no value", r.Step.Index, keys).
+		With("missing", keys).
+		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID))
+}
+
+func unavailable(format string, args ...any) *fault.Error {
+	return fault.New(fault.DriverUnavailable, format, args...)
+}
+
+// facts are what conditions may look at for one input of the open step.
+func (t *turn) facts(k task, inputID string) decision.Facts {
+	c := t.caller.Client
+	f := decision.Facts{
+		Challenge: decision.ChallengeFacts{
+			Type: k.common.Type, Name: k.step.Name, Required: k.common.IsRequired(),
+			HasSampling: k.common.Sampling != nil, HasOutputSchema: len(k.common.OutputSchema) > 0,
+			FilesRequired: k.common.FilesRequired, Params: object(k.challenge, k.common.Type),
+		},
+		Step: decision.StepFacts{
+			Index: k.where.Index, Count: k.where.Count, Name: k.step.Name, Approval: k.common.ApprovalMode,
+		},
+		Run: decision.RunFacts{Attempt: t.run.Step.Failures + 1, Input: decode(t.run.Input)},
+		Client: decision.ClientFacts{
+			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
+			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
+			Sampling:    c.Sampling, Roots: c.Roots,
+		},
+		Previous: t.previous(inputID),
+		Config:   t.e.opt.Settings,
+	}
+	if s := t.solution; s != nil {
+		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decode(s.params)}
+	}
+	return f
+}
+
+// previous lists the routes that are finished for the input. What was merely
+// out of reach counts in this call only: the next client may be able to, and a
+// person can always be asked again for an approval.
+func (t *turn) previous(inputID string) []decision.PreviousFacts {
+	var out []decision.PreviousFacts
+	for _, a := range t.run.Step.Tried {
+		o := decision.Outcome(a.Outcome)
+		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || a.Input == driver.KindApproval
+		if a.Input != inputID || (passing && a.At.Before(t.started)) {
+			continue
+		}
+		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: o, Route: a.Route})
+	}
+	return out
+}
+
+func decode(raw json.RawMessage) map[string]any {
+	var m map[string]any
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	return m
+}
+
+func object(raw json.RawMessage, key string) map[string]any {
+	var m map[string]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
+		return nil
+	}
+	return decode(m[key])
+}
+
+func (t *turn) ref(name string) run.DriverRef {
+	d, sum, ok := t.e.drivers.Describe(name)
+	if !ok {
+		return run.DriverRef{Name: name}
+	}
+	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum}
+}
