@@ -1,0 +1,281 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// maxRounds bounds one call: an engine that asks more often is out of order.
+const maxRounds = 32
+
+// opening is the engine call that a tool call stands for.
+type opening func(ctx context.Context, c engine.Caller) (engine.Round, error)
+
+// exchange plays rounds with the client until the engine has a reply, in
+// whichever era the request speaks.
+func (s *Server) exchange(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
+	if server.IsModernRequest(ctx) {
+		return s.modern(ctx, req, open)
+	}
+	return s.legacy(ctx, req, open)
+}
+
+// legacy sends the engine's questions to the client within the call.
+func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
+	c := s.call(ctx, req)
+	round, err := open(ctx, c.caller())
+	for range maxRounds {
+		if err != nil {
+			return s.failed(ctx, req, err)
+		}
+		if round.Reply != nil {
+			return replied(round.Reply)
+		}
+		round, err = s.ask(ctx, c, round.Ask)
+	}
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", maxRounds))
+}
+
+// call is one tool call in progress.
+type call struct {
+	conn  *connection
+	token any // progress token; nil: none
+	// caller is who calls, with what is left of the time a call may take.
+	caller func() engine.Caller
+}
+
+func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
+	c := s.caller(ctx, req)
+	deadline := time.Now().Add(c.CanWait)
+	return call{conn: connectionFrom(ctx), token: progressToken(req), caller: func() engine.Caller {
+		now := c
+		now.CanWait = max(time.Until(deadline), 0)
+		return now
+	}}
+}
+
+// ask sends a question to the client, or joins it if it is out already, and
+// returns the round after it: the one its answer leads to, or, when the call
+// may wait no longer, that the run waits.
+func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, error) {
+	if refusal := refuse(c.caller().Client, a); refusal != nil || c.conn == nil {
+		return s.engine.Continue(ctx, c.caller(), engine.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
+	}
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	q, fresh, err := c.conn.questions.join(a, c.caller, cancel)
+	if err != nil {
+		cancel()
+		return engine.Round{}, err
+	}
+	defer c.conn.questions.leave(q)
+	if fresh {
+		c.conn.background(func(ctx context.Context) {
+			defer cancel()
+			s.resolve(ctx, waiting, c.conn, q, a)
+		})
+	} else {
+		cancel()
+	}
+	return s.await(ctx, c, q, a)
+}
+
+// await returns when the question is settled or the call may wait no longer.
+func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) (engine.Round, error) {
+	wait := a.Wait
+	if wait <= 0 {
+		wait = c.caller().CanWait
+	}
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
+	defer keepAlive.Stop()
+	for tick := 1; ; tick++ {
+		select {
+		case <-q.settled:
+			return q.round, q.err
+		case <-ctx.Done():
+			return engine.Round{}, ctx.Err()
+		case <-timeout.C:
+			reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
+			return engine.Round{Reply: &reply}, err
+		case <-keepAlive.C:
+			s.progress(ctx, c, tick, a)
+		}
+	}
+}
+
+// progress keeps a client from giving up on a call that waits for its user.
+func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) {
+	if c.token == nil {
+		return
+	}
+	message := "waiting for the client to answer " + a.Method
+	if a.Human {
+		message = "waiting for a person to answer"
+	}
+	err := c.conn.peer.notify("notifications/progress", map[string]any{
+		"progressToken": c.token, "progress": tick, "message": message,
+	})
+	if err != nil {
+		s.log.DebugContext(ctx, "progress note not sent", "error", err)
+	}
+}
+
+// resolve sends a question and hands its answer to the engine, however late it
+// comes. ctx outlives the call that asked; waiting ends with the question.
+func (s *Server) resolve(ctx, waiting context.Context, conn *connection, q *question, a *engine.Ask) {
+	result, clientErr, err := conn.peer.call(waiting, a.Method, a.Params)
+	if err != nil {
+		conn.questions.settle(q, engine.Round{}, err)
+		return
+	}
+	caller := conn.questions.answering(q)
+	in := engine.Continuation{Run: a.Run, Seq: a.Seq, Result: result, Error: clientErr}
+	round, err := s.engine.Continue(ctx, caller, in)
+	if err != nil && caller.Detached {
+		s.log.WarnContext(ctx, "late answer not taken", "run", a.Run, "seq", a.Seq, "error", err)
+	}
+	conn.questions.settle(q, round, err)
+}
+
+// codeMethodNotFound is what a client would say to a request it does not know.
+const codeMethodNotFound = -32601
+
+// refuse answers in the client's place a request that it did not declare; nil:
+// it did, and may be asked.
+func refuse(client driver.Client, a *engine.Ask) *driver.ClientError {
+	declared := false
+	switch a.Method {
+	case string(mcp.MethodElicitationCreate):
+		var p struct {
+			Mode string `json:"mode"`
+		}
+		if err := json.Unmarshal(a.Params, &p); err != nil {
+			break
+		}
+		declared = client.ElicitationForm
+		if p.Mode == mcp.ElicitationModeURL {
+			declared = client.ElicitationURL
+		}
+	case string(mcp.MethodSamplingCreateMessage):
+		declared = client.Sampling
+	case string(mcp.MethodListRoots):
+		declared = client.Roots
+	}
+	if declared {
+		return nil
+	}
+	return &driver.ClientError{Code: codeMethodNotFound, Message: "the client has not declared " + a.Method}
+}
+
+// modern returns the engine's question as an input_required result; the client
+// repeats the call with the answer and the sealed state.
+func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
+	caller := s.caller(ctx, req)
+	digest, err := argumentsDigest(req.Params.RawArguments)
+	if err != nil {
+		return nil, invalidParams(errors.New("the arguments are not JSON"))
+	}
+	st := sealedState{Binding: binding{Principal: caller.Principal, Tool: req.Params.Name, Arguments: digest}}
+	round, err := s.modernRound(ctx, req, caller, &st, open)
+	for range maxRounds {
+		if err != nil {
+			return s.failed(ctx, req, err)
+		}
+		if round.Reply != nil {
+			return replied(round.Reply)
+		}
+		refusal := refuse(caller.Client, round.Ask)
+		if refusal == nil {
+			return s.inputRequired(ctx, st, round.Ask)
+		}
+		st.Expires = 0
+		in := engine.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}
+		round, err = s.engine.Continue(ctx, caller, in)
+	}
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", maxRounds))
+}
+
+// modernRound is the first round of this request: the call itself, the answer
+// to the question of its state, or that question again when the answer is missing.
+func (s *Server) modernRound(
+	ctx context.Context, req mcp.CallToolRequest, caller engine.Caller, st *sealedState, open opening,
+) (engine.Round, error) {
+	if req.Params.RequestState == "" {
+		if len(req.Params.InputResponses) > 0 {
+			return engine.Round{}, invalidParams(errors.New("inputResponses without their requestState"))
+		}
+		return open(ctx, caller)
+	}
+	sealed, err := s.seal.open(req.Params.RequestState, st.Binding, time.Now())
+	if err != nil {
+		return engine.Round{}, invalidParams(err)
+	}
+	answer, ok, err := answerTo(sealed, req.Params.InputResponses)
+	if err != nil {
+		return engine.Round{}, err
+	}
+	if !ok {
+		*st = sealed
+		return engine.Round{Ask: sealed.ask()}, nil
+	}
+	in := engine.Continuation{Run: sealed.Run, Seq: sealed.Seq, Result: answer}
+	round, err := s.engine.Continue(ctx, caller, in)
+	if fault.CodeOf(err) == fault.Replayed {
+		return engine.Round{}, invalidParams(errors.New("this requestState was already used with another answer"))
+	}
+	return round, err
+}
+
+// answerTo is the client's own JSON for the question; further keys mean nothing.
+func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bool, error) {
+	response, ok := responses[answerKey(st.Seq)]
+	if !ok {
+		return nil, false, nil
+	}
+	raw, err := json.Marshal(response)
+	if err != nil {
+		return nil, false, fmt.Errorf("encode input response: %w", err)
+	}
+	return raw, string(raw) != "null", nil
+}
+
+// inputRequired asks the client in the modern way. The result holds the request
+// typed, for any transport, and the note holds it as it was rendered.
+func (s *Server) inputRequired(ctx context.Context, st sealedState, a *engine.Ask) (*mcp.CallToolResult, error) {
+	st.Run, st.Seq, st.Method, st.Params = a.Run, a.Seq, a.Method, a.Params
+	state, err := s.seal.seal(st, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	verbatim := clientRequest{Method: a.Method, Params: a.Params}
+	raw, err := json.Marshal(verbatim)
+	if err != nil {
+		return nil, fmt.Errorf("encode input request: %w", err)
+	}
+	var typed mcp.InputRequest
+	if err := json.Unmarshal(raw, &typed); err != nil {
+		return nil, fmt.Errorf("driver rendered a bad request: %w", err)
+	}
+	key := answerKey(a.Seq)
+	if n := noteFrom(ctx); n != nil {
+		n.requests = map[string]clientRequest{key: verbatim}
+	}
+	return &mcp.CallToolResult{
+		Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
+		MultiRoundTripResult: mcp.MultiRoundTripResult{
+			InputRequests: mcp.InputRequests{key: typed},
+			RequestState:  state,
+		},
+	}, nil
+}

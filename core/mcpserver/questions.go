@@ -1,0 +1,151 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Bounds of what one connection may hold.
+const (
+	maxHeld    = 512 // unanswered questions
+	maxSettled = 128 // answered ones that a slower call may still join
+)
+
+var (
+	errGone        = errors.New("the connection ended before the client answered")
+	errTooManyHeld = errors.New("too many unanswered questions on this connection")
+)
+
+type questionKey struct {
+	run run.ID
+	seq int64
+}
+
+// question is a request that was sent to the client. It outlives the call that
+// asked: the answer counts whenever it comes while the connection lives.
+type question struct {
+	key     questionKey
+	cancel  context.CancelFunc
+	settled chan struct{} // closed when round and err are set
+
+	// guarded by questions.mu
+	waiters int
+	caller  func() engine.Caller // of the call that joined last
+	round   engine.Round
+	err     error
+}
+
+// questions are those of one connection.
+type questions struct {
+	mu      sync.Mutex // guards the fields below and each question's
+	closed  bool
+	held    map[questionKey]*question
+	recent  map[questionKey]*question // settled without error
+	settled []questionKey             // of recent, oldest first
+}
+
+func newQuestions() *questions {
+	return &questions{held: map[questionKey]*question{}, recent: map[questionKey]*question{}}
+}
+
+func (qs *questions) holds(k questionKey) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	_, ok := qs.held[k]
+	return ok
+}
+
+// join returns the question of the ask, and whether it is new: then the caller
+// has to send it and settle it, and cancel ends the wait for the answer. An
+// older question of the same run is over, because its answer would lose: those
+// who wait for it go on with this one.
+func (qs *questions) join(
+	a *engine.Ask, caller func() engine.Caller, cancel context.CancelFunc,
+) (q *question, fresh bool, err error) {
+	key := questionKey{a.Run, a.Seq}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q, ok := qs.recent[key]; ok {
+		q.waiters++
+		return q, false, nil
+	}
+	if q, ok := qs.held[key]; ok {
+		q.waiters++
+		q.caller = caller
+		return q, false, nil
+	}
+	if qs.closed {
+		return nil, false, errGone
+	}
+	for k, old := range qs.held {
+		if k.run == key.run {
+			qs.settleLocked(old, engine.Round{Ask: a}, nil)
+			old.cancel()
+		}
+	}
+	if len(qs.held) >= maxHeld {
+		return nil, false, errTooManyHeld
+	}
+	q = &question{key: key, settled: make(chan struct{}), waiters: 1, caller: caller, cancel: cancel}
+	qs.held[key] = q
+	return q, true, nil
+}
+
+// leave says that a call waits no longer.
+func (qs *questions) leave(q *question) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q.waiters--
+}
+
+// answering says for whom an answer that has just come is taken: the call that
+// waits, or nobody.
+func (qs *questions) answering(q *question) engine.Caller {
+	qs.mu.Lock()
+	caller, detached := q.caller, q.waiters == 0
+	qs.mu.Unlock()
+	c := caller()
+	c.Detached = detached
+	return c
+}
+
+func (qs *questions) settle(q *question, round engine.Round, err error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.settleLocked(q, round, err)
+}
+
+// settleLocked keeps a question that went well for a while: a call that saw it
+// open in the run record may arrive here after it was answered.
+func (qs *questions) settleLocked(q *question, round engine.Round, err error) {
+	if qs.held[q.key] != q {
+		return // superseded before
+	}
+	delete(qs.held, q.key)
+	q.round, q.err = round, err
+	close(q.settled)
+	if err != nil {
+		return
+	}
+	qs.recent[q.key] = q
+	qs.settled = append(qs.settled, q.key)
+	if len(qs.settled) > maxSettled {
+		delete(qs.recent, qs.settled[0])
+		qs.settled = qs.settled[1:]
+	}
+}
+
+// abandon gives up all questions and refuses new ones. Answers that are being
+// taken already go on.
+func (qs *questions) abandon() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.closed = true
+	for _, q := range qs.held {
+		q.cancel()
+	}
+}

@@ -1,0 +1,90 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// replied is the result of begin and next. A run error is a normal reply.
+func replied(r *engine.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
+
+// result carries a reply as structured content and as the same JSON in text,
+// which is what most clients read. A non-empty indent sets out the text.
+func result(reply any, indent string) (*mcp.CallToolResult, error) {
+	text, err := encode(reply, indent)
+	if err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(text)}},
+		StructuredContent: json.RawMessage(text),
+	}, nil
+}
+
+// encode keeps <, > and & readable: agents read this text.
+func encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// failed turns an error into what the client sees: a result that is an error,
+// because a model reads results, or a JSON-RPC error for a broken exchange and
+// for calls that nobody waits for.
+func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
+	var rpc *rpcError
+	if errors.As(err, &rpc) || errors.Is(err, errGone) || ctx.Err() != nil {
+		return nil, err
+	}
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code == fault.Internal {
+		s.log.ErrorContext(ctx, "tool call failed", "tool", req.Params.Name, "error", err)
+		f = fault.New(fault.Internal, "Internal error. Nothing was decided; the server's log has the cause.")
+	} else if f.Unwrap() != nil {
+		s.log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
+	}
+	return errorResult(req.Params.Name, f)
+}
+
+// codeField is where a tool's error result has its code. The contract gives
+// mint another name than the rest.
+func codeField(tool string) string {
+	if tool == toolMint {
+		return "error"
+	}
+	return "error_code"
+}
+
+func errorResult(tool string, f *fault.Error) (*mcp.CallToolResult, error) {
+	fields := map[string]any{}
+	for k, v := range f.Details {
+		fields[k] = v
+	}
+	if _, set := fields["must_obey"]; !set {
+		fields["must_obey"] = false
+	}
+	fields[codeField(tool)] = f.Code
+	fields["message"] = f.Message
+	if f.NextAction != "" {
+		fields["next_action"] = f.NextAction
+	}
+	res, err := result(fields, "")
+	if err != nil {
+		return nil, err
+	}
+	res.IsError = true
+	return res, nil
+}

@@ -1,0 +1,191 @@
+package mcpserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Runs executes protocols. Methods are called concurrently.
+type Runs interface {
+	Begin(ctx context.Context, c engine.Caller, in engine.BeginInput) (engine.Round, error)
+	Next(ctx context.Context, c engine.Caller, in engine.NextInput) (engine.Round, error)
+	Attest(ctx context.Context, c engine.Caller, in engine.AttestInput) (engine.AttestReply, error)
+}
+
+// Questions takes what becomes of an engine.Ask.
+type Questions interface {
+	// Continue takes the client's reply. A repeat with the same reply returns
+	// the recorded round; with another one it is fault.Replayed.
+	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
+	// Waiting is the reply to a call whose Ask.Wait has passed.
+	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.StepReply, error)
+}
+
+// Library reads protocols.
+type Library interface {
+	Search(ctx context.Context, c engine.Caller, in engine.SearchInput) (engine.SearchReply, error)
+	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (engine.DumpReply, error)
+	Spaces(ctx context.Context, c engine.Caller, titles bool) (engine.SpacesReply, error)
+}
+
+// Authoring changes protocols.
+type Authoring interface {
+	Mint(ctx context.Context, c engine.Caller, in engine.MintInput) (engine.MintReply, error)
+	Update(ctx context.Context, c engine.Caller, in engine.UpdateInput) (engine.UpdateReply, error)
+	Delete(ctx context.Context, c engine.Caller, uris []string) (engine.DeleteReply, error)
+}
+
+// Engine is everything the nine tools call.
+type Engine interface {
+	Runs
+	Questions
+	Library
+	Authoring
+}
+
+// Config of a Server. Version, ChallengeTypes, Principal and Space are required.
+type Config struct {
+	// Version is reported in serverInfo.
+	Version string
+	// ChallengeTypes is the enum of solution.type, in this order.
+	ChallengeTypes []string
+	// Principal and Space are those of every stdio caller.
+	Principal string
+	Space     string
+
+	// StateKey seals requestState. Replicas that shall continue each other's
+	// questions share it; zero: random, good for this process only.
+	StateKey [32]byte
+	// StateTTL is how long a requestState may be sent back; zero: 24 h.
+	StateTTL time.Duration
+	// PlainWait is how long a call without a progress token may wait for a
+	// person; zero: 50 s, because old clients give up after 60 s.
+	PlainWait time.Duration
+	// ProgressWait is the same for a call with a progress token; zero: 10 min.
+	ProgressWait time.Duration
+	// ProgressEvery is the interval of progress notes; zero: 1 s.
+	ProgressEvery time.Duration
+	// DrainTimeout bounds how long calls may go on after their connection has
+	// ended; zero: 5 s.
+	DrainTimeout time.Duration
+}
+
+// Validate reports what is missing or impossible.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Version == "" {
+		errs = append(errs, errors.New("version is empty"))
+	}
+	if len(c.ChallengeTypes) == 0 {
+		errs = append(errs, errors.New("challenge types: none given"))
+	}
+	if c.Principal == "" || c.Space == "" {
+		errs = append(errs, errors.New("principal and space are required"))
+	}
+	for name, d := range map[string]time.Duration{
+		"state ttl": c.StateTTL, "plain wait": c.PlainWait, "progress wait": c.ProgressWait,
+		"progress interval": c.ProgressEvery, "drain timeout": c.DrainTimeout,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	for d, fallback := range map[*time.Duration]time.Duration{
+		&c.StateTTL:      24 * time.Hour,
+		&c.PlainWait:     50 * time.Second,
+		&c.ProgressWait:  10 * time.Minute,
+		&c.ProgressEvery: time.Second,
+		&c.DrainTimeout:  5 * time.Second,
+	} {
+		if *d == 0 {
+			*d = fallback
+		}
+	}
+	if c.StateKey == [32]byte{} {
+		rand.Read(c.StateKey[:]) //nolint:errcheck // never fails, by its documentation
+	}
+	return c
+}
+
+// Server is the MCP face of an engine. Its methods may be called concurrently.
+type Server struct {
+	cfg    Config
+	engine Engine
+	log    *slog.Logger
+	mcp    *server.MCPServer
+	seal   sealer
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	stops  map[*stdioLink]func()
+	served sync.WaitGroup
+}
+
+// New returns a server for the engine. It starts nothing and has no side effects.
+func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, engine: e, log: log, stops: map[*stdioLink]func(){}}
+	var err error
+	if s.seal, err = newSealer(cfg.StateKey, cfg.StateTTL); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
+		server.WithToolCapabilities(false),
+		server.WithResourceCapabilities(false, false),
+		server.WithPromptCapabilities(false),
+		server.WithHooks(hooks()),
+	)
+	if err := s.addTools(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	s.addResources()
+	return s, nil
+}
+
+// hooks keep what mcp-go would lose: the capabilities of a legacy client, which
+// it overwrites with those of any modern request on the same session, and the
+// JSON-RPC code of a handler's error.
+func hooks() *server.Hooks {
+	h := &server.Hooks{}
+	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
+		if conn := connectionFrom(ctx); conn != nil {
+			conn.initialized(req.Params, res.ProtocolVersion)
+		}
+	})
+	h.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
+		if n := noteFrom(ctx); n != nil {
+			errors.As(err, &n.err)
+		}
+	})
+	return h
+}
+
+// Close ends all connections and waits for them. It may be called more than once.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, stop := range s.stops {
+		stop()
+	}
+	s.mu.Unlock()
+	s.served.Wait()
+	return nil
+}

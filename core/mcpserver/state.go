@@ -1,0 +1,124 @@
+package mcpserver
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gowebpki/jcs"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// stateLabel separates this use of the key from any other and names the layout
+// of sealedState: change it with the layout.
+const stateLabel = "kairos requestState 1"
+
+// binding is the call that a requestState belongs to.
+type binding struct {
+	Principal string `json:"p"`
+	Tool      string `json:"t"`
+	Arguments []byte `json:"a"` // SHA-256 of the canonical arguments
+}
+
+// sealedState is a question on its way through the client. It carries the
+// question itself, so that it can be asked again when the answer is missing.
+type sealedState struct {
+	Binding binding         `json:"b"`
+	Run     run.ID          `json:"r"`
+	Seq     int64           `json:"s"`
+	Method  string          `json:"m"`
+	Params  json.RawMessage `json:"q,omitempty"`
+	Expires int64           `json:"e"` // Unix nanoseconds
+}
+
+func (s sealedState) ask() *engine.Ask {
+	return &engine.Ask{Run: s.Run, Seq: s.Seq, Method: s.Method, Params: s.Params}
+}
+
+// answerKey names a question in inputRequests. It holds the seq, so that an
+// answer to an earlier question cannot stand for a later one.
+func answerKey(seq int64) string { return "q" + strconv.FormatInt(seq, 10) }
+
+// errState is all a client learns about a requestState that does not open.
+var errState = errors.New("requestState is not valid for this call: it was changed, has expired, " +
+	"or belongs to another call. Send the call again without requestState")
+
+// sealer encrypts and authenticates requestStates. Whatever comes from a client
+// is hostile until open has returned it.
+type sealer struct {
+	aead cipher.AEAD
+	ttl  time.Duration
+}
+
+func newSealer(key [32]byte, ttl time.Duration) (sealer, error) {
+	derived, err := hkdf.Key(sha256.New, key[:], nil, stateLabel, 32)
+	if err != nil {
+		return sealer{}, fmt.Errorf("derive state key: %w", err)
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return sealer{}, fmt.Errorf("state cipher: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return sealer{}, fmt.Errorf("state cipher: %w", err)
+	}
+	return sealer{aead: aead, ttl: ttl}, nil
+}
+
+// seal sets the expiry unless st has one: a question asked again does not live longer.
+func (s sealer) seal(st sealedState, now time.Time) (string, error) {
+	if st.Expires == 0 {
+		st.Expires = now.Add(s.ttl).UnixNano()
+	}
+	plain, err := json.Marshal(st)
+	if err != nil {
+		return "", fmt.Errorf("encode request state: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(stateLabel))), nil
+}
+
+// open returns the state if it was sealed for this very call and is not over.
+func (s sealer) open(text string, b binding, now time.Time) (sealedState, error) {
+	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(box) < s.aead.Overhead() {
+		return sealedState{}, errState
+	}
+	plain, err := s.aead.Open(nil, nil, box, []byte(stateLabel))
+	if err != nil {
+		return sealedState{}, errState
+	}
+	var st sealedState
+	if err := json.Unmarshal(plain, &st); err != nil {
+		return sealedState{}, errState
+	}
+	same := st.Binding.Principal == b.Principal && st.Binding.Tool == b.Tool &&
+		bytes.Equal(st.Binding.Arguments, b.Arguments)
+	if !same || now.UnixNano() >= st.Expires {
+		return sealedState{}, errState
+	}
+	return st, nil
+}
+
+// argumentsDigest is the same for arguments that mean the same (RFC 8785).
+func argumentsDigest(arguments json.RawMessage) ([]byte, error) {
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	canonical, err := jcs.Transform(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("canonical arguments: %w", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return sum[:], nil
+}

@@ -1,0 +1,269 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// The tools. Their names are part of the contract.
+const (
+	toolSearch = "kairos_search"
+	toolBegin  = "kairos_begin"
+	toolNext   = "kairos_next"
+	toolAttest = "kairos_attest"
+	toolMint   = "kairos_mint"
+	toolUpdate = "kairos_update"
+	toolDelete = "kairos_delete"
+	toolDump   = "kairos_dump"
+	toolSpaces = "kairos_spaces"
+)
+
+// declarations is what agents see of each tool.
+//
+//go:embed schema/*.json
+var declarations embed.FS
+
+// declaration is one file of schema/.
+type declaration struct {
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Annotations struct {
+		ReadOnly    *bool `json:"readOnlyHint"`
+		Destructive *bool `json:"destructiveHint"`
+		Idempotent  *bool `json:"idempotentHint"`
+		OpenWorld   *bool `json:"openWorldHint"`
+	} `json:"annotations"`
+	InputSchema  map[string]any  `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+}
+
+func declared(name string) (declaration, error) {
+	var d declaration
+	raw, err := declarations.ReadFile("schema/" + name + ".json")
+	if err != nil {
+		return d, fmt.Errorf("tool %s: %w", name, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return d, fmt.Errorf("tool %s: %w", name, err)
+	}
+	return d, nil
+}
+
+// handler serves a tool whose arguments fit its input schema.
+type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error)
+
+func (s *Server) addTools() error {
+	for name, h := range map[string]handler{
+		toolSearch: s.search, toolBegin: s.begin, toolNext: s.next, toolAttest: s.attest, toolMint: s.mint,
+		toolUpdate: s.update, toolDelete: s.delete, toolDump: s.dump, toolSpaces: s.spaces,
+	} {
+		if err := s.addTool(name, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) addTool(name string, h handler) error {
+	d, err := declared(name)
+	if err != nil {
+		return err
+	}
+	if name == toolNext {
+		if err := listTypes(d.InputSchema, s.cfg.ChallengeTypes); err != nil {
+			return fmt.Errorf("tool %s: %w", name, err)
+		}
+	}
+	input, err := encode(d.InputSchema, "")
+	if err != nil {
+		return fmt.Errorf("tool %s: input schema: %w", name, err)
+	}
+	check, err := newInputCheck(name, input)
+	if err != nil {
+		return fmt.Errorf("tool %s: input schema: %w", name, err)
+	}
+	tool := mcp.Tool{
+		Name: name, Title: d.Title, Description: d.Description,
+		RawInputSchema: input, RawOutputSchema: d.OutputSchema,
+		Annotations: mcp.ToolAnnotation{
+			Title: d.Title, ReadOnlyHint: d.Annotations.ReadOnly, DestructiveHint: d.Annotations.Destructive,
+			IdempotentHint: d.Annotations.Idempotent, OpenWorldHint: d.Annotations.OpenWorld,
+		},
+	}
+	s.mcp.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if f := check.problem(req.Params.RawArguments); f != nil {
+			return errorResult(name, f)
+		}
+		return h(ctx, req)
+	})
+	return nil
+}
+
+// listTypes sets the enum of solution.type: the types are those of the
+// configured drivers, which this package does not know.
+func listTypes(schema map[string]any, types []string) error {
+	at := schema
+	for _, key := range []string{"properties", "solution", "properties", "type"} {
+		next, ok := at[key].(map[string]any)
+		if !ok {
+			return fmt.Errorf("no %q on the way to solution.type", key)
+		}
+		at = next
+	}
+	at["enum"] = types
+	return nil
+}
+
+// inputCheck judges arguments against a tool's input schema.
+type inputCheck struct{ schema *jsonschema.Schema }
+
+// newInputCheck compiles the schema that is enforced. It is the one agents see,
+// but for the solution of kairos_next: leaving it or a part of it out is an
+// answer that the engine deals with.
+func newInputCheck(tool string, schema []byte) (inputCheck, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return inputCheck{}, err
+	}
+	if tool == toolNext {
+		relaxSolution(doc)
+	}
+	c := jsonschema.NewCompiler()
+	url := "kairos:///" + tool
+	if err := c.AddResource(url, doc); err != nil {
+		return inputCheck{}, err
+	}
+	compiled, err := c.Compile(url)
+	return inputCheck{compiled}, err
+}
+
+func relaxSolution(doc any) {
+	root, _ := doc.(map[string]any)
+	root["required"] = []any{"uri"}
+	properties, _ := root["properties"].(map[string]any)
+	dropRequired(properties["solution"])
+}
+
+func dropRequired(schema any) {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	delete(m, "required")
+	properties, _ := m["properties"].(map[string]any)
+	for _, p := range properties {
+		dropRequired(p)
+	}
+}
+
+// problem says what is wrong with the arguments, nil: nothing. A null is taken
+// as left out, which is how some clients send what they do not use.
+func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil {
+		return invalidInput("arguments: not JSON")
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return invalidInput("arguments: must be an object")
+	}
+	for k, field := range m {
+		if field == nil {
+			delete(m, k)
+		}
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(c.schema.Validate(m), &invalid) {
+		return nil
+	}
+	f := invalidInput(strings.Join(leaves(invalid, nil), "; "))
+	if len(invalid.Causes) > 0 && atURI(invalid) {
+		f = f.WithNext("call kairos_search with what you are looking for, and use the uri of a choice")
+	}
+	return f
+}
+
+func invalidInput(text string) *fault.Error {
+	return fault.New(fault.InvalidArgument, "Input validation error: %s", text)
+}
+
+// maxLeaves bounds an error text; an agent repairs the first ones first.
+const maxLeaves = 8
+
+// leaves lists the findings with the path of the field each is about.
+func leaves(e *jsonschema.ValidationError, found []string) []string {
+	for _, cause := range e.Causes {
+		found = leaves(cause, found)
+	}
+	if len(e.Causes) > 0 || len(found) >= maxLeaves {
+		return found
+	}
+	path := strings.Join(e.InstanceLocation, ".")
+	if missing, ok := e.ErrorKind.(*kind.Required); ok {
+		for _, name := range missing.Missing {
+			found = append(found, strings.TrimPrefix(path+"."+name, ".")+": is required")
+		}
+		return found
+	}
+	text := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	return append(found, strings.TrimPrefix(path+": "+text, ": "))
+}
+
+func atURI(e *jsonschema.ValidationError) bool {
+	for _, cause := range e.Causes {
+		if len(cause.InstanceLocation) > 0 && cause.InstanceLocation[0] == "uri" {
+			return true
+		}
+		if missing, ok := cause.ErrorKind.(*kind.Required); ok && len(missing.Missing) > 0 && missing.Missing[0] == "uri" {
+			return true
+		}
+	}
+	return false
+}
+
+// bind decodes arguments that passed the check.
+func bind(req mcp.CallToolRequest, into any) error {
+	if len(req.Params.RawArguments) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(req.Params.RawArguments, into); err != nil {
+		return invalidParams(fmt.Errorf("arguments: %w", err))
+	}
+	return nil
+}
+
+// object is a JSON value that may be left out, by absence or by null.
+func object(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// answered encodes what an engine call returned.
+func answered[T any](
+	ctx context.Context, s *Server, req mcp.CallToolRequest, reply T, err error,
+) (*mcp.CallToolResult, error) {
+	if err != nil {
+		return s.failed(ctx, req, err)
+	}
+	return result(reply, "")
+}

@@ -1,0 +1,270 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/mcpserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of a test; nothing waits that long unless it fails.
+const patience = 10 * time.Second
+
+func config() mcpserver.Config {
+	return mcpserver.Config{
+		Version: "v1.2.3", ChallengeTypes: []string{"shell", "mcp", "user_input", "comment"},
+		Principal: "local", Space: "space:personal", StateKey: [32]byte{1},
+		ProgressEvery: time.Millisecond,
+	}
+}
+
+// serve runs a server over pipes until the test ends and gives its streams.
+func serve(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (in *io.PipeWriter, out *io.PipeReader) {
+	t.Helper()
+	s, err := mcpserver.New(cfg, e, testLog(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		defer outW.Close()
+		done <- s.ServeStdio(context.Background(), inR, outW)
+	}()
+	t.Cleanup(func() {
+		inW.Close()
+		go io.Copy(io.Discard, outR) //nolint:errcheck // whatever is left
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("ServeStdio after the input ended = %v, want nil", err)
+			}
+		case <-time.After(patience):
+			t.Error("ServeStdio did not end with its input")
+		}
+		outR.Close()
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return inW, outR
+}
+
+func testLog(t testing.TB) *slog.Logger {
+	if os.Getenv("KAIROS_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+// wire is a client that speaks raw JSON lines.
+type wire struct {
+	t    testing.TB
+	in   io.Writer
+	msgs chan msg
+	kept []msg
+	id   int
+}
+
+// msg is any message of the server.
+type msg struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func dial(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) *wire {
+	in, out := serve(t, cfg, e)
+	w := &wire{t: t, in: in, msgs: make(chan msg, 1000)}
+	go func() {
+		defer close(w.msgs)
+		lines := bufio.NewReaderSize(out, 1<<20)
+		for {
+			text, err := lines.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			var m msg
+			if err := json.Unmarshal(text, &m); err != nil {
+				t.Errorf("the server wrote %q, which is not JSON: %v", text, err)
+			}
+			w.msgs <- m
+		}
+	}()
+	return w
+}
+
+func (w *wire) raw(line string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.in, line+"\n"); err != nil {
+		w.t.Fatalf("write to server: %v", err)
+	}
+}
+
+func (w *wire) send(v any) {
+	w.t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.raw(string(text))
+}
+
+type obj = map[string]any
+
+// request sends a request and returns its id.
+func (w *wire) request(method string, params any) string {
+	w.t.Helper()
+	w.id++
+	w.send(obj{"jsonrpc": "2.0", "id": w.id, "method": method, "params": params})
+	return fmt.Sprint(w.id)
+}
+
+// until returns the first message that fits; others wait for their own until.
+func (w *wire) until(what string, fits func(msg) bool) msg {
+	w.t.Helper()
+	for i, m := range w.kept {
+		if fits(m) {
+			w.kept = append(w.kept[:i], w.kept[i+1:]...)
+			return m
+		}
+	}
+	deadline := time.After(patience)
+	for {
+		select {
+		case m, ok := <-w.msgs:
+			if !ok {
+				w.t.Fatalf("the server hung up before %s", what)
+			}
+			if fits(m) {
+				return m
+			}
+			w.kept = append(w.kept, m)
+		case <-deadline:
+			w.t.Fatalf("no %s; other messages: %+v", what, w.kept)
+		}
+	}
+}
+
+func (w *wire) reply(id string) msg {
+	w.t.Helper()
+	return w.until("reply to "+id, func(m msg) bool { return m.Method == "" && string(m.ID) == id })
+}
+
+func (w *wire) question(method string) msg {
+	w.t.Helper()
+	return w.until(method, func(m msg) bool { return m.Method == method && m.ID != nil })
+}
+
+func (w *wire) answer(id json.RawMessage, result string) {
+	w.t.Helper()
+	w.raw(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
+}
+
+// initialize makes the client one of the legacy era.
+func (w *wire) initialize(capabilities string) {
+	w.t.Helper()
+	id := w.request("initialize", obj{
+		"protocolVersion": "2025-11-25", "capabilities": json.RawMessage(capabilities),
+		"clientInfo": obj{"name": "old", "version": "1"},
+	})
+	if m := w.reply(id); m.Error != nil {
+		w.t.Fatalf("initialize: %v", m.Error)
+	}
+	w.raw(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+// call calls a tool as a legacy client.
+func (w *wire) call(tool string, args any) string {
+	w.t.Helper()
+	return w.request("tools/call", obj{"name": tool, "arguments": args})
+}
+
+// modern calls a tool as a 2026-07-28 client; extra are further params.
+func (w *wire) modern(capabilities, tool string, args any, extra obj) string {
+	w.t.Helper()
+	params := obj{"name": tool, "arguments": args, "_meta": modernMeta(capabilities)}
+	for k, v := range extra {
+		params[k] = v
+	}
+	return w.request("tools/call", params)
+}
+
+func modernMeta(capabilities string) obj {
+	return obj{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities),
+		"io.modelcontextprotocol/clientInfo":         obj{"name": "new", "version": "2"},
+	}
+}
+
+// toolResult is a tools/call result.
+type toolResult struct {
+	ResultType string `json:"resultType"`
+	Content    []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+	Structured    json.RawMessage `json:"structuredContent"`
+	IsError       bool            `json:"isError"`
+	RequestState  string          `json:"requestState"`
+	InputRequests map[string]struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	} `json:"inputRequests"`
+}
+
+func (w *wire) result(id string) toolResult {
+	w.t.Helper()
+	m := w.reply(id)
+	if m.Error != nil {
+		w.t.Fatalf("JSON-RPC error %d: %s", m.Error.Code, m.Error.Message)
+	}
+	return decode[toolResult](w.t, m.Result)
+}
+
+// step is the reply of begin and next.
+type step struct {
+	MustObey  bool   `json:"must_obey"`
+	ErrorCode string `json:"error_code"`
+	RunID     string `json:"run_id"`
+	Message   string `json:"message"`
+	Solved    []struct {
+		Output json.RawMessage `json:"output"`
+	} `json:"solved"`
+}
+
+func (w *wire) step(id string) step {
+	w.t.Helper()
+	r := w.result(id)
+	if r.IsError || len(r.Content) != 1 {
+		w.t.Fatalf("result is not a step: %s", r.Structured)
+	}
+	return decode[step](w.t, r.Structured)
+}
+
+func decode[T any](t testing.TB, raw json.RawMessage) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatalf("decode %q: %v", raw, err)
+	}
+	return v
+}
