@@ -119,7 +119,7 @@ func (c *compiler) readRules(n ast.Node) {
 		c.tree.rules = append(c.tree.rules, r)
 	}
 	if len(items) > 0 && len(c.tree.rules) == len(items) {
-		if last := &c.tree.rules[len(items)-1]; !last.matchesAll() {
+		if last := &c.tree.rules[len(items)-1]; !last.broken && !last.matchesAll() {
 			c.problem(items[len(items)-1], label(last.path, last.name),
 				"the last rule must match every challenge: match {} and no when")
 		}
@@ -136,7 +136,7 @@ func (r *rule) matchesAll() bool {
 // covers reports whether other can never be reached behind r.
 func (r *rule) covers(other *rule) bool {
 	same := func(mine, others *string) bool { return mine == nil || others != nil && *mine == *others }
-	return r.when == nil && same(r.match.challengeType, other.match.challengeType) && same(r.match.name, other.match.name)
+	return r.when == nil && !r.broken && same(r.match.challengeType, other.match.challengeType) && same(r.match.name, other.match.name)
 }
 
 func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
@@ -151,7 +151,9 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 	r.when = c.condition(fields, named)
 	r.use = c.text(fields, "use", named)
 	r.approval = c.approvalMode(fields, "approval_mode", named)
+	before := len(c.problems)
 	r.match = c.readMatch(n, fields, named)
+	r.broken = len(c.problems) > before
 	c.checkUse(&r, fields, named)
 	if e, ok := fields["evidence"]; ok {
 		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)

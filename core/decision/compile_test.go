@@ -56,7 +56,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"too large":          {strings.Repeat("#", 1<<17), []string{"t.yaml:1: the tree has 131072 bytes"}},
 		"unknown key":        {head + "chalenges: []\nchallenges:\n" + tail, []string{`t.yaml:2: unknown key "chalenges" in the tree, did you mean "challenges"?`}},
 		"unknown rule key":   {head + "challenges:\n  - {match: {}, usee: shell, evidence: [{via: agent}]}\n", []string{`t.yaml:3: challenges[0]: unknown key "usee" in a rule, did you mean "use"?`}},
-		"unknown match key":  {head + "challenges:\n  - {match: {typ: mcp}, evidence: [{via: agent}]}\n", []string{`t.yaml:3: challenges[0]: unknown key "typ" in match, did you mean "type"?`}},
+		"unknown match key":  {head + "challenges:\n  - {match: {typ: mcp}, evidence: [{via: agent}]}\n" + tail, []string{`t.yaml:3: challenges[0]: unknown key "typ" in match, did you mean "type"?`}},
 		"unknown route key":  {withRoutes("{via: agent, tiemout: 5s}"), []string{`t.yaml:5: challenges[0].evidence[0]: unknown key "tiemout" in a route, did you mean "timeout"?`}},
 		"far from any key":   {withRoutes("{via: agent, xyzzyplugh: 5s}"), []string{`unknown key "xyzzyplugh" in a route; known are via, when`}},
 		"anchor":             {head + "challenges: &a\n" + tail, []string{"t.yaml:2: challenges: challenges must be a list, this is an anchor"}},
@@ -72,9 +72,13 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 			`t.yaml:3: challenges[0]: use: driver "agent" has role capability, a challenge driver is needed`}},
 		"use of another type": {head + "challenges:\n  - {match: {type: mcp}, use: shell, evidence: [{via: agent}]}\n" + tail, []string{
 			`t.yaml:3: challenges[0]: use: driver "shell" does not handle type "mcp", it handles shell`}},
-		"unknown via": {withRoutes("{via: agnet}"), []string{`t.yaml:5: challenges[0].evidence[0]: via: no driver "agnet" is configured, did you mean "agent"?`}},
+		"unknown via": {withRoutes("{via: agnet}", "{via: agent}"), []string{`t.yaml:5: challenges[0].evidence[0]: via: no driver "agnet" is configured, did you mean "agent"?`}},
 		"via of a wrong role": {withRoutes("{via: shell}"), []string{
 			`t.yaml:5: challenges[0].evidence[0]: via: driver "shell" has role challenge, a capability driver is needed`}},
+		"unknown last via": {withRoutes("{via: agent, when: client.roots}", "{via: agnet}"), []string{"t.yaml:6: challenges[0].evidence[1]: via: no driver"}},
+		"all at once": {head + "challenges:\n  - {match: {typ: mcp}, when: clinet, evidence: [{via: agnet, retries: 99}]}\n" + tail + "on: {errr: next}\n", []string{
+			"t.yaml:3: challenges[0]: unknown key", "t.yaml:3: challenges[0]: when:",
+			"t.yaml:3: challenges[0].evidence[0]: via:", "t.yaml:3: challenges[0].evidence[0]: retries", "t.yaml:5: on: unknown key"}},
 		"no via":           {withRoutes("{when: 'true'}"), []string{"t.yaml:5: challenges[0].evidence[0]: via is missing"}},
 		"no match":         {head + "challenges:\n  - {evidence: [{via: agent}]}\n", []string{"t.yaml:3: challenges[0]: match is missing; {} matches every challenge"}},
 		"no evidence":      {head + "challenges:\n  - {match: {}}\n", []string{"t.yaml:3: challenges[0]: evidence is missing"}},

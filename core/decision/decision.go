@@ -57,6 +57,7 @@ type rule struct {
 	use        string
 	approval   driver.ApprovalMode
 	evidence   []route
+	broken     bool // what it matches could not be read; only while loading
 }
 
 // match holds the exact values a rule demands; nil demands nothing.
@@ -71,10 +72,11 @@ type inputRule struct {
 
 type route struct {
 	Route
-	path  string
-	when  *condition
-	needs []string
-	gate  gate
+	path   string
+	when   *condition
+	needs  []string
+	gate   gate
+	broken bool // its driver is not known; only while loading
 }
 
 // gate is what an approval route demands of the configuration, whatever its condition.

@@ -40,12 +40,12 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 
 // servesAll: no condition, no setting and no missing capability closes the route.
 func (r *route) servesAll() bool {
-	return r.Via != "" && r.When == "" && len(r.needs) == 0 && r.gate == gateNone
+	return !r.broken && r.When == "" && len(r.needs) == 0 && r.gate == gateNone
 }
 
 func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	named := label(path, ruleName)
-	r := route{path: path}
+	r := route{path: path, broken: true}
 	r.Line, _ = position(n)
 	r.Retries = c.tree.reactions[Invalid].other.Retries
 	keys := []string{"via", "when", "retries", "timeout"}
@@ -87,6 +87,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	if !handles(d, kind) {
 		c.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
 	}
+	r.broken = false
 	r.needs = d.Needs
 	r.Human = d.Has(driver.FeatureHuman)
 	if kind != driver.KindApproval {
@@ -112,7 +113,7 @@ func (c *compiler) checkLastRoute(n ast.Node, routes []route, named string) {
 	}
 	last := &routes[len(routes)-1]
 	switch {
-	case last.Via == "" || last.servesAll():
+	case last.broken || last.servesAll():
 	case last.When != "":
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must have no condition, or a step may be left without one", last.path))
