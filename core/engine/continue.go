@@ -141,7 +141,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
 		return *d.Route
 	}
-	return decision.Route{Index: q.Route, Via: q.Via}
+	return decision.Route{Index: q.Route, Via: q.Via, Retries: t.e.tree.On(decision.Invalid, q.Human).Retries}
 }
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
@@ -176,9 +176,7 @@ func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.
 // invalid asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
 func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
-	action := t.e.tree.On(decision.Invalid, q.Human)
-	retries := max(r.Retries, action.Retries)
-	if t.caller.Detached || q.Repairs >= retries {
+	if t.caller.Detached || q.Repairs >= r.Retries {
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Invalid, describe(ds), q.Seq)
 	}
 	repair := q
