@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const (
+	typeName = "mcp"
+	inputID  = "evidence"
+)
+
+// Error codes of the tool contract.
+const (
+	codeMissing = "MISSING_FIELD"
+	codeFailed  = "COMMAND_FAILED"
+)
+
+func definition() driver.Driver {
+	return driver.Driver{
+		Descriptor: driver.Descriptor{
+			Name: "mcp", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
+		},
+		Challenge: tool{},
+	}
+}
+
+type tool struct{}
+
+// params is what a challenge demands.
+type params struct {
+	Name      string          `json:"tool_name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Expected  json.RawMessage `json:"expected_result,omitempty"`
+
+	required bool
+	output   json.RawMessage // output_schema of the step; nil: none
+}
+
+func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
+	top := fields.Open(challenge, "")
+	p := params{required: true}
+	if required, found := top.Bool("required"); found {
+		p.required = required
+	}
+	if top.Has("output_schema") {
+		p.output = top.Raw("output_schema")
+	}
+	object := top.Object(typeName)
+	name, found := object.String("tool_name")
+	if p.Name = strings.TrimSpace(name); p.Name == "" && (found || !object.Has("tool_name")) {
+		object.Wrong("tool_name", "an mcp challenge needs the name of the tool to call")
+	}
+	if object.Has("arguments") {
+		p.Arguments = object.Raw("arguments")
+		if !isObject(p.Arguments) && !isTemplate(p.Arguments) {
+			object.Wrong("arguments", "must be an object")
+		}
+	}
+	if object.Has("expected_result") {
+		p.Expected = object.Raw("expected_result")
+	}
+	object.Unread()
+	return p, top.Diagnostics()
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// isTemplate reports whether raw is a string that is one whole template, which
+// the host replaces by the value itself.
+func isTemplate(raw json.RawMessage) bool {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return false
+	}
+	s = strings.TrimSpace(s)
+	return strings.HasPrefix(s, "{{") && strings.HasSuffix(s, "}}")
+}
+
+// Validate implements driver.Challenge.
+func (tool) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+	p, diagnostics := readParams(req.Challenge)
+	if p.output != nil {
+		if err := usable(p.output); err != nil {
+			diagnostics = append(diagnostics, driver.Problem("/output_schema", err.Error()))
+		}
+	}
+	res := driver.ValidateResult{
+		Diagnostics: diagnostics,
+		Templates: []driver.Template{
+			{Pointer: "/mcp/arguments", Escaping: driver.EscapeJSON},
+			{Pointer: "/mcp/expected_result", Escaping: driver.EscapeJSON},
+		},
+	}
+	if fields.AnyError(diagnostics) {
+		return res, nil
+	}
+	var err error
+	if p.Expected != nil && !isObject(p.Expected) && !isTemplate(p.Expected) {
+		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp/expected_result",
+			"is shown but not compared: only an object is compared with the result"))
+	}
+	res.Challenge, err = fields.With(req.Challenge, "type", typeName)
+	return res, err
+}
+
+// usable reports why an output schema cannot be asked for, or nil.
+func usable(output json.RawMessage) error {
+	evidence, err := evidenceSchema(output)
+	if err != nil {
+		return err
+	}
+	_, err = schema.Compile(evidence)
+	return err
+}
+
+// Advance implements driver.Challenge.
+func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	p, diagnostics := readParams(req.Challenge)
+	if fields.AnyError(diagnostics) {
+		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+	}
+	answer, found := req.Answer(inputID)
+	if !found {
+		return need(p, req.Step)
+	}
+	c, rejection := readCall(answer, p)
+	if rejection != nil {
+		return driver.AdvanceResult{Rejected: rejection}, nil
+	}
+	return judge(c, p)
+}
+
+func need(p params, step driver.Step) (driver.AdvanceResult, error) {
+	valueSchema, err := evidenceSchema(p.output)
+	if err != nil {
+		return driver.CannotAdvance("the output_schema is not usable: " + err.Error()), nil
+	}
+	display, err := json.Marshal(p)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	temperature, topP := 0.2, 0.9
+	return driver.Need(driver.Input{
+		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
+		Description: description(p), System: systemPrompt(p), User: userPrompt(p, step),
+		Schema: valueSchema, Temperature: &temperature, TopP: &topP,
+	}), nil
+}

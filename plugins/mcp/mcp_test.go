@@ -1,0 +1,277 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const (
+	find = `{"type":"mcp","mcp":{"tool_name":"find_slot"}}`
+	// create demands arguments, a result and a shape of it.
+	create = `{"type":"mcp","mcp":{"tool_name":"MCP-Calendar.create_event","arguments":{"who":["a@x","b@x"],"slot":{"day":1}},
+		"expected_result":{"success":true}},
+		"output_schema":{"type":"object","properties":{"success":{"const":true},"event_id":{"type":"string"}}}}`
+)
+
+func advance(t testing.TB, d driver.Challenge, challenge string, answers ...driver.Answer) driver.AdvanceResult {
+	t.Helper()
+	res, err := d.Advance(t.Context(), driver.AdvanceRequest{
+		Challenge: json.RawMessage(challenge), Answers: answers,
+		Step: driver.Step{Protocol: "Appointment", Label: "Find a slot", Text: "## Find a slot\n\nWithin two weeks.", Index: 3, Count: 4},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func evidence(value string, p driver.Provenance) driver.Answer {
+	return driver.Answer{InputID: "evidence", Value: json.RawMessage(value), Provenance: p}
+}
+
+func TestWithoutEvidenceTheCallIsAskedFor(t *testing.T) {
+	eachWay(t, func(t *testing.T, d driver.Challenge) {
+		golden(t, "need", advance(t, d, find).NeedInput)
+		golden(t, "need_with_schema", advance(t, d, create).NeedInput)
+	})
+}
+
+func TestCallIsJudgedAsReported(t *testing.T) {
+	const ok, agent, model = "", driver.AgentReported, driver.ModelGenerated
+	for name, tc := range map[string]struct {
+		challenge, value string
+		by               driver.Provenance
+		code, says       string // code ok: accepted, says is the output
+	}{
+		"success":             {find, `{"tool_name":"find_slot","result":{"slot":"9:00"},"success":true}`, agent, ok, `{"slot":"9:00"}`},
+		"text result":         {find, `{"tool_name":"find_slot","result":"nine o'clock","success":true}`, agent, ok, `"nine o'clock"`},
+		"JSON in text":        {find, `{"tool_name":"find_slot","result":" {\"slot\":9}","success":true}`, agent, ok, `{"slot":9}`},
+		"number in text":      {find, `{"tool_name":"find_slot","result":"30","success":true}`, agent, ok, `"30"`},
+		"two in text":         {find, `{"tool_name":"find_slot","result":"{}{}","success":true}`, agent, ok, `"{}{}"`},
+		"null result":         {find, `{"tool_name":"find_slot","result":null,"success":true}`, agent, ok, `null`},
+		"claude prefix":       {find, `{"tool_name":"mcp__calendar__find_slot","result":1,"success":true}`, agent, ok, `1`},
+		"dot prefix":          {find, `{"tool_name":"MCP-Calendar.find_slot","result":1,"success":true}`, agent, ok, `1`},
+		"failure":             {find, `{"tool_name":"find_slot","result":{"error":"no calendar"},"success":false}`, agent, "COMMAND_FAILED", "no calendar"},
+		"failure, text":       {find, `{"tool_name":"find_slot","result":"boom","success":false}`, agent, "COMMAND_FAILED", "boom"},
+		"other tool":          {find, `{"tool_name":"delete_all","result":1,"success":true}`, agent, "COMMAND_FAILED", `"delete_all" was called instead of "find_slot"`},
+		"longer name":         {find, `{"tool_name":"refind_slot","result":1,"success":true}`, agent, "COMMAND_FAILED", "called instead"},
+		"no success":          {find, `{"tool_name":"find_slot","result":1}`, agent, "MISSING_FIELD", "/mcp/success: is missing"},
+		"success text":        {find, `{"tool_name":"find_slot","result":1,"success":"true"}`, agent, "MISSING_FIELD", "/mcp/success: must be true or false"},
+		"no result":           {find, `{"tool_name":"find_slot","success":true}`, agent, "MISSING_FIELD", "/mcp/result: is missing"},
+		"no name":             {find, `{"result":1,"success":true}`, agent, "MISSING_FIELD", "/mcp/tool_name: is missing"},
+		"twice":               {find, `{"tool_name":"find_slot","result":1,"success":false,"success":true}`, agent, "MISSING_FIELD", "occurs twice"},
+		"text":                {find, `"done"`, agent, "MISSING_FIELD", "must be an object"},
+		"empty":               {find, `{}`, agent, "MISSING_FIELD", "do not make them up"},
+		"bare without schema": {find, `{"slot":"9:00"}`, model, "MISSING_FIELD", "tool_name"},
+
+		"arguments match": {create, `{"tool_name":"calendar:create_event","arguments":{"who":["a@x","b@x"],"slot":{"day":1.0,"h":9},"more":1},"result":{"success":true,"event_id":"e1"},"success":true}`, agent, ok, `{"success":true,"event_id":"e1"}`},
+		"no arguments":    {create, `{"tool_name":"create_event","result":{"success":true,"event_id":"e1"},"success":true}`, agent, "MISSING_FIELD", "/mcp/arguments: is missing"},
+		"other argument":  {create, `{"tool_name":"create_event","arguments":{"who":["a@x","b@x"],"slot":{"day":2}},"result":{"success":true},"success":true}`, agent, "COMMAND_FAILED", "arguments/slot/day differs"},
+		"more elements":   {create, `{"tool_name":"create_event","arguments":{"who":["a@x","b@x","c@x"],"slot":{"day":1}},"result":{"success":true},"success":true}`, agent, "COMMAND_FAILED", "arguments/who differs"},
+		"other result":    {create, `{"tool_name":"create_event","arguments":{"who":["a@x","b@x"],"slot":{"day":1}},"result":{"success":"yes"},"success":true}`, agent, "COMMAND_FAILED", "result/success differs"},
+		"bare":            {create, `{"success":true,"event_id":"e1"}`, model, ok, `{"success":true,"event_id":"e1"}`},
+		"bare, person":    {create, `{"success":true,"event_id":"e1"}`, driver.ClientAttested, ok, `{"success":true,"event_id":"e1"}`},
+		"bare, agent":     {create, `{"success":true,"event_id":"e1"}`, agent, "MISSING_FIELD", "tool_name"},
+		"bare failure":    {create, `{"success":false,"error":"room is taken"}`, model, "COMMAND_FAILED", "room is taken"},
+		"bare unexpected": {create, `{"event_id":"e1"}`, model, "COMMAND_FAILED", "result/success differs"},
+		"bare prose":      {create, `Done! {"success":true}`, model, "MISSING_FIELD", "not JSON"},
+		"model envelope":  {create, `{"tool_name":"create_event","arguments":{"who":["a@x","b@x"],"slot":{"day":1}},"result":{"success":true,"event_id":"e1"},"success":true}`, model, ok, `{"success":true,"event_id":"e1"}`},
+		"model, wrong tool": {create, `{"tool_name":"delete_event","arguments":{"who":["a@x","b@x"],"slot":{"day":1}},"result":{"success":true},"success":true}`, model,
+			"COMMAND_FAILED", "called instead"},
+		"prose expected": {`{"mcp":{"tool_name":"t","expected_result":"a list"}}`, `{"tool_name":"t","result":{},"success":true}`, agent, ok, `{}`},
+		"optional failed": {`{"mcp":{"tool_name":"t"},"required":false}`, `{"tool_name":"t","result":"boom","success":false}`, agent, ok,
+			`"boom"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(t *testing.T, d driver.Challenge) {
+				res := advance(t, d, tc.challenge, evidence(tc.value, tc.by))
+				if tc.code == ok {
+					if res.Accepted == nil || string(res.Accepted.Output) != tc.says {
+						t.Fatalf("Advance(%s) = %+v, want accepted %s", tc.value, res.Rejected, tc.says)
+					}
+					return
+				}
+				if res.Rejected == nil || res.Rejected.Code != tc.code || !strings.Contains(res.Rejected.Message, tc.says) {
+					t.Fatalf("Advance(%s) = %+v, want %s %q", tc.value, res.Rejected, tc.code, tc.says)
+				}
+			})
+		})
+	}
+}
+
+func TestProofSaysWhatHappened(t *testing.T) {
+	for name, tc := range map[string]struct{ challenge, value, want string }{
+		"passed": {find, `{"tool_name":"x.find_slot","result":"{\"a\":1}","success":true}`,
+			`{"type":"mcp","tool_name":"x.find_slot","result":{"a":1},"success":true,"passed":true}`},
+		"bare": {create, `{"success":true}`, `{"type":"mcp","result":{"success":true},"success":true,"bare":true,"passed":true}`},
+		"failed": {`{"mcp":{"tool_name":"t"},"required":false}`, `{"tool_name":"t","result":"boom","success":false}`,
+			`{"type":"mcp","tool_name":"t","result":"boom","success":false,"passed":false,"failure":"The tool t reported a failure: boom"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := advance(t, tool{}, tc.challenge, evidence(tc.value, driver.ModelGenerated))
+			if res.Accepted == nil {
+				t.Fatalf("Advance = %+v, want accepted", res)
+			}
+			if diff := cmp.Diff(tc.want, string(res.Accepted.Proof)); diff != "" {
+				t.Errorf("proof (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHostPrefixesDoNotCount(t *testing.T) {
+	for _, tc := range []struct {
+		want, got string
+		same      bool
+	}{
+		{"find_slot", "find_slot", true},
+		{"find_slot", " find_slot ", true},
+		{"find_slot", "mcp__calendar__find_slot", true},
+		{"find_slot", "MCP-Calendar.find_slot", true},
+		{"find_slot", "calendar:find_slot", true},
+		{"find_slot", "calendar/find_slot", true},
+		{"MCP-Calendar.find_slot", "find_slot", true},
+		{"MCP-Calendar.find_slot", "mcp__cal__find_slot", true},
+		{"admin.tools.list", "mcp__srv__admin.tools.list", true},
+		{"find_slot", "slot", false},
+		{"find_slot", "xfind_slot", false},
+		{"find_slot", "find_slot_2", false},
+		{"find_slot", "calendar.find_slot.delete", false},
+		{"find_slot", "", false},
+		{"find_slot", "calendar.", false},
+		{"find_slot", "Find_Slot", false},
+	} {
+		if got := sameTool(tc.want, tc.got); got != tc.same {
+			t.Errorf("sameTool(%q, %q) = %v, want %v", tc.want, tc.got, got, tc.same)
+		}
+	}
+}
+
+func TestEvidenceSchemaTakesWhatAdvanceTakes(t *testing.T) {
+	tree := json.RawMessage(`{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"}}}}}`)
+	flat := json.RawMessage(`{"type":"object","properties":{"success":{"const":true},"id":{"type":"string"}}}`)
+	for name, tc := range map[string]struct {
+		output, value string
+		valid         bool
+	}{
+		"envelope":          {"", `{"tool_name":"t","result":[1],"success":false}`, true},
+		"envelope, more":    {"", `{"tool_name":"t","result":[1],"success":true,"note":1}`, false},
+		"bare, no schema":   {"", `{"x":1}`, false},
+		"bare":              {string(flat), `{"success":true,"id":"1"}`, true},
+		"bare, more":        {string(flat), `{"success":true,"id":"1","x":1}`, false},
+		"bare, less":        {string(flat), `{"success":true}`, false},
+		"around":            {string(flat), `{"tool_name":"t","result":{"success":true,"id":"1"},"success":true}`, true},
+		"around wrong":      {string(flat), `{"tool_name":"t","result":{"success":true},"success":true}`, false},
+		"honest failure":    {string(flat), `{"success":false,"error":"e"}`, true},
+		"pointers":          {string(tree), `{"n":{"v":1}}`, true},
+		"pointers, more":    {string(tree), `{"n":{"v":1,"x":1}}`, false},
+		"pointers around":   {string(tree), `{"tool_name":"t","result":{"n":{"v":1}},"success":true}`, true},
+		"pointers in wrong": {string(tree), `{"tool_name":"t","result":{"n":{"v":"1"}},"success":true}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := evidenceSchema(json.RawMessage(tc.output))
+			if tc.output == "" {
+				s, err = evidenceSchema(nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := schema.Validate(s, json.RawMessage(tc.value)); (found == nil) != tc.valid {
+				t.Errorf("Validate(%s) = %v, want valid %v", tc.value, found, tc.valid)
+			}
+		})
+	}
+}
+
+func TestValidateFindsWhatIsWrong(t *testing.T) {
+	for name, tc := range map[string]struct {
+		challenge string
+		want      string
+		usable    bool
+	}{
+		"plain":          {find, "", true},
+		"complete":       {create, "", true},
+		"whole template": {`{"mcp":{"tool_name":"t","arguments":"{{ steps.find.slot }}"}}`, "", true},
+		"inner template": {`{"mcp":{"tool_name":"t","arguments":{"a":"{{ input.a }}"}}}`, "", true},
+		"prose expected": {`{"mcp":{"tool_name":"t","expected_result":"fine"}}`, "/mcp/expected_result: is shown but not compared: only an object is compared with the result", true},
+		"unknown":        {`{"mcp":{"tool_name":"t","args":{}}}`, `/mcp/args: unknown key "args"`, true},
+		"no name":        {`{"mcp":{}}`, "/mcp/tool_name: an mcp challenge needs the name of the tool to call", false},
+		"no object":      {`{"type":"mcp"}`, "/mcp/tool_name: an mcp challenge needs the name of the tool to call", false},
+		"name type":      {`{"mcp":{"tool_name":1}}`, "/mcp/tool_name: must be a string, not a number", false},
+		"argument list":  {`{"mcp":{"tool_name":"t","arguments":[1]}}`, "/mcp/arguments: must be an object", false},
+		"argument text":  {`{"mcp":{"tool_name":"t","arguments":"a b"}}`, "/mcp/arguments: must be an object", false},
+		"bad schema":     {`{"mcp":{"tool_name":"t"},"output_schema":{"type":"objekt"}}`, "/output_schema: not a valid JSON Schema: /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'", false},
+		"remote schema":  {`{"mcp":{"tool_name":"t"},"output_schema":{"$ref":"https://example.com/x"}}`, "/output_schema: ", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(t *testing.T, d driver.Challenge) {
+				res, err := d.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := schema.Text(res.Diagnostics)
+				if got != tc.want && (!strings.HasSuffix(tc.want, ": ") || !strings.HasPrefix(got, tc.want)) {
+					t.Errorf("Validate(%s) says %q, want %q", tc.challenge, got, tc.want)
+				}
+				if (res.Challenge != nil) != tc.usable {
+					t.Errorf("Validate(%s) gives %s, want usable %v", tc.challenge, res.Challenge, tc.usable)
+				}
+			})
+		})
+	}
+}
+
+// Whatever is added to an object, the object it was is still contained in it.
+func TestAddedKeysNeverHurt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.MapOf(rapid.SampledFrom([]string{"a", "b/c", "d"}), rapid.Int()).Draw(t, "want")
+		got := map[string]any{"extra": true}
+		for key, v := range want {
+			got[key] = map[string]any{"v": v, "more": rapid.String().Draw(t, "more")}
+		}
+		wanted := map[string]any{}
+		for key, v := range want {
+			wanted[key] = map[string]any{"v": v}
+		}
+		w, _ := json.Marshal(wanted)
+		g, _ := json.Marshal(got)
+		if where, ok := subset(w, g); !ok {
+			t.Fatalf("subset(%s, %s) fails at %q", w, g, where)
+		}
+		if len(wanted) > 0 {
+			if _, ok := subset(g, w); ok {
+				t.Fatalf("subset(%s, %s) holds the wrong way round", g, w)
+			}
+		}
+	})
+}
+
+func FuzzEvidence(f *testing.F) {
+	for _, seed := range []string{`{"tool_name":"a.find_slot","result":"[1]","success":true}`, `{"success":false,"error":{}}`, `[[]]`, `{"tool_name":null}`, `null`, `"{"`} {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	f.Fuzz(func(t *testing.T, value []byte, byModel bool) {
+		challenge, by := find, driver.AgentReported
+		if byModel {
+			challenge, by = create, driver.ModelGenerated
+		}
+		res := advance(t, tool{}, challenge, evidence(string(value), by))
+		if res.Accepted == nil {
+			return
+		}
+		if !json.Valid(res.Accepted.Output) || !json.Valid(res.Accepted.Proof) {
+			t.Errorf("accepted %s with output %s, proof %s", value, res.Accepted.Output, res.Accepted.Proof)
+		}
+		if _, err := schema.DecodeOne(value); err != nil {
+			t.Errorf("accepted %s: %v", value, err)
+		}
+	})
+}
