@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const declinedReason = "the user answered: rejected"
+
+// proof is recorded for a finished step.
+type proof struct {
+	Type         string          `json:"type"`
+	Prompt       string          `json:"prompt"`
+	Confirmation string          `json:"confirmation,omitempty"`
+	Timestamp    string          `json:"timestamp,omitempty"`
+	Form         json.RawMessage `json:"form,omitempty"`
+}
+
+// judgeConfirmation judges an answer without a form. What the server obtained
+// itself is exactly "approved" or "rejected"; what the agent reports may be any
+// text, as agents have always sent it.
+func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, error) {
+	if answer.Provenance != driver.AgentReported {
+		if found := schema.Validate(json.RawMessage(confirmationSchema), answer.Value); found != nil {
+			return incomplete(schema.Text(found), p), nil
+		}
+	}
+	o := fields.Open(answer.Value, "/user_input")
+	text, found := o.String("confirmation")
+	text = strings.TrimSpace(text)
+	if text == "" && (found || !o.Has("confirmation")) {
+		o.Wrong("confirmation", "is missing")
+	}
+	timestamp, _ := o.String("timestamp")
+	if problems := o.Problems(); problems != nil {
+		return incomplete(schema.Text(problems), p), nil
+	}
+	if strings.EqualFold(text, rejected) {
+		return driver.Decline(declinedReason), nil
+	}
+	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Confirmation: text, Timestamp: timestamp})
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	output, err := json.Marshal(map[string]string{"confirmation": text})
+	return driver.Accept(recorded, output), err
+}
+
+func incomplete(problem string, p params) driver.AdvanceResult {
+	return driver.Reject(codeMissing, fmt.Sprintf(
+		"Solution incomplete: %s. Show the user this prompt and pass on the user's own answer: %q. Do not infer or invent the answer.",
+		problem, p.Prompt))
+}
+
+// judgeForm judges the answer to a form: strictly what the server obtained
+// itself, as the schema says it what the agent reports.
+func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
+	form, against := answer.Value, p.form
+	if answer.Provenance == driver.AgentReported {
+		var no bool
+		if form, no = reportedForm(answer.Value, p.form); no {
+			return driver.Decline(declinedReason), nil
+		}
+		if form == nil {
+			return incomplete("the answer holds no value of the form ("+names(p.form)+")", p), nil
+		}
+	} else {
+		strict, err := schema.Strict(p.form)
+		if err != nil {
+			return driver.AdvanceResult{}, fmt.Errorf("output schema: %w", err)
+		}
+		against = strict
+	}
+	if found := schema.Validate(against, form); found != nil {
+		return incomplete(schema.Text(found), p), nil
+	}
+	form, err := schema.DecodeOne(form)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	recorded, err := json.Marshal(proof{Type: typeName, Prompt: p.Prompt, Form: form})
+	return driver.Accept(recorded, form), err
+}
+
+// reportedForm finds the form in what the agent reports: the form itself, or a
+// confirmation that holds it as JSON text, or one plain value for a form of one
+// field; nil if there is none. no: the agent reports that the user rejected it.
+func reportedForm(value, form json.RawMessage) (filled json.RawMessage, no bool) {
+	properties := propertiesOf(form)
+	if fills(value, properties) {
+		return value, false
+	}
+	text, _ := fields.Open(value, "").String("confirmation")
+	text = strings.TrimSpace(text)
+	if fills(json.RawMessage(text), properties) {
+		return json.RawMessage(text), false
+	}
+	filled = coerced(text, properties)
+	if strings.EqualFold(text, rejected) && (!choice(properties) || schema.Validate(form, filled) != nil) {
+		return nil, true
+	}
+	return filled, false
+}
+
+// fills reports whether the value is an object with at least one of the fields.
+func fills(value json.RawMessage, properties map[string]property) bool {
+	o := fields.Open(value, "")
+	for name := range properties {
+		if o.Has(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func names(form json.RawMessage) string {
+	return strings.Join(slices.Sorted(maps.Keys(propertiesOf(form))), ", ")
+}
+
+type property struct {
+	Type  string            `json:"type"`
+	Enum  []json.RawMessage `json:"enum"`
+	OneOf []json.RawMessage `json:"oneOf"`
+}
+
+func propertiesOf(form json.RawMessage) map[string]property {
+	var s struct {
+		Properties map[string]property `json:"properties"`
+	}
+	if json.Unmarshal(form, &s) != nil {
+		return nil
+	}
+	return s.Properties
+}
+
+// choice reports whether the form's only field lists its values. Only then can
+// "rejected" be meant as a value; in free text it is a no.
+func choice(properties map[string]property) bool {
+	for _, p := range properties {
+		return len(properties) == 1 && (len(p.Enum) > 0 || len(p.OneOf) > 0)
+	}
+	return false
+}
+
+// coerced makes the form of one field from plain text, nil if that cannot be.
+func coerced(text string, properties map[string]property) json.RawMessage {
+	if len(properties) != 1 || text == "" {
+		return nil
+	}
+	name := slices.Collect(maps.Keys(properties))[0]
+	value := json.RawMessage(strings.ToLower(text))
+	switch properties[name].Type {
+	case "string":
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(text) != nil {
+			return nil
+		}
+		value = bytes.TrimSpace(b.Bytes())
+	case "boolean":
+		if said, known := map[string]string{"yes": "true", "no": "false"}[string(value)]; known {
+			value = json.RawMessage(said)
+		}
+	}
+	if _, err := schema.DecodeOne(value); err != nil {
+		return nil
+	}
+	filled, err := fields.With(nil, name, value)
+	if err != nil {
+		return nil
+	}
+	return filled
+}

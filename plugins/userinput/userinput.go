@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const (
+	typeName = "user_input"
+	inputID  = "evidence"
+)
+
+// codeMissing is the contract's code for an answer that is not there or not complete.
+const codeMissing = "MISSING_FIELD"
+
+func definition() driver.Driver {
+	return driver.Driver{
+		Descriptor: driver.Descriptor{
+			Name: "user_input", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName},
+			Effect: driver.EffectPure, Approval: driver.ApprovalUser,
+		},
+		Challenge: userInput{},
+	}
+}
+
+type userInput struct{}
+
+// params is what a challenge demands.
+type params struct {
+	Prompt string          `json:"prompt"`
+	form   json.RawMessage // flat JSON Schema; nil: approved or rejected
+}
+
+func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
+	top := fields.Open(challenge, "")
+	object := top.Object(typeName)
+	p := params{Prompt: defaultPrompt}
+	if prompt, _ := object.String("prompt"); strings.TrimSpace(prompt) != "" {
+		p.Prompt = prompt
+	}
+	object.Unread()
+	if top.Has("output_schema") {
+		p.form = top.Raw("output_schema")
+		if err := schema.Flat(p.form); err != nil {
+			top.Wrong("output_schema", "a person cannot fill this form: "+err.Error())
+		}
+	}
+	return p, top.Diagnostics()
+}
+
+// Validate implements driver.Challenge.
+func (userInput) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+	p, diagnostics := readParams(req.Challenge)
+	res := driver.ValidateResult{
+		Diagnostics: diagnostics,
+		Templates:   []driver.Template{{Pointer: "/user_input/prompt", Escaping: driver.EscapeText}},
+	}
+	if fields.AnyError(diagnostics) {
+		return res, nil
+	}
+	inner, err := fields.With(fields.Open(req.Challenge, "").Raw(typeName), "prompt", p.Prompt)
+	if err != nil {
+		return res, err
+	}
+	if res.Challenge, err = fields.With(req.Challenge, typeName, inner); err != nil {
+		return res, err
+	}
+	res.Challenge, err = fields.With(res.Challenge, "type", typeName)
+	return res, err
+}
+
+// Advance implements driver.Challenge.
+func (userInput) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	p, diagnostics := readParams(req.Challenge)
+	if fields.AnyError(diagnostics) {
+		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+	}
+	answer, found := req.Answer(inputID)
+	if !found {
+		return need(p)
+	}
+	if p.form != nil {
+		return judgeForm(answer, p)
+	}
+	return judgeConfirmation(answer, p)
+}
+
+func need(p params) (driver.AdvanceResult, error) {
+	display, err := json.Marshal(p)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	temperature, topP := 0.2, 0.9
+	input := driver.Input{
+		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
+		Description: p.Prompt, System: systemPrompt, User: p.Prompt, Schema: json.RawMessage(confirmationSchema),
+		Temperature: &temperature, TopP: &topP, Approval: driver.ApprovalUser, Person: true,
+	}
+	if p.form != nil {
+		input.Schema, input.System, input.Description = p.form, formSystemPrompt, formDescription(p)
+	}
+	return driver.Need(input), nil
+}
