@@ -95,7 +95,7 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 		"form, none, agent":     {trip, `{}`, agent, "MISSING_FIELD", "no value of the form"},
 		"form, less, agent":     {trip, `{"when":"2026-02-01"}`, agent, "MISSING_FIELD", `missing "city"`},
 		"text without city":     {trip, `{"confirmation":"{\"when\":\"2026-02-01\"}"}`, agent, "MISSING_FIELD", `missing "city"`},
-		"empty text form":       {note, `{"confirmation":"{}"}`, agent, "MISSING_FIELD", "no value of the form"},
+		"empty text form":       {duration, `{"confirmation":"{}"}`, agent, "MISSING_FIELD", "/minutes: got object"},
 		"two fields rejected":   {trip, `{"confirmation":"rejected"}`, agent, declined, "rejected"},
 		"rejected as choice":    {verdict, `{"confirmation":"rejected"}`, agent, accepted, `{"verdict":"rejected"}`},
 		"rejected as text":      {note, `{"confirmation":"rejected"}`, agent, declined, "rejected"},
