@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -13,6 +15,8 @@ import (
 // and code blocks stand. All positions are byte offsets into src.
 type outline struct {
 	src      string
+	raw      []byte // src, as goldmark wants it
+	newlines []int  // where the line ends stand
 	headings []heading
 	fences   []fence
 	html     []span
@@ -26,8 +30,9 @@ func (s span) contains(pos int) bool { return s.start <= pos && pos < s.end }
 // heading is a heading of the document itself, not of a list or a quote in it.
 type heading struct {
 	span
-	level int
-	text  string
+	level      int
+	text       string
+	underlined bool // written with a line of = or - below
 }
 
 // fence is a fenced code block at any depth.
@@ -45,9 +50,14 @@ type fence struct {
 // outlineOf reads the block structure as CommonMark has it. Inline structure
 // is of no interest, so no inline parser runs.
 func outlineOf(src string) outline {
-	o := outline{src: src}
+	o := outline{src: src, raw: []byte(src)}
+	for i := range len(src) {
+		if src[i] == '\n' {
+			o.newlines = append(o.newlines, i)
+		}
+	}
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
-	doc := p.Parse(text.NewReader([]byte(src)))
+	doc := p.Parse(text.NewReader(o.raw))
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok {
 			o.headings = append(o.headings, o.heading(h))
@@ -66,7 +76,19 @@ func outlineOf(src string) outline {
 		}
 		return ast.WalkContinue, nil
 	})
+	o.reopen()
 	return o
+}
+
+// reopen corrects blocks that the end of their list closed, where the line
+// behind them looks like their closing fence but opens the next block.
+func (o outline) reopen() {
+	for i := range o.fences {
+		f := &o.fences[i]
+		if i+1 < len(o.fences) && f.closed && o.fences[i+1].start < f.end {
+			f.end, f.closed = o.fences[i+1].start, false
+		}
+	}
 }
 
 func (o outline) heading(n *ast.Heading) heading {
@@ -80,10 +102,11 @@ func (o outline) heading(n *ast.Heading) heading {
 	var words []string
 	for i := range n.Lines().Len() {
 		seg := n.Lines().At(i)
-		words = append(words, strings.TrimSpace(string(seg.Value([]byte(o.src)))))
+		words = append(words, strings.TrimSpace(string(seg.Value(o.raw))))
 		h.end = o.lineEnd(o.lineStart(seg.Start))
 	}
 	h.end = o.lineEnd(h.end) // the underline
+	h.underlined = true
 	h.text = trimClosing(strings.Join(words, " "))
 	return h
 }
@@ -111,13 +134,14 @@ func trimClosing(s string) string {
 
 func (o outline) fence(n *ast.FencedCodeBlock) fence {
 	start := o.lineStart(n.Pos())
-	f := fence{span: span{start, o.lineEnd(start)}, language: string(n.Language([]byte(o.src)))}
+	f := fence{span: span{start, o.lineEnd(start)}, language: string(n.Language(o.raw))}
 	open := o.src[start:f.end]
-	f.alone = strings.HasPrefix(strings.TrimLeft(open, " \t"), "```") || strings.HasPrefix(strings.TrimLeft(open, " \t"), "~~~")
+	bare := strings.TrimLeft(open, " \t")
+	f.alone = strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~")
 	var content bytes.Buffer
 	for i := range n.Lines().Len() {
 		seg := n.Lines().At(i)
-		content.Write(seg.Value([]byte(o.src)))
+		content.Write(seg.Value(o.raw))
 		f.lines = append(f.lines, seg.Start)
 		f.end = o.lineEnd(o.lineStart(seg.Start))
 	}
@@ -155,39 +179,50 @@ func (o outline) htmlBlock(n *ast.HTMLBlock) span {
 }
 
 func (o outline) lineStart(pos int) int {
-	return strings.LastIndexByte(o.src[:pos], '\n') + 1
+	line, _ := slices.BinarySearch(o.newlines, pos)
+	if line == 0 {
+		return 0
+	}
+	return o.newlines[line-1] + 1
 }
 
 // lineEnd is the offset behind the line that begins at start, its newline included.
 func (o outline) lineEnd(start int) int {
-	if i := strings.IndexByte(o.src[start:], '\n'); i >= 0 {
-		return start + i + 1
+	line, _ := slices.BinarySearch(o.newlines, start)
+	if line == len(o.newlines) {
+		return len(o.src)
 	}
-	return len(o.src)
+	return o.newlines[line] + 1
+}
+
+// lineOf is the 1-based line of a position.
+func (o outline) lineOf(pos int) int {
+	line, _ := slices.BinarySearch(o.newlines, pos)
+	return line + 1
 }
 
 // within returns the fences of a range, in order.
 func (o outline) within(s span) []fence {
-	var out []fence
-	for _, f := range o.fences {
-		if s.contains(f.start) {
-			out = append(out, f)
-		}
-	}
-	return out
+	before := func(f fence, pos int) int { return cmp.Compare(f.start, pos) }
+	from, _ := slices.BinarySearchFunc(o.fences, s.start, before)
+	to, _ := slices.BinarySearchFunc(o.fences, s.end, before)
+	return o.fences[from:to]
+}
+
+// headingsIn returns the headings of a range, in order.
+func (o outline) headingsIn(s span) []heading {
+	before := func(h heading, pos int) int { return cmp.Compare(h.start, pos) }
+	from, _ := slices.BinarySearchFunc(o.headings, s.start, before)
+	to, _ := slices.BinarySearchFunc(o.headings, s.end, before)
+	return o.headings[from:to]
 }
 
 // verbatim reports whether the position is in code or HTML, where nothing is markup.
 func (o outline) verbatim(pos int) bool {
-	for _, f := range o.fences {
-		if f.contains(pos) {
-			return true
-		}
+	fences := o.within(span{0, pos + 1})
+	if n := len(fences); n > 0 && fences[n-1].contains(pos) {
+		return true
 	}
-	for _, h := range o.html {
-		if h.contains(pos) {
-			return true
-		}
-	}
-	return false
+	i, exact := slices.BinarySearchFunc(o.html, pos, func(s span, pos int) int { return cmp.Compare(s.start, pos) })
+	return exact || i > 0 && o.html[i-1].contains(pos)
 }

@@ -38,8 +38,20 @@ func (p *parse) takeChallenge(s *Step, body span) string {
 			p.judge(s, f)
 			return p.src[body.start:f.start]
 		}
+		p.warnExamples(s, body)
 	}
 	return p.takeLegacy(s, body)
+}
+
+// warnExamples tells of blocks that may have been meant as the challenge of a
+// step that has none.
+func (p *parse) warnExamples(s *Step, body span) {
+	all := p.within(body)
+	for _, f := range all[:len(all)-1] {
+		if looksLikeChallenge(f) {
+			p.warn(f.start, s.Label, "this block is text; a challenge must be the last thing of its step")
+		}
+	}
 }
 
 func (p *parse) lastFence(body span) (fence, bool) {
@@ -52,9 +64,12 @@ func (p *parse) lastFence(body span) (fence, bool) {
 
 // looksLikeChallenge reports whether the author of the block will have meant
 // a challenge.
-func looksLikeChallenge(f fence) bool {
-	return (f.language == "json" || f.language == "") && strings.Contains(f.content, `"challenge"`) &&
-		isObject([]byte(f.content))
+func looksLikeChallenge(f fence) bool { return f.objectWith("challenge") }
+
+// objectWith reports whether the block seems to be a JSON object with the key.
+func (f fence) objectWith(key string) bool {
+	return (f.language == "json" || f.language == "") && isObject([]byte(f.content)) &&
+		strings.Contains(f.content, `"`+key+`"`)
 }
 
 // challengeBlock returns the challenge object of a step's last fenced block,
@@ -145,6 +160,11 @@ func judgeCommon(challenge json.RawMessage) []Diagnostic {
 	if raw, ok := fields["type"]; ok && c.Type == "" {
 		bad("/type", fmt.Sprintf("type must be a non-empty string, not %.80s", raw))
 	}
+	for key := range fields {
+		if folded := strings.ToLower(key); folded != key && commonKeys[folded] {
+			bad("/"+pointerEscaper.Replace(key), fmt.Sprintf("the key %q must be written %q", key, folded))
+		}
+	}
 	return append(found, unknownKeys(challenge, c.Type)...)
 }
 
@@ -199,7 +219,7 @@ func (p *parse) positionIn(f fence, offset int) int {
 	return min(f.lines[line]+column, len(p.src))
 }
 
-// step problem at a pointer of the challenge.
+// problem is an error at a pointer of the step's challenge.
 func (s Step) problem(pointer, message string) Diagnostic {
 	line := s.ChallengeLine
 	if line == 0 {

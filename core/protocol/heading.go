@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	separators = `[\s:.)\-–—·•]`
+	separators = `[\s\p{Zs}:.)\-–—·•]`
 	maxName    = 64
 )
 
 // The prefixes that number a step: "STEP 1 —", "3.", "007 —", "2b)".
 var numberings = []*regexp.Regexp{
-	regexp.MustCompile(`^(?i:step)\s+\d+(?:` + separators + `+|$)`),
-	regexp.MustCompile(`^\d+\s*[:.)\-–—·•]` + separators + `*`),
-	regexp.MustCompile(`^\d+[A-Za-z]\s*[:.)–—·•]` + separators + `*`),
+	regexp.MustCompile(`^(?i:step)[\s\p{Zs}]+\d+(?:` + separators + `+|$)`),
+	regexp.MustCompile(`^\d+[\s\p{Zs}]*[:.)\-–—·•]` + separators + `*`),
+	regexp.MustCompile(`^\d+[A-Za-z][\s\p{Zs}]*[:.)–—·•]` + separators + `*`),
 }
 
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
@@ -89,6 +89,7 @@ func nameSteps(steps []Step) []Diagnostic {
 		taken[name] = true
 		steps[i].Name = name
 	}
+	next := map[string]int{}
 	for i := range steps {
 		if steps[i].Name != "" {
 			continue
@@ -97,18 +98,23 @@ func nameSteps(steps []Step) []Diagnostic {
 		if base == "" {
 			base = fmt.Sprintf("step_%d", i+1)
 		}
-		steps[i].Name = unique(base, taken)
+		steps[i].Name = unique(base, taken, next)
 		taken[steps[i].Name] = true
 	}
 	return found
 }
 
-func unique(base string, taken map[string]bool) string {
-	name := base
-	for n := 2; taken[name]; n++ {
-		name = fmt.Sprintf("%s_%d", base, n)
+// unique is the base, or the base with the next free number from 2 on.
+func unique(base string, taken map[string]bool, next map[string]int) string {
+	if !taken[base] {
+		return base
 	}
-	return name
+	for n := max(2, next[base]); ; n++ {
+		if name := fmt.Sprintf("%s_%d", base, n); !taken[name] {
+			next[base] = n + 1
+			return name
+		}
+	}
 }
 
 func ownName(s Step) string {

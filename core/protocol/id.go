@@ -14,7 +14,7 @@ const uriPrefix = "kairos://mem/"
 // tool contract and never changes.
 var titleSpace = uuid.MustParse("6f1d7e2b-8f7b-4b1e-9c8f-2f2f0b1a2e11")
 
-var uriPattern = regexp.MustCompile(`(?i)^kairos://mem/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$`)
+var uriPattern = regexp.MustCompile(`(?i)^kairos://mem/([0-9a-f-]{36})$`)
 
 // ChainID returns the identifier of the chain with the title: a UUIDv5, so
 // that the same title is the same protocol wherever it is stored. Case and

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
@@ -37,15 +36,13 @@ type jsonWalker struct {
 // excessive nesting and anything behind the value.
 func walkJSON(raw []byte, w jsonWalker) error {
 	w.raw = raw
+	// The decoder of tokens is lenient in places; this one is not.
+	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
+		return w.locate(err)
+	}
 	w.dec = json.NewDecoder(bytes.NewReader(raw))
 	w.dec.UseNumber()
 	if err := w.value("", 0); err != nil {
-		return w.locate(err)
-	}
-	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
-		if err == nil {
-			err = &jsonError{int(w.dec.InputOffset()) - 1, "", "text behind the end of the JSON value"}
-		}
 		return w.locate(err)
 	}
 	return nil
@@ -56,15 +53,12 @@ func (w *jsonWalker) locate(err error) error {
 	if errors.As(err, &at) {
 		return at
 	}
-	offset, message := int(w.dec.InputOffset()), err.Error()
+	offset := len(bytes.TrimRight(w.raw, " \t\r\n"))
 	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		offset = int(syntax.Offset) - 1
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		offset, message = len(bytes.TrimRight(w.raw, " \t\r\n")), "unexpected end of JSON"
+	if errors.As(err, &syntax) {
+		offset = min(offset, int(syntax.Offset)-1)
 	}
-	return &jsonError{max(offset, 0), "", message}
+	return &jsonError{max(offset, 0), "", err.Error()}
 }
 
 // value visits one value.

@@ -35,7 +35,9 @@ func (p *parse) takeLegacy(s *Step, body span) string {
 		s.Challenge, s.ChallengeLine = legacyJSON(m[1], m[2], m[3]), p.lineOf(start)
 		// A blank line is left in its place: without it the lines around
 		// could become one paragraph, or a heading.
-		return p.src[body.start:start] + "\n" + p.src[end:body.end]
+		rest := p.src[body.start:start] + "\n" + p.src[end:body.end]
+		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)})
+		return rest
 	}
 	return p.src[body.start:body.end]
 }

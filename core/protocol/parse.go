@@ -1,10 +1,10 @@
 package protocol
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,7 +16,8 @@ const (
 	maxDocument = 10 << 20 // bytes
 	maxSteps    = 10_000
 	maxTitle    = 5_000 // characters
-	maxFallback = 120   // characters of a title that no heading gave
+	maxFallback = 120   // characters of the title of a document without steps
+	maxNesting  = 500   // markers of quotes and lists on one line, two columns of indentation counting as one
 )
 
 // Parse reads a Markdown document, or a JSON string literal of one, into one
@@ -67,28 +68,70 @@ func source(doc []byte) (string, *Diagnostic) {
 	if strings.TrimSpace(s) == "" {
 		return bad("the document is empty")
 	}
+	if line := tooDeep(s); line > 0 {
+		_, problem := bad("the line is indented, or nests quotes and lists, deeper than %d levels", maxNesting)
+		problem.Line = line
+		return "", problem
+	}
 	return lineEnds.ReplaceAllString(s, "\n"), nil
 }
 
 // unwrap decodes JSON string literals, as often as one is wrapped in another.
 func unwrap(doc []byte) string {
-	s := strings.TrimLeft(string(doc), "\ufeff")
+	s := trimMarks(string(doc))
 	for {
 		var inner string
 		t := strings.TrimSpace(s)
 		if !strings.HasPrefix(t, `"`) || json.Unmarshal([]byte(t), &inner) != nil {
 			return s
 		}
-		s = strings.TrimLeft(inner, "\ufeff")
+		s = trimMarks(inner)
 	}
+}
+
+// trimMarks removes the byte order marks before the text. Blank lines among
+// them stay, so that lines count as the author sees them.
+func trimMarks(s string) string {
+	blank := 0
+	for {
+		s = strings.TrimLeft(s, "\ufeff")
+		line, rest, ok := strings.Cut(s, "\n")
+		if !ok || strings.Trim(line, " \t\r") != "" {
+			return strings.Repeat("\n", blank) + s
+		}
+		blank++
+		s = rest
+	}
+}
+
+// tooDeep finds the first line that nests more quotes and lists than any text
+// needs, because the depth of nesting is the depth of the parser's stack.
+func tooDeep(s string) int {
+	n := 0
+	for line := range strings.Lines(s) {
+		n++
+		columns := 0
+		for i := 0; i < len(line) && strings.IndexByte(" \t>-+*0123456789.)", line[i]) >= 0; i++ {
+			switch line[i] {
+			case ' ':
+				columns++
+			case '\t':
+				columns += 4
+			case '>', '-', '+', '*', '.', ')':
+				columns += 2
+			}
+		}
+		if columns > 2*maxNesting {
+			return n
+		}
+	}
+	return 0
 }
 
 // parse is one run of the parser.
 type parse struct {
 	outline
 	found []Diagnostic
-	// The lines counted so far, because positions mostly ascend.
-	countedTo, line int
 }
 
 // section is an H1 with all that belongs to it.
@@ -99,20 +142,17 @@ type section struct {
 }
 
 func (p *parse) chains() []Chain {
-	sections, named := p.sections(), 0
-	for _, s := range sections {
-		named += len(s.headings)
-	}
-	if named > maxSteps {
-		p.fail(0, "", fmt.Sprintf("the document has %d steps; at most %d are allowed", named, maxSteps))
+	p.warnHeadings()
+	switch steps := len(p.stepHeadings(span{0, len(p.src)})); {
+	case steps > maxSteps:
+		p.fail(0, "", fmt.Sprintf("the document has %d steps; at most %d are allowed", steps, maxSteps))
 		return nil
-	}
-	if named == 0 {
+	case steps == 0:
 		return []Chain{p.single(span{0, len(p.src)})}
 	}
 	var chains []Chain
 	titles := map[string]bool{}
-	for _, s := range sections {
+	for _, s := range p.sections() {
 		c, ok := p.chain(s)
 		if !ok {
 			continue
@@ -124,6 +164,25 @@ func (p *parse) chains() []Chain {
 		chains = append(chains, c)
 	}
 	return chains
+}
+
+// warnHeadings tells of H2s that may not be meant as steps.
+func (p *parse) warnHeadings() {
+	hashed := slices.ContainsFunc(p.headings, func(h heading) bool { return h.level == 2 && !h.underlined })
+	for _, h := range p.headings {
+		switch {
+		case h.level != 2:
+		case h.text == "":
+			p.warn(h.start, "", "an empty H2 begins no step; it stays in the text")
+		case h.underlined && hashed:
+			p.warn(h.start, "", "the line of dashes below makes this text a step heading; put a blank line between if that is not meant")
+		}
+	}
+}
+
+// stepHeadings are the headings of a range that begin a step.
+func (p *parse) stepHeadings(s span) []heading {
+	return slices.DeleteFunc(slices.Clone(p.headingsIn(s)), func(h heading) bool { return h.level != 2 || h.text == "" })
 }
 
 // sections splits the document at its H1s. Without one, all of it is a section.
@@ -140,30 +199,17 @@ func (p *parse) sections() []section {
 	for i := range out[1:] {
 		out[i].end = out[i+1].start
 	}
-	for _, h := range p.headings {
-		p.place(out, h)
+	for i := range out {
+		out[i].headings = p.stepHeadings(out[i].span)
 	}
-	if out[0].start > 0 && strings.TrimSpace(p.src[:out[0].start]) != "" {
-		p.warn(0, "", "the text before the first H1 belongs to no protocol and is dropped")
+	if before := (span{0, out[0].start}); strings.TrimSpace(p.src[:before.end]) != "" {
+		message := "the text before the first H1 belongs to no protocol and is dropped"
+		if n := len(p.stepHeadings(before)); n > 0 {
+			message += fmt.Sprintf(", with %d steps", n)
+		}
+		p.warn(0, "", message)
 	}
 	return out
-}
-
-// place puts a step heading into its section.
-func (p *parse) place(sections []section, h heading) {
-	if h.level != 2 {
-		return
-	}
-	if h.text == "" {
-		p.warn(h.start, "", "an empty H2 begins no step; it stays in the text")
-		return
-	}
-	for i := len(sections) - 1; i >= 0; i-- {
-		if sections[i].contains(h.start) {
-			sections[i].headings = append(sections[i].headings, h)
-			return
-		}
-	}
 }
 
 // chain reads one section; it reports false for a section with nothing in it.
@@ -216,8 +262,8 @@ func (p *parse) single(s span) Chain {
 }
 
 func (p *parse) singleLabel(s span) string {
-	for _, h := range p.headings {
-		if s.contains(h.start) && h.text != "" {
+	for _, h := range p.headingsIn(s) {
+		if h.text != "" {
 			return cut(h.text, maxFallback)
 		}
 	}
@@ -268,14 +314,12 @@ func trimBlank(s string) string {
 func (p *parse) inputs(about span) json.RawMessage {
 	var declared json.RawMessage
 	for _, f := range p.within(about) {
-		if f.language != "json" && f.language != "" || !bytes.Contains([]byte(f.content), []byte(`"inputs"`)) {
+		if !f.objectWith("inputs") {
 			continue
 		}
 		top, err := members([]byte(f.content))
-		if err != nil || !isObject([]byte(f.content)) {
-			if f.language == "json" {
-				p.jsonProblem(f, "", err)
-			}
+		if err != nil {
+			p.jsonProblem(f, "", err)
 			continue
 		}
 		schema, ok := top["inputs"]
@@ -304,14 +348,4 @@ func (p *parse) report(severity driver.Severity, pos int, step, message string) 
 	p.found = append(p.found, Diagnostic{
 		Severity: severity, Line: p.lineOf(pos), Column: column, Step: step, Message: message,
 	})
-}
-
-// lineOf is the 1-based line of a position.
-func (p *parse) lineOf(pos int) int {
-	if pos < p.countedTo {
-		p.countedTo, p.line = 0, 0
-	}
-	p.line += strings.Count(p.src[p.countedTo:pos], "\n")
-	p.countedTo = pos
-	return p.line + 1
 }

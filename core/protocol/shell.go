@@ -2,15 +2,114 @@ package protocol
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// shellWord is a value as one single-quoted POSIX shell word.
+// shellWord is a value as one single-quoted POSIX shell word, to stand behind
+// the text before it. A quoted word is safe only where the shell reads words:
+// inside quotes, comments and the like it would come apart.
 func shellWord(value, before string) (string, error) {
 	if strings.ContainsRune(value, 0) {
 		return "", errors.New("a value for a command contains a NUL character")
 	}
+	if place := shellPlace(before); place != "" {
+		return "", fmt.Errorf("a value is quoted when it is put into a command, so it cannot stand %s", place)
+	}
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'", nil
 }
 
-func checkQuoting(s Step) []Diagnostic { return nil }
+// checkQuoting reports templates in commands that Fill would refuse.
+func checkQuoting(s Step) []Diagnostic {
+	var found []Diagnostic
+	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, _, _ int, value string) {
+		if escapingAt(s.Templates, pointer) != driver.EscapeShell {
+			return
+		}
+		for _, m := range templatePattern.FindAllStringIndex(value, -1) {
+			if place := shellPlace(value[:m[0]]); place != "" {
+				found = append(found, s.problem(pointer, fmt.Sprintf(
+					"%s: values are quoted when they are put into a command, so a template cannot stand %s", value[m[0]:m[1]], place)))
+			}
+		}
+	}})
+	return found
+}
+
+// shellPlace says in which place the text behind a piece of shell stands;
+// empty where a quoted word is safe. It knows less than a shell and errs on
+// the side of refusing.
+func shellPlace(text string) string {
+	for i := 0; i < len(text); {
+		length, place := shellToken(text[i:], i == 0 || strings.IndexByte(" \t\n;&|()", text[i-1]) >= 0)
+		if place != "" {
+			return place
+		}
+		i += length
+	}
+	return ""
+}
+
+// shellToken is the length of what the text begins with, or the place behind
+// it when it does not end or is not read to its end.
+func shellToken(text string, atWord bool) (int, string) {
+	switch {
+	case text[0] == '#' && atWord:
+		if end := strings.IndexByte(text, '\n'); end >= 0 {
+			return end, ""
+		}
+		return 0, "in a comment"
+	case text[0] == '\'':
+		if end := strings.IndexByte(text[1:], '\''); end >= 0 {
+			return end + 2, ""
+		}
+		return 0, inQuotes
+	case text[0] == '"':
+		return doubleQuoted(text)
+	case text[0] == '\\' && len(text) == 1:
+		return 0, "behind a backslash"
+	case text[0] == '\\':
+		return 2, ""
+	case strings.HasPrefix(text, "<<<"):
+		return 3, ""
+	case strings.HasPrefix(text, "<<"):
+		return 0, "behind a here-document"
+	case text[0] == '`':
+		return 0, "behind a backquote; use $(...) instead"
+	case strings.HasPrefix(text, "$'"):
+		return 0, "behind $'...'"
+	case strings.HasPrefix(text, "(("):
+		return 0, "behind ((...)); assign it to a variable first"
+	}
+	return 1, ""
+}
+
+const inQuotes = "inside quotes; take the quotes away, or assign it to a variable first"
+
+// plainSubstitution is one whose end is plain to see.
+var plainSubstitution = regexp.MustCompile("^(?:\\$\\{[^{}$\"'`\\\\]*\\}|\\$\\([^()\"'`\\\\#<\n]*\\))")
+
+// doubleQuoted reads a quotation. Substitutions in it have quotes of their
+// own: behind those that are not plain nothing is trusted.
+func doubleQuoted(text string) (int, string) {
+	for i := 1; i < len(text); {
+		rest := text[i:]
+		switch {
+		case rest[0] == '"':
+			return i + 1, ""
+		case rest[0] == '\\':
+			i++
+		case rest[0] == '`', strings.HasPrefix(rest, "$("), strings.HasPrefix(rest, "${"):
+			plain := plainSubstitution.FindString(rest)
+			if plain == "" || strings.Contains(plain, "case") {
+				return 0, "behind a substitution in double quotes; assign it to a variable first"
+			}
+			i += len(plain) - 1
+		}
+		i++
+	}
+	return 0, inQuotes
+}

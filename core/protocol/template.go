@@ -116,7 +116,7 @@ func declaredInputs(schema json.RawMessage) map[string]bool {
 // references have no value they are returned and nothing is filled. A value
 // that cannot stand safely where its template stands is an error.
 func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
-	f := filler{scope: s, templates: templates, decoded: map[string]any{}}
+	f := filler{scope: s, templates: templates, nodes: map[string]node{}}
 	if len(challenge) == 0 {
 		return challenge, nil, nil
 	}
@@ -143,7 +143,7 @@ func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json
 type filler struct {
 	scope     Scope
 	templates []driver.Template
-	decoded   map[string]any // outputs and input, decoded once
+	nodes     map[string]node // what was decoded, by path
 	out       bytes.Buffer
 	done      int // how much of the challenge is written
 	missing   []Reference
@@ -162,7 +162,7 @@ func (f *filler) fill(pointer, value string) []byte {
 	}
 	escaping := escapingAt(f.templates, pointer)
 	if escaping == driver.EscapeJSON && len(at) == 1 && at[0][1]-at[0][0] == len(strings.TrimSpace(value)) {
-		return f.keep(encode(values[0]))
+		return f.keep(compact(values[0]))
 	}
 	var b strings.Builder
 	last := 0
@@ -172,7 +172,7 @@ func (f *filler) fill(pointer, value string) []byte {
 		last = m[1]
 	}
 	b.WriteString(value[last:])
-	return f.keep(encode(b.String()))
+	return f.keep(quote(b.String()))
 }
 
 func (f *filler) keep(b []byte, err error) []byte {
@@ -186,8 +186,8 @@ func (f *filler) keepString(s string, err error) string {
 }
 
 // values looks up all templates of a string, and reports false when one has none.
-func (f *filler) values(pointer, value string) ([]any, bool) {
-	var out []any
+func (f *filler) values(pointer, value string) ([]json.RawMessage, bool) {
+	var out []json.RawMessage
 	complete := true
 	for _, m := range templatePattern.FindAllStringSubmatch(value, -1) {
 		r := reference(pointer, m)
@@ -201,48 +201,49 @@ func (f *filler) values(pointer, value string) ([]any, bool) {
 	return out, complete
 }
 
-func (f *filler) lookup(r Reference) (any, bool) {
-	raw := f.scope.Input
+func (f *filler) lookup(r Reference) (json.RawMessage, bool) {
+	value, key := f.scope.Input, r.Source
 	if r.Source == FromSteps {
-		raw = f.scope.Steps[r.Step]
+		value, key = f.scope.Steps[r.Step], r.Source+"."+r.Step
 	}
-	key := r.Source + "." + r.Step
-	root, ok := f.decoded[key]
-	if !ok {
-		if len(raw) == 0 {
+	for _, name := range r.Path {
+		n, ok := f.nodes[key]
+		if !ok {
+			n = nodeOf(value)
+			f.nodes[key] = n
+		}
+		if value, ok = n.child(name); !ok {
 			return nil, false
 		}
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		if err := dec.Decode(&root); err != nil {
-			f.err = errors.Join(f.err, fmt.Errorf("the value of %s is not JSON: %w", strings.TrimSuffix(key, "."), err))
-			return nil, false
-		}
-		f.decoded[key] = root
+		key += "." + name
 	}
-	return descend(root, r.Path)
+	return value, true
 }
 
-func descend(v any, path []string) (any, bool) {
-	for _, name := range path {
-		switch node := v.(type) {
-		case map[string]any:
-			next, ok := node[name]
-			if !ok {
-				return nil, false
-			}
-			v = next
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(node) {
-				return nil, false
-			}
-			v = node[i]
-		default:
-			return nil, false
-		}
+// node is an object or a list whose elements are as written.
+type node struct {
+	object map[string]json.RawMessage
+	list   []json.RawMessage
+}
+
+// nodeOf is empty for anything else than an object or a list.
+func nodeOf(raw json.RawMessage) node {
+	var n node
+	if json.Unmarshal(raw, &n.object) != nil {
+		_ = json.Unmarshal(raw, &n.list)
 	}
-	return v, true
+	return n
+}
+
+func (n node) child(name string) (json.RawMessage, bool) {
+	if v, ok := n.object[name]; ok {
+		return v, true
+	}
+	i, err := strconv.Atoi(name)
+	if err != nil || i < 0 || i >= len(n.list) {
+		return nil, false
+	}
+	return n.list[i], true
 }
 
 func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
@@ -257,7 +258,7 @@ func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
 }
 
 // escape writes a value for its place; before is the text in front of it.
-func escape(v any, how driver.Escaping, before string) (string, error) {
+func escape(v json.RawMessage, how driver.Escaping, before string) (string, error) {
 	text, err := asText(v)
 	if err != nil {
 		return "", err
@@ -272,20 +273,30 @@ func escape(v any, how driver.Escaping, before string) (string, error) {
 }
 
 // asText is a string as it is and anything else as compact JSON.
-func asText(v any) (string, error) {
-	if s, ok := v.(string); ok {
+func asText(v json.RawMessage) (string, error) {
+	var s string
+	if json.Unmarshal(v, &s) == nil && string(v) != "null" {
 		return s, nil
 	}
-	b, err := encode(v)
+	b, err := compact(v)
 	return string(b), err
 }
 
-func encode(v any) ([]byte, error) {
+func compact(v json.RawMessage) ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Compact(&b, v); err != nil {
+		return nil, fmt.Errorf("a value is not JSON: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// quote is a string as JSON, without the escapes that only HTML needs.
+func quote(s string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode value: %w", err)
+	if err := enc.Encode(s); err != nil {
+		return nil, fmt.Errorf("quote: %w", err)
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

@@ -1,0 +1,144 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+var ignoreLines = cmpopts.IgnoreFields(protocol.Step{}, "Line", "ChallengeLine")
+
+// chains draws chains as they are stored.
+func chains() *rapid.Generator[protocol.Chain] {
+	return rapid.Custom(func(t *rapid.T) protocol.Chain {
+		c := protocol.Chain{
+			Title:       rapid.StringMatching(`[A-Za-zé][A-Za-z0-9 :*_]{0,20}[a-z]`).Draw(t, "title"),
+			Description: strings.Join(rapid.SliceOfN(blocks(), 0, 3).Draw(t, "description"), "\n\n"),
+		}
+		c.ID = protocol.ChainID(c.Title)
+		labels := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}( [a-z]{1,8})?`), 1, 5, rapid.ID).Draw(t, "labels")
+		for _, label := range labels {
+			body := rapid.SliceOfN(blocks(), 0, 4).Draw(t, "body")
+			s := protocol.Step{
+				Label:     label,
+				Name:      protocol.Slug(label),
+				Text:      strings.Join(append([]string{"## " + label}, body...), "\n\n"),
+				Challenge: challenges().Draw(t, "challenge"),
+			}
+			s.Tags = protocol.Tags(s)
+			c.Steps = append(c.Steps, s)
+		}
+		return c
+	})
+}
+
+// blocks draws Markdown that a careless parser takes for structure.
+func blocks() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{
+		"text", "two\nlines", "### Deep", "- a\n- b\n\n  ## in a list", "> # quoted", "* * *", "    ## code",
+		"```sh\n# no heading\n## nor this\n```", "~~~\n```\n## no\n~~~", "````md\n```\n# x\n```\n````",
+		"<!--\n# x\n-->", "<div>\n## html\n</div>", "```json\n{\"example\": true}\n```", "#hash", "\\# escaped", "[a]: b", "end\\",
+		"| a |\n| - |", "{{ input.x }}", "1. one\n\n   ```\n   ## x\n   ```",
+	})
+}
+
+func challenges() *rapid.Generator[json.RawMessage] {
+	return rapid.SampledFrom([]json.RawMessage{
+		nil, json.RawMessage(`{}`), json.RawMessage(`{"type":"x","x":{"n":1.50,"s":"` + "```" + `\n## x"}}`),
+		json.RawMessage("{\n    \"type\": \"x\",\n\n    \"required\": false\n  }"),
+	})
+}
+
+func TestParseReadsWhatRenderWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := chains().Draw(t, "chain")
+		got, found := protocol.Parse([]byte(protocol.Render(want)))
+		if len(found) > 0 {
+			t.Fatalf("Parse(Render) found %+v", found)
+		}
+		if diff := cmp.Diff([]protocol.Chain{want}, got, ignoreLines); diff != "" {
+			t.Fatalf("Parse(Render(c)) (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestParseStepReadsWhatRenderStepWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := chains().Draw(t, "chain").Steps[0]
+		want.Name = ""
+		got, found := protocol.ParseStep([]byte(protocol.RenderStep(want)))
+		if len(only(found, driver.SeverityError)) > 0 {
+			t.Fatalf("ParseStep found %+v", found)
+		}
+		if diff := cmp.Diff(want, got, ignoreLines, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("ParseStep(RenderStep(s)) (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	for _, doc := range []string{
+		"# T\n\nabout\n\n## STEP 1 — a\nx\n" + block(`{"type":"x"}`) + "## b\n- PROOF OF WORK: timeout 3s x\n",
+		"a\n===\n1. b\n---\n~~~\n# c\n", `"# T\n## a"`, "\ufeff# T\r\n##\n<!--\n## x", "- ```\n## a\n```json\n{\"challenge\": {}}\n```",
+		"> ```\n# T\n## a # #\n\t## b\n", "# T\n```json\n{\"inputs\": {}}\n```\n## a",
+	} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		first, found := protocol.Parse(doc)
+		if len(only(found, driver.SeverityError)) > 0 {
+			return
+		}
+		if len(first) == 0 {
+			t.Fatal("neither a chain nor an error")
+		}
+		for _, want := range first {
+			again, found := protocol.Parse([]byte(protocol.Render(want)))
+			if errs := only(found, driver.SeverityError); len(errs) > 0 {
+				t.Fatalf("Render gave %q, of which Parse found %+v", protocol.Render(want), errs)
+			}
+			if diff := cmp.Diff([]protocol.Chain{want}, again, ignoreLines); diff != "" {
+				t.Fatalf("Parse(Render(c)) (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func FuzzParseStep(f *testing.F) {
+	f.Add([]byte("## a\nx\n" + block(`{"type":"x"}`)))
+	f.Add([]byte("<!-- KAIROS:BODY-START -->x<!-- KAIROS:BODY-END -->"))
+	f.Add([]byte("# a\n- PROOF OF WORK: x\n<div>"))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		s, found := protocol.ParseStep(doc)
+		if len(only(found, driver.SeverityError)) > 0 {
+			return
+		}
+		again, found := protocol.ParseStep([]byte(protocol.RenderStep(s)))
+		if errs := only(found, driver.SeverityError); len(errs) > 0 {
+			t.Fatalf("RenderStep gave %q, of which ParseStep found %+v", protocol.RenderStep(s), errs)
+		}
+		if diff := cmp.Diff(s, again, ignoreLines, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("ParseStep(RenderStep(s)) (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func FuzzParseURI(f *testing.F) {
+	f.Add("kairos://mem/0189f7a0-0000-7000-8000-00000000002f")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := protocol.ParseURI(s)
+		if err != nil {
+			return
+		}
+		if again, err := protocol.ParseURI(protocol.URI(id)); err != nil || again != id || !strings.EqualFold(protocol.URI(id), s) {
+			t.Fatalf("ParseURI(%q) = %q, read again %q, %v", s, id, again, err)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package protocol_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+var scope = protocol.Scope{
+	Input: json.RawMessage(`{"who":"Ada \"<L>\"","n":1.50,"list":["a",{"b":true}],"none":null,"deep":{"z":1, "a":[1e3]}}`),
+	Steps: map[string]json.RawMessage{"find": json.RawMessage(`{"result":"{{ input.who }}","slot":{"z":1,"a":2}}`)},
+}
+
+func TestReferences(t *testing.T) {
+	for name, tc := range map[string]struct {
+		challenge string
+		want      []string
+	}{
+		"input":         {`{"a":"x {{ input.who }}"}`, []string{"/a input  who"}},
+		"no blanks":     {`{"a":"{{input.a.b-c.0}}"}`, []string{"/a input  a b-c 0"}},
+		"steps":         {`{"a":["{{ steps.find_it.x.y }}"]}`, []string{"/a/0 steps find_it x y"}},
+		"two":           {`{"a~/b":"{{ input.a }}{{ input.b }}"}`, []string{"/a~0~1b input  a", "/a~0~1b input  b"}},
+		"escaped":       {`{"a":"\u007b{ input.a }}"}`, []string{"/a input  a"}},
+		"keys":          {`{"{{ input.a }}":1}`, nil},
+		"docker":        {`{"a":"docker ps --format '{{.Names}}'"}`, nil},
+		"other braces":  {`{"a":"{{ inputs.a }} {{ input }} {{ input. }} {{ steps.a }} {{ steps.2a.b }} {{ input.a | upper }} {input.a}"}`, nil},
+		"a whole input": {`{"a":"{{ input }}"}`, nil},
+		"not JSON":      {`{`, nil},
+	} {
+		var got []string
+		for _, r := range protocol.References(json.RawMessage(tc.challenge)) {
+			got = append(got, strings.Join(append([]string{r.Pointer, r.Source, r.Step}, r.Path...), " "))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestFill(t *testing.T) {
+	escapings := []driver.Template{
+		{Pointer: "/json", Escaping: driver.EscapeJSON}, {Pointer: "/json/text", Escaping: driver.EscapeText},
+		{Pointer: "/cmd", Escaping: driver.EscapeShell},
+	}
+	for name, tc := range map[string]struct{ challenge, want string }{
+		"nothing to fill": {`{ "b": 1.50, "a": "{{.Names}}" }`, `{ "b": 1.50, "a": "{{.Names}}" }`},
+		"a string":        {`{"z":1.0,"a":"hi {{ input.who }}!"}`, `{"z":1.0,"a":"hi Ada \"<L>\"!"}`},
+		"a number":        {`{"a":"{{ input.n }}"}`, `{"a":"1.50"}`},
+		"null":            {`{"a":"{{ input.none }}"}`, `{"a":"null"}`},
+		"an object":       {`{"a":"{{ steps.find.slot }}"}`, `{"a":"{\"z\":1,\"a\":2}"}`},
+		"a list index":    {`{"a":"{{ input.list.1.b }}"}`, `{"a":"true"}`},
+		"values are not templates": {
+			`{"a":"{{ steps.find.result }}"}`, `{"a":"{{ input.who }}"}`,
+		},
+		"JSON":                 {`{"json":{"a":"{{ input.deep }}"}}`, `{"json":{"a":{"z":1,"a":[1e3]}}}`},
+		"JSON with blanks":     {`{"json":" {{ input.n }} "}`, `{"json":1.50}`},
+		"JSON string":          {`{"json":["{{ input.who }}"]}`, `{"json":["Ada \"<L>\""]}`},
+		"JSON in text":         {`{"json":"n={{ input.n }}"}`, `{"json":"n=1.50"}`},
+		"two JSON templates":   {`{"json":"{{ input.n }}{{ input.n }}"}`, `{"json":"1.501.50"}`},
+		"the longest pointer":  {`{"json":{"text":"{{ input.n }}"}}`, `{"json":{"text":"1.50"}}`},
+		"not a pointer prefix": {`{"jsonish":"{{ input.n }}"}`, `{"jsonish":"1.50"}`},
+		"shell":                {`{"cmd":"echo {{ input.who }} '{{.Names}}'"}`, `{"cmd":"echo 'Ada \"<L>\"' '{{.Names}}'"}`},
+		"keys":                 {`{"{{ input.n }}":"{{ input.n }}"}`, `{"{{ input.n }}":"1.50"}`},
+	} {
+		got, missing, err := protocol.Fill(json.RawMessage(tc.challenge), escapings, scope)
+		if string(got) != tc.want || missing != nil || err != nil {
+			t.Errorf("%s: Fill = %s, %v, %v, want %s", name, got, missing, err, tc.want)
+		}
+	}
+}
+
+func TestFillListsWhatIsMissing(t *testing.T) {
+	challenge := json.RawMessage(`{"a":"{{ input.who }} {{ input.nobody }}","b":["{{ steps.lost.x }}","{{ input.list.2 }}","{{ input.who.x }}"]}`)
+	got, missing, err := protocol.Fill(challenge, nil, scope)
+	var texts []string
+	for _, r := range missing {
+		texts = append(texts, r.Pointer+" "+r.Text)
+	}
+	want := []string{"/a {{ input.nobody }}", "/b/0 {{ steps.lost.x }}", "/b/1 {{ input.list.2 }}", "/b/2 {{ input.who.x }}"}
+	if diff := cmp.Diff(want, texts); diff != "" || got != nil || err != nil {
+		t.Errorf("Fill = %s, %v (-want +got):\n%s", got, err, diff)
+	}
+}
+
+// unsafeCommands have a template where a quoted word would come apart.
+var unsafeCommands = []string{
+	`echo "{{ input.v }}"`, `echo '{{ input.v }}'`, "echo `x {{ input.v }}", `echo \{{ input.v }}`, "ls # {{ input.v }}",
+	"cat <<EOF\n{{ input.v }}\nEOF", `echo $(( {{ input.v }} ))`, `echo $'\'{{ input.v }}'`, `(( {{ input.v }} ))`,
+	`echo "$(echo "{{ input.v }}")"`, `echo "$(case a in a) echo "{{ input.v }}";; esac)"`, `echo "${x:-"{{ input.v }}"}"`, `sh -c "x {{ input.v }}"`,
+}
+
+func TestFillRefusesUnsafePlaces(t *testing.T) {
+	shell := []driver.Template{{Pointer: "/cmd", Escaping: driver.EscapeShell}}
+	for _, cmd := range unsafeCommands {
+		challenge, _ := json.Marshal(map[string]string{"cmd": cmd})
+		if got, _, err := protocol.Fill(challenge, shell, protocol.Scope{Input: json.RawMessage(`{"v":"x"}`)}); err == nil {
+			t.Errorf("Fill(%q) = %s, want an error", cmd, got)
+		}
+		c := protocol.Chain{Steps: []protocol.Step{{Name: "s", Challenge: challenge, Templates: shell, ChallengeLine: 7}}}
+		if found := protocol.CheckReferences(c); len(found) != 1 || found[0].Line != 7 || found[0].Pointer != "/cmd" {
+			t.Errorf("CheckReferences(%q) = %+v, want one finding", cmd, found)
+		}
+	}
+	if _, _, err := protocol.Fill(json.RawMessage(`{"cmd":"x {{ input.v }}"}`), shell, protocol.Scope{Input: json.RawMessage(`{"v":"\u0000"}`)}); err == nil {
+		t.Error("Fill put a NUL character into a command")
+	}
+}
+
+// safeCommands print the value, whatever it is.
+var safeCommands = []string{
+	"printf %s {{ input.v }}", `printf '%s' {{ input.v }}`, `printf "%s" {{ input.v }}`, `: "$(printf a) ${x} ${x:-b}"; printf %s {{ input.v }}`,
+	"# it's a comment\nprintf %s {{ input.v }}", `printf %s\' x >/dev/null; printf %s {{ input.v }}`, `x={{ input.v }}; printf %s "$x"`,
+	`x=$(printf %s. {{ input.v }}); printf %s "${x%.}"`, `printf %s ''{{ input.v }}""`, `: a#b; printf %s {{ input.v }}`,
+}
+
+func TestShellReadsValuesAsOneWord(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("SKIPPED: no sh on this machine, quoting is not tested against a shell")
+	}
+	shell := []driver.Template{{Escaping: driver.EscapeShell}}
+	for _, cmd := range safeCommands {
+		for _, value := range []string{"", "a b", "'", `'"$(id)\`, "`id`; #\n'\n", "$HOME", "-n *", "é{{ input.v }}", `'\''`} {
+			challenge, _ := json.Marshal(cmd)
+			input, _ := json.Marshal(map[string]string{"v": value})
+			filled, _, err := protocol.Fill(challenge, shell, protocol.Scope{Input: input})
+			if err != nil {
+				t.Errorf("Fill(%q): %v", cmd, err)
+				continue
+			}
+			var script string
+			if err := json.Unmarshal(filled, &script); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(sh, "-c", script).CombinedOutput()
+			if err != nil || string(out) != value {
+				t.Errorf("%q with %q printed %q, %v", cmd, value, out, err)
+			}
+		}
+	}
+}
+
+func TestCheckReferences(t *testing.T) {
+	step := func(label, template string) string {
+		return "## " + label + "\n" + block(`{"type":"x","x":{"a":"`+template+`"}}`) + "\n"
+	}
+	inputs := fence + "json\n{\"inputs\": {\"type\":\"object\",\"properties\":{\"who\":{}}}}\n" + fence + "\n"
+	for name, tc := range map[string]struct{ about, template, want string }{
+		"an earlier step":     {"", "{{ steps.one.a }}", ""},
+		"an unknown step":     {"", "{{ steps.none.a }}", "no step named"},
+		"the own step":        {"", "{{ steps.two.a }}", "own result"},
+		"a later step":        {"", "{{ steps.three.a }}", "later"},
+		"any input":           {"", "{{ input.who }}", ""},
+		"a declared input":    {inputs, "{{ input.who.name }}", ""},
+		"an undeclared input": {inputs, "{{ input.when }}", "declares no input"},
+	} {
+		c := parseOne(t, "# T\n"+tc.about+step("One", "")+step("Two", tc.template)+step("Three", ""))
+		found := protocol.CheckReferences(c)
+		if tc.want == "" && len(found) > 0 {
+			t.Errorf("%s: found %+v, want nothing", name, found)
+		}
+		if tc.want != "" && (len(found) != 1 || !strings.Contains(found[0].Message, tc.want) || found[0].Pointer != "/x/a" ||
+			found[0].Line != c.Steps[1].ChallengeLine || found[0].Step != "Two") {
+			t.Errorf("%s: found %+v, want %q", name, found, tc.want)
+		}
+	}
+}
+
+// Filled strings hold the value as it is, whatever is in it.
+func TestFillPutsAnyStringInAsItIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.String().Draw(t, "value")
+		input, err := json.Marshal(map[string]string{"v": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled, _, err := protocol.Fill(json.RawMessage(`{"a":"<{{ input.v }}>"}`), nil, protocol.Scope{Input: input})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		if err := json.Unmarshal(filled, &got); err != nil || got["a"] != "<"+value+">" {
+			t.Fatalf("Fill gave %s, %v, want <%q>", filled, err, value)
+		}
+	})
+}
+
+func FuzzFill(f *testing.F) {
+	f.Add([]byte(`{"a":"{{ input.x }}","cmd":"x {{ steps.a.b }}","json":"{{ input.x.0 }}"}`), []byte(`{"x":[1,"'"]}`), []byte(`{"b":null}`))
+	f.Add([]byte(`"\ud800{{ input.x }}"`), []byte(`{"x":{}}`), []byte(`[`))
+	templates := []driver.Template{{Pointer: "/cmd", Escaping: driver.EscapeShell}, {Pointer: "/json", Escaping: driver.EscapeJSON}}
+	f.Fuzz(func(t *testing.T, challenge, input, step []byte) {
+		s := protocol.Scope{Input: input, Steps: map[string]json.RawMessage{"a": step}}
+		filled, missing, err := protocol.Fill(challenge, templates, s)
+		switch {
+		case err != nil || len(missing) > 0:
+			if filled != nil {
+				t.Fatalf("Fill gave %s with %v, %v", filled, missing, err)
+			}
+		case len(challenge) > 0 && !json.Valid(filled):
+			t.Fatalf("Fill(%s) = %s, which is not JSON", challenge, filled)
+		case len(protocol.References(challenge)) == 0 && string(filled) != string(challenge):
+			t.Fatalf("Fill(%s) = %s without a template", challenge, filled)
+		}
+	})
+}
