@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const (
+	// maxReference is how many characters of a step's text a comment is compared with.
+	maxReference = 8000
+	// minReference is the shortest step text that says enough to compare with.
+	minReference = 20
+
+	methodEmbedding = "embedding"
+	methodLexical   = "lexical"
+	methodNone      = "none"
+)
+
+const configSchema = `{"type":"object","properties":{` +
+	`"embedding_threshold":{"type":"number","minimum":0,"maximum":1,"default":0.25,` +
+	`"description":"least similarity of comment and step when embeddings are configured"},` +
+	`"lexical_threshold":{"type":"number","minimum":0,"maximum":1,` +
+	`"description":"least similarity without embeddings; not set: recorded, not enforced"}},` +
+	`"additionalProperties":false}`
+
+// config is the driver's configuration; a nil threshold is not enforced.
+type config struct {
+	Embedding *float64 `json:"embedding_threshold"`
+	Lexical   *float64 `json:"lexical_threshold"`
+}
+
+// comment is the driver. It is safe for concurrent use.
+type comment struct {
+	config atomic.Pointer[config]
+}
+
+var _ driver.Configurer = (*comment)(nil)
+
+func newComment() *comment {
+	c := new(comment)
+	c.config.Store(defaultConfig())
+	return c
+}
+
+func defaultConfig() *config {
+	threshold := 0.25
+	return &config{Embedding: &threshold}
+}
+
+// Configure implements driver.Configurer.
+func (c *comment) Configure(_ context.Context, raw json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
+	next := defaultConfig()
+	if len(raw) > 0 {
+		if found := schema.Validate(json.RawMessage(configSchema), raw); found != nil {
+			return found, nil
+		}
+		if err := json.Unmarshal(raw, next); err != nil {
+			return nil, fmt.Errorf("read configuration: %w", err)
+		}
+	}
+	if !dryRun {
+		c.config.Store(next)
+	}
+	return nil, nil
+}
+
+// CheckHealth implements driver.Configurer.
+func (*comment) CheckHealth(context.Context) error { return nil }
+
+// relevance is how a comment was compared with its step, as the proof tells it.
+type relevance struct {
+	Method    string   `json:"method"` // embedding, lexical or none
+	Score     *float64 `json:"score,omitempty"`
+	Threshold *float64 `json:"threshold,omitempty"`
+	Enforced  bool     `json:"enforced"`
+	Reason    string   `json:"reason,omitempty"` // why there is no score
+}
+
+type proof struct {
+	Type      string    `json:"type"`
+	Text      string    `json:"text"`
+	MinLength int       `json:"min_length"`
+	Relevance relevance `json:"relevance"`
+}
+
+// judge decides on a comment that is long enough and no copy.
+func (c *comment) judge(text string, p params, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	reference := firstRunes(body(req.Step.Text), maxReference)
+	if utf8.RuneCountInString(reference) < minReference {
+		return accept(text, p, relevance{Method: methodNone, Reason: "the step's text is too short to compare with"})
+	}
+	answer, found := req.Answer(relevanceID)
+	if !found {
+		return driver.Need(driver.Input{
+			ID: relevanceID, Kind: driver.KindSimilarity, Type: typeName,
+			Description: "How close the comment is to the text of the step.",
+			Similarity:  &driver.Similarity{Text: firstRunes(text, maxReference), Reference: reference},
+		}), nil
+	}
+	measured, err := c.measured(answer.Value)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	if measured.Enforced && *measured.Score < *measured.Threshold {
+		return driver.Reject(codeIrrelevant, fmt.Sprintf(
+			"The comment does not seem to be about this step (similarity %.2f by %s, at least %.2f is needed). "+
+				"Say what was really done in this step and what came of it; do not make it up.",
+			*measured.Score, measured.Method, *measured.Threshold)), nil
+	}
+	return accept(text, p, measured)
+}
+
+func (c *comment) measured(value json.RawMessage) (relevance, error) {
+	var v struct {
+		Score  *float64 `json:"score"`
+		Method string   `json:"method"`
+	}
+	if err := json.Unmarshal(value, &v); err != nil {
+		return relevance{}, fmt.Errorf("similarity value: %w", err)
+	}
+	if v.Score == nil || *v.Score < 0 || *v.Score > 1 || v.Method == "" {
+		return relevance{}, fmt.Errorf("similarity value: want a score from 0 to 1 and a method")
+	}
+	r := relevance{Method: v.Method, Score: v.Score}
+	switch v.Method {
+	case methodEmbedding:
+		r.Threshold = c.config.Load().Embedding
+	case methodLexical:
+		r.Threshold = c.config.Load().Lexical
+	}
+	r.Enforced = r.Threshold != nil
+	return r, nil
+}
+
+func accept(text string, p params, r relevance) (driver.AdvanceResult, error) {
+	recorded, err := json.Marshal(proof{Type: typeName, Text: text, MinLength: p.MinLength, Relevance: r})
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	output, err := json.Marshal(map[string]string{"text": text})
+	return driver.Accept(recorded, output), err
+}
+
+// body is the step's text without its heading line.
+func body(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "#") {
+		return text
+	}
+	_, rest, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(rest)
+}
