@@ -1,0 +1,78 @@
+# What everybody needs: `make demo` shows the main job, `make test` proves it.
+# Both fetch and start what they need themselves and say so.
+
+GO      ?= go
+BIN     := bin
+DRIVERS := shell mcp user_input comment elicitation sampling agent
+VERSION ?= 0.1.0
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+BUF         := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0
+GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
+BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@latest
+
+# The race detector needs cgo and a C compiler.
+RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check lint fmt proto bench fuzz vuln clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the server, the drivers and the example calendar; write bin/drivers/drivers.lock
+	@mkdir -p $(BIN)/drivers
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kairos ./cmd/kairos
+	@for d in $(DRIVERS); do \
+		echo "$(GO) build kairos-driver-$$d"; \
+		$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/drivers/kairos-driver-$$d ./plugins/$$(echo $$d | tr -d _) || exit 1; \
+	done
+	$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/calendar-server ./examples/calendar-server
+	$(BIN)/kairos driver lock $(BIN)/drivers
+
+demo: build ## play the calendar protocol as three kinds of client, and once with a person who says no
+	$(GO) run ./examples/demo -bin $(BIN)
+
+test: ## run all tests; with Node also the official TypeScript clients
+	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
+	$(GO) test $(RACE) $$($(GO) list ./... | grep -v /e2e)
+	@echo "test: whole program with the official TypeScript clients (fetches them from npm when missing)"
+	$(GO) test -count=1 ./e2e
+	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients did NOT run: install Node 20 or newer"
+
+check: ## what every commit has to pass: vet, format, lint, proto, unit tests
+	@test -z "$$(gofmt -l cmd core sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core sdk plugins examples e2e; exit 1; }
+	$(GO) vet ./...
+	$(MAKE) lint
+	$(GO) test $$($(GO) list ./... | grep -v /e2e)
+
+lint: ## golangci-lint and buf lint
+	$(GOLANGCI) run ./...
+	$(BUF) lint
+	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
+	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
+
+fmt: ## format Go and proto
+	gofmt -w cmd core sdk plugins examples e2e
+	$(BUF) format -w
+
+proto: ## generate the Go code of proto/
+	$(BUF) generate
+
+bench: build ## measure the figures against their floors; prints medians with benchstat
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
+	$(BENCHSTAT) $(BIN)/bench.txt
+
+fuzz: ## fuzz every parser for 20 s each
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 20s $$p || exit 1; \
+		done; \
+	done
+
+vuln: ## look for known vulnerabilities; needs the online database
+	$(GOVULNCHECK) ./...
+
+clean: ## remove what was built
+	rm -rf $(BIN) e2e/node_modules

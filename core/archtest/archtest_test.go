@@ -1,0 +1,212 @@
+// Package archtest_test holds the architecture as a table: who may import what.
+// It reads the import clauses of every file, so it sees all platforms and tags.
+package archtest_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kairos-mcp/kairos/"
+
+// allowed says which packages of this module a package may import. A folder
+// stands for everything below it. What is not listed imports nothing of ours.
+var allowed = map[string][]string{
+	"cmd/kairos":           {"core", "sdk"},
+	"core/protocol":        {"sdk/driver"},
+	"core/run":             {"sdk/driver"},
+	"core/decision":        {"sdk/driver"},
+	"core/fault":           {},
+	"core/engine":          {"core/protocol", "core/run", "core/decision", "core/fault", "sdk/driver", "sdk/schema"},
+	"core/store/sqlite":    {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/store/storetest": {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
+	"core/mcpserver":       {"core/engine", "core/run", "core/fault", "sdk/driver"},
+	"core/termhost":        {"sdk/schema"},
+	"sdk/driver":           {},
+	"sdk/schema":           {"sdk/driver"},
+	"sdk/fields":           {"sdk/driver", "sdk/schema"},
+	"sdk/driverrpc":        {"sdk/driver", "proto"},
+	"sdk/drivertest":       {"sdk/driver", "sdk/driverrpc"},
+	"plugins":              {"sdk"},
+	"proto":                {},
+	"examples":             {},
+}
+
+// owners says who may import a module that is not ours.
+var owners = map[string][]string{
+	"google.golang.org/grpc":                {"proto", "sdk/driverrpc", "core/driverhost"},
+	"google.golang.org/protobuf":            {"proto", "sdk/driverrpc"},
+	"github.com/hashicorp/go-plugin":        {"sdk/driverrpc", "core/driverhost"},
+	"github.com/hashicorp/go-hclog":         {"sdk/driverrpc", "core/driverhost"},
+	"github.com/mark3labs/mcp-go/server":    {"core/mcpserver", "examples"},
+	"github.com/mark3labs/mcp-go/client":    {"core/termhost"},
+	"github.com/mark3labs/mcp-go":           {"core/mcpserver", "core/termhost", "examples"},
+	"modernc.org/sqlite":                    {"core/store/sqlite"},
+	"cel.dev/cel-go":                        {"core/decision"},
+	"github.com/yuin/goldmark":              {"core/protocol"},
+	"github.com/goccy/go-yaml":              {"core/decision", "core/termhost", "cmd/kairos"},
+	"github.com/spf13/cobra":                {"cmd/kairos"},
+	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema"},
+	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver"},
+	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver"},
+	"golang.org/x/sync":                     {"core/engine"},
+	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
+	"golang.org/x/term":                     {"core/termhost"},
+	"golang.org/x/text":                     {"core/store/sqlite"},
+	"golang.org/x/crypto":                   {"core/mcpserver"},
+}
+
+type file struct {
+	dir, path string // relative to the module's root
+	imports   []string
+	test      bool
+}
+
+func files(t *testing.T) []file {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []file
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "node_modules" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(rel, ".go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		f := file{dir: strings.TrimSuffix(filepath.ToSlash(filepath.Dir(rel)), "/"), path: rel, test: strings.HasSuffix(rel, "_test.go")}
+		for _, s := range parsed.Imports {
+			f.imports = append(f.imports, strings.Trim(s.Path.Value, `"`))
+		}
+		out = append(out, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 50 {
+		t.Fatalf("found only %d files below %s; the test looks in the wrong place", len(out), root)
+	}
+	return out
+}
+
+func below(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
+
+// longest finds the most specific entry that covers the name.
+func longest(name string, keys []string) (string, bool) {
+	best, ok := "", false
+	for _, k := range keys {
+		if below(name, k) && len(k) >= len(best) {
+			best, ok = k, true
+		}
+	}
+	return best, ok
+}
+
+func keysOf(m map[string][]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
+	for _, f := range files(t) {
+		if f.test || strings.Contains(f.dir, "testdata") {
+			continue
+		}
+		for _, imp := range f.imports {
+			ours, ok := strings.CutPrefix(imp, module)
+			if !ok || ours == f.dir {
+				continue
+			}
+			self, known := longest(f.dir, keysOf(allowed))
+			if !known {
+				t.Errorf("%s: package %s is not in the table; add it with what it may import", f.path, f.dir)
+				break
+			}
+			if !slices.ContainsFunc(allowed[self], func(a string) bool { return below(ours, a) }) && !below(ours, self) {
+				t.Errorf("%s imports %s, which %s may not", f.path, ours, self)
+			}
+		}
+	}
+}
+
+func TestOutsideModulesHaveOwners(t *testing.T) {
+	for _, f := range files(t) {
+		if f.test || strings.Contains(f.dir, "testdata") {
+			continue
+		}
+		for _, imp := range f.imports {
+			if !strings.Contains(strings.SplitN(imp, "/", 2)[0], ".") || strings.HasPrefix(imp, module) {
+				continue
+			}
+			owned, ok := longest(imp, keysOf(owners))
+			if !ok {
+				t.Errorf("%s imports %s, which nobody owns: add an owner here and a line in docs/decisions", f.path, imp)
+				continue
+			}
+			if !slices.ContainsFunc(owners[owned], func(o string) bool { return below(f.dir, o) }) {
+				t.Errorf("%s imports %s, which belongs to %v", f.path, imp, owners[owned])
+			}
+		}
+	}
+}
+
+func TestEveryEntryOfTheTablesIsUsed(t *testing.T) {
+	all := files(t)
+	for dir := range allowed {
+		if !slices.ContainsFunc(all, func(f file) bool { return below(f.dir, dir) }) {
+			t.Errorf("the table allows imports to %s, which does not exist", dir)
+		}
+	}
+	for mod := range owners {
+		if !slices.ContainsFunc(all, func(f file) bool {
+			return slices.ContainsFunc(f.imports, func(i string) bool { return below(i, mod) })
+		}) {
+			t.Errorf("%s has owners but is imported nowhere", mod)
+		}
+	}
+}
+
+// A type is a key and its parameters are opaque: a core that names one has to
+// be changed for every new one.
+func TestCoreNamesNoChallengeType(t *testing.T) {
+	named := regexp.MustCompile(`"(shell|mcp|user_input|comment)"`)
+	for _, f := range files(t) {
+		if f.test || !below(f.dir, "core") || below(f.dir, "core/termhost") || strings.Contains(f.dir, "testdata") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(f.path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			code, _, _ := strings.Cut(line, "//")
+			code, _, _ = strings.Cut(code, "`json:") // a key of the configuration may be called like a type
+			if named.MatchString(code) {
+				t.Errorf("%s:%d names a challenge type: %s", f.path, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
