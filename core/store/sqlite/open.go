@@ -115,7 +115,6 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},
-		"_journal_mode": {"WAL"},
 		"_synchronous":  {"FULL"},
 	})
 	if err != nil {
@@ -140,6 +139,15 @@ func (s *Store) migrate(ctx context.Context, conn *sql.Conn) error {
 	case have > schemaVersion:
 		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
 			have, schemaVersion, errNewer)
+	}
+	// Only now, so that a file of somebody else stays as it is. The mode
+	// belongs to the file from here on.
+	var mode string
+	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return fmt.Errorf("journal mode is %q: %w", mode, errNoLog)
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {

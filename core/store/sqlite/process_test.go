@@ -1,3 +1,248 @@
 package sqlite_test
 
-func runChild() bool { return false }
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// The test binary runs again as a child when these are set.
+const (
+	childTask = "KAIROS_TEST_CHILD"
+	childPath = "KAIROS_TEST_PATH"
+	childRuns = "KAIROS_TEST_RUNS"
+)
+
+// childSaves is how many saves each counting child gets through.
+const childSaves = 40
+
+// runChild does a child's task, if this process is one.
+func runChild() bool {
+	task := os.Getenv(childTask)
+	if task == "" {
+		return false
+	}
+	s, err := sqlite.Open(os.Getenv(childPath), nil)
+	if err == nil {
+		ids := strings.Split(os.Getenv(childRuns), ",")
+		switch task {
+		case "count":
+			err = count(s, ids)
+		case "save":
+			err = saveForEver(s, run.ID(ids[0]))
+		}
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func child(ctx context.Context, t *testing.T, task, path string, ids ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatalf("find the test binary: %v", err)
+	}
+	cmd := exec.CommandContext(ctx, binary)
+	cmd.Env = append(os.Environ(), childTask+"="+task, childPath+"="+path, childRuns+"="+strings.Join(ids, ","))
+	return cmd
+}
+
+// count adds one to the sequence number of random runs, again after each
+// conflict, until it has got through childSaves times.
+func count(s *sqlite.Store, ids []string) error {
+	ctx := context.Background()
+	for done := 0; done < childSaves; {
+		r, err := s.Run(ctx, run.ID(ids[rand.IntN(len(ids))]))
+		if err != nil {
+			return err
+		}
+		r.Seq++
+		err = s.SaveRun(ctx, engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}}})
+		switch {
+		case err == nil:
+			done++
+		case fault.CodeOf(err) != fault.Conflict:
+			return err
+		}
+	}
+	return nil
+}
+
+// saveForEver says on stdout which sequence number is stored, each time one is.
+func saveForEver(s *sqlite.Store, id run.ID) error {
+	for {
+		r, err := s.Run(context.Background(), id)
+		if err != nil {
+			return err
+		}
+		r.Seq++
+		if err := s.SaveRun(context.Background(), engine.Save{
+			Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}},
+		}); err != nil {
+			return err
+		}
+		if _, err := fmt.Println(r.Seq); err != nil {
+			return err
+		}
+	}
+}
+
+func newRuns(t *testing.T, s *sqlite.Store, n int) []string {
+	t.Helper()
+	c := storetest.NewChain("user:test", "Shared", "One")
+	var ids []string
+	for range n {
+		r := storetest.NewRun("somebody", c)
+		if err := s.CreateRun(t.Context(), r, c); err != nil {
+			t.Fatalf("CreateRun = %v, want nil", err)
+		}
+		ids = append(ids, string(r.ID))
+	}
+	return ids
+}
+
+// wantCounted checks that a run's number, revision and events agree, and
+// returns the number.
+func wantCounted(t *testing.T, s *sqlite.Store, id string) int64 {
+	t.Helper()
+	r, err := s.Run(t.Context(), run.ID(id))
+	if err != nil {
+		t.Fatalf("Run = %v, want nil", err)
+	}
+	events, err := s.Events(t.Context(), r.ID)
+	if err != nil {
+		t.Fatalf("Events = %v, want nil", err)
+	}
+	if r.Revision != r.Seq+1 || int64(len(events)) != r.Seq {
+		t.Errorf("run has number %d, revision %d, %d events; want one revision and one event each number",
+			r.Seq, r.Revision, len(events))
+	}
+	for i, e := range events {
+		if e.Seq != int64(i)+1 {
+			t.Errorf("event %d has number %d, want %d", i, e.Seq, i+1)
+		}
+	}
+	return r.Seq
+}
+
+func TestProcessesLoseNoChange(t *testing.T) {
+	const processes, runs = 4, 3
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	ids := newRuns(t, s, runs)
+	var all sync.WaitGroup
+	for range processes {
+		all.Go(func() {
+			if out, err := child(t.Context(), t, "count", path, ids...).CombinedOutput(); err != nil {
+				t.Errorf("child = %v: %s", err, out)
+			}
+		})
+	}
+	// This process writes as well, all the time.
+	if err := count(s, ids); err != nil {
+		t.Errorf("count = %v, want nil", err)
+	}
+	all.Wait()
+	total := int64(0)
+	for _, id := range ids {
+		total += wantCounted(t, s, id)
+	}
+	if want := int64((processes + 1) * childSaves); total != want {
+		t.Errorf("all numbers sum up to %d, want %d: every acknowledged save", total, want)
+	}
+}
+
+func TestProcessesCreateTheFileTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "down", "kairos.db")
+	stores := make([]*sqlite.Store, 6)
+	var all sync.WaitGroup
+	for i := range stores {
+		stores[i] = open(t, path)
+		all.Go(func() { newRuns(t, stores[i], 1) })
+	}
+	all.Wait()
+	live, err := stores[0].LiveRuns(t.Context(), "somebody")
+	if err != nil || len(live) != len(stores) {
+		t.Errorf("LiveRuns = %d runs, %v, want %d", len(live), err, len(stores))
+	}
+	for _, s := range stores {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	}
+}
+
+func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
+	const rounds = 20
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	id := newRuns(t, s, 1)[0]
+	if err := s.Close(); err != nil { // only the children hold the file
+		t.Fatalf("Close = %v, want nil", err)
+	}
+	for round := range rounds {
+		acknowledged := killAfter(t, path, id, 1+rand.IntN(8))
+		s := open(t, path)
+		if stored := wantCounted(t, s, id); stored < acknowledged || stored > acknowledged+1 {
+			t.Errorf("round %d: number %d is stored, want the acknowledged %d or the one under way", round, stored, acknowledged)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	}
+}
+
+// killAfter kills a saving child some moment after it has acknowledged n saves
+// and returns the last number it acknowledged.
+func killAfter(t *testing.T, path, id string, n int) (last int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := child(ctx, t, "save", path, id)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatalf("StdoutPipe = %v", err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start child: %v", err)
+	}
+	var kill *time.Timer
+	lines := 0
+	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+		if _, err := fmt.Sscan(scanner.Text(), &last); err != nil {
+			t.Errorf("child said %q: %v", scanner.Text(), err)
+		}
+		if lines++; lines == n {
+			kill = time.AfterFunc(time.Duration(rand.IntN(3000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
+		}
+	}
+	if kill == nil {
+		t.Error("child ended before it was killed")
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("child ended well, want it killed")
+	}
+	return last
+}

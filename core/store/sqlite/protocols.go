@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -17,7 +16,7 @@ func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string)
 	err := s.row(ctx, `SELECT c.document, s.position
 		FROM steps s JOIN chains c ON c.key = s.chain JOIN json_each(?2) visible ON visible.value = c.space
 		WHERE s.uuid = ?1 ORDER BY visible.key LIMIT 1`,
-		[]any{stepUUID, list(spaces)}, []any{&document, &position})
+		[]any{stepUUID, list(spaces)}, &document, &position)
 	if err != nil {
 		return protocol.Chain{}, 0, orNotFound(err, "step", stepUUID)
 	}
@@ -32,7 +31,7 @@ func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string)
 func (s *Store) Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error) {
 	var document []byte
 	err := s.row(ctx, `SELECT c.document FROM chains c JOIN json_each(?2) visible ON visible.value = c.space
-		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, []any{&document})
+		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, &document)
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "protocol", id)
 	}
@@ -185,13 +184,11 @@ func withoutTexts(c protocol.Chain) protocol.Chain {
 	return c
 }
 
-// list encodes strings for json_each.
-func list(values []string) string {
-	if values == nil {
-		return "[]"
+// list encodes values for json_each.
+func list[T string | int64](values []T) string {
+	document, err := json.Marshal(values)
+	if err != nil || values == nil {
+		return "[]" // strings and integers always encode
 	}
-	var b strings.Builder
-	// Encoding strings cannot fail.
-	_ = json.NewEncoder(&b).Encode(values)
-	return b.String()
+	return string(document)
 }

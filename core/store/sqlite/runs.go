@@ -157,7 +157,7 @@ func encodeEvents(events []run.Event) ([]string, error) {
 // Run implements engine.Runs.
 func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
 	var document []byte
-	err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, []any{&document})
+	err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document)
 	if err != nil {
 		return run.Run{}, orNotFound(err, "run", string(id))
 	}
@@ -171,7 +171,7 @@ func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
 // RunOfNonce implements engine.RunIndex.
 func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	var id string
-	err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, []any{&id})
+	err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id)
 	if err != nil {
 		return "", orNotFound(err, "run with the nonce", nonce)
 	}
@@ -201,7 +201,7 @@ func (s *Store) LiveRuns(ctx context.Context, principal string) ([]run.Summary, 
 func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
 	document, ok := s.pins.document(digest)
 	if !ok {
-		err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, []any{&document})
+		err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document)
 		if err != nil {
 			return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
 		}
@@ -235,7 +235,7 @@ func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 		return events, err
 	}
 	var one int
-	err = s.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, []any{&one})
+	err = s.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, &one)
 	return nil, orNotFound(err, "run", string(id))
 }
 
@@ -244,7 +244,7 @@ func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (engine.Rec
 	kept := engine.Recorded{Key: key}
 	var reply []byte
 	err := s.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
-		[]any{&kept.Payload, &reply})
+		&kept.Payload, &reply)
 	if errors.Is(err, sql.ErrNoRows) {
 		return engine.Recorded{}, false, nil
 	}

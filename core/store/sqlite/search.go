@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ const (
 	partTitle      = 0.02
 
 	weightPrefix = 0.8 // of a word that only begins like the query's
-	weightCommon = 0.2 // of a word like "the", which says little
+	rarityCommon = 0.2 // of a word like "the", which says little
 )
 
 // field is what a searchable text is.
@@ -77,88 +76,106 @@ func indexChain(tx *transaction, key int64, c protocol.Chain) error {
 	return nil
 }
 
+// The queries of a search.
+const (
+	countVisible = `SELECT count(*) FROM chains WHERE space IN (SELECT value FROM json_each(?))`
+	findWord     = `SELECT f.chain, f.step, f.field FROM search
+		JOIN search_fields f ON f.id = search.rowid JOIN chains c ON c.key = f.chain
+		WHERE search MATCH ? AND c.space IN (SELECT value FROM json_each(?))`
+	readTitles  = `SELECT key, title FROM chains WHERE key IN (SELECT value FROM json_each(?))`
+	readOutline = `SELECT outline FROM chains WHERE key = ?`
+)
+
 // Search implements engine.Searcher.
 func (s *Store) Search(ctx context.Context, spaces []string, query string, limit int) ([]engine.Hit, error) {
 	words := queryWords(query)
 	if len(words) == 0 || limit <= 0 || len(spaces) == 0 {
 		return nil, ctx.Err()
 	}
-	visible := list(spaces)
-	var total int
-	err := s.row(ctx, `SELECT count(*) FROM chains WHERE space IN (SELECT value FROM json_each(?))`,
-		[]any{visible}, []any{&total})
-	if err != nil {
-		return nil, err
-	}
-	scores := newScores(total)
-	for _, w := range words {
-		found, err := s.find(ctx, visible, w)
+	var hits []engine.Hit
+	// One view, so that a chain replaced meanwhile is found as it was or as it is.
+	queries := []string{countVisible, findWord, readTitles, readOutline}
+	err := s.view(ctx, queries, func(v *view) error {
+		scores, err := v.score(list(spaces), words)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		scores.add(w, found)
-	}
-	return s.hits(ctx, scores, query, limit)
+		ranked, err := v.rank(scores, query, words)
+		if err != nil {
+			return err
+		}
+		hits, err = v.hits(ranked[:min(limit, len(ranked))])
+		return err
+	})
+	return hits, err
 }
 
-// place is where a word was found.
+// scores collects the matches of all words.
+type scores struct {
+	total  int     // visible chains
+	rarity float64 // of all words together
+	chains map[int64]*chainScore
+}
+
+// chainScore is how well one chain matches.
+type chainScore struct {
+	covered  float64
+	titled   int             // size of the query words that stand in the title
+	telling  bool            // a word that is not common matched
+	steps    map[int]float64 // what each step covers
+	title    string
+	score    float64
+	chainKey int64
+}
+
+// place is where a word was found, match how well.
 type place struct {
 	chain int64
 	step  int
 }
 
-// find returns the weight with which each step of each visible chain has the word.
-func (s *Store) find(ctx context.Context, visible string, w word) (map[place]match, error) {
-	found := map[place]match{}
-	collect := func(expression string, factor float64) error {
-		return s.rows(ctx, `SELECT f.chain, f.step, f.field FROM search
-			JOIN search_fields f ON f.id = search.rowid JOIN chains c ON c.key = f.chain
-			WHERE search MATCH ? AND c.space IN (SELECT value FROM json_each(?))`,
-			[]any{expression, visible}, func(scan func(...any) error) error {
-				var at place
-				var f field
-				if err := scan(&at.chain, &at.step, &f); err != nil {
-					return err
-				}
-				m := found[at]
-				m.weight = max(m.weight, factor*fieldWeight[f])
-				m.title = m.title || f == fieldTitle && factor == 1
-				found[at] = m
-				return nil
-			})
-	}
-	if err := collect(w.exact(), 1); err != nil {
-		return nil, err
-	}
-	prefix, ok := w.prefix()
-	if !ok {
-		return found, nil
-	}
-	return found, collect(prefix, weightPrefix)
-}
-
-// match of one word in one step.
 type match struct {
 	weight float64
 	title  bool // the whole word stands in the title
 }
 
-// scores collects the matches of all words.
-type scores struct {
-	total  int // visible chains
-	rarity float64
-	chains map[int64]*chainScore
+// score looks every word up in the chains of the visible spaces.
+func (v *view) score(visible string, words []word) (*scores, error) {
+	s := &scores{chains: map[int64]*chainScore{}}
+	if err := v.row(countVisible, []any{visible}, &s.total); err != nil {
+		return nil, err
+	}
+	for _, w := range words {
+		found := map[place]match{}
+		if err := v.find(visible, w.exact(), 1, found); err != nil {
+			return nil, err
+		}
+		if prefix, ok := w.prefix(); ok {
+			if err := v.find(visible, prefix, weightPrefix, found); err != nil {
+				return nil, err
+			}
+		}
+		s.add(w, found)
+	}
+	return s, nil
 }
 
-type chainScore struct {
-	key     int64
-	covered float64
-	titled  int // query words that stand in the title
-	words   int // query words that stand anywhere and say something
-	steps   map[int]float64
+// find adds to found where an FTS5 expression matches.
+func (v *view) find(visible, expression string, factor float64, found map[place]match) error {
+	return v.rows(findWord, []any{expression, visible}, func(scan func(...any) error) error {
+		var at place
+		var f field
+		if err := scan(&at.chain, &at.step, &f); err != nil {
+			return err
+		}
+		m := found[at]
+		found[at] = match{
+			weight: max(m.weight, factor*fieldWeight[f]),
+			title:  m.title || f == fieldTitle && factor == 1,
+		}
+		return nil
+	})
 }
-
-func newScores(total int) *scores { return &scores{total: total, chains: map[int64]*chainScore{}} }
 
 func (s *scores) add(w word, found map[place]match) {
 	best := map[int64]match{}
@@ -168,26 +185,67 @@ func (s *scores) add(w word, found map[place]match) {
 	}
 	rarity := 1 + math.Log(float64(s.total+1)/float64(len(best)+1))
 	if w.common {
-		rarity = weightCommon
+		rarity = rarityCommon
 	}
 	s.rarity += rarity
 	for key, m := range best {
 		c := s.chains[key]
 		if c == nil {
-			c = &chainScore{key: key, steps: map[int]float64{}}
+			c = &chainScore{chainKey: key, steps: map[int]float64{}}
 			s.chains[key] = c
 		}
 		c.covered += rarity * m.weight
+		c.telling = c.telling || !w.common
 		if m.title {
-			c.titled++
-		}
-		if !w.common {
-			c.words++
+			c.titled += w.size
 		}
 	}
 	for at, m := range found {
 		s.chains[at.chain].steps[at.step] += rarity * m.weight
 	}
+}
+
+// rank computes the scores, best first. Chains that share only common words
+// with the query match only if it has no other words.
+func (v *view) rank(s *scores, query string, words []word) ([]*chainScore, error) {
+	onlyCommon := !slices.ContainsFunc(words, func(w word) bool { return !w.common })
+	var keys []int64
+	for key, c := range s.chains {
+		if c.telling || onlyCommon {
+			keys = append(keys, key)
+		}
+	}
+	var ranked []*chainScore
+	err := v.rows(readTitles, []any{list(keys)}, func(scan func(...any) error) error {
+		var key int64
+		var title string
+		if err := scan(&key, &title); err != nil {
+			return err
+		}
+		c := s.chains[key]
+		c.title, c.score = title, s.of(c, title, query, sizeOf(words))
+		ranked = append(ranked, c)
+		return nil
+	})
+	slices.SortFunc(ranked, func(a, b *chainScore) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.title, b.title), cmp.Compare(a.chainKey, b.chainKey))
+	})
+	return ranked, err
+}
+
+// of is the score of a chain for a query of a size.
+func (s *scores) of(c *chainScore, title, query string, size int) float64 {
+	titleSize := sizeOf(queryWords(title))
+	switch {
+	case normal(title) == normal(query):
+		return scoreExact
+	case c.titled == size && size == titleSize:
+		return scoreSameWords
+	}
+	_, together := c.bestStep()
+	coverage := c.covered / s.rarity
+	asked := min(1, float64(c.titled)/float64(max(1, titleSize)))
+	return partCoverage*coverage + partTogether*together/s.rarity + partTitle*coverage*asked
 }
 
 // bestStep returns the step that covers most, the first of equals.
@@ -200,53 +258,20 @@ func (c *chainScore) bestStep() (step int, covered float64) {
 	return step, covered
 }
 
-// hits turns the scores into hits, best first.
-func (s *Store) hits(ctx context.Context, sc *scores, query string, limit int) ([]engine.Hit, error) {
-	words := queryWords(query)
-	allCommon := !slices.ContainsFunc(words, func(w word) bool { return !w.common })
-	var candidates []*chainScore
-	for _, c := range sc.chains {
-		if c.words > 0 || allCommon {
-			candidates = append(candidates, c)
-		}
-	}
-	slices.SortFunc(candidates, func(a, b *chainScore) int {
-		return cmp.Or(cmp.Compare(b.titled, a.titled), cmp.Compare(b.covered, a.covered), cmp.Compare(a.key, b.key))
-	})
+// hits reads the chains that were found.
+func (v *view) hits(ranked []*chainScore) ([]engine.Hit, error) {
 	var hits []engine.Hit
-	for _, c := range candidates {
-		hit, err := s.hit(ctx, sc, c, query, len(words))
+	for _, found := range ranked {
+		var outline []byte
+		if err := v.row(readOutline, []any{found.chainKey}, &outline); err != nil {
+			return nil, err
+		}
+		c, err := v.store.chain(found.title, outline)
 		if err != nil {
 			return nil, err
 		}
-		hits = append(hits, hit)
+		step, _ := found.bestStep()
+		hits = append(hits, engine.Hit{Chain: c, Step: step, Score: found.score})
 	}
-	slices.SortStableFunc(hits, func(a, b engine.Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chain.Title, b.Chain.Title))
-	})
-	return hits[:min(limit, len(hits))], nil
-}
-
-func (s *Store) hit(ctx context.Context, sc *scores, c *chainScore, query string, words int) (engine.Hit, error) {
-	var outline []byte
-	err := s.row(ctx, `SELECT outline FROM chains WHERE key = ?`, []any{c.key}, []any{&outline})
-	if err != nil {
-		return engine.Hit{}, err
-	}
-	var chain protocol.Chain
-	if err := json.Unmarshal(outline, &chain); err != nil {
-		return engine.Hit{}, s.damaged("chain", "found", err)
-	}
-	step, together := c.bestStep()
-	title := max(1, len(queryWords(chain.Title)))
-	coverage := c.covered / sc.rarity
-	score := partCoverage*coverage + partTogether*together/sc.rarity +
-		partTitle*coverage*min(1, float64(c.titled)/float64(title))
-	switch {
-	case normal(chain.Title) == normal(query):
-		score = scoreExact
-	case c.titled == words && words == title:
-		score = scoreSameWords
-	}
-	return engine.Hit{Chain: chain, Step: step, Score: score}, nil
+	return hits, nil
 }

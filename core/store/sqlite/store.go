@@ -5,12 +5,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -121,69 +119,4 @@ func (s *Store) write(ctx context.Context, do func(*transaction) error) error {
 		return err
 	}
 	return s.explain(f.writer.run(ctx, do))
-}
-
-// readers is a pool of read-only connections.
-type readers struct {
-	db *sql.DB
-
-	mu    sync.Mutex // guards the fields below
-	stmts map[string]*sql.Stmt
-}
-
-// stmt returns the prepared statement for a query, preparing it only once.
-func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if stmt, ok := r.stmts[query]; ok {
-		return stmt, nil
-	}
-	stmt, err := r.db.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	r.stmts[query] = stmt
-	return stmt, nil
-}
-
-func (r *readers) close() error { return r.db.Close() }
-
-// row reads one row. No row at all is sql.ErrNoRows.
-func (s *Store) row(ctx context.Context, query string, args, into []any) error {
-	found := false
-	err := s.rows(ctx, query, args, func(scan func(...any) error) error {
-		found = true
-		return scan(into...)
-	})
-	if err == nil && !found {
-		return sql.ErrNoRows
-	}
-	return err
-}
-
-// rows calls each for every row of a query.
-func (s *Store) rows(ctx context.Context, query string, args []any, each func(scan func(...any) error) error) error {
-	f, err := s.use(ctx)
-	if err != nil {
-		return err
-	}
-	stmt, err := f.readers.stmt(ctx, query)
-	if err != nil {
-		return s.explain(err)
-	}
-	return s.explain(scanAll(ctx, stmt, args, each))
-}
-
-func scanAll(ctx context.Context, stmt *sql.Stmt, args []any, each func(scan func(...any) error) error) (err error) {
-	rows, err := stmt.QueryContext(ctx, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

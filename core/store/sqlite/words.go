@@ -12,6 +12,7 @@ const wordsAsked = 24
 // word is one word of a query.
 type word struct {
 	text   string // letters and digits only, lower case
+	size   int    // in words of the index: characters of a script without blanks count each
 	common bool
 }
 
@@ -37,12 +38,21 @@ func queryWords(text string) []word {
 			continue
 		}
 		seen[text] = true
-		words = append(words, word{text: text, common: common[text]})
+		words = append(words, word{text: text, size: len(strings.Fields(spaced(text))), common: common[text]})
 		if len(words) == wordsAsked {
 			break
 		}
 	}
 	return words
+}
+
+// sizeOf is how many words of the index the words are.
+func sizeOf(words []word) int {
+	size := 0
+	for _, w := range words {
+		size += w.size
+	}
+	return size
 }
 
 // separates is the rule of FTS5's unicode61 tokenizer: words are letters and

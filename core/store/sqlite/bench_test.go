@@ -1,0 +1,127 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// benchRun is a run of usual size: some steps solved, one open.
+func benchRun(b *testing.B, s *sqlite.Store) run.Run {
+	b.Helper()
+	c := storetest.NewChain("user:bench", "Bench", "One", "Two", "Three", "Four")
+	r := storetest.NewRun("bench", c)
+	for range 2 {
+		r.Nonces = append(r.Nonces, storetest.NewNonce())
+		r.Evidence = append(r.Evidence, run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
+	}
+	if err := s.CreateRun(b.Context(), r, c); err != nil {
+		b.Fatalf("CreateRun = %v, want nil", err)
+	}
+	r.Revision = 1
+	return r
+}
+
+// each runs one call at a time and reports their median, which a checkpoint
+// now and then does not move.
+func each(b *testing.B, call func() error) {
+	b.Helper()
+	var took []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		if err := call(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+}
+
+func BenchmarkSaveRun(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	r := benchRun(b, s)
+	each(b, func() error {
+		err := s.SaveRun(b.Context(), engine.Save{
+			Run:      r,
+			Events:   []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "measured"}, {Kind: run.Answered, Run: r.ID}},
+			Recorded: []engine.Recorded{{Key: "nonce:" + r.Step.Nonce, Payload: r.Pin, Reply: json.RawMessage(`{}`)}},
+		})
+		r.Revision++
+		return err
+	})
+}
+
+func BenchmarkSaveRunParallel(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	b.SetParallelism(16)
+	b.RunParallel(func(pb *testing.PB) {
+		r := benchRun(b, s)
+		for pb.Next() {
+			if err := s.SaveRun(b.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked}}}); err != nil {
+				b.Errorf("SaveRun = %v, want nil", err)
+				return
+			}
+			r.Revision++
+		}
+	})
+}
+
+// BenchmarkBareCommit is the floor of SaveRun: one row of the same size
+// updated durably by a single connection, with nothing around it.
+func BenchmarkBareCommit(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	r := benchRun(b, s)
+	if err := s.Close(); err != nil {
+		b.Fatalf("Close = %v, want nil", err)
+	}
+	document, err := json.Marshal(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(b.TempDir(), "bare.db")+
+		"?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, setup := range []string{
+		`CREATE TABLE runs (id TEXT PRIMARY KEY, revision INTEGER, document TEXT)`,
+		`INSERT INTO runs VALUES ('1', 1, '')`,
+	} {
+		if _, err := db.Exec(setup); err != nil {
+			b.Fatal(err)
+		}
+	}
+	update, err := db.Prepare(`UPDATE runs SET revision = revision + 1, document = ? WHERE id = ?`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	each(b, func() error {
+		_, err := update.Exec(string(document), "1")
+		return err
+	})
+}
+
+func BenchmarkRun(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	r := benchRun(b, s)
+	each(b, func() error {
+		_, err := s.Run(b.Context(), r.ID)
+		return err
+	})
+}

@@ -1,0 +1,124 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+)
+
+// readers is a pool of read-only connections.
+type readers struct {
+	db *sql.DB
+
+	mu    sync.Mutex // guards the fields below
+	stmts map[string]*sql.Stmt
+}
+
+// stmt returns the prepared statement for a query, preparing it only once.
+func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stmt, ok := r.stmts[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := r.db.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	r.stmts[query] = stmt
+	return stmt, nil
+}
+
+func (r *readers) close() error { return r.db.Close() }
+
+// row reads one row into the pointers. No row at all is sql.ErrNoRows.
+func (s *Store) row(ctx context.Context, query string, args []any, into ...any) error {
+	return oneRow(into, func(each eachRow) error { return s.rows(ctx, query, args, each) })
+}
+
+// eachRow is called for every row of a query.
+type eachRow func(scan func(...any) error) error
+
+// rows calls each for every row of a query.
+func (s *Store) rows(ctx context.Context, query string, args []any, each eachRow) error {
+	f, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	stmt, err := f.readers.stmt(ctx, query)
+	if err != nil {
+		return s.explain(err)
+	}
+	return s.explain(scanAll(ctx, stmt, args, each))
+}
+
+// view is the database as it was at one moment. It is used by one goroutine.
+type view struct {
+	ctx   context.Context // of the one call that the view is for
+	store *Store
+	stmts map[string]*sql.Stmt // by query, of the view's own transaction
+}
+
+// view calls look with a view that runs the queries and does not change
+// meanwhile. All are prepared before a connection is taken: preparing needs a
+// connection too, and views that wait for each other's would wait for ever.
+func (s *Store) view(ctx context.Context, queries []string, look func(*view) error) error {
+	f, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	stmts := make(map[string]*sql.Stmt, len(queries))
+	for _, query := range queries {
+		if stmts[query], err = f.readers.stmt(ctx, query); err != nil {
+			return s.explain(err)
+		}
+	}
+	tx, err := f.readers.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return s.explain(err)
+	}
+	for query, stmt := range stmts {
+		stmts[query] = tx.StmtContext(ctx, stmt)
+	}
+	err = look(&view{ctx: ctx, store: s, stmts: stmts})
+	// Nothing was written, so the only news is that the view could not end.
+	if end := tx.Rollback(); err == nil && !errors.Is(end, sql.ErrTxDone) {
+		err = end
+	}
+	return s.explain(err)
+}
+
+func (v *view) row(query string, args []any, into ...any) error {
+	return oneRow(into, func(each eachRow) error { return v.rows(query, args, each) })
+}
+
+func (v *view) rows(query string, args []any, each eachRow) error {
+	return scanAll(v.ctx, v.stmts[query], args, each)
+}
+
+func oneRow(into []any, rows func(eachRow) error) error {
+	found := false
+	err := rows(func(scan func(...any) error) error {
+		found = true
+		return scan(into...)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
+}
+
+func scanAll(ctx context.Context, stmt *sql.Stmt, args []any, each eachRow) (err error) {
+	rows, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
