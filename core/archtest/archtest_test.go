@@ -54,14 +54,14 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":              {"core/protocol"},
 	"github.com/goccy/go-yaml":              {"core/decision", "core/termhost", "cmd/kairos"},
 	"github.com/spf13/cobra":                {"cmd/kairos"},
-	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema"},
+	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema", "core/mcpserver"},
 	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver"},
-	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver"},
-	"golang.org/x/sync":                     {"core/engine"},
+	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver", "core/store/storetest"},
+	"golang.org/x/sync":                     {"core/engine", "core/driverhost"},
+	"github.com/google/go-cmp":              {"core/store/storetest"},
+	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
-	"golang.org/x/term":                     {"core/termhost"},
-	"golang.org/x/text":                     {"core/store/sqlite"},
-	"golang.org/x/crypto":                   {"core/mcpserver"},
+	"golang.org/x/text":                     {"core/store/sqlite", "core/mcpserver", "sdk/schema"},
 }
 
 type file struct {
