@@ -52,7 +52,7 @@ type played struct {
 }
 
 func newDirector(asks ...engine.Ask) *director {
-	return &director{asks: asks, runs: map[run.ID]*played{}, continued: make(chan heard, 100)}
+	return &director{asks: asks, runs: map[run.ID]*played{}, continued: make(chan heard, 1000)}
 }
 
 func elicit(message string) engine.Ask {
@@ -183,7 +183,7 @@ func stepReply(id run.ID) engine.StepReply {
 
 func (d *director) Attest(_ context.Context, _ engine.Caller, in engine.AttestInput) (engine.AttestReply, error) {
 	return engine.AttestReply{
-		Results: []engine.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
+		Results:    []engine.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
 		TotalRated: 1,
 	}, d.err
 }
@@ -238,4 +238,11 @@ func (d *director) lastCaller() engine.Caller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.callers[len(d.callers)-1]
+}
+
+// forget makes the run's open question an old one, whoever holds it.
+func (d *director) forget(id run.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.runs[id].seq++
 }

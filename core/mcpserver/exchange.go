@@ -68,32 +68,40 @@ func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 // returns the round after it: the one its answer leads to, or, when the call
 // may wait no longer, that the run waits.
 func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, error) {
-	if refusal := refuse(c.caller().Client, a); refusal != nil || c.conn == nil {
+	if refusal := refuse(c.caller().Client, a); refusal != nil {
 		return s.engine.Continue(ctx, c.caller(), engine.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
 	}
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	q, fresh, err := c.conn.questions.join(a, c.caller, cancel)
-	if err != nil {
+	if err != nil || !fresh {
 		cancel()
+	}
+	if err != nil {
 		return engine.Round{}, err
 	}
-	defer c.conn.questions.leave(q)
 	if fresh {
 		c.conn.background(func(ctx context.Context) {
 			defer cancel()
 			s.resolve(ctx, waiting, c.conn, q, a)
 		})
-	} else {
-		cancel()
 	}
-	return s.await(ctx, c, q, a)
+	inTime := s.await(ctx, c, q, a)
+	c.conn.questions.leave(q)
+	if inTime || q.isSettled() {
+		return q.round, q.err
+	}
+	if err := ctx.Err(); err != nil {
+		return engine.Round{}, err
+	}
+	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
+	return engine.Round{Reply: &reply}, err
 }
 
-// await returns when the question is settled or the call may wait no longer.
-func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) (engine.Round, error) {
-	wait := a.Wait
-	if wait <= 0 {
-		wait = c.caller().CanWait
+// await reports whether the question was settled before the call could wait no longer.
+func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) bool {
+	wait := c.caller().CanWait
+	if a.Wait > 0 {
+		wait = min(wait, a.Wait)
 	}
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
@@ -102,12 +110,11 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 	for tick := 1; ; tick++ {
 		select {
 		case <-q.settled:
-			return q.round, q.err
+			return true
 		case <-ctx.Done():
-			return engine.Round{}, ctx.Err()
+			return false
 		case <-timeout.C:
-			reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
-			return engine.Round{Reply: &reply}, err
+			return false
 		case <-keepAlive.C:
 			s.progress(ctx, c, tick, a)
 		}
@@ -134,6 +141,7 @@ func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) 
 // resolve sends a question and hands its answer to the engine, however late it
 // comes. ctx outlives the call that asked; waiting ends with the question.
 func (s *Server) resolve(ctx, waiting context.Context, conn *connection, q *question, a *engine.Ask) {
+	defer conn.questions.settle(q, engine.Round{}, errLost) // only a panic leaves it to this
 	result, clientErr, err := conn.peer.call(waiting, a.Method, a.Params)
 	if err != nil {
 		conn.questions.settle(q, engine.Round{}, err)
@@ -197,7 +205,11 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 		}
 		refusal := refuse(caller.Client, round.Ask)
 		if refusal == nil {
-			return s.inputRequired(ctx, st, round.Ask)
+			res, err := s.inputRequired(ctx, st, round.Ask)
+			if err != nil {
+				return s.failed(ctx, req, err)
+			}
+			return res, nil
 		}
 		st.Expires = 0
 		in := engine.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -17,7 +18,9 @@ const (
 
 var (
 	errGone        = errors.New("the connection ended before the client answered")
-	errTooManyHeld = errors.New("too many unanswered questions on this connection")
+	errLost        = errors.New("taking the client's answer failed")
+	errTooManyHeld = fault.New(fault.Conflict,
+		"Too many questions on this connection are unanswered: answer or cancel some, then call again.")
 )
 
 type questionKey struct {
@@ -32,11 +35,21 @@ type question struct {
 	cancel  context.CancelFunc
 	settled chan struct{} // closed when round and err are set
 
+	round engine.Round
+	err   error
+
 	// guarded by questions.mu
 	waiters int
 	caller  func() engine.Caller // of the call that joined last
-	round   engine.Round
-	err     error
+}
+
+func (q *question) isSettled() bool {
+	select {
+	case <-q.settled:
+		return true
+	default:
+		return false
+	}
 }
 
 // questions are those of one connection.

@@ -38,7 +38,45 @@ func encode(v any, indent string) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
+	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
+}
+
+// unescapeHTML undoes the escapes that a nested MarshalJSON has put in.
+func unescapeHTML(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u00`)) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if text[0] != '\\' || len(text) < 2 {
+			out, text = append(out, text[0]), text[1:]
+			continue
+		}
+		n := 2
+		if text[1] == 'u' && len(text) >= 6 {
+			n = 6
+		}
+		switch escape := string(text[:n]); escape {
+		case `\u003c`:
+			out = append(out, '<')
+		case `\u003e`:
+			out = append(out, '>')
+		case `\u0026`:
+			out = append(out, '&')
+		default:
+			out = append(out, escape...)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+// orEmpty keeps null out of replies: clients check them against the schema.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }
 
 // failed turns an error into what the client sees: a result that is an error,
@@ -46,8 +84,11 @@ func encode(v any, indent string) ([]byte, error) {
 // for calls that nobody waits for.
 func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
 	var rpc *rpcError
-	if errors.As(err, &rpc) || errors.Is(err, errGone) || ctx.Err() != nil {
-		return nil, err
+	if errors.As(err, &rpc) {
+		return nil, rpc
+	}
+	if errors.Is(err, errGone) || ctx.Err() != nil {
+		return nil, &rpcError{code: mcp.INTERNAL_ERROR, message: "the call was cancelled or its connection ended"}
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {

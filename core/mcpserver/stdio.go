@@ -49,7 +49,12 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	defer s.unregister(l)
 	conn := &connection{
 		id: uuid.NewString(), transport: "stdio", peer: l, questions: newQuestions(),
-		background: func(f func(context.Context)) { l.running.Go(func() { f(work) }) },
+		background: func(f func(context.Context)) {
+			l.running.Go(func() {
+				defer l.recovered(work, nil)
+				f(work)
+			})
+		},
 	}
 	serving := s.mcp.WithContext(withConnection(work, conn), &session{id: conn.id, link: l})
 	err := l.serve(serving, reading.Done(), readLines(reading, in))

@@ -14,5 +14,6 @@ func (s *Server) spaces(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 		return nil, err
 	}
 	reply, err := s.engine.Spaces(ctx, s.caller(ctx, req), in.Titles)
+	reply.Spaces = orEmpty(reply.Spaces)
 	return answered(ctx, s, req, reply, err)
 }

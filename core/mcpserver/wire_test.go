@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test; nothing waits that long unless it fails.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func config() mcpserver.Config {
 	return mcpserver.Config{
@@ -45,7 +45,6 @@ func serve(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (in *io.PipeW
 	}()
 	t.Cleanup(func() {
 		inW.Close()
-		go io.Copy(io.Discard, outR) //nolint:errcheck // whatever is left
 		select {
 		case err := <-done:
 			if err != nil {
@@ -90,25 +89,32 @@ type msg struct {
 	} `json:"error"`
 }
 
+func (m msg) String() string {
+	return fmt.Sprintf("{id %s, method %q, params %.200s, result %.200s, error %+v}", m.ID, m.Method, m.Params, m.Result, m.Error)
+}
+
 func dial(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) *wire {
 	in, out := serve(t, cfg, e)
 	w := &wire{t: t, in: in, msgs: make(chan msg, 1000)}
-	go func() {
-		defer close(w.msgs)
-		lines := bufio.NewReaderSize(out, 1<<20)
-		for {
-			text, err := lines.ReadBytes('\n')
-			if err != nil {
-				return
-			}
-			var m msg
-			if err := json.Unmarshal(text, &m); err != nil {
-				t.Errorf("the server wrote %q, which is not JSON: %v", text, err)
-			}
-			w.msgs <- m
-		}
-	}()
+	go w.read(out)
 	return w
+}
+
+// read takes messages until the server hangs up.
+func (w *wire) read(out io.Reader) {
+	defer close(w.msgs)
+	lines := bufio.NewReaderSize(out, 1<<20)
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m msg
+		if err := json.Unmarshal(text, &m); err != nil {
+			w.t.Errorf("the server wrote %q, which is not JSON: %v", text, err)
+		}
+		w.msgs <- m
+	}
 }
 
 func (w *wire) raw(line string) {
@@ -158,7 +164,7 @@ func (w *wire) until(what string, fits func(msg) bool) msg {
 			}
 			w.kept = append(w.kept, m)
 		case <-deadline:
-			w.t.Fatalf("no %s; other messages: %+v", what, w.kept)
+			w.t.Fatalf("no %s; %d other messages, the first: %v", what, len(w.kept), w.kept[:min(3, len(w.kept))])
 		}
 	}
 }

@@ -1,0 +1,172 @@
+package mcpserver_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const invalidParams = -32602
+
+func TestModernClientIsAskedByInputRequired(t *testing.T) {
+	d := newDirector(elicit("sure?"), sample("how much?"))
+	w := dial(t, config(), d)
+
+	r := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	if r.ResultType != "input_required" || len(r.InputRequests) != 1 || r.RequestState == "" {
+		t.Fatalf("result = %+v, want one input request and a state", r)
+	}
+	r = w.result(w.modern(everything, "kairos_begin", beginArgs, answers(r, accepted)))
+	for _, q := range r.InputRequests {
+		if got, want := string(q.Params), string(d.asks[1].Params); got != want {
+			t.Errorf("sampling params = %s, want them verbatim: %s", got, want)
+		}
+	}
+	got := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(r, `{"model":"m"}`)))
+	if len(got.Solved) != 2 || string(got.Solved[0].Output) != accepted || string(got.Solved[1].Output) != `{"model":"m"}` {
+		t.Errorf("solved = %+v, want both answers as the client sent them", got.Solved)
+	}
+	if len(d.begins) != 1 {
+		t.Errorf("%d runs begun by one call and its repeats, want 1", len(d.begins))
+	}
+	if c := d.lastCaller(); c.Client.Era != "2026-07-28" || c.Client.Name != "new" || c.Connection != "" {
+		t.Errorf("caller = %+v, want a 2026-07-28 client without a connection", c)
+	}
+}
+
+// answers answers every question of a result.
+func answers(r toolResult, answer string) obj {
+	all := obj{}
+	for key := range r.InputRequests {
+		all[key] = json.RawMessage(answer)
+	}
+	return obj{"requestState": r.RequestState, "inputResponses": all}
+}
+
+func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
+	flip := func(s string) string {
+		box, err := base64.RawURLEncoding.DecodeString(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		box[len(box)/2] ^= 1
+		return base64.RawURLEncoding.EncodeToString(box)
+	}
+	d := newDirector(elicit("sure?"))
+	w := dial(t, config(), d)
+	nextArgs := obj{"uri": stepURI, "run_id": "run-1", "solution": obj{"type": "shell", "nonce": "n"}}
+	w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	open := w.result(w.modern(everything, "kairos_next", nextArgs, nil))
+
+	other := config()
+	other.StateKey = [32]byte{2}
+	stranger := config()
+	stranger.Principal = "somebody"
+	brief := config()
+	brief.StateTTL = time.Nanosecond
+	foreign := func(name string, w *wire) toolResult {
+		w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+		r := w.result(w.modern(everything, "kairos_next", nextArgs, nil))
+		if r.RequestState == "" {
+			t.Fatalf("%s: no state", name)
+		}
+		return r
+	}
+	with := func(state string) obj {
+		a := answers(open, accepted)
+		a["requestState"] = state
+		return a
+	}
+	for name, tc := range map[string]struct {
+		tool  string
+		args  obj
+		extra obj
+	}{
+		"one bit changed":   {"kairos_next", nextArgs, with(flip(open.RequestState))},
+		"cut short":         {"kairos_next", nextArgs, with(open.RequestState[:40])},
+		"a byte":            {"kairos_next", nextArgs, with("AA")},
+		"not base64":        {"kairos_next", nextArgs, with("%%%")},
+		"long rubbish":      {"kairos_next", nextArgs, with(strings.Repeat("A", 1<<20))},
+		"other arguments":   {"kairos_next", obj{"uri": stepURI, "run_id": "run-2"}, with(open.RequestState)},
+		"other tool":        {"kairos_begin", nextArgs, with(open.RequestState)},
+		"other key":         {"kairos_next", nextArgs, answers(foreign("key", dial(t, other, newDirector(elicit("x")))), accepted)},
+		"other principal":   {"kairos_next", nextArgs, answers(foreign("principal", dial(t, stranger, newDirector(elicit("x")))), accepted)},
+		"expired":           {"kairos_next", nextArgs, answers(foreign("ttl", dial(t, brief, newDirector(elicit("x")))), accepted)},
+		"answers, no state": {"kairos_next", nextArgs, with("")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := w.reply(w.modern(everything, tc.tool, tc.args, tc.extra))
+			if m.Error == nil || m.Error.Code != invalidParams {
+				t.Errorf("reply = %v, want JSON-RPC error %d", m, invalidParams)
+			}
+		})
+	}
+	if len(d.continued) != 0 {
+		t.Fatalf("%d answers reached the engine", len(d.continued))
+	}
+	// The run is unharmed: the right call still goes on, however its arguments are written.
+	same := json.RawMessage(`{"solution":{"nonce":"\u006e","type":"shell"},"run_id":"run-1","uri":"` + stepURI + `"}`)
+	if got := w.step(w.modern(everything, "kairos_next", same, answers(open, accepted))); len(got.Solved) != 1 {
+		t.Errorf("reply = %+v, want the answer taken", got)
+	}
+}
+
+func TestRepeatGetsTheSameReplyAndAnotherAnswerIsAReplay(t *testing.T) {
+	d := newDirector(elicit("sure?"))
+	w := dial(t, config(), d)
+	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	first := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(open, accepted)))
+	again := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(open, accepted)))
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("reply to the repeat (-first +again):\n%s", diff)
+	}
+	m := w.reply(w.modern(everything, "kairos_begin", beginArgs, answers(open, `{"action":"decline"}`)))
+	if m.Error == nil || m.Error.Code != invalidParams {
+		t.Errorf("reply to another answer = %v, want JSON-RPC error %d", m, invalidParams)
+	}
+	if len(d.continued) != 1 {
+		t.Errorf("%d answers taken, want 1", len(d.continued))
+	}
+}
+
+func TestMissingAnswerIsAskedForAgain(t *testing.T) {
+	d := newDirector(elicit("sure?"))
+	w := dial(t, config(), d)
+	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	for name, responses := range map[string]obj{
+		"none":      {},
+		"other key": {"nope": obj{"action": "accept"}},
+		"null":      answers(open, `null`)["inputResponses"].(obj),
+	} {
+		again := w.result(w.modern(everything, "kairos_begin", beginArgs,
+			obj{"requestState": open.RequestState, "inputResponses": responses}))
+		if diff := cmp.Diff(open.InputRequests, again.InputRequests); diff != "" {
+			t.Errorf("%s: question asked again (-first +again):\n%s", name, diff)
+		}
+		open.RequestState = again.RequestState
+	}
+	if got := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(open, accepted))); len(got.Solved) != 1 {
+		t.Errorf("reply = %+v, want the answer taken", got)
+	}
+}
+
+func TestQuestionAskedAgainDoesNotLiveLonger(t *testing.T) {
+	cfg := config()
+	cfg.StateTTL = 50 * time.Millisecond
+	w := dial(t, cfg, newDirector(elicit("sure?")))
+	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	for deadline := time.Now().Add(patience); ; {
+		m := w.reply(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": open.RequestState}))
+		if m.Error != nil {
+			break
+		}
+		open = decode[toolResult](t, m.Result)
+		if time.Now().After(deadline) {
+			t.Fatal("a state lives for ever if it is sent back in time")
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/mcpserver"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestWhatAgentsSeeOfTheTools(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	w.initialize(`{}`)
+	m := w.reply(w.request("tools/list", obj{}))
+	var got bytes.Buffer
+	if err := json.Indent(&got, m.Result, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	again := w.reply(w.request("tools/list", obj{}))
+	if !bytes.Equal(m.Result, again.Result) {
+		t.Error("tools/list differs from call to call")
+	}
+	golden := filepath.Join("testdata", "tools.json")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("tools/list (-golden +got), write it with -update:\n%s", diff)
+	}
+}
+
+type toolInfo struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	Annotations  map[string]any  `json:"annotations"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+}
+
+func (w *wire) tools() map[string]toolInfo {
+	w.t.Helper()
+	list := decode[struct {
+		Tools []toolInfo `json:"tools"`
+	}](w.t, w.reply(w.request("tools/list", obj{})).Result)
+	byName := map[string]toolInfo{}
+	for _, tool := range list.Tools {
+		byName[tool.Name] = tool
+	}
+	return byName
+}
+
+func TestToolsKeepTheContract(t *testing.T) {
+	cfg := config()
+	cfg.ChallengeTypes = []string{"weather", "shell"}
+	w := dial(t, cfg, newDirector())
+	w.initialize(`{}`)
+	tools := w.tools()
+	if len(tools) != 9 {
+		t.Errorf("%d tools, want 9", len(tools))
+	}
+	for name, tool := range tools {
+		if tool.Title == "" || len(tool.Description) <= 20 {
+			t.Errorf("%s: title %q, description %q", name, tool.Title, tool.Description)
+		}
+		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
+			if _, ok := tool.Annotations[hint].(bool); !ok {
+				t.Errorf("%s: no %s", name, hint)
+			}
+		}
+		for which, raw := range map[string]json.RawMessage{"input": tool.InputSchema, "output": tool.OutputSchema} {
+			s := decode[struct {
+				Type       string         `json:"type"`
+				Properties map[string]any `json:"properties"`
+			}](t, raw)
+			if s.Type != "object" || s.Properties == nil {
+				t.Errorf("%s: %s schema is not an object with properties", name, which)
+			}
+		}
+	}
+	solution := decode[struct {
+		Required   []string `json:"required"`
+		Properties struct {
+			Solution struct {
+				Required   []string `json:"required"`
+				Properties map[string]struct {
+					Enum []string `json:"enum"`
+				} `json:"properties"`
+			} `json:"solution"`
+		} `json:"properties"`
+	}](t, tools["kairos_next"].InputSchema)
+	if diff := cmp.Diff([]string{"uri", "solution"}, solution.Required); diff != "" {
+		t.Errorf("required of kairos_next (-want +got):\n%s", diff)
+	}
+	properties := solution.Properties.Solution.Properties
+	if diff := cmp.Diff(cfg.ChallengeTypes, properties["type"].Enum); diff != "" {
+		t.Errorf("enum of solution.type (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"shell", "mcp", "user_input", "comment", "evidence", "nonce", "proof_hash"} {
+		if _, ok := properties[name]; !ok {
+			t.Errorf("solution has no property %q", name)
+		}
+	}
+}
+
+// goodArgs are arguments that each tool takes.
+var goodArgs = map[string]obj{
+	"kairos_search": {"query": "release"},
+	"kairos_begin":  {"uri": stepURI, "input": obj{"who": "me"}},
+	"kairos_next":   {"uri": stepURI, "run_id": "run-1", "solution": obj{"type": "shell", "nonce": "n", "shell": obj{"exit_code": 0}}},
+	"kairos_attest": {"uri": stepURI, "outcome": "success", "message": "done"},
+	"kairos_mint":   {"markdown_doc": "# A\n\n## B\n", "llm_model_id": "m"},
+	"kairos_update": {"uris": []string{stepURI}, "markdown_doc": []string{"## B"}},
+	"kairos_delete": {"uris": []string{stepURI}},
+	"kairos_dump":   {"uri": stepURI},
+	"kairos_spaces": {"include_chain_titles": true},
+}
+
+func TestEveryResultFitsTheOutputSchemaAndItsText(t *testing.T) {
+	for name, err := range map[string]error{
+		"success":  nil,
+		"fault":    fault.New(fault.NotFound, "no such thing").WithNext("call kairos_search").With("items", []obj{{"label": "l", "uri": stepURI}}),
+		"internal": errors.New("disk on fire at /secret"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			w := dial(t, config(), d)
+			w.initialize(`{}`)
+			w.step(w.call("kairos_begin", beginArgs))
+			d.err = err
+			for tool, info := range w.tools() {
+				r := w.result(w.call(tool, goodArgs[tool]))
+				if r.IsError != (err != nil) {
+					t.Errorf("%s: isError = %v with error %v: %s", tool, r.IsError, err, r.Structured)
+				}
+				if len(r.Content) != 1 || r.Content[0].Type != "text" {
+					t.Fatalf("%s: content = %+v, want one text", tool, r.Content)
+				}
+				text := r.Content[0].Text
+				if diff := cmp.Diff(decode[any](t, json.RawMessage(text)), decode[any](t, r.Structured)); diff != "" {
+					t.Errorf("%s: text and structured content differ:\n%s", tool, diff)
+				}
+				if strings.Contains(text, "secret") || strings.Contains(text, `\u0026`) {
+					t.Errorf("%s: text is %s", tool, text)
+				}
+				if err := validate(t, info.OutputSchema, r.Structured); err != nil {
+					t.Errorf("%s: structured content %s: %v", tool, r.Structured, err)
+				}
+			}
+		})
+	}
+}
+
+func validate(t *testing.T, schema, value json.RawMessage) error {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AddResource("mem:///schema", doc); err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.MustCompile("mem:///schema").Validate(v)
+}
+
+func TestErrorsCarryCodeAndDetails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tool string
+		err  error
+		want obj
+	}{
+		"mint": {"kairos_mint",
+			fault.New(fault.DuplicateChain, "exists").With("chain_id", "c").With("items", []any{}),
+			obj{"error": "DUPLICATE_CHAIN", "message": "exists", "chain_id": "c", "items": []any{}, "must_obey": false}},
+		"mint with must_obey": {"kairos_mint",
+			fault.New(fault.SimilarMemoryFound, "similar").WithNext("call kairos_dump").With("must_obey", true),
+			obj{"error": "SIMILAR_MEMORY_FOUND", "message": "similar", "must_obey": true, "next_action": "call kairos_dump"}},
+		"others": {"kairos_begin",
+			fault.New(fault.NotFound, "no protocol").WithNext("call kairos_search"),
+			obj{"error_code": "NOT_FOUND", "message": "no protocol", "must_obey": false, "next_action": "call kairos_search"}},
+		"cause stays inside": {"kairos_dump",
+			fault.Wrap(errors.New("disk"), fault.StoreFailed, "cannot store"),
+			obj{"error_code": "STORE_FAILED", "message": "cannot store", "must_obey": false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			d.err = tc.err
+			w := dial(t, config(), d)
+			r := w.result(w.call(tc.tool, goodArgs[tc.tool]))
+			if diff := cmp.Diff(tc.want, decode[obj](t, r.Structured)); diff != "" || !r.IsError {
+				t.Errorf("isError %v, error (-want +got):\n%s", r.IsError, diff)
+			}
+		})
+	}
+}
+
+func TestInvalidInputIsAResultThatNamesTheField(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tool  string
+		args  string
+		field string
+	}{
+		"mint without document":  {"kairos_mint", `{"llm_model_id":"m"}`, "markdown_doc"},
+		"mint without model":     {"kairos_mint", `{"markdown_doc":"# A"}`, "llm_model_id"},
+		"mint with empty model":  {"kairos_mint", `{"markdown_doc":"# A","llm_model_id":""}`, "llm_model_id"},
+		"mint with null":         {"kairos_mint", `{"markdown_doc":null,"llm_model_id":"m"}`, "markdown_doc"},
+		"search without query":   {"kairos_search", `{}`, "query"},
+		"search, no arguments":   {"kairos_search", ``, "query"},
+		"begin, foreign uri":     {"kairos_begin", `{"uri":"https://example.org"}`, "uri"},
+		"begin, input no object": {"kairos_begin", `{"uri":"` + stepURI + `","input":[1]}`, "input"},
+		"next without uri":       {"kairos_next", `{"solution":{"type":"shell"}}`, "uri"},
+		"next, unknown type":     {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"magic"}}`, "solution.type"},
+		"next, exit code text":   {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{"exit_code":"0"}}}`, "solution.shell.exit_code"},
+		"next, solution text":    {"kairos_next", `{"uri":"` + stepURI + `","solution":"done"}`, "solution"},
+		"attest, other outcome":  {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"maybe","message":"m"}`, "outcome"},
+		"attest without message": {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"success"}`, "message"},
+		"update, no uris":        {"kairos_update", `{"uris":[]}`, "uris"},
+		"update, lengths":        {"kairos_update", `{"uris":["` + stepURI + `"],"markdown_doc":["a","b"]}`, "markdown_doc"},
+		"delete, bad uri":        {"kairos_delete", `{"uris":["x"]}`, "uris.0"},
+		"dump, no uri":           {"kairos_dump", `{"uri":""}`, "uri"},
+		"spaces, text":           {"kairos_spaces", `{"include_chain_titles":"yes"}`, "include_chain_titles"},
+		"arguments no object":    {"kairos_spaces", `[]`, "arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := dial(t, config(), newDirector())
+			params := obj{"name": tc.tool}
+			if tc.args != "" {
+				params["arguments"] = json.RawMessage(tc.args)
+			}
+			r := w.result(w.request("tools/call", params))
+			if !r.IsError || len(r.Content) == 0 {
+				t.Fatalf("result = %+v, want an error", r)
+			}
+			text := r.Content[0].Text
+			if !strings.Contains(text, "Input validation error: "+tc.field+":") {
+				t.Errorf("text = %s, want it to name %s", text, tc.field)
+			}
+		})
+	}
+}
+
+func TestMissingOrPlaceholderSolutionReachesTheEngine(t *testing.T) {
+	for name, tc := range map[string]struct{ args, want string }{
+		"none":              {`{"uri":"` + stepURI + `","run_id":"run-1"}`, ``},
+		"null":              {`{"uri":"` + stepURI + `","run_id":"run-1","solution":null}`, ``},
+		"empty":             {`{"uri":"` + stepURI + `","run_id":"run-1","solution":{}}`, `{}`},
+		"placeholder":       {`{"uri":"` + stepURI + `","solution":{"type":"user_input","nonce":"n"}}`, `{"type":"user_input","nonce":"n"}`},
+		"empty sub-object":  {`{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{}}}`, `{"type":"shell","shell":{}}`},
+		"unknown additions": {`{"uri":"` + stepURI + `","solution":{"type":"shell","x":12345678901234567890}}`, `{"type":"shell","x":12345678901234567890}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			w := dial(t, config(), d)
+			w.step(w.call("kairos_begin", beginArgs))
+			m := w.reply(w.call("kairos_next", json.RawMessage(tc.args)))
+			if len(d.nexts) != 1 {
+				t.Fatalf("the engine was not called: %v", m)
+			}
+			if got := string(d.nexts[0].Solution); got != tc.want {
+				t.Errorf("solution = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestArgumentsReachTheEngine(t *testing.T) {
+	d := newDirector()
+	w := dial(t, config(), d)
+	w.result(w.call("kairos_begin", obj{"uri": stepURI, "input": obj{"n": 1}, "session_id": "s"}))
+	if got := d.begins[0]; got.URI != stepURI || string(got.Input) != `{"n":1}` || got.SessionID != "s" {
+		t.Errorf("begin input = %+v", got)
+	}
+	w.result(w.call("kairos_mint", obj{"markdown_doc": "d", "llm_model_id": "m", "force_update": true, "space": "s"}))
+	if got := d.mints[0]; got.Document != "d" || got.ModelID != "m" || !got.Force || got.Space != "s" {
+		t.Errorf("mint input = %+v", got)
+	}
+	for args, want := range map[string]string{
+		`{"query":"q","space":"a","space_id":"b"}`: "q|a",
+		`{"query":"q","space_id":"b"}`:             "q|b",
+	} {
+		r := w.result(w.call("kairos_search", json.RawMessage(args)))
+		if got := decode[step](t, r.Structured).Message; got != want {
+			t.Errorf("search %s looked for %s, want %s", args, got, want)
+		}
+	}
+	if c := d.lastCaller(); c.Principal != "local" || c.Space != "space:personal" {
+		t.Errorf("caller = %+v", c)
+	}
+}
+
+func TestAttestTextIsSetOut(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	r := w.result(w.call("kairos_attest", goodArgs["kairos_attest"]))
+	if !strings.HasPrefix(r.Content[0].Text, "{\n  \"results\": [") {
+		t.Errorf("text = %s, want two blanks of indent", r.Content[0].Text)
+	}
+}
+
+func TestServerInfoResourcesAndPrompts(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	init := decode[struct {
+		ServerInfo   obj            `json:"serverInfo"`
+		Capabilities map[string]any `json:"capabilities"`
+		Instructions string         `json:"instructions"`
+	}](t, w.reply(w.request("initialize", obj{
+		"protocolVersion": "2025-06-18", "capabilities": obj{}, "clientInfo": obj{"name": "c", "version": "1"},
+	})).Result)
+	if diff := cmp.Diff(obj{"name": "KAIROS", "version": "v1.2.3"}, init.ServerInfo); diff != "" {
+		t.Errorf("serverInfo (-want +got):\n%s", diff)
+	}
+	if len(init.Capabilities) != 3 || init.Instructions != "" {
+		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts and none", init.Capabilities, init.Instructions)
+	}
+	resources := string(w.reply(w.request("resources/list", obj{})).Result)
+	for _, want := range []string{"kairos://doc/building-kairos-workflows", "Building-Kairos-Workflows", "text/markdown"} {
+		if !strings.Contains(resources, want) {
+			t.Errorf("resources/list = %s, want %s", resources, want)
+		}
+	}
+	if got := string(w.reply(w.request("resources/templates/list", obj{})).Result); !strings.Contains(got, `"resourceTemplates":[]`) {
+		t.Errorf("templates = %s, want none", got)
+	}
+	guide := string(w.reply(w.request("resources/read", obj{"uri": "kairos://doc/building-kairos-workflows"})).Result)
+	if !strings.Contains(guide, "# Building KAIROS workflows") {
+		t.Errorf("guide = %.200s", guide)
+	}
+	if m := w.reply(w.request("resources/read", obj{"uri": stepURI})); m.Error == nil {
+		t.Error("a step can be read as a resource")
+	}
+	if got := string(w.reply(w.request("prompts/list", obj{})).Result); !strings.Contains(got, `"contextual-prompt"`) {
+		t.Errorf("prompts/list = %s", got)
+	}
+	if got := string(w.reply(w.request("prompts/get", obj{"name": "contextual-prompt"})).Result); !strings.Contains(got, "must_obey") {
+		t.Errorf("prompt = %s", got)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for name, spoil := range map[string]func(*mcpserver.Config){
+		"no version":   func(c *mcpserver.Config) { c.Version = "" },
+		"no types":     func(c *mcpserver.Config) { c.ChallengeTypes = nil },
+		"no principal": func(c *mcpserver.Config) { c.Principal = "" },
+		"no space":     func(c *mcpserver.Config) { c.Space = "" },
+		"negative":     func(c *mcpserver.Config) { c.StateTTL = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config()
+			spoil(&cfg)
+			if _, err := mcpserver.New(cfg, newDirector(), testLog(t)); err == nil {
+				t.Error("New took it")
+			}
+		})
+	}
+}
