@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const method = "elicitation/create"
+
+func definition() driver.Driver {
+	return driver.Driver{
+		Descriptor: driver.Descriptor{
+			Name: "elicitation", Version: "0.1.0", Role: driver.RoleCapability,
+			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput},
+			Effect:  driver.EffectReads, Features: []string{driver.FeatureHuman},
+			Needs: []string{driver.NeedElicitationForm},
+		},
+		Capability: elicitation{},
+	}
+}
+
+type elicitation struct{}
+
+// formParams are the params of elicitation/create in form mode. The mode is
+// left out: that means form, and older clients do not know the key.
+type formParams struct {
+	Message         string `json:"message"`
+	RequestedSchema form   `json:"requestedSchema"`
+}
+
+// form is a requestedSchema with the keys that every client knows.
+type form struct {
+	Type       string                                `json:"type"`
+	Properties map[string]map[string]json.RawMessage `json:"properties"`
+	Required   []string                              `json:"required,omitempty"`
+}
+
+// urlParams are the params of elicitation/create in url mode.
+type urlParams struct {
+	Mode    string `json:"mode"`
+	Message string `json:"message"`
+	URL     string `json:"url"`
+	ID      string `json:"elicitationId"`
+}
+
+// Render implements driver.Capability.
+func (elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if !slices.Contains(definition().Descriptor.Handles, req.Input.Kind) {
+		return driver.CannotRender("elicitation does not obtain inputs of kind " + req.Input.Kind), nil
+	}
+	if byURL(req.Client, req.Input) {
+		return renderURL(req)
+	}
+	switch {
+	case !req.Client.ElicitationForm:
+		return driver.CannotRender("the client has no elicitation forms"), nil
+	case req.Input.Sensitive:
+		return driver.CannotRender("a form must not ask for secrets"), nil
+	}
+	return renderForm(req)
+}
+
+// byURL reports whether the person is sent to an address: for approvals, the
+// only inputs that have a page, where the client cannot show a form.
+func byURL(c driver.Client, in driver.Input) bool {
+	return in.Kind == driver.KindApproval && c.ElicitationURL && !c.ElicitationForm
+}
+
+func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Links.Approval == "" {
+		return driver.CannotRender("the client has no elicitation forms and the server no approval page"), nil
+	}
+	// The same question has the same id, as a driver keeps nothing between calls.
+	id := sha256.Sum256([]byte(req.Links.Approval))
+	return ask(urlParams{Mode: "url", Message: message(req), URL: req.Links.Approval, ID: hex.EncodeToString(id[:16])})
+}
+
+func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
+	if err := schema.Flat(req.Input.Schema); err != nil {
+		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
+	}
+	var f form
+	if err := json.Unmarshal(req.Input.Schema, &f); err != nil {
+		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
+	}
+	for name, field := range f.Properties {
+		if req.Input.Kind == driver.KindApproval || (req.Input.Person && name == "confirmation") {
+			delete(field, "default") // nothing is approved by accepting what is filled in
+		}
+	}
+	if f.Required == nil && !optional(req.Input.Schema) {
+		for name := range f.Properties {
+			f.Required = append(f.Required, name)
+		}
+		slices.Sort(f.Required)
+	}
+	return ask(formParams{Message: message(req), RequestedSchema: f})
+}
+
+// optional reports whether the schema says itself what is required, even if
+// that is nothing.
+func optional(s json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(s, &members) // Flat has read it
+	_, said := members["required"]
+	return said
+}
+
+func ask(params any) (driver.RenderResult, error) {
+	raw, err := json.Marshal(params)
+	return driver.AskClient(method, raw), err
+}
+
+func message(req driver.RenderRequest) string {
+	text := strings.TrimSpace(req.Input.Description)
+	if text == "" {
+		text = "Please answer for the step " + req.Step.Label + "."
+	}
+	if len(req.Diagnostics) > 0 {
+		text += "\n\nThe answer before could not be taken: " + schema.Text(req.Diagnostics)
+	}
+	return text
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+var (
+	forms = driver.Client{Name: "c", ElicitationForm: true}
+	urls  = driver.Client{Name: "c", ElicitationURL: true}
+	both  = driver.Client{Name: "c", ElicitationForm: true, ElicitationURL: true}
+	page  = driver.Links{Approval: "https://kairos.example/approve/1"}
+	step  = driver.Step{Protocol: "Appointment", Label: "Confirm the duration", Index: 2, Count: 4}
+)
+
+func approval() driver.Input {
+	return driver.Input{ID: "approval", Kind: driver.KindApproval, Description: "Create the event?", Person: true, Approval: driver.ApprovalUser,
+		Schema: json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string","enum":["approved","rejected"],"default":"approved"}},
+			"required":["confirmation"],"additionalProperties":false}`)}
+}
+
+func confirmation2() driver.Input {
+	in := approval()
+	in.ID, in.Kind, in.Type = "evidence", driver.KindEvidence, "user_input"
+	return in
+}
+
+func duration() driver.Input {
+	return driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: "user_input", Description: "How long?", Person: true,
+		Schema: json.RawMessage(`{"type":"object","properties":{"minutes":{"type":"integer","minimum":5,"default":30},"room":{"type":"string"}},
+			"additionalProperties":false}`)}
+}
+
+func with(in driver.Input, change func(*driver.Input)) driver.Input {
+	change(&in)
+	return in
+}
+
+func TestQuestionsAsTheClientSeesThem(t *testing.T) {
+	eachWay(t, func(t *testing.T, d driver.Capability) {
+		for name, req := range map[string]driver.RenderRequest{
+			"approval":      {Input: approval(), Step: step, Client: both, Links: page},
+			"approval_url":  {Input: approval(), Step: step, Client: urls, Links: page},
+			"confirmation":  {Input: confirmation2(), Step: step, Client: forms},
+			"form":          {Input: duration(), Step: step, Client: forms},
+			"form_repaired": {Input: duration(), Step: step, Client: forms, Diagnostics: []driver.Diagnostic{driver.Problem("/content/minutes", "got string, want integer")}},
+		} {
+			res, err := d.Render(t.Context(), req)
+			if err != nil || res.ClientRequest == nil || res.ClientRequest.Method != "elicitation/create" {
+				t.Fatalf("Render(%s) = %+v, %v, want elicitation/create", name, res, err)
+			}
+			golden(t, name, res.ClientRequest.Params)
+		}
+	})
+}
+
+func TestWhatNoFormCanAskIsLeftToOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		req  driver.RenderRequest
+		says string
+	}{
+		"no client":     {driver.RenderRequest{Input: approval()}, "no elicitation forms"},
+		"url, no page":  {driver.RenderRequest{Input: approval(), Client: urls}, "no approval page"},
+		"url, evidence": {driver.RenderRequest{Input: duration(), Client: urls, Links: page}, "no elicitation forms"},
+		"secret":        {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) { in.Sensitive = true }), Client: both}, "secrets"},
+		"files":         {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) { in.Kind = driver.KindFiles }), Client: both}, "kind files"},
+		"nested": {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) {
+			in.Schema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"array"}}}`)
+		}), Client: both}, "flat"},
+		"no schema": {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) { in.Schema = nil }), Client: both}, "flat"},
+		"required is odd": {driver.RenderRequest{Input: with(duration(), func(in *driver.Input) {
+			in.Schema = json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}},"required":"a"}`)
+		}), Client: both}, "flat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(t *testing.T, d driver.Capability) {
+				res, err := d.Render(t.Context(), tc.req)
+				if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, tc.says) {
+					t.Errorf("Render = %+v, %v, want unavailable with %q", res, err, tc.says)
+				}
+			})
+		})
+	}
+}
+
+func TestReplyIsAPersonsWordOrNone(t *testing.T) {
+	const answer, declined, invalid, missing = "answer", "declined", "invalid", "missing"
+	for name, tc := range map[string]struct {
+		in        driver.Input
+		client    driver.Client
+		raw       string
+		want, say string
+	}{
+		"approved":          {approval(), forms, `{"action":"accept","content":{"confirmation":"approved"},"_meta":{}}`, answer, `{"confirmation":"approved"}`},
+		"rejected":          {approval(), forms, `{"action":"accept","content":{"confirmation":"rejected"}}`, declined, "rejected"},
+		"rejected evidence": {confirmation2(), forms, `{"action":"accept","content":{"confirmation":"rejected"}}`, answer, `{"confirmation":"rejected"}`},
+		"form":              {duration(), forms, `{"action":"accept","content":{"minutes":45,"room":""}}`, answer, `{"minutes":45,"room":""}`},
+		"declined":          {approval(), forms, `{"action":"decline"}`, declined, "declined"},
+		"cancelled":         {duration(), forms, `{"action":"cancel","content":{"minutes":45,"room":""}}`, declined, "cancelled"},
+		"opened the page":   {approval(), urls, `{"action":"accept"}`, missing, "approval page"},
+		"declined the page": {approval(), urls, `{"action":"decline"}`, declined, "declined"},
+		"yes in own words":  {approval(), forms, `{"action":"accept","content":{"confirmation":"yes"}}`, invalid, "/content/confirmation"},
+		"extra key":         {approval(), forms, `{"action":"accept","content":{"confirmation":"approved","all":true}}`, invalid, `unknown key "all"`},
+		"missing key":       {duration(), forms, `{"action":"accept","content":{"minutes":45}}`, invalid, `missing "room"`},
+		"text number":       {duration(), forms, `{"action":"accept","content":{"minutes":"45","room":""}}`, invalid, "/content/minutes"},
+		"no content":        {approval(), forms, `{"action":"accept"}`, invalid, "/content: is missing"},
+		"null content":      {approval(), forms, `{"action":"accept","content":null}`, invalid, "/content: is missing"},
+		"content text":      {approval(), forms, `{"action":"accept","content":"approved"}`, invalid, "/content"},
+		"no action":         {approval(), forms, `{"content":{"confirmation":"approved"}}`, invalid, "/action: is missing"},
+		"other action":      {approval(), forms, `{"action":"ACCEPT","content":{"confirmation":"approved"}}`, invalid, "/action: must be"},
+		"two actions":       {approval(), forms, `{"action":"decline","action":"accept","content":{"confirmation":"approved"}}`, invalid, "occurs twice"},
+		"prose":             {approval(), forms, `approved`, invalid, "not JSON"},
+		"nothing":           {approval(), forms, ``, invalid, "empty"},
+		"list":              {approval(), forms, `[]`, invalid, "must be an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachWay(t, func(t *testing.T, d driver.Capability) {
+				res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: tc.in, Step: step, Client: tc.client, Raw: json.RawMessage(tc.raw)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got, say string
+				switch {
+				case res.Answer != nil:
+					got, say = answer, string(res.Answer.Value)
+					if res.Answer.Provenance != driver.ClientAttested {
+						t.Errorf("provenance = %q, want client-attested", res.Answer.Provenance)
+					}
+				case res.Declined != nil:
+					got, say = declined, res.Declined.Reason
+				case res.Invalid != nil:
+					got, say = invalid, schema.Text(res.Invalid.Diagnostics)
+				case res.Missing != nil:
+					got, say = missing, res.Missing.Reason
+				}
+				if got != tc.want || !strings.Contains(say, tc.say) {
+					t.Errorf("Interpret(%s) = %s %q, want %s %q", tc.raw, got, say, tc.want, tc.say)
+				}
+			})
+		})
+	}
+}
+
+func TestClientErrorsGoToTheNextRoute(t *testing.T) {
+	eachWay(t, func(t *testing.T, d driver.Capability) {
+		for _, e := range []driver.ClientError{{Code: -32601, Message: "Method not found"}, {Code: -1, Message: "timeout"}} {
+			res, err := d.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, ClientError: &e,
+				Raw: json.RawMessage(`{"action":"accept","content":{"confirmation":"approved"}}`)})
+			if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, e.Message) {
+				t.Errorf("Interpret(%v) = %+v, %v, want unavailable with the client's words", e, res, err)
+			}
+		}
+	})
+}
+
+func TestContract(t *testing.T) {
+	reply := func(in driver.Input, raw string) driver.InterpretRequest {
+		return driver.InterpretRequest{Input: in, Step: step, Client: forms, Raw: json.RawMessage(raw)}
+	}
+	drivertest.Run(t, definition(),
+		drivertest.Sample{Name: "approval", Request: driver.RenderRequest{Input: approval(), Step: step, Client: both, Links: page}, Want: drivertest.ClientRequest},
+		drivertest.Sample{Name: "form", Request: driver.RenderRequest{Input: duration(), Step: step, Client: forms}, Want: drivertest.ClientRequest},
+		drivertest.Sample{Name: "approved", Request: reply(approval(), `{"action":"accept","content":{"confirmation":"approved"}}`), Want: drivertest.Answer},
+		drivertest.Sample{Name: "rejected", Request: reply(approval(), `{"action":"accept","content":{"confirmation":"rejected"}}`), Want: drivertest.Declined},
+		drivertest.Sample{Name: "declined", Request: reply(duration(), `{"action":"decline"}`), Want: drivertest.Declined},
+		drivertest.Sample{Name: "malformed", Request: reply(duration(), `{"action":"accept","content":[]}`), Want: drivertest.NotAnswer},
+	)
+}
+
+// Only an accepted form that says "approved" approves.
+func FuzzReply(f *testing.F) {
+	for _, seed := range []string{`{"action":"accept","content":{"confirmation":"approved"}}`, `{"action":"decline"}`, `{"action":"accept"}`, `null`, `{"action":{}}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		res, err := elicitation{}.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, Raw: raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Answer == nil {
+			return
+		}
+		if found := schema.Validate(json.RawMessage(`{"const":{"confirmation":"approved"}}`), res.Answer.Value); found != nil {
+			t.Errorf("Interpret(%s) = %s", raw, res.Answer.Value)
+		}
+		if !strings.Contains(string(raw), "accept") && !strings.Contains(string(raw), `\`) {
+			t.Errorf("Interpret(%s) is an answer without accept", raw)
+		}
+	})
+}
+
+func TestNeverADefaultOnAnApproval(t *testing.T) {
+	for name, in := range map[string]driver.Input{"approval": approval(), "confirmation": confirmation2()} {
+		res, err := elicitation{}.Render(t.Context(), driver.RenderRequest{Input: in, Client: forms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(res.ClientRequest.Params), `"default"`) {
+			t.Errorf("%s has a default: %s", name, res.ClientRequest.Params)
+		}
+	}
+	if diff := cmp.Diff([]string{"human"}, definition().Descriptor.Features); diff != "" {
+		t.Error(diff)
+	}
+}

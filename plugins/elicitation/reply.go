@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+const rejected = "rejected"
+
+// Interpret implements driver.Capability.
+func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if e := req.ClientError; e != nil {
+		return driver.CannotInterpret(fmt.Sprintf("the client could not ask: %s (%d)", e.Message, e.Code)), nil
+	}
+	reply := fields.Open(req.Raw, "")
+	action, found := reply.String("action")
+	if !found && len(reply.Problems()) == 0 {
+		reply.Wrong("action", "is missing")
+	}
+	if problems := reply.Problems(); problems != nil {
+		return driver.NotAnAnswer(problems...), nil
+	}
+	switch action {
+	case "accept":
+		return accepted(reply, req)
+	case "decline":
+		return driver.PersonDeclined("the person declined to answer"), nil
+	case "cancel":
+		return driver.PersonDeclined("the person cancelled the question"), nil
+	}
+	return driver.NotAnAnswer(driver.Problem("/action", "must be accept, decline or cancel")), nil
+}
+
+func accepted(reply *fields.Object, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if byURL(req.Client, req.Input) {
+		return driver.LeftOut("the person opened the approval page; the answer comes from there"), nil
+	}
+	if !reply.Has("content") {
+		return driver.NotAnAnswer(driver.Problem("/content", "is missing")), nil
+	}
+	content := reply.Raw("content")
+	strict, err := schema.Strict(req.Input.Schema)
+	if err != nil {
+		return driver.CannotInterpret("the input has no usable schema: " + err.Error()), nil
+	}
+	if found := schema.Validate(strict, content); found != nil {
+		return driver.NotAnAnswer(below("/content", found)...), nil
+	}
+	if req.Input.Kind == driver.KindApproval && confirmation(content) == rejected {
+		return driver.PersonDeclined("the person answered: rejected"), nil
+	}
+	return driver.Answered(content, driver.ClientAttested), nil
+}
+
+func confirmation(content json.RawMessage) string {
+	text, _ := fields.Open(content, "").String("confirmation")
+	return text
+}
+
+func below(pointer string, found []driver.Diagnostic) []driver.Diagnostic {
+	for i := range found {
+		found[i].Pointer = pointer + found[i].Pointer
+	}
+	return found
+}
