@@ -131,7 +131,7 @@ func (p *parse) warnSecond(s *Step, last fence, body span) {
 func (p *parse) judge(s *Step, f fence) {
 	for _, d := range judgeCommon(s.Challenge) {
 		d.Line, d.Column, d.Step = s.ChallengeLine, 1, s.Label
-		p.found = append(p.found, d)
+		p.add(d)
 	}
 }
 

@@ -36,7 +36,7 @@ func (p *parse) takeLegacy(s *Step, body span) string {
 		// A blank line is left in its place: without it the lines around
 		// could become one paragraph, or a heading.
 		rest := p.src[body.start:start] + "\n" + p.src[end:body.end]
-		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)})
+		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)}, min(1, len(s.Label)))
 		return rest
 	}
 	return p.src[body.start:body.end]

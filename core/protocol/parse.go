@@ -15,6 +15,8 @@ import (
 const (
 	maxDocument = 10 << 20 // bytes
 	maxSteps    = 10_000
+	maxHeadings = 50_000 // beside those of steps
+	maxFindings = 1_000
 	maxTitle    = 5_000 // characters
 	maxFallback = 120   // characters of the title of a document without steps
 	maxNesting  = 500   // markers of quotes and lists on one line, two columns of indentation counting as one
@@ -32,22 +34,17 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	}
 	p := &parse{outline: outlineOf(src)}
 	chains := p.chains()
-	if len(chains) == 0 && !hasErrors(p.found) {
+	if len(chains) == 0 && !p.failed {
 		p.fail(0, "", "the document holds no step")
 	}
 	return chains, p.found
 }
 
-func hasErrors(found []Diagnostic) bool {
-	for _, d := range found {
-		if d.Severity == driver.SeverityError {
-			return true
-		}
-	}
-	return false
-}
-
-var lineEnds = regexp.MustCompile(`\r+\n`)
+var (
+	lineEnds = regexp.MustCompile(`\r+\n`)
+	// Joined files have byte order marks inside, too; before a # they would hide a heading.
+	byteOrderMarks = regexp.MustCompile(`(?m)^\x{feff}+`)
+)
 
 // source is the document as it is parsed: decoded, without byte order marks,
 // with \n at the line ends.
@@ -78,29 +75,14 @@ func source(doc []byte) (string, *Diagnostic) {
 
 // unwrap decodes JSON string literals, as often as one is wrapped in another.
 func unwrap(doc []byte) string {
-	s := trimMarks(string(doc))
+	s := byteOrderMarks.ReplaceAllString(string(doc), "")
 	for {
 		var inner string
 		t := strings.TrimSpace(s)
 		if !strings.HasPrefix(t, `"`) || json.Unmarshal([]byte(t), &inner) != nil {
 			return s
 		}
-		s = trimMarks(inner)
-	}
-}
-
-// trimMarks removes the byte order marks before the text. Blank lines among
-// them stay, so that lines count as the author sees them.
-func trimMarks(s string) string {
-	blank := 0
-	for {
-		s = strings.TrimLeft(s, "\ufeff")
-		line, rest, ok := strings.Cut(s, "\n")
-		if !ok || strings.Trim(line, " \t\r") != "" {
-			return strings.Repeat("\n", blank) + s
-		}
-		blank++
-		s = rest
+		s = byteOrderMarks.ReplaceAllString(inner, "")
 	}
 }
 
@@ -131,7 +113,8 @@ func tooDeep(s string) int {
 // parse is one run of the parser.
 type parse struct {
 	outline
-	found []Diagnostic
+	found  []Diagnostic
+	failed bool // found holds an error
 }
 
 // section is an H1 with all that belongs to it.
@@ -146,6 +129,9 @@ func (p *parse) chains() []Chain {
 	switch steps := len(p.stepHeadings(span{0, len(p.src)})); {
 	case steps > maxSteps:
 		p.fail(0, "", fmt.Sprintf("the document has %d steps; at most %d are allowed", steps, maxSteps))
+		return nil
+	case steps > 0 && len(p.headings)-steps > maxHeadings:
+		p.fail(0, "", fmt.Sprintf("the document has %d headings; at most %d are allowed", len(p.headings), maxHeadings))
 		return nil
 	case steps == 0:
 		return []Chain{p.single(span{0, len(p.src)})}
@@ -243,7 +229,7 @@ func (p *parse) chain(s section) (Chain, bool) {
 		}
 		c.Steps = append(c.Steps, p.step(h, span{h.end, end}))
 	}
-	p.found = append(p.found, nameSteps(c.Steps)...)
+	p.add(nameSteps(c.Steps)...)
 	return c, true
 }
 
@@ -257,7 +243,7 @@ func (p *parse) single(s span) Chain {
 		p.warn(f.start, label, "a document without H2 has no challenge; give the step an H2 heading to make this block one")
 	}
 	c := Chain{ID: ChainID(label), Title: label, Steps: []Step{step}}
-	p.found = append(p.found, nameSteps(c.Steps)...)
+	p.add(nameSteps(c.Steps)...)
 	return c
 }
 
@@ -345,7 +331,16 @@ func (p *parse) warn(pos int, step, message string) {
 
 func (p *parse) report(severity driver.Severity, pos int, step, message string) {
 	column := utf8.RuneCountInString(p.src[p.lineStart(pos):pos]) + 1
-	p.found = append(p.found, Diagnostic{
-		Severity: severity, Line: p.lineOf(pos), Column: column, Step: step, Message: message,
-	})
+	p.add(Diagnostic{Severity: severity, Line: p.lineOf(pos), Column: column, Step: step, Message: message})
+}
+
+// add keeps as many findings as anybody reads, and the first error always.
+func (p *parse) add(found ...Diagnostic) {
+	for _, d := range found {
+		first := d.Severity == driver.SeverityError && !p.failed
+		if len(p.found) < maxFindings || first {
+			p.found = append(p.found, d)
+		}
+		p.failed = p.failed || first
+	}
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -66,7 +67,15 @@ func ParseStep(doc []byte) (Step, []Diagnostic) {
 	}
 	p := &parse{outline: outlineOf(src)}
 	s := p.onlyStep()
-	p.checkClosed(s)
+	switch {
+	case p.failed:
+	case s.Label == "":
+		p.checkClosed(s, 0)
+	case s.headed():
+		p.checkClosed(s, 1)
+	default:
+		p.checkClosed(s, len(p.outer()))
+	}
 	return s, p.found
 }
 
@@ -122,10 +131,17 @@ func (p *parse) bodyOnly() Step {
 	return s
 }
 
-// checkClosed refuses a text that would swallow the step after it.
-func (p *parse) checkClosed(s Step) {
-	o := outlineOf(RenderStep(s) + "\n## after\n")
-	if n := len(o.headings); n == 0 || o.headings[n-1].text != "after" {
-		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open")
+// checkClosed refuses a text that, written as a step, would swallow the step
+// after it or begin others. It has to hold the given number of headings.
+func (p *parse) checkClosed(s Step, headings int) {
+	written := parse{outline: outlineOf(RenderStep(s) + "\n## after\n")}
+	all := written.outer()
+	if len(all) != headings+1 || all[headings].text != "after" {
+		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, or hides a heading in a list")
 	}
+}
+
+// outer are the headings that begin a protocol or a step.
+func (p *parse) outer() []heading {
+	return slices.DeleteFunc(slices.Clone(p.headings), func(h heading) bool { return h.level > 2 || h.text == "" })
 }

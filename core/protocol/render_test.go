@@ -91,43 +91,14 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add([]byte(doc))
 	}
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		first, found := protocol.Parse(doc)
-		if len(only(found, driver.SeverityError)) > 0 {
-			return
-		}
-		if len(first) == 0 {
-			t.Fatal("neither a chain nor an error")
-		}
-		for _, want := range first {
-			again, found := protocol.Parse([]byte(protocol.Render(want)))
-			if errs := only(found, driver.SeverityError); len(errs) > 0 {
-				t.Fatalf("Render gave %q, of which Parse found %+v", protocol.Render(want), errs)
-			}
-			if diff := cmp.Diff([]protocol.Chain{want}, again, ignoreLines); diff != "" {
-				t.Fatalf("Parse(Render(c)) (-want +got):\n%s", diff)
-			}
-		}
-	})
+	f.Fuzz(func(t *testing.T, doc []byte) { readsBack(t, doc) })
 }
 
 func FuzzParseStep(f *testing.F) {
 	f.Add([]byte("## a\nx\n" + block(`{"type":"x"}`)))
 	f.Add([]byte("<!-- KAIROS:BODY-START -->x<!-- KAIROS:BODY-END -->"))
 	f.Add([]byte("# a\n- PROOF OF WORK: x\n<div>"))
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		s, found := protocol.ParseStep(doc)
-		if len(only(found, driver.SeverityError)) > 0 {
-			return
-		}
-		again, found := protocol.ParseStep([]byte(protocol.RenderStep(s)))
-		if errs := only(found, driver.SeverityError); len(errs) > 0 {
-			t.Fatalf("RenderStep gave %q, of which ParseStep found %+v", protocol.RenderStep(s), errs)
-		}
-		if diff := cmp.Diff(s, again, ignoreLines, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("ParseStep(RenderStep(s)) (-want +got):\n%s", diff)
-		}
-	})
+	f.Fuzz(func(t *testing.T, doc []byte) { stepReadsBack(t, doc) })
 }
 
 func FuzzParseURI(f *testing.F) {
@@ -141,4 +112,64 @@ func FuzzParseURI(f *testing.F) {
 			t.Fatalf("ParseURI(%q) = %q, read again %q, %v", s, id, again, err)
 		}
 	})
+}
+
+// lines are what documents are made of; in any order they must read back.
+var lines = []string{
+	"# T", "# T #", "#", "## a", "##", "## Step 1: b", "## 2. c #", "## a ## ##", "  ## d", "\t## e", "x", "x\ny", "", "", "---", "===", "- i", "- ", "1. i",
+	"   i", "  ", "\t", "> q", ">", "```", "```json", "````", "~~~", "  ```", "- ```json", "> ```", "   ```json", "{\"challenge\": {}}", "  {\"challenge\": {\"name\":\"a\"}}",
+	block(`{"type":"x"}`), block("{\n  \"required\": true\n }"), "- PROOF OF WORK: x", "PROOF OF WORK: timeout 3s y", "<!--", "-->", "<div>", "</div>", "<pre>", "</pre>",
+	"{\"inputs\": {}}", "\ufeff", "\u00a0", "\"", "\"a\"", "\r", "x\r\n", "[a]: b", "***", "    code", "### s", "\\", "-\t## f", "+", "\v", "\f",
+}
+
+func TestAnyOrderOfLinesReadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawn := rapid.SliceOfN(rapid.SampledFrom(lines), 1, 14).Draw(t, "lines")
+		readsBack(t, []byte(strings.Join(drawn, "\n")))
+	})
+}
+
+// failer is the part of testing.T and rapid.T that readsBack needs.
+type failer interface {
+	Fatalf(format string, args ...any)
+}
+
+func readsBack(t failer, doc []byte) {
+	first, found := protocol.Parse(doc)
+	if len(only(found, driver.SeverityError)) > 0 {
+		return
+	}
+	if len(first) == 0 {
+		t.Fatalf("Parse(%q) gave neither a chain nor an error", doc)
+	}
+	for _, want := range first {
+		again, found := protocol.Parse([]byte(protocol.Render(want)))
+		if errs := only(found, driver.SeverityError); len(errs) > 0 {
+			t.Fatalf("Render gave %q, of which Parse found %+v", protocol.Render(want), errs)
+		}
+		if diff := cmp.Diff([]protocol.Chain{want}, again, ignoreLines); diff != "" {
+			t.Fatalf("Parse(Render(c)) of %q (-want +got):\n%s", doc, diff)
+		}
+	}
+}
+
+func TestAnyOrderOfLinesIsAStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		drawn := rapid.SliceOfN(rapid.SampledFrom(lines), 1, 10).Draw(t, "lines")
+		stepReadsBack(t, []byte(strings.Join(drawn, "\n")))
+	})
+}
+
+func stepReadsBack(t failer, doc []byte) {
+	s, found := protocol.ParseStep(doc)
+	if len(only(found, driver.SeverityError)) > 0 {
+		return
+	}
+	again, found := protocol.ParseStep([]byte(protocol.RenderStep(s)))
+	if errs := only(found, driver.SeverityError); len(errs) > 0 {
+		t.Fatalf("RenderStep gave %q, of which ParseStep found %+v", protocol.RenderStep(s), errs)
+	}
+	if diff := cmp.Diff(s, again, ignoreLines, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("ParseStep(RenderStep(s)) of %q (-want +got):\n%s", doc, diff)
+	}
 }
