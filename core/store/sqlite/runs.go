@@ -62,15 +62,8 @@ func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
 		return fmt.Errorf("encode events of run %s: %w", r.ID, err)
 	}
 	return s.write(ctx, func(tx *transaction) error {
-		saved, err := tx.changed(`UPDATE runs SET revision = revision + 1, principal = ?, connection = ?, state = ?,
-			live = ?, step_index = ?, updated = ?, document = ? WHERE id = ? AND revision = ?`,
-			r.Principal, r.Connection, string(r.State), r.State.Live(), r.Step.Index, nanos(r.UpdatedAt),
-			row.document, string(r.ID), r.Revision)
-		if err != nil {
+		if err := updateRun(tx, r, row.document); err != nil {
 			return err
-		}
-		if saved == 0 {
-			return lostRace(tx, r)
 		}
 		for i, document := range events {
 			if err := tx.exec(`INSERT INTO events (run, revision, position, document) VALUES (?, ?, ?, ?)`,
@@ -87,6 +80,26 @@ func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
 		}
 		return row.saveNonces(tx)
 	})
+}
+
+// updateRun changes the run's row if it still has the revision. Whether the run
+// is live hardly ever changes, and not mentioning it saves writing its index.
+func updateRun(tx *transaction, r run.Run, document string) error {
+	saved, err := tx.changed(`UPDATE runs SET revision = revision + 1, connection = ?, title = ?, state = ?,
+		step_index = ?, updated = ?, document = ? WHERE id = ? AND revision = ? AND live = ?`,
+		r.Connection, r.Title, string(r.State), r.Step.Index, nanos(r.UpdatedAt), document,
+		string(r.ID), r.Revision, r.State.Live())
+	if err != nil || saved > 0 {
+		return err
+	}
+	saved, err = tx.changed(`UPDATE runs SET revision = revision + 1, connection = ?, title = ?, state = ?,
+		step_index = ?, updated = ?, document = ?, live = ? WHERE id = ? AND revision = ?`,
+		r.Connection, r.Title, string(r.State), r.Step.Index, nanos(r.UpdatedAt), document, r.State.Live(),
+		string(r.ID), r.Revision)
+	if err != nil || saved > 0 {
+		return err
+	}
+	return lostRace(tx, r)
 }
 
 func lostRace(tx *transaction, r run.Run) error {

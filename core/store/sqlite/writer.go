@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,35 +13,40 @@ import (
 // writer owns the only connection that writes. Transactions that arrive while
 // one is being committed share the next commit, since the sync to disk is what
 // costs; each runs under a savepoint, so one that fails does not harm others.
+//
+// There is no goroutine behind it: a caller that finds nobody writing commits
+// what is pending, its own and others' jobs, itself. For a single caller that
+// saves two switches between goroutines.
 type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 	lock *writeLock
 	tx   transaction
 
+	turn chan struct{} // holds a token; who takes it has conn, lock and tx
+
 	mu      sync.Mutex // guards the fields below
 	pending []*job
-	started bool
 	closed  bool
-
-	wake    chan struct{} // holds a token when there is something to look at
-	stopped chan struct{} // closed when the goroutine has ended
 }
 
 // job is one caller's transaction.
 type job struct {
 	do      func(*transaction) error
-	claimed atomic.Bool // by the writer, to run it, or by the caller, to give up
+	claimed atomic.Bool // by who runs it, or by its caller, to give up
+	ran     bool        // do was called
 	err     error       // of do
 	done    chan error  // takes the outcome
 }
 
 func newWriter(db *sql.DB, conn *sql.Conn, lock *writeLock) *writer {
-	return &writer{
+	w := &writer{
 		db: db, conn: conn, lock: lock,
 		tx:   transaction{conn: conn, stmts: map[string]*sql.Stmt{}},
-		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
+		turn: make(chan struct{}, 1),
 	}
+	w.turn <- struct{}{}
+	return w
 }
 
 // run has do executed in a transaction and returns after its commit. A context
@@ -54,14 +60,20 @@ func (w *writer) run(ctx context.Context, do func(*transaction) error) error {
 	if err := w.submit(j); err != nil {
 		return err
 	}
-	select {
-	case err := <-j.done:
-		return err
-	case <-ctx.Done():
-		if j.claimed.CompareAndSwap(false, true) {
-			return ctx.Err()
+	for {
+		select {
+		case err := <-j.done:
+			return err
+		case <-w.turn:
+			w.lead(ctx)
+			w.turn <- struct{}{}
+			// Unless the context has ended, j is done now: everything pending was.
+		case <-ctx.Done():
+			if j.claimed.CompareAndSwap(false, true) {
+				return ctx.Err()
+			}
+			return <-j.done
 		}
-		return <-j.done
 	}
 }
 
@@ -71,116 +83,94 @@ func (w *writer) submit(j *job) error {
 	if w.closed {
 		return errClosed
 	}
-	if !w.started {
-		w.started = true
-		go w.serve()
-	}
 	w.pending = append(w.pending, j)
-	w.nudge()
 	return nil
 }
 
-func (w *writer) nudge() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+// lead runs everything pending, for all who wait. The caller holds the turn.
+// When the context ends before the file is locked, all stays pending and
+// somebody else leads.
+func (w *writer) lead(ctx context.Context) {
+	if ctx.Err() != nil || !w.isPending() {
+		return // nothing pending: the leader before has done it
 	}
-}
-
-func (w *writer) serve() {
-	defer close(w.stopped)
-	for range w.wake {
-		batch, last := w.take()
-		if len(batch) > 0 {
-			w.commit(batch)
-		}
-		if last {
-			return
-		}
-	}
-}
-
-// take returns what is pending, and whether nothing can follow.
-func (w *writer) take() (batch []*job, last bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	batch, w.pending = w.pending, nil
-	return batch, w.closed
-}
-
-// commit runs the jobs in one transaction. Nobody hears of success before the
-// commit has returned.
-func (w *writer) commit(batch []*job) {
-	ran, err := w.transact(batch)
-	for _, j := range ran {
-		if j.err == nil {
-			j.err = err
-		}
-		j.done <- j.err
-	}
-	if err == nil {
+	err := w.lock.acquire(ctx)
+	if err != nil && ctx.Err() != nil {
 		return
 	}
-	for _, j := range batch { // those that never ran
-		if j.claimed.CompareAndSwap(false, true) {
+	batch := w.take()
+	if err == nil {
+		err = w.transact(batch)
+		w.lock.release()
+	}
+	for _, j := range batch {
+		switch {
+		case j.ran: // so nobody else has claimed it
+			j.done <- cmp.Or(j.err, err)
+		case j.claimed.CompareAndSwap(false, true):
 			j.done <- err
 		}
 	}
 }
 
-// transact returns the jobs it has run, and why none of them is stored.
-func (w *writer) transact(batch []*job) (ran []*job, err error) {
-	// The wait is the batch's, not one caller's: callers leave it by claiming
-	// their job, and patience bounds it.
-	if err := w.lock.acquire(context.Background()); err != nil {
-		return nil, err
-	}
-	defer w.lock.release()
-	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
-		return nil, err
-	}
-	ran, err = w.runAll(batch)
-	stored := 0
-	for _, j := range ran {
-		if j.err == nil {
-			stored++
-		}
-	}
-	if err != nil || stored == 0 {
-		// After some failures SQLite has rolled back already, so an error
-		// here says nothing new.
-		_ = w.tx.exec("ROLLBACK")
-		return ran, err
-	}
-	if err := w.tx.exec("COMMIT"); err != nil {
-		_ = w.tx.exec("ROLLBACK")
-		return ran, fmt.Errorf("commit: %w", err)
-	}
-	return ran, nil
+func (w *writer) isPending() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending) > 0
 }
 
-func (w *writer) runAll(batch []*job) (ran []*job, err error) {
+// take returns what is pending.
+func (w *writer) take() []*job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	batch := w.pending
+	w.pending = nil
+	return batch
+}
+
+// transact runs the jobs in one transaction. It returns why nothing of them is
+// stored; the error of one job is its own.
+func (w *writer) transact(batch []*job) error {
+	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	stored, err := w.runAll(batch)
+	if err == nil && stored > 0 {
+		if err = w.tx.exec("COMMIT"); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("commit: %w", err)
+	}
+	// After some failures SQLite has rolled back already, so an error here
+	// says nothing new.
+	_ = w.tx.exec("ROLLBACK")
+	return err
+}
+
+// runAll runs the jobs whose callers still wait and returns how many succeeded,
+// and an error when the transaction is lost.
+func (w *writer) runAll(batch []*job) (succeeded int, err error) {
 	for _, j := range batch {
 		if !j.claimed.CompareAndSwap(false, true) {
 			continue // its caller has left
 		}
-		ran = append(ran, j)
+		j.ran = true
 		if len(batch) == 1 {
-			j.err = j.do(&w.tx)
-			return ran, nil
+			j.err = j.do(&w.tx) // alone, it needs no savepoint
+		} else if err := w.runApart(j); err != nil {
+			return 0, err
 		}
-		if err := w.runOne(j); err != nil {
-			return ran, err
+		if j.err == nil {
+			succeeded++
 		}
 	}
-	return ran, nil
+	return succeeded, nil
 }
 
-// runOne runs a job under a savepoint. It returns an error when the whole
+// runApart runs a job under a savepoint. It returns an error when the whole
 // transaction is lost.
-func (w *writer) runOne(j *job) error {
+func (w *writer) runApart(j *job) error {
 	if err := w.tx.exec("SAVEPOINT job"); err != nil {
-		j.err = err
 		return err
 	}
 	if j.err = j.do(&w.tx); j.err != nil {
@@ -191,16 +181,13 @@ func (w *writer) runOne(j *job) error {
 	return w.tx.exec("RELEASE job")
 }
 
-// close finishes what was accepted and waits for the goroutine.
+// close finishes what was accepted. The turn is never given back.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
-	started := w.started
-	w.nudge()
 	w.mu.Unlock()
-	if started {
-		<-w.stopped
-	}
+	<-w.turn
+	w.lead(context.Background())
 	return w.disconnect()
 }
 
