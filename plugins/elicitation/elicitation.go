@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -35,11 +37,12 @@ type formParams struct {
 	RequestedSchema form   `json:"requestedSchema"`
 }
 
-// form is a requestedSchema with the keys that every client knows.
+// form is a requestedSchema with the keys that every client knows. Its
+// properties stay as written: clients show them in that order.
 type form struct {
-	Type       string                                `json:"type"`
-	Properties map[string]map[string]json.RawMessage `json:"properties"`
-	Required   []string                              `json:"required,omitempty"`
+	Type       string          `json:"type"`
+	Properties json.RawMessage `json:"properties"`
+	Required   []string        `json:"required,omitempty"`
 }
 
 // urlParams are the params of elicitation/create in url mode.
@@ -90,27 +93,45 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	if err := json.Unmarshal(req.Input.Schema, &f); err != nil {
 		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
 	}
-	for name, field := range f.Properties {
-		if req.Input.Kind == driver.KindApproval || (req.Input.Person && name == "confirmation") {
-			delete(field, "default") // nothing is approved by accepting what is filled in
-		}
+	var properties map[string]json.RawMessage
+	if err := json.Unmarshal(f.Properties, &properties); err != nil {
+		return driver.RenderResult{}, err
 	}
-	if f.Required == nil && !optional(req.Input.Schema) {
-		for name := range f.Properties {
-			f.Required = append(f.Required, name)
-		}
-		slices.Sort(f.Required)
+	if !optional(req.Input.Schema) {
+		f.Required = slices.Sorted(maps.Keys(properties))
+	}
+	var err error
+	f.Properties, err = withoutDefaults(f.Properties, properties, req.Input)
+	if err != nil {
+		return driver.RenderResult{}, err
 	}
 	return ask(formParams{Message: message(req), RequestedSchema: f})
+}
+
+// withoutDefaults takes the default off approval fields: nothing is approved by
+// accepting what is filled in.
+func withoutDefaults(written json.RawMessage, properties map[string]json.RawMessage, in driver.Input) (json.RawMessage, error) {
+	changed := false
+	for name, field := range properties {
+		if in.Kind != driver.KindApproval && (!in.Person || name != "confirmation") {
+			continue
+		}
+		bare, err := fields.Without(field, "default")
+		if err != nil {
+			return nil, err
+		}
+		properties[name], changed = bare, true
+	}
+	if !changed {
+		return written, nil
+	}
+	return json.Marshal(properties)
 }
 
 // optional reports whether the schema says itself what is required, even if
 // that is nothing.
 func optional(s json.RawMessage) bool {
-	var members map[string]json.RawMessage
-	_ = json.Unmarshal(s, &members) // Flat has read it
-	_, said := members["required"]
-	return said
+	return fields.Open(s, "").Has("required")
 }
 
 func ask(params any) (driver.RenderResult, error) {

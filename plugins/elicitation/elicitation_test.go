@@ -34,7 +34,7 @@ func confirmation2() driver.Input {
 
 func duration() driver.Input {
 	return driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: "user_input", Description: "How long?", Person: true,
-		Schema: json.RawMessage(`{"type":"object","properties":{"minutes":{"type":"integer","minimum":5,"default":30},"room":{"type":"string"}},
+		Schema: json.RawMessage(`{"type":"object","properties":{"room":{"type":"string"},"minutes":{"type":"integer","minimum":5,"default":30}},
 			"additionalProperties":false}`)}
 }
 

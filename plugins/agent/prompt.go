@@ -1,0 +1,12 @@
+package main
+
+// What the agent is told beside the description of an input.
+const (
+	askThePerson = "Ask the user and pass on the user's own answer. Never answer in the user's place and do not infer the answer."
+
+	askForApproval = "A person must approve this step before anything is done. Show the user exactly what follows, wait for the " +
+		`user's own decision and submit it as user_input.confirmation: "approved" or "rejected". Do not do the work yet, ` +
+		"never decide in the user's place and do not invent an answer."
+
+	reportFiles = "Report the files as they really are in evidence; do not fabricate."
+)
