@@ -95,10 +95,19 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	if !ok {
 		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
 	}
+	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !t.evidenceComesThrough(k, d.Route.Via) {
+		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "the evidence does not come through it, so there is nothing to review", 0)
+	}
 	if desc.Has(driver.FeatureAgent) {
 		return t.viaAgent(ctx, k, in, *d.Route)
 	}
 	return t.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+// evidenceComesThrough looks ahead: a review can only approve what it will see.
+func (t *turn) evidenceComesThrough(k task, via string) bool {
+	d := t.e.tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	return d.Route != nil && d.Route.Via == via
 }
 
 func (t *turn) decide(k task, in driver.Input) decision.Decision {

@@ -1,0 +1,343 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The drivers below are small real ones: they judge what they are given. Their
+// one knob is fail, which makes every call of a driver an error.
+
+// deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
+type deed struct {
+	person bool
+	fail   func(name string) error
+	name   string
+}
+
+func (d deed) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+	var c map[string]json.RawMessage
+	if err := json.Unmarshal(req.Challenge, &c); err != nil {
+		return driver.ValidateResult{}, err
+	}
+	var res driver.ValidateResult
+	if strings.Contains(string(c[d.name]), `"bad"`) {
+		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name+"/bad", "is bad"))
+	}
+	res.Templates = []driver.Template{{Pointer: "/" + d.name, Escaping: driver.EscapeText}}
+	return res, d.fail(d.name)
+}
+
+func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	if err := d.fail(d.name); err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	a, ok := req.Answer("evidence")
+	if !ok {
+		var c map[string]json.RawMessage
+		if err := json.Unmarshal(req.Challenge, &c); err != nil {
+			return driver.AdvanceResult{}, err
+		}
+		return driver.Need(driver.Input{
+			ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Display: c[d.name], Person: d.person,
+			Description: "do " + d.name, User: "please do " + string(c[d.name]), Schema: json.RawMessage(`{"type":"object"}`),
+		}), nil
+	}
+	var v struct {
+		OK           bool   `json:"ok"`
+		Confirmation string `json:"confirmation"`
+	}
+	if err := json.Unmarshal(a.Value, &v); err != nil {
+		return driver.Reject("MISSING_FIELD", err.Error()), nil
+	}
+	if v.Confirmation == "rejected" {
+		return driver.Decline("rejected"), nil
+	}
+	if !v.OK && v.Confirmation == "" {
+		return driver.Reject("COMMAND_FAILED", "it is not ok"), nil
+	}
+	return driver.Accept(json.RawMessage(`{"seen":true}`), a.Value), nil
+}
+
+type agent struct{ fail func(string) error }
+
+func (g agent) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	c := driver.AgentChallenge{Type: req.Input.Type, Description: req.Input.Description, Display: req.Input.Display}
+	if req.Input.Kind == driver.KindApproval {
+		c.Type, c.Display = "user_input", nil
+	}
+	return driver.AskAgent(c), g.fail("agent")
+}
+
+func (g agent) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	var s map[string]json.RawMessage
+	if err := json.Unmarshal(req.Raw, &s); err != nil {
+		return driver.NotAnAnswer(driver.Problem("", err.Error())), nil
+	}
+	key := req.Input.Type
+	if req.Input.Kind == driver.KindApproval {
+		key = "user_input"
+	}
+	if len(s[key]) == 0 {
+		return driver.LeftOut("no " + key), nil
+	}
+	if req.Input.Kind == driver.KindApproval && strings.Contains(string(s[key]), "rejected") {
+		return driver.PersonDeclined("rejected"), nil
+	}
+	return driver.Answered(s[key], driver.AgentReported), g.fail("agent")
+}
+
+// asking is a capability driver that asks the client with a method.
+type asking struct {
+	name, method string
+	provenance   driver.Provenance
+	review       bool
+	fail         func(string) error
+}
+
+func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if k.review && req.Input.Kind == driver.KindApproval {
+		return driver.ReviewedByClient("the client shows every request"), nil
+	}
+	params, err := json.Marshal(map[string]any{"message": req.Input.Description, "user": req.Input.User, "problems": len(req.Diagnostics)})
+	if err != nil {
+		return driver.RenderResult{}, err
+	}
+	return driver.AskClient(k.method, params), k.fail(k.name)
+}
+
+func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if req.ClientError != nil {
+		return driver.CannotInterpret(req.ClientError.Message), nil
+	}
+	var r struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(req.Raw, &r); err != nil || r.Action == "" {
+		return driver.NotAnAnswer(driver.Problem("", "no action")), nil
+	}
+	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
+		return driver.PersonDeclined("the person chose " + r.Action), nil
+	}
+	return driver.Answered(r.Content, k.provenance), nil
+}
+
+type drivers struct {
+	mu      sync.Mutex // guards failing
+	failing map[string]bool
+}
+
+func (d *drivers) fail(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.failing[name] {
+		return fmt.Errorf("driver %s is broken", name)
+	}
+	return nil
+}
+
+func (d *drivers) set(name string, failing bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failing[name] = failing
+}
+
+var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput}
+
+var descriptors = map[string]driver.Descriptor{
+	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
+	"mcp":         {Name: "mcp", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"mcp"}, Effect: driver.EffectPure},
+	"user_input":  {Name: "user_input", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"user_input"}, Effect: driver.EffectPure, Approval: driver.ApprovalUser},
+	"comment":     {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},
+	"agent":       {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
+	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm}},
+	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview}, Needs: []string{driver.NeedSampling}},
+}
+
+func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
+	desc, ok := descriptors[name]
+	return desc, "sha-of-" + name, ok
+}
+
+func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
+	desc, ok := descriptors[name]
+	return deed{person: name == "user_input", name: name, fail: d.fail}, ok && desc.Role == driver.RoleChallenge
+}
+
+func (d *drivers) Capability(name string) (driver.Capability, bool) {
+	switch name {
+	case "agent":
+		return agent{fail: d.fail}, true
+	case "elicitation":
+		return asking{name: name, method: "elicitation/create", provenance: driver.ClientAttested, fail: d.fail}, true
+	case "sampling":
+		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail}, true
+	}
+	return nil, false
+}
+
+type clock struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(time.Millisecond)
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// world is an engine on a real store with the drivers above.
+type world struct {
+	*engine.Engine
+	t       *testing.T
+	drivers *drivers
+	clock   *clock
+	caller  engine.Caller
+}
+
+func newWorld(t *testing.T, change func(*engine.Options)) *world {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var all []driver.Descriptor
+	for _, d := range descriptors {
+		all = append(all, d)
+	}
+	tree, err := decision.Compile(decision.Default(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, drivers: &drivers{failing: map[string]bool{}}, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}}
+	opt := engine.Options{Now: w.clock.Now}
+	opt.Settings.Approval.DelegateToClient = true
+	if change != nil {
+		change(&opt)
+	}
+	w.Engine = engine.New(engine.Store{
+		Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
+	}, w.drivers, tree, opt, log)
+	w.caller = engine.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
+	return w
+}
+
+func (w *world) mint(doc string) []string {
+	w.t.Helper()
+	reply, err := w.Mint(w.t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	if err != nil {
+		w.t.Fatalf("Mint: %v", err)
+	}
+	uris := make([]string, len(reply.Items))
+	for i, item := range reply.Items {
+		uris[i] = item.URI
+	}
+	return uris
+}
+
+func (w *world) begin(uri string) *engine.StepReply { return w.reply(w.beginRound(uri, "")) }
+
+func (w *world) beginRound(uri, input string) engine.Round {
+	w.t.Helper()
+	r, err := w.Begin(w.t.Context(), w.caller, engine.BeginInput{URI: uri, Input: json.RawMessage(input)})
+	if err != nil {
+		w.t.Fatalf("Begin: %v", err)
+	}
+	return r
+}
+
+func (w *world) next(uri, solution string) *engine.StepReply {
+	return w.reply(w.nextRound(uri, solution))
+}
+
+func (w *world) nextRound(uri, solution string) engine.Round {
+	w.t.Helper()
+	r, err := w.Next(w.t.Context(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(solution)})
+	if err != nil {
+		w.t.Fatalf("Next: %v", err)
+	}
+	return r
+}
+
+func (w *world) answer(a *engine.Ask, result string) engine.Round {
+	w.t.Helper()
+	r, err := w.Continue(w.t.Context(), w.caller, engine.Continuation{Run: a.Run, Seq: a.Seq, Result: json.RawMessage(result)})
+	if err != nil {
+		w.t.Fatalf("Continue: %v", err)
+	}
+	return r
+}
+
+func (w *world) reply(r engine.Round) *engine.StepReply {
+	w.t.Helper()
+	if r.Reply == nil {
+		w.t.Fatalf("the round asks %+v, want a reply", r.Ask)
+	}
+	return r.Reply
+}
+
+func (w *world) ask(r engine.Round, method string) *engine.Ask {
+	w.t.Helper()
+	if r.Ask == nil {
+		w.t.Fatalf("the round replies %+v, want a question", *r.Reply)
+	}
+	if r.Ask.Method != method {
+		w.t.Fatalf("the question is %s, want %s", r.Ask.Method, method)
+	}
+	return r.Ask
+}
+
+// solve is a solution with evidence for the challenge that a reply shows.
+func solve(r *engine.StepReply, evidence string) string {
+	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`,
+		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, r.Challenge.Type, evidence)
+}
+
+func placeholder(r *engine.StepReply) string {
+	return fmt.Sprintf(`{"type":%q,"nonce":%q}`, r.Challenge.Type, r.Challenge.Nonce)
+}
+
+func (w *world) code(r *engine.StepReply, want string) {
+	w.t.Helper()
+	if r.ErrorCode != want {
+		w.t.Fatalf("error_code = %q (%s), want %q", r.ErrorCode, r.Message, want)
+	}
+}
+
+func (w *world) at(r *engine.StepReply, uri string) {
+	w.t.Helper()
+	if r.CurrentStep.URI != uri {
+		w.t.Fatalf("current_step = %s (%s %s), want %s", r.CurrentStep.URI, r.ErrorCode, r.Message, uri)
+	}
+}

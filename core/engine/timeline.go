@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Moment is one thing that happened in a run, told for people.
+type Moment struct {
+	At    time.Time `json:"at"`
+	Step  int       `json:"step"`
+	Label string    `json:"label"`
+	// What happened: asked, answered, approved, supplied, route closed,
+	// declined, rejected, refused, accepted, attested, expired.
+	What string `json:"what"`
+	// Via is the capability driver, Why the reason that the tree took it.
+	Via string `json:"via,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Driver judged the evidence: name and version.
+	Driver     string            `json:"driver,omitempty"`
+	Question   string            `json:"question,omitempty"`
+	Answer     json.RawMessage   `json:"answer,omitempty"`
+	Provenance driver.Provenance `json:"provenance,omitempty"`
+	Verdict    string            `json:"verdict,omitempty"`
+	ProofHash  string            `json:"proof_hash,omitempty"`
+	// Walk is the whole walk through the tree.
+	Walk *decision.Decision `json:"walk,omitempty"`
+}
+
+// Timeline is a run and what happened in it, oldest first.
+type Timeline struct {
+	Run      run.Summary `json:"run"`
+	Outcome  string      `json:"outcome,omitempty"`
+	Verified bool        `json:"verified"`
+	Problem  string      `json:"problem,omitempty"` // why it is not verified
+	Moments  []Moment    `json:"moments"`
+}
+
+// Timeline tells what happened in one of the caller's runs.
+func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
+	r, chain, err := e.load(ctx, c, id)
+	if err != nil {
+		return Timeline{}, err
+	}
+	events, err := e.store.History.Events(ctx, id)
+	if err != nil {
+		return Timeline{}, fmt.Errorf("read what happened in run %s: %w", id, err)
+	}
+	var reply AttestReply
+	t := &turn{e: e, caller: c, run: r, chain: chain}
+	t.verdictOf(&reply)
+	line := Timeline{Run: r.Summary(), Outcome: r.Outcome, Verified: reply.Verified}
+	if !reply.Verified {
+		line.Problem = reply.Message
+	}
+	for _, ev := range events {
+		if m, tell := momentOf(ev, chain); tell {
+			line.Moments = append(line.Moments, m)
+		}
+	}
+	return line, nil
+}
+
+// Runs lists the caller's runs that can go on, last changed first.
+func (e *Engine) Runs(ctx context.Context, c Caller) ([]run.Summary, error) { return e.live(ctx, c) }
+
+// momentOf tells an event; what only the machinery cares for is left out.
+func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
+	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind)}
+	if i := ev.Step - 1; i >= 0 && i < len(chain.Steps) {
+		m.Label = chain.Steps[i].Label
+	}
+	if len(ev.Walk) > 0 {
+		var d decision.Decision
+		if json.Unmarshal(ev.Walk, &d) == nil {
+			m.Walk, m.Why = &d, why(d)
+		}
+	}
+	switch ev.Kind {
+	case run.Asked, run.Repaired:
+		m.Question = ev.Question.Input.Description
+		if ev.Question.Input.User != "" && ev.Question.Input.Kind == driver.KindEvidence && !ev.Question.Human {
+			m.Question = ev.Question.Input.User
+		}
+	case run.Answered, run.Supplied:
+		tellAnswer(&m, ev)
+	case run.RouteClosed:
+		m.Via = ev.Attempt.Via
+		m.Verdict = ev.Attempt.Outcome + ": " + ev.Attempt.Reason
+	case run.Declined, run.Expired:
+		m.Verdict = ev.Reason
+	case run.Rejected, run.Refused:
+		m.Verdict = ev.Code + ": " + ev.Reason
+	case run.Accepted:
+		p := ev.Proof
+		m.Driver, m.Via = named(p.Driver), p.Via.Name
+		m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, "accepted"
+		m.Answer = ev.Evidence.Output
+	case run.Attested:
+		m.Verdict = ev.Outcome + ": " + ev.Reason
+	default:
+		return Moment{}, false
+	}
+	return m, true
+}
+
+func tellAnswer(m *Moment, ev run.Event) {
+	if a := ev.Approval; a != nil {
+		m.What, m.Via, m.Provenance = "approved", a.Via, a.Provenance
+		if a.ClientReview {
+			m.Verdict = "left to the client's own review of the request"
+		}
+		return
+	}
+	if a := ev.Answer; a != nil {
+		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
+	}
+}
+
+func named(d run.DriverRef) string {
+	if d.Version == "" {
+		return d.Name
+	}
+	return d.Name + " " + d.Version
+}
+
+// why is the walk in one line: the rule, the route, its condition.
+func why(d decision.Decision) string {
+	if d.Route == nil {
+		return d.Rule + ": no route left"
+	}
+	reason := "no condition"
+	if d.Route.When != "" {
+		reason = d.Route.When
+	}
+	return fmt.Sprintf("%s: %s, because %s", d.Rule, d.Route.Via, reason)
+}
