@@ -19,7 +19,7 @@ const (
 	maxFindings = 1_000
 	maxTitle    = 5_000 // characters
 	maxFallback = 120   // characters of the title of a document without steps
-	maxNesting  = 500   // markers of quotes and lists on one line, two columns of indentation counting as one
+	maxNesting  = 200   // markers of quotes and lists on one line, two columns of indentation counting as one
 )
 
 // Parse reads a Markdown document, or a JSON string literal of one, into one
@@ -92,22 +92,31 @@ func tooDeep(s string) int {
 	n := 0
 	for line := range strings.Lines(s) {
 		n++
-		columns := 0
-		for i := 0; i < len(line) && strings.IndexByte(" \t>-+*0123456789.)", line[i]) >= 0; i++ {
-			switch line[i] {
-			case ' ':
-				columns++
-			case '\t':
-				columns += 4
-			case '>', '-', '+', '*', '.', ')':
-				columns += 2
-			}
-		}
-		if columns > 2*maxNesting {
+		if nesting(line) > maxNesting {
 			return n
 		}
 	}
 	return 0
+}
+
+// nesting is at least the number of quotes and lists that a line can be in.
+func nesting(line string) int {
+	columns := 0
+	for i := 0; i < len(line) && strings.IndexByte(" \t>-+*0123456789.)", line[i]) >= 0; i++ {
+		switch line[i] {
+		case ' ':
+			columns++
+		case '\t':
+			columns += 4
+		case '>':
+			columns += 2
+		case '-', '+', '*', '.', ')':
+			if i+1 < len(line) && (line[i+1] == ' ' || line[i+1] == '\t') {
+				columns++
+			}
+		}
+	}
+	return columns / 2
 }
 
 // parse is one run of the parser.

@@ -200,6 +200,9 @@ func TestDocumentStructure(t *testing.T) {
 		"a byte order mark": {
 			"\ufeff\n\ufeff# T\n## One\n", []chain{{"T", "", []string{"## One"}}},
 		},
+		"a long line of dashes": {
+			"# T\n## A\n\n" + strings.Repeat("-", 500) + "\n", []chain{{"T", "", []string{"## A\n\n" + strings.Repeat("-", 500)}}},
+		},
 		"duplicate labels": {
 			"# T\n## A\n## A\n", []chain{{"T", "", []string{"## A", "## A"}}},
 		},
@@ -297,7 +300,7 @@ func TestDiagnostics(t *testing.T) {
 		"a long heading":         {step("x\n## " + strings.Repeat("é", 5001)), driver.SeverityError, 4, 1, "", "5001 characters"},
 		"no title":               {"#\n## S", driver.SeverityError, 1, 1, "", "title"},
 		"the same title twice":   {"# T\n## a\n# t\n## b", driver.SeverityError, 3, 1, "", "two protocols"},
-		"deep nesting":           {"a\n" + strings.Repeat(">", 501), driver.SeverityError, 2, 1, "", "nests"},
+		"deep nesting":           {"a\n" + strings.Repeat(">", 201), driver.SeverityError, 2, 1, "", "nests"},
 		"nothing but empty H1s":  {"## a\n# A\n", driver.SeverityError, 1, 1, "", "no step"},
 		"text before the H1":     {"x\n# T\n## S", driver.SeverityWarning, 1, 1, "", "dropped"},
 		"an empty H1":            {"# A\n# T\n## S", driver.SeverityWarning, 1, 1, "", "dropped"},
@@ -383,9 +386,9 @@ func TestHostileDocumentsTakeLittleTime(t *testing.T) {
 	const size = 64 << 10
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, doc := range map[string]string{
-		"quotes":       fill(strings.Repeat(">", 499) + "\n"),
-		"lists":        fill(strings.Repeat("- ", 249) + "\n"),
-		"nested lists": nestedLists(490),
+		"quotes":       fill(strings.Repeat(">", 199) + "\n"),
+		"lists":        fill(strings.Repeat("- ", 199) + "\n"),
+		"nested lists": nestedLists(190),
 		"open fences":  fill("- " + fence + "\n"),
 		"fences":       "# T\n## S\n" + fill(fence+"\n"+fence+"\n"),
 		"legacy lines": "# T\n## S\n" + fence + "\n" + fill("PROOF OF WORK: x\n") + fence,
@@ -520,12 +523,12 @@ func TestParseStep(t *testing.T) {
 	}{
 		"a step":         {"## 2. New\nbody\n\n" + block(`{"type":"x","name":"n"}`), step{"New", "n", "## New\nbody", `{"type":"x","name":"n"}`}},
 		"no heading":     {"body\n\n" + block(`{"type":"x"}`), step{"", "", "body", `{"type":"x"}`}},
-		"an H1 before":   {"# T\n## S\nbody", step{"S", "", "## S\nbody", ""}},
-		"only an H1":     {"# T\nbody", step{"T", "", "# T\nbody", ""}},
-		"markers":        {"# x\n<!--kairos:body-start-->\n## S\nbody\n<!-- KAIROS:BODY-END -->\n## y", step{"S", "", "## S\nbody", ""}},
-		"a string":       {`"## S\nbody"`, step{"S", "", "## S\nbody", ""}},
-		"a legacy line":  {"## S\nPROOF OF WORK: x", step{"S", "", "## S", `{"cmd":"x","timeout_seconds":60,"required":true}`}},
-		"only challenge": {"## S\n" + block(`{"type":"x"}`), step{"S", "", "## S", `{"type":"x"}`}},
+		"an H1 before":   {"# T\n## S\nbody", step{"S", "s", "## S\nbody", ""}},
+		"only an H1":     {"# T\nbody", step{"T", "t", "## T\nbody", ""}},
+		"markers":        {"# x\n<!--kairos:body-start-->\n## S\nbody\n<!-- KAIROS:BODY-END -->\n## y", step{"S", "s", "## S\nbody", ""}},
+		"a string":       {`"## S\nbody"`, step{"S", "s", "## S\nbody", ""}},
+		"a legacy line":  {"## S\nPROOF OF WORK: x", step{"S", "s", "## S", `{"cmd":"x","timeout_seconds":60,"required":true}`}},
+		"only challenge": {"## S\n" + block(`{"type":"x"}`), step{"S", "s", "## S", `{"type":"x"}`}},
 	} {
 		s, found := protocol.ParseStep([]byte(tc.doc))
 		if errs := only(found, driver.SeverityError); len(errs) > 0 {
@@ -540,6 +543,7 @@ func TestParseStep(t *testing.T) {
 		"empty markers":    "<!-- KAIROS:BODY-START --> <!-- KAIROS:BODY-END -->",
 		"two steps":        "## A\n## B",
 		"another protocol": "## A\n# B",
+		"two protocols":    "# A\n# B",
 		"an open fence":    "## A\n" + fence + "\nx",
 		"an open comment":  "body\n<!-- x",
 		"broken JSON":      "## A\n" + block(`{`),

@@ -9,7 +9,7 @@ import (
 // Render writes a chain as the Markdown document from which Parse reads an
 // equal one.
 func Render(c Chain) string {
-	if len(c.Steps) == 1 && !c.Steps[0].headed() {
+	if len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil {
 		return RenderStep(c.Steps[0])
 	}
 	parts := []string{"# " + c.Title}
@@ -17,6 +17,9 @@ func Render(c Chain) string {
 		parts = append(parts, c.Description)
 	}
 	for _, s := range c.Steps {
+		if !s.headed() {
+			s.Text = joinHeading(s.Label, "\n"+s.Text)
+		}
 		parts = append(parts, strings.TrimRight(RenderStep(s), "\n"))
 	}
 	return strings.Join(parts, "\n\n") + "\n"
@@ -52,9 +55,10 @@ var (
 
 // ParseStep reads the text that is to replace a step. Between the markers
 // KAIROS:BODY-START and KAIROS:BODY-END, if there are any, it reads only what
-// they enclose. Without a heading the Label is empty and the Text has none:
-// the caller keeps the label. Name and Templates are the caller's to set
-// where the challenge gives none.
+// they enclose. A lone H1 is taken for the step's heading. Without a heading
+// the Label is empty and the Text has none: the caller keeps the label and
+// puts "## label" above the text. The Name is the challenge's or the slug of
+// the label, and may be empty.
 func ParseStep(doc []byte) (Step, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
@@ -71,10 +75,8 @@ func ParseStep(doc []byte) (Step, []Diagnostic) {
 	case p.failed:
 	case s.Label == "":
 		p.checkClosed(s, 0)
-	case s.headed():
-		p.checkClosed(s, 1)
 	default:
-		p.checkClosed(s, len(p.outer()))
+		p.checkClosed(s, 1)
 	}
 	return s, p.found
 }
@@ -95,32 +97,32 @@ func (p *parse) onlyStep() Step {
 	var ones, twos []heading
 	for _, h := range p.headings {
 		switch {
-		case h.level == 1:
+		case h.level == 1 && h.text != "":
 			ones = append(ones, h)
 		case h.level == 2 && h.text != "":
 			twos = append(twos, h)
 		}
 	}
-	switch {
-	case len(twos) > 1:
-		p.fail(twos[1].start, "", "the text has several H2 headings; it replaces one step")
-		return Step{}
-	case len(twos) == 1:
-		if len(ones) > 0 && ones[len(ones)-1].start > twos[0].start {
-			p.fail(ones[len(ones)-1].start, "", "an H1 begins another protocol; the text replaces one step")
-		}
-		if before := p.src[:twos[0].start]; strings.TrimSpace(before) != "" {
-			p.warn(0, "", "the text before the step's heading is dropped")
-		}
-		s := p.step(twos[0], span{twos[0].end, len(p.src)})
-		s.Name = ownName(s)
-		return s
-	case len(ones) > 0:
-		s := p.single(span{0, len(p.src)}).Steps[0]
-		s.Name = ""
-		return s
+	if len(twos) == 0 {
+		twos, ones = ones, nil
 	}
-	return p.bodyOnly()
+	switch {
+	case len(twos) == 0:
+		return p.bodyOnly()
+	case len(twos) > 1:
+		p.fail(twos[1].start, "", "the text has several headings; it replaces one step")
+		return Step{}
+	case len(ones) > 0 && ones[len(ones)-1].start > twos[0].start:
+		p.fail(ones[len(ones)-1].start, "", "an H1 begins another protocol; the text replaces one step")
+		return Step{}
+	case strings.TrimSpace(p.src[:twos[0].start]) != "":
+		p.warn(0, "", "the text before the step's heading is dropped")
+	}
+	s := p.step(twos[0], span{twos[0].end, len(p.src)})
+	if s.Name = ownName(s); s.Name == "" {
+		s.Name = Slug(s.Label)
+	}
+	return s
 }
 
 // bodyOnly reads a step without heading.

@@ -72,7 +72,6 @@ func TestParseReadsWhatRenderWrites(t *testing.T) {
 func TestParseStepReadsWhatRenderStepWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := chains().Draw(t, "chain").Steps[0]
-		want.Name = ""
 		got, found := protocol.ParseStep([]byte(protocol.RenderStep(want)))
 		if len(only(found, driver.SeverityError)) > 0 {
 			t.Fatalf("ParseStep found %+v", found)
@@ -171,5 +170,13 @@ func stepReadsBack(t failer, doc []byte) {
 	}
 	if diff := cmp.Diff(s, again, ignoreLines, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("ParseStep(RenderStep(s)) of %q (-want +got):\n%s", doc, diff)
+	}
+}
+
+func TestRenderHeadsEveryStep(t *testing.T) {
+	c := protocol.Chain{Title: "T", Steps: []protocol.Step{{Label: "A", Text: "## A\na"}, {Label: "B", Text: "b"}}}
+	want := "# T\n\n## A\na\n\n## B\n\nb\n"
+	if diff := cmp.Diff(want, protocol.Render(c)); diff != "" {
+		t.Errorf("Render (-want +got):\n%s", diff)
 	}
 }
