@@ -215,12 +215,29 @@ func (p *play) begin(ctx context.Context, uri string) (stepReply, error) {
 	}
 	raw, err := p.call(ctx, "kairos_begin", arguments)
 	if errors.Is(err, errRefused) {
-		return stepReply{}, refusal("the first step's question to the model")
+		return p.afterRefusal(ctx, uri)
 	}
 	if err != nil {
 		return stepReply{}, err
 	}
 	return decodeReply(raw)
+}
+
+// afterRefusal goes on with a run whose first question was refused before the
+// server could say anything of the run. The reply to begin is lost, so the
+// placeholder has only the type of the first step.
+func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) {
+	raw, err := p.call(ctx, "kairos_dump", map[string]any{"uri": uri})
+	if err != nil {
+		return stepReply{}, err
+	}
+	var step struct {
+		Challenge challenge `json:"challenge"`
+	}
+	if err := json.Unmarshal(raw, &step); err != nil {
+		return stepReply{}, fmt.Errorf("decode the first step: %w", err)
+	}
+	return p.persist(ctx, uri, map[string]any{"type": step.Challenge.Type})
 }
 
 // advance submits the next solution: a placeholder where the server may yet
@@ -234,32 +251,37 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		}
 	}
 	solution := reply.Challenge.placeholder()
-	if waiting := reply.ErrorCode == codeWaiting; waiting {
+	if reply.ErrorCode == codeWaiting {
 		// The question is still on the person's screen; asking again before
 		// they are done gains nothing.
 		if err := p.host.quiet(ctx); err != nil {
 			return stepReply{}, err
 		}
-	} else if tries > 0 || !p.serverMayAsk() {
+	} else if tries > 0 || reply.ErrorCode == codeMissing || !p.serverMayAsk() {
 		var err error
 		work := task{content: reply.CurrentStep.Content, challenge: reply.Challenge}
 		if solution, err = (agent{p.host}).solve(ctx, work); err != nil {
 			return stepReply{}, p.unsolved(ctx, reply, err)
 		}
 	}
-	next, err := p.next(ctx, uri, solution)
-	// A client of the stateless era refuses by not coming back. The server
-	// counts the question as abandoned when it is asked for again.
+	return p.persist(ctx, uri, solution)
+}
+
+// persist submits a solution. A client of the stateless era refuses a question
+// by not coming back; the server counts it as abandoned when it is asked for
+// again, so the same submission goes out again.
+func (p *play) persist(ctx context.Context, uri string, solution map[string]any) (stepReply, error) {
+	reply, err := p.next(ctx, uri, solution)
 	for range maxRefusals {
 		if !errors.Is(err, errRefused) {
-			return next, err
+			return reply, err
 		}
-		next, err = p.next(ctx, uri, solution)
+		reply, err = p.next(ctx, uri, solution)
 	}
 	if errors.Is(err, errRefused) {
 		err = refusal("the question to the model")
 	}
-	return next, err
+	return reply, err
 }
 
 // maxRefusals is how often a question that was refused is put up with.

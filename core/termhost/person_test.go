@@ -1,0 +1,239 @@
+package termhost_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/termhost"
+)
+
+func TestPersonAnswersAtTheTerminal(t *testing.T) {
+	for name, tc := range map[string]struct {
+		without []string
+		typed   string
+		want    []string // how the steps were solved
+		stop    string
+		shown   []string
+	}{
+		"writes answers": {
+			typed: "w\n[\"Adam\",\"Betty\"]\n.\nsoon\n3\n30\nw\n{\"success\":true}\n.\n",
+			want:  []string{"1 Resolve sampling", "2 Duration elicitation", "3 Book sampling"},
+			shown: []string{`| Resolve: ["Adam","Betty"] now`, "not a number", "not valid", "attested: verified true"},
+		},
+		"refuses, then works": {
+			typed: "r\ny\n30\nr\ne\nnonsense\n{\"ok\":true}\n",
+			want:  []string{"1 Resolve agent", "2 Duration elicitation", "3 Book agent"},
+			shown: []string{"Call look of tools with {\"names\":[\"Adam\",\"Betty\"]}", "not a JSON object"},
+		},
+		"declines the form":    {typed: "w\n[\"Adam\",\"Betty\"]\n.\n:decline\n", want: []string{"1 Resolve sampling"}, stop: "USER_DECLINED"},
+		"closes the form":      {typed: "w\n[\"Adam\",\"Betty\"]\n.\n:cancel\n", want: []string{"1 Resolve sampling"}, stop: "USER_DECLINED"},
+		"refuses the work":     {typed: "r\nr\n", stop: termhost.StopRefused},
+		"as the agent":         {without: []string{"sampling", "elicitation"}, typed: "yes\n\n30\ny\n", want: []string{"1 Resolve agent", "2 Duration agent", "3 Book agent"}},
+		"declines as an agent": {without: []string{"sampling", "elicitation"}, typed: "yes\n:decline\n", want: []string{"1 Resolve agent"}, stop: "USER_DECLINED"},
+		"leaves":               {typed: "w\n[\"Adam\",\"Betty\"]\n.\n", want: []string{"1 Resolve sampling"}, stop: "input has ended"},
+	} {
+		for _, era := range []termhost.Era{termhost.Era2025, termhost.Era2026} {
+			t.Run(name+" "+string(era), func(t *testing.T) {
+				cfg := config(t, calendar())
+				var out bytes.Buffer
+				cfg.Era, cfg.Without, cfg.In, cfg.Out = era, tc.without, strings.NewReader(tc.typed), &out
+				res, err := play(t, cfg)
+				if diff := cmp.Diff(tc.want, vias(res)); diff != "" {
+					t.Errorf("%s\n%s", diff, &out)
+				}
+				if tc.stop == "" && err != nil {
+					t.Errorf("%v\n%s", err, &out)
+				}
+				if tc.stop != "" && !strings.Contains(fmt.Sprint(err), tc.stop) {
+					t.Errorf("Play error = %v, want %s", err, tc.stop)
+				}
+				for _, text := range tc.shown {
+					if !strings.Contains(out.String(), text) {
+						t.Errorf("not shown: %q in\n%s", text, &out)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestFormOfManyFields(t *testing.T) {
+	form := `{"type":"object","required":["day","count"],"properties":{
+		"day":{"type":"string","title":"Day","enum":["mo","tu"],"enumNames":["Monday","Tuesday"]},
+		"count":{"type":"integer"},"share":{"type":"number","default":0.5},"sure":{"type":"boolean"},
+		"mail":{"type":"string","format":"email"},
+		"tags":{"type":"array","items":{"anyOf":[{"const":"a","title":"Alpha"},{"const":"b"}]}}}}`
+	cfg := config(t, scene{Steps: []act{{
+		Type: "user_input", Name: "Form", AskForm: "Fill it", Schema: json.RawMessage(form),
+		Passes: `{"count":2,"day":"tu","mail":"x@example.com","share":0.5,"sure":true,"tags":["a","b"]}`,
+	}}})
+	var out bytes.Buffer
+	cfg.In, cfg.Out = strings.NewReader("friday\nTuesday\n2.5\n2\nnot mail\nx@example.com\n\nmaybe\ny\nalpha, 2\n"), &out
+	if _, err := play(t, cfg); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// What servers send cannot steer the terminal.
+func TestControlCharactersAreNotPrinted(t *testing.T) {
+	cfg := config(t, scene{Steps: []act{{
+		Type: "comment", Name: "Title \x1b]0;owned\x07", Description: "\x1b[2Jtext\u202e", Passes: "fine",
+	}}})
+	var out bytes.Buffer
+	cfg.Without = []string{"sampling", "elicitation"}
+	cfg.In, cfg.Out = strings.NewReader("fine text\n.\n"), &out
+	if _, err := play(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(out.String(), "\x1b\x07\u202e") {
+		t.Errorf("control characters in %q", out.String())
+	}
+}
+
+// endpoint is an OpenAI-compatible endpoint: it answers from a list, and keeps
+// what it was asked.
+type endpoint struct {
+	mu      sync.Mutex // guards the fields below
+	replies []string
+	asked   []map[string]any
+	keys    []string
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.URL.Path != "/v1/chat/completions" {
+		http.Error(w, "bad request", http.StatusBadRequest)
+		return
+	}
+	e.asked, e.keys = append(e.asked, body), append(e.keys, r.Header.Get("Authorization"))
+	if len(e.replies) == 0 {
+		http.Error(w, `{"error":{"message":"no more for `+r.Header.Get("Authorization")+`"}}`, http.StatusTooManyRequests)
+		return
+	}
+	_, _ = fmt.Fprint(w, e.replies[0])
+	e.replies = e.replies[1:]
+}
+
+func says(text string) string {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return `{"model":"m-1","choices":[{"message":{"role":"assistant","content":` + string(raw) + `},"finish_reason":"stop"}]}`
+}
+
+func calls(tool, arguments string) string {
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		panic(err)
+	}
+	return `{"model":"m-1","choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",` +
+		`"function":{"name":"` + tool + `","arguments":` + string(raw) + `}}]},"finish_reason":"tool_calls"}]}`
+}
+
+func TestModelIsAsked(t *testing.T) {
+	resolved := says(`["Adam","Betty"]`)
+	booked := says(`{"success":true}`)
+	for name, tc := range map[string]struct {
+		allow   []string
+		replies []string
+		typed   string
+		prompt  string // the last one the model saw
+		shown   int    // prompts that a person saw
+	}{
+		"approved":                  {nil, []string{resolved, booked}, "a\ny\n30\na\ny\n", "Book it", 2},
+		"edited":                    {nil, []string{resolved, booked}, "a\ny\n30\ne\nBook it twice\n.\ny\n", "Book it twice", 2},
+		"answer replaced":           {nil, []string{says("prose"), booked}, "a\nw\n[\"Adam\",\"Betty\"]\n.\n30\na\ny\n", "Book it", 2},
+		"auto unseen, user seen":    {[]string{"KAIROS"}, []string{resolved, booked}, "30\na\ny\n", "Book it", 1},
+		"another server is allowed": {[]string{"other"}, []string{resolved, booked}, "a\ny\n30\na\ny\n", "Book it", 2},
+		"reads with a tool unseen":  {[]string{"KAIROS"}, []string{calls("tools__look", `{"names":["Adam"]}`), resolved, booked}, "30\na\ny\n", "Book it", 1},
+		"writes after consent":      {[]string{"KAIROS"}, []string{calls("tools__book", `{"ok":true}`), resolved, booked}, "y\n30\na\ny\n", "Book it", 1},
+		"call refused":              {[]string{"KAIROS"}, []string{calls("tools__book", `{"ok":true}`), resolved, booked}, "r\n30\na\ny\n", "Book it", 1},
+		"no such tool":              {[]string{"KAIROS"}, []string{calls("fly", `{}`), calls("tools__look", `{{`), resolved, booked}, "30\na\ny\n", "Book it", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &endpoint{replies: tc.replies}
+			web := httptest.NewServer(e)
+			defer web.Close()
+			cfg := config(t, calendar())
+			var out bytes.Buffer
+			cfg.AllowAutoSampling, cfg.In, cfg.Out = tc.allow, strings.NewReader(tc.typed), &out
+			cfg.Model = termhost.Model{URL: web.URL, Name: "m-1", Key: "sesame"}
+			if _, err := play(t, cfg); err != nil {
+				t.Fatalf("%v\n%s", err, &out)
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			last := e.asked[len(e.asked)-1]
+			messages, _ := last["messages"].([]any)
+			user, _ := messages[len(messages)-1].(map[string]any)
+			if user["content"] != tc.prompt || last["temperature"] != 0.2 || last["top_p"] != 0.9 || last["model"] != "m-1" {
+				t.Errorf("the model was asked %v, want %q", last, tc.prompt)
+			}
+			if got := strings.Count(out.String(), "wants to ask your model"); got != tc.shown {
+				t.Errorf("%d prompts were shown, want %d:\n%s", got, tc.shown, &out)
+			}
+			if e.keys[0] != "Bearer sesame" || strings.Contains(out.String(), "sesame") {
+				t.Errorf("key sent as %q; output %s", e.keys[0], &out)
+			}
+		})
+	}
+}
+
+func TestModelToldOfARefusedCall(t *testing.T) {
+	e := &endpoint{replies: []string{calls("tools__book", `{"ok":true}`), says(`["Adam","Betty"]`)}}
+	web := httptest.NewServer(e)
+	defer web.Close()
+	s := calendar()
+	s.Steps = s.Steps[:1]
+	cfg := config(t, s)
+	cfg.Model = termhost.Model{URL: web.URL + "/v1/", Name: "m-1"}
+	cfg.Script = script(t, "rules:\n  - {on: sampling, run: true}\n  - {on: tool, refuse: true}")
+	if _, err := play(t, cfg); err != nil {
+		t.Fatal(err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if told := fmt.Sprint(e.asked[1]["messages"]); !strings.Contains(told, "refused") {
+		t.Errorf("the model was told %s, want the refusal", told)
+	}
+}
+
+func TestBrokenEndpointEndsTheRunWithoutTheKey(t *testing.T) {
+	for name, reply := range map[string][]string{"error": nil, "not JSON": {"<html>"}, "empty": {`{"choices":[]}`}} {
+		t.Run(name, func(t *testing.T) {
+			web := httptest.NewServer(&endpoint{replies: reply})
+			defer web.Close()
+			cfg := config(t, calendar())
+			cfg.Model = termhost.Model{URL: web.URL, Name: "m-1", Key: "sesame"}
+			cfg.Script = script(t, "rules:\n  - {on: sampling, run: true}")
+			_, err := play(t, cfg)
+			if err == nil || !strings.Contains(err.Error(), "endpoint") || strings.Contains(err.Error(), "sesame") {
+				t.Errorf("Play error = %v, want one about the endpoint, without the key", err)
+			}
+		})
+	}
+}
+
+func TestModelWritesTheComment(t *testing.T) {
+	e := &endpoint{replies: []string{says("The model says all is well.")}}
+	web := httptest.NewServer(e)
+	defer web.Close()
+	cfg := config(t, scene{Steps: []act{{Type: "comment", Name: "Text", Description: "Say it.", Passes: "all is well"}}})
+	cfg.Without = []string{"sampling", "elicitation"}
+	cfg.Model = termhost.Model{URL: web.URL, Name: "m-1"}
+	cfg.In = strings.NewReader("m\ny\n")
+	if res, err := play(t, cfg); err != nil || !res.Verified {
+		t.Errorf("Play = %+v, %v", res, err)
+	}
+}
