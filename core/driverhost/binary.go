@@ -1,0 +1,151 @@
+package driverhost
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+const (
+	describeTimeout = 10 * time.Second
+	describeMax     = 1 << 20 // bytes of output
+)
+
+// binary is an open driver binary. What was hashed is what runs, because the
+// process is started from the open file, not from the path.
+type binary struct {
+	path string
+	file *os.File
+	sum  string
+}
+
+// openBinary opens and hashes the binary at path.
+func openBinary(path string) (*binary, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &binary{path: path, file: file}
+	if err := b.inspect(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return b, nil
+}
+
+func (b *binary) inspect() error {
+	info, err := b.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file", b.path)
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("%s is not executable", b.path)
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, b.file); err != nil {
+		return fmt.Errorf("read %s: %w", b.path, err)
+	}
+	b.sum = hex.EncodeToString(hash.Sum(nil))
+	return nil
+}
+
+func (b *binary) close() error { return b.file.Close() }
+
+// verifyBinary opens the binary of a locked driver and compares its sum. The
+// error names driver, path, both sums and the fix.
+func verifyBinary(dir string, e LockedEntry) (*binary, error) {
+	const fix = "run `make build`, or `kairos driver lock` if the change is wanted"
+	path := filepath.Join(dir, e.File)
+	want, ok := e.SHA256[Platform()]
+	if !ok {
+		return nil, fmt.Errorf("driver %s: %s is not locked for %s; %s", e.Name, path, Platform(), fix)
+	}
+	b, err := openBinary(path)
+	if err != nil {
+		return nil, fmt.Errorf("driver %s: its binary %s (sha256 %s in the lock) cannot be used: %w; %s",
+			e.Name, path, want, err, fix)
+	}
+	if b.sum != want {
+		err := fmt.Errorf("driver %s: the binary %s is not the locked one: its sha256 is %s, the lock says %s; %s",
+			e.Name, path, b.sum, want, fix)
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+// describeBinary runs one binary with --describe.
+func describeBinary(ctx context.Context, path string) (e LockedEntry, err error) {
+	b, err := openBinary(path)
+	if err != nil {
+		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+
+	stdout, stderr := &bounded{max: describeMax}, &bounded{max: 2 << 10}
+	cmd := exec.CommandContext(ctx, b.path, driverrpc.DescribeFlag)
+	b.runBy(cmd)
+	cmd.Env = []string{} // nil would mean the host's
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = describeAttributes()
+	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	cmd.WaitDelay = time.Second // a grandchild may hold the pipes
+	if err := cmd.Run(); err != nil {
+		return LockedEntry{}, fmt.Errorf("describe %s: %w: %s", path, err, cleanLine(stderr.buf.Bytes()))
+	}
+	if stdout.cut {
+		return LockedEntry{}, fmt.Errorf("describe %s: it printed more than %d bytes", path, describeMax)
+	}
+	d, err := decodeDescriptor(stdout.buf.Bytes())
+	if err != nil {
+		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
+	}
+	e = LockedEntry{
+		Name: d.Name, Version: d.Version, File: filepath.Base(path),
+		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d,
+	}
+	return e, e.compactSchema()
+}
+
+func decodeDescriptor(printed []byte) (driver.Descriptor, error) {
+	var d driver.Descriptor
+	dec := json.NewDecoder(bytes.NewReader(printed))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return driver.Descriptor{}, fmt.Errorf("its descriptor is not readable: %w", err)
+	}
+	if err := driverrpc.CheckDescriptor(d); err != nil {
+		return driver.Descriptor{}, fmt.Errorf("its descriptor is unsound: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return d, nil
+}
+
+// bounded keeps the first max bytes written to it and swallows the rest.
+type bounded struct {
+	buf bytes.Buffer
+	max int
+	cut bool
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	keep := min(len(p), w.max-w.buf.Len())
+	w.buf.Write(p[:keep])
+	w.cut = w.cut || keep < len(p)
+	return len(p), nil
+}

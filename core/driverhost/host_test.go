@@ -1,0 +1,750 @@
+package driverhost_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// binaries is the folder of the test drivers, built once.
+var binaries string
+
+// hostMode makes this test binary run as a host, for tests that kill it.
+const hostMode = "KAIROS_TEST_HOST"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(hostMode); dir != "" {
+		if err := beHost(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	var err error
+	if binaries, err = buildDrivers(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(binaries); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
+	}))
+}
+
+func buildDrivers() (string, error) {
+	dir, err := os.MkdirTemp("", "driverhost-test-")
+	if err != nil {
+		return "", err
+	}
+	first := filepath.Join(dir, "kairos-driver-alpha")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", first, "./testdata/driver")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the test driver: %w\n%s", err, out)
+	}
+	for _, name := range []string{"beta", "gamma", "changer", "capable", "otherwise"} {
+		if err := os.Link(first, filepath.Join(dir, "kairos-driver-"+name)); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// beHost starts one driver, says its process number and where the sockets are,
+// and waits for a line on stdin, which it says as well.
+func beHost(dir string) (err error) {
+	lock, err := driverhost.DescribeAll(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	h, err := driverhost.New(driverhost.Config{Dir: dir, Lock: lock}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	c, _ := h.Challenge("alpha")
+	res, err := c.Advance(context.Background(), driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"pid"}`)})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\n", res.Accepted.Proof)
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Printf("stdin: %s", line)
+	return err
+}
+
+// describedOnce is the lock of the test drivers, which never change.
+var describedOnce = sync.OnceValues(func() (driverhost.Lock, error) {
+	return driverhost.DescribeAll(context.Background(), binaries)
+})
+
+func lockOf(t testing.TB) driverhost.Lock {
+	t.Helper()
+	l, err := describedOnce()
+	if err != nil {
+		t.Fatalf("DescribeAll: %v", err)
+	}
+	return l
+}
+
+// newHost fills in lock and folder and closes the host at the end of the test.
+func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) *driverhost.Host {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = binaries
+	}
+	if len(cfg.Lock.Drivers) == 0 {
+		cfg.Lock = lockOf(t)
+	}
+	h, err := driverhost.New(cfg, slog.New(slog.NewJSONHandler(log, nil)))
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return h
+}
+
+// obey sends an order to a challenge driver and returns its proof.
+func obey(ctx context.Context, t testing.TB, h *driverhost.Host, name, do string, more ...string) (string, error) {
+	t.Helper()
+	c, ok := h.Challenge(name)
+	if !ok {
+		t.Fatalf("there is no challenge driver %s", name)
+	}
+	o := map[string]string{"do": do}
+	for i := 0; i+1 < len(more); i += 2 {
+		o[more[i]] = more[i+1]
+	}
+	challenge, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.Advance(ctx, driver.AdvanceRequest{Challenge: challenge})
+	if err != nil {
+		return "", err
+	}
+	return string(res.Accepted.Proof), nil
+}
+
+func mustObey(t testing.TB, h *driverhost.Host, name, do string, more ...string) string {
+	t.Helper()
+	proof, err := obey(t.Context(), t, h, name, do, more...)
+	if err != nil {
+		t.Fatalf("%s %s: %v", name, do, err)
+	}
+	return proof
+}
+
+func pidOf(t testing.TB, h *driverhost.Host, name string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(mustObey(t, h, name, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// gone reports whether the process has ended, be it reaped or not.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") "))
+	return bytes.HasPrefix(rest, []byte("Z"))
+}
+
+// eventually polls until the claim holds.
+func eventually(t testing.TB, claim string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for tick := time.NewTicker(5 * time.Millisecond); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("after 10 s it still does not hold that %s", claim)
+		}
+	}
+}
+
+// logBuffer is a log that can be read while it is written.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestNothingStartsBeforeTheFirstCall(t *testing.T) {
+	log := &logBuffer{}
+	h := newHost(t, driverhost.Config{}, log)
+	d, sum, ok := h.Describe("alpha")
+	if !ok || d.Name != "alpha" || len(sum) != 64 {
+		t.Errorf("Describe(alpha) = %v, %q, %t", d, sum, ok)
+	}
+	if _, _, ok := h.Describe("nobody"); ok {
+		t.Error("Describe knows nobody")
+	}
+	if _, ok := h.Capability("alpha"); ok {
+		t.Error("a challenge driver is offered as a capability")
+	}
+	if strings.Contains(log.String(), "started") {
+		t.Errorf("a driver was started: %s", log)
+	}
+	mustObey(t, h, "alpha", "pid")
+	if got := strings.Count(log.String(), "driver started"); got != 1 {
+		t.Errorf("%d drivers were started, want 1: %s", got, log)
+	}
+}
+
+func TestCallsReachBothRoles(t *testing.T) {
+	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{
+		"alpha": {Config: json.RawMessage(`{"a":1}`)},
+	}}, io.Discard)
+	if got := mustObey(t, h, "alpha", "config"); got != `{"a":1}` {
+		t.Errorf("the driver was configured with %s", got)
+	}
+	c, ok := h.Capability("capable")
+	if !ok {
+		t.Fatal("there is no capability driver capable")
+	}
+	res, err := c.Interpret(t.Context(), driver.InterpretRequest{Raw: json.RawMessage(`"yes"`)})
+	if err != nil || res.Answer == nil || string(res.Answer.Value) != `"yes"` {
+		t.Errorf("Interpret = %+v, %v", res, err)
+	}
+}
+
+func TestCallSurvivesTheDeathOfItsProcess(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	before := pidOf(t, h, "alpha")
+	after := mustObey(t, h, "alpha", "die once", "file", filepath.Join(t.TempDir(), "died"))
+	if after == strconv.Itoa(before) {
+		t.Errorf("the call was answered by process %s, which died under it", after)
+	}
+	if !gone(before) {
+		t.Errorf("process %d still lives", before)
+	}
+}
+
+func TestKilledInTheMiddleOfACallItIsMadeAgain(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	pid := pidOf(t, h, "alpha")
+	entered := filepath.Join(t.TempDir(), "entered")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := obey(ctx, t, h, "alpha", "wait", "file", entered)
+		done <- err
+	}()
+	exists := func() bool { _, err := os.Stat(entered); return err == nil }
+	eventually(t, "the call has arrived", exists)
+	if err := os.Remove(entered); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the call has arrived at a fresh process", exists)
+	cancel()
+	if err := <-done; !strings.Contains(err.Error(), "cancel") {
+		t.Errorf("the call ended with %v, want the caller's own cancellation", err)
+	}
+}
+
+func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	var callers sync.WaitGroup
+	var answered [8]atomic.Int64
+	var errs [8]error
+	stop := make(chan struct{})
+	for i := range errs {
+		callers.Go(func() {
+			for errs[i] == nil {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_, errs[i] = obey(t.Context(), t, h, "alpha", "pid")
+				answered[i].Add(1)
+			}
+		})
+	}
+	for range 5 {
+		pid := pidOf(t, h, "alpha")
+		check(t, syscall.Kill(pid, syscall.SIGKILL))
+		// A call may lose one process, not two: let each caller have an answer.
+		for i := range answered {
+			before := answered[i].Load()
+			eventually(t, "every caller has an answer", func() bool { return answered[i].Load() > before+1 })
+		}
+	}
+	close(stop)
+	callers.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Errorf("calls were lost: %v", err)
+	}
+}
+
+func TestDriverThatChangesTheWorldIsNotCalledTwice(t *testing.T) {
+	allowed := driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"changer": {AllowEffects: true}}}
+	h := newHost(t, allowed, io.Discard)
+	died := filepath.Join(t.TempDir(), "died")
+	_, err := obey(t.Context(), t, h, "changer", "die once", "file", died)
+	if err == nil || !strings.Contains(err.Error(), "process died during the call") {
+		t.Errorf("error = %v, want that the process died", err)
+	}
+	mustObey(t, h, "changer", "die once", "file", died) // the next call finds a fresh process
+
+	h = newHost(t, driverhost.Config{}, io.Discard)
+	if _, err := obey(t.Context(), t, h, "changer", "pid"); err == nil || !strings.Contains(err.Error(), "allow_effects") {
+		t.Errorf("error = %v, want that allow_effects is missing", err)
+	}
+}
+
+func TestCallUnderWhichEveryProcessDiesIsAnError(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	_, err := obey(t.Context(), t, h, "alpha", "die")
+	if err == nil || !strings.Contains(err.Error(), "driver alpha: its process died during the call") {
+		t.Errorf("error = %v, want one that names driver and cause", err)
+	}
+	mustObey(t, h, "alpha", "pid")
+}
+
+func TestErrorsOfADriverAreNotRepeated(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	before := pidOf(t, h, "alpha")
+	for do, want := range map[string]string{"fail": "no luck", "panic": "driver panicked"} {
+		_, err := obey(t.Context(), t, h, "alpha", do, "text", "no luck")
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "driver alpha") {
+			t.Errorf("%s: error = %v, want one with %q and the driver's name", do, err, want)
+		}
+	}
+	if after := pidOf(t, h, "alpha"); after != before {
+		t.Errorf("process %d was replaced by %d", before, after)
+	}
+}
+
+func TestEveryCallHasADeadline(t *testing.T) {
+	h := newHost(t, driverhost.Config{Call: 300 * time.Millisecond}, io.Discard)
+	mustObey(t, h, "alpha", "pid")
+	_, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "entered"))
+	if err == nil || !strings.Contains(strings.ToLower(err.Error()), "deadline") {
+		t.Errorf("error = %v, want a missed deadline", err)
+	}
+}
+
+func TestFirstCallsStartOneProcessADriver(t *testing.T) {
+	log := &logBuffer{}
+	h := newHost(t, driverhost.Config{}, log)
+	h.Warm(t.Context(), "gamma", "nobody")
+	var callers sync.WaitGroup
+	for range 4 {
+		for _, name := range []string{"alpha", "beta", "gamma"} {
+			callers.Go(func() {
+				if _, err := obey(t.Context(), t, h, name, "pid"); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+	}
+	callers.Wait()
+	if got := strings.Count(log.String(), "driver started"); got != 3 {
+		t.Errorf("%d processes were started, want 3: %s", got, log)
+	}
+}
+
+func TestEnvironmentIsEmptyButForTheAllowList(t *testing.T) {
+	t.Setenv("KAIROS_TEST_SECRET", "secret")
+	t.Setenv("KAIROS_TEST_SHARED", "shared")
+	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{
+		"alpha": {EnvFrom: []string{"KAIROS_TEST_SHARED", "KAIROS_TEST_ABSENT"}},
+	}}, io.Discard)
+	var env []string
+	if err := json.Unmarshal([]byte(mustObey(t, h, "alpha", "environment")), &env); err != nil {
+		t.Fatal(err)
+	}
+	env = slices.DeleteFunc(env, func(e string) bool {
+		return strings.HasPrefix(e, "PLUGIN_") || strings.HasPrefix(e, "KAIROS_DRIVER_COOKIE=")
+	})
+	if !slices.Equal(env, []string{"KAIROS_TEST_SHARED=shared"}) {
+		t.Errorf("the driver sees %v", env)
+	}
+}
+
+func TestHostileStderrIsCleanedAndHarmless(t *testing.T) {
+	log := &logBuffer{}
+	h := newHost(t, driverhost.Config{}, log)
+	hostile := "{\"@message\":42}\n{\"@level\":[],\"@timestamp\":{}}\n{\"level\":{},\"msg\":7}\nESC\x1b[31mred\x00\xff\u202e\n" +
+		"{\"level\":\"ERROR\",\"msg\":\"real trouble\"}\n" + strings.Repeat("x", 200_000) + "\nlast\n"
+	mustObey(t, h, "alpha", "say", "text", hostile)
+	mustObey(t, h, "alpha", "print", "text", "printed\n")
+	eventually(t, "the last lines are logged", func() bool {
+		return strings.Contains(log.String(), `"line":"last"`) && strings.Contains(log.String(), `"line":"printed"`)
+	})
+	text := log.String()
+	for _, bad := range []string{"\x1b", `\u001b`, `\u0000`, "\u202e", strings.Repeat("x", 5000)} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the log contains %.20q", bad)
+		}
+	}
+	if !strings.Contains(text, `"level":"ERROR","msg":"driver says"`) {
+		t.Errorf("the level of the driver's line is lost: %s", text)
+	}
+}
+
+func TestFloodOfStderrIsCut(t *testing.T) {
+	log := &logBuffer{}
+	h := newHost(t, driverhost.Config{}, log)
+	mustObey(t, h, "alpha", "say", "text", strings.Repeat("noise\n", 20_000))
+	mustObey(t, h, "alpha", "pid")
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(log.String(), `"line":"noise"`); lines > 1000 || lines < 100 {
+		t.Errorf("%d of 20000 lines were logged", lines)
+	}
+	if !strings.Contains(log.String(), "lines dropped") {
+		t.Error("nothing says that lines were dropped")
+	}
+}
+
+func TestStopIsBounded(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T, *driverhost.Host) []int{
+		"willing": func(t *testing.T, h *driverhost.Host) []int { return []int{pidOf(t, h, "alpha")} },
+		"frozen": func(t *testing.T, h *driverhost.Host) []int {
+			pid := pidOf(t, h, "alpha")
+			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			return []int{pid}
+		},
+		"with a grandchild that holds stderr": func(t *testing.T, h *driverhost.Host) []int {
+			child, err := strconv.Atoi(mustObey(t, h, "alpha", "grandchild"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return []int{pidOf(t, h, "alpha"), child}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const grace = 300 * time.Millisecond
+			h := newHost(t, driverhost.Config{Stop: grace}, io.Discard)
+			pids := prepare(t, h)
+			start := time.Now()
+			if err := h.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+			if took := time.Since(start); took > grace+time.Second {
+				t.Errorf("Close took %v, want at most grace and a second", took)
+			}
+			for _, pid := range pids {
+				eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool { return gone(pid) })
+			}
+			if err := h.Close(); err != nil {
+				t.Errorf("second Close: %v", err)
+			}
+			if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil {
+				t.Error("a closed host takes calls")
+			}
+		})
+	}
+}
+
+func TestCloseCutsOffCallsThatDoNotEnd(t *testing.T) {
+	h := newHost(t, driverhost.Config{Stop: 200 * time.Millisecond}, io.Discard)
+	entered := filepath.Join(t.TempDir(), "entered")
+	done := make(chan error, 1)
+	go func() {
+		_, err := obey(t.Context(), t, h, "alpha", "wait", "file", entered)
+		done <- err
+	}()
+	eventually(t, "the call has arrived", func() bool { _, err := os.Stat(entered); return err == nil })
+	start := time.Now()
+	if err := h.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(start); took > 1500*time.Millisecond {
+		t.Errorf("Close took %v", took)
+	}
+	if err := <-done; err == nil {
+		t.Error("the call that was cut off succeeded")
+	}
+}
+
+func TestCloseAbortsAStart(t *testing.T) {
+	t.Setenv("KAIROS_TEST_START", "silent")
+	h := newHost(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{
+		"alpha": {EnvFrom: []string{"KAIROS_TEST_START"}},
+	}}, io.Discard)
+	h.Warm(t.Context(), "alpha")
+	start := time.Now()
+	if err := h.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		driver   string
+		start    string
+		config   string
+		patience time.Duration
+		want     []string
+	}{
+		"never speaks":         {"alpha", "silent", "", 300 * time.Millisecond, []string{"start driver alpha"}},
+		"speaks gibberish":     {"alpha", "gibberish", "", 0, []string{"start driver alpha", "what is a handshake"}},
+		"exits":                {"alpha", "exit", "", 0, []string{"start driver alpha", "exit status 3", "my disk is", "full"}},
+		"dislikes its config":  {"alpha", "", `{"refuse":1}`, 0, []string{"/refuse", "I do not like it"}},
+		"is sick":              {"alpha", "", `{"sick":1}`, 0, []string{"I am sick"}},
+		"describes itself new": {"otherwise", "", "", 0, []string{"otherwise than in the lock", "kairos driver lock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KAIROS_TEST_START", tc.start)
+			h := newHost(t, driverhost.Config{
+				Lock: func() driverhost.Lock {
+					t.Setenv("KAIROS_TEST_START", "")
+					defer t.Setenv("KAIROS_TEST_START", tc.start)
+					return lockOf(t)
+				}(),
+				Start: tc.patience,
+				Drivers: map[string]driverhost.DriverConfig{
+					tc.driver: {Config: json.RawMessage(tc.config), EnvFrom: []string{"KAIROS_TEST_START"}},
+				},
+			}, io.Discard)
+			_, err := obey(t.Context(), t, h, tc.driver, "pid")
+			if err == nil {
+				t.Fatal("it started")
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error = %v, want it to contain %q", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "\x1b") {
+				t.Errorf("error %q carries control characters", err)
+			}
+		})
+	}
+}
+
+func TestOnlyTheLockedBinaryRuns(t *testing.T) {
+	lock := lockOf(t)
+	for name, tc := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		want  string
+	}{
+		"missing":        {func(t *testing.T, path string) { check(t, os.Remove(path)) }, "no such file"},
+		"not executable": {func(t *testing.T, path string) { check(t, os.Chmod(path, 0o600)) }, "not executable"},
+		"another binary": {func(t *testing.T, path string) {
+			check(t, os.WriteFile(path, []byte("#!/bin/sh\necho gotcha\n"), 0o700))
+		}, "its sha256 is"},
+		"a folder": {func(t *testing.T, path string) {
+			check(t, os.Remove(path))
+			check(t, os.Mkdir(path, 0o700))
+		}, "not a file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "kairos-driver-alpha")
+			copyFile(t, filepath.Join(binaries, "kairos-driver-alpha"), path)
+			tc.spoil(t, path)
+			h := newHost(t, driverhost.Config{Dir: dir, Lock: lock}, io.Discard)
+			_, err := obey(t.Context(), t, h, "alpha", "pid")
+			if err == nil {
+				t.Fatal("it started")
+			}
+			_, sum, _ := h.Describe("alpha")
+			for _, want := range []string{tc.want, "driver alpha", path, sum, "make build", "kairos driver lock"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error = %v, want it to contain %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	check(t, err)
+	check(t, os.WriteFile(to, b, 0o700))
+}
+
+func TestRepairedDriverStartsAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "kairos-driver-alpha")
+	h := newHost(t, driverhost.Config{Dir: dir, Lock: lockOf(t)}, io.Discard)
+	if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil {
+		t.Fatal("a driver without a binary started")
+	}
+	copyFile(t, filepath.Join(binaries, "kairos-driver-alpha"), path)
+	eventually(t, "the driver serves calls", func() bool {
+		_, err := obey(t.Context(), t, h, "alpha", "pid")
+		return err == nil
+	})
+}
+
+func TestNewRefusesSettingsOfAnUnlockedDriver(t *testing.T) {
+	_, err := driverhost.New(driverhost.Config{
+		Dir: binaries, Lock: lockOf(t), Drivers: map[string]driverhost.DriverConfig{"nobody": {}},
+	}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+		t.Errorf("New error = %v, want one that names the driver", err)
+	}
+}
+
+func TestSocketIsPrivateAndGone(t *testing.T) {
+	base := t.TempDir()
+	if len(base) > 40 {
+		var err error
+		base, err = os.MkdirTemp("/tmp", "k")
+		check(t, err)
+		t.Cleanup(func() { check(t, os.RemoveAll(base)) })
+	}
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	mustObey(t, h, "alpha", "pid")
+	folders, err := filepath.Glob(filepath.Join(base, "*"))
+	check(t, err)
+	if len(folders) != 1 {
+		t.Fatalf("in the runtime folder are %v, want one folder", folders)
+	}
+	info, err := os.Stat(folders[0])
+	check(t, err)
+	if info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has mode %v", info.Mode())
+	}
+	if left := filesIn(t, folders[0]); len(left) > 0 {
+		t.Errorf("a connected driver still has %v", left)
+	}
+	check(t, h.Close())
+	if left := filesIn(t, base); len(left) > 0 {
+		t.Errorf("a closed host leaves %v", left)
+	}
+}
+
+// filesIn lists everything below a folder.
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if path != dir {
+			found = append(found, path)
+		}
+		return err
+	})
+	check(t, err)
+	return found
+}
+
+// hostProcess runs this binary as a host and returns it with its driver's process number.
+func hostProcess(t *testing.T, runtimeDir string) (host *exec.Cmd, driverPID int, stdin io.WriteCloser, stdout *bufio.Reader) {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	host = exec.Command(self)
+	host.Env = append(os.Environ(), hostMode+"="+binaries, "XDG_RUNTIME_DIR="+runtimeDir)
+	host.Stderr = os.Stderr
+	stdin, err = host.StdinPipe()
+	check(t, err)
+	out, err := host.StdoutPipe()
+	check(t, err)
+	check(t, host.Start())
+	stdout = bufio.NewReader(out)
+	line, err := stdout.ReadString('\n')
+	check(t, err)
+	driverPID, err = strconv.Atoi(strings.TrimSpace(line))
+	check(t, err)
+	return host, driverPID, stdin, stdout
+}
+
+func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
+	base, err := os.MkdirTemp("/tmp", "k")
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(base)) })
+	host, pid, _, _ := hostProcess(t, base)
+	check(t, host.Process.Kill())
+	if err := host.Wait(); err == nil {
+		t.Error("the host was not killed")
+	}
+	eventually(t, "the driver is gone", func() bool { return gone(pid) })
+	left := slices.DeleteFunc(filesIn(t, base), func(path string) bool {
+		return filepath.Dir(path) == base // the empty folder, which the next host removes
+	})
+	if len(left) > 0 {
+		t.Errorf("a killed host leaves %v", left)
+	}
+	// Once the folder is old, the next host removes it.
+	folders, err := filepath.Glob(filepath.Join(base, "*"))
+	check(t, err)
+	for _, folder := range folders {
+		old := time.Now().Add(-time.Hour)
+		check(t, os.Chtimes(folder, old, old))
+	}
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	mustObey(t, h, "alpha", "pid")
+	check(t, h.Close())
+	if left := filesIn(t, base); len(left) > 0 {
+		t.Errorf("the next host leaves %v", left)
+	}
+}
+
+func TestStdinOfTheHostReachesNoDriver(t *testing.T) {
+	host, _, stdin, stdout := hostProcess(t, t.TempDir())
+	_, err := io.WriteString(stdin, "for the host alone\n")
+	check(t, err)
+	line, err := stdout.ReadString('\n')
+	check(t, err)
+	if line != "stdin: for the host alone\n" {
+		t.Errorf("the host read %q", line)
+	}
+	check(t, host.Wait())
+}

@@ -1,0 +1,209 @@
+package driverhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxHandshake = 16 << 10 // bytes; with a certificate the line has about 1 KiB
+	maxLine      = 4 << 10  // bytes of a line that are logged
+
+	linesPerSecond = 50
+	linesAtOnce    = 200
+	tailLines      = 5 // quoted when a driver does not start
+)
+
+// lineSplitter cuts what is written to it into lines of at most max bytes; the
+// rest of a longer line is dropped.
+type lineSplitter struct {
+	max  int
+	emit func(line []byte, cut bool)
+	line []byte
+	cut  bool
+}
+
+func (s *lineSplitter) Write(p []byte) (int, error) {
+	n := len(p)
+	for {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.add(p)
+			return n, nil
+		}
+		s.add(p[:end])
+		s.emit(s.line, s.cut)
+		s.line, s.cut = s.line[:0], false
+		p = p[end+1:]
+	}
+}
+
+func (s *lineSplitter) add(p []byte) {
+	keep := min(len(p), s.max-len(s.line))
+	s.line = append(s.line, p[:keep]...)
+	s.cut = s.cut || keep < len(p)
+}
+
+// flush emits a last line that has no end.
+func (s *lineSplitter) flush() {
+	if len(s.line) > 0 {
+		s.emit(s.line, s.cut)
+		s.line, s.cut = nil, false
+	}
+}
+
+// handshake hands the first line of a driver's stdout to go-plugin and then
+// ends; what else the driver prints there is logged.
+type handshake struct {
+	arrived chan struct{} // closed when line is set
+	line    *bytes.Reader
+}
+
+func newHandshake() *handshake { return &handshake{arrived: make(chan struct{})} }
+
+func (h *handshake) Read(b []byte) (int, error) {
+	<-h.arrived
+	return h.line.Read(b)
+}
+
+func (h *handshake) readFrom(r io.Reader, rest *sayings) {
+	first := true
+	split := &lineSplitter{max: maxHandshake, emit: func(line []byte, cut bool) {
+		if first {
+			first = false
+			h.set(line)
+			return
+		}
+		rest.say("stdout", line, cut)
+	}}
+	_, _ = io.Copy(split, r) // ends when the process does
+	split.flush()
+	if first {
+		h.set(nil) // go-plugin reports a driver that prints no handshake
+	}
+}
+
+// missing reports whether the driver ended its stdout without a first line.
+func (h *handshake) missing() bool {
+	select {
+	case <-h.arrived:
+		return h.line.Size() == 1
+	default:
+		return false
+	}
+}
+
+func (h *handshake) set(line []byte) {
+	h.line = bytes.NewReader(append(bytes.Clone(line), '\n'))
+	close(h.arrived)
+}
+
+// sayings logs what a driver prints. It is text of a stranger: lines are cut,
+// cleaned and limited in rate.
+type sayings struct {
+	log *slog.Logger
+
+	mu      sync.Mutex // guards the fields below
+	tail    []string
+	budget  float64 // lines that may be logged now
+	counted time.Time
+	dropped int
+}
+
+func newSayings(log *slog.Logger) *sayings {
+	return &sayings{log: log, budget: linesAtOnce, counted: time.Now()}
+}
+
+// readFrom logs everything that is read.
+func (s *sayings) readFrom(r io.Reader, stream string) {
+	split := s.writer(stream)
+	_, _ = io.Copy(split, r) // ends when the process does
+	split.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportDropped()
+}
+
+// writer logs every line written to it. It is for one goroutine.
+func (s *sayings) writer(stream string) *lineSplitter {
+	return &lineSplitter{max: maxLine, emit: func(line []byte, cut bool) { s.say(stream, line, cut) }}
+}
+
+func (s *sayings) say(stream string, line []byte, cut bool) {
+	text := cleanLine(line)
+	if text == "" {
+		return
+	}
+	if cut {
+		text += " …"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = append(s.tail, text)
+	if len(s.tail) > tailLines {
+		s.tail = s.tail[1:]
+	}
+	now := time.Now()
+	s.budget = min(linesAtOnce, s.budget+now.Sub(s.counted).Seconds()*linesPerSecond)
+	s.counted = now
+	if s.budget < 1 {
+		s.dropped++
+		return
+	}
+	s.budget--
+	s.reportDropped()
+	s.log.Log(context.Background(), levelOf(line), "driver says", "stream", stream, "line", text)
+}
+
+// reportDropped needs the lock.
+func (s *sayings) reportDropped() {
+	if s.dropped > 0 {
+		s.log.Warn("driver says too much, lines dropped", "lines", s.dropped)
+		s.dropped = 0
+	}
+}
+
+// last returns the last lines, for the error of a driver that does not start.
+func (s *sayings) last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.tail, " | ")
+}
+
+// levelOf reads the level of a slog JSON line; any other line is information.
+func levelOf(line []byte) slog.Level {
+	var record struct {
+		Level slog.Level `json:"level"`
+	}
+	if json.Unmarshal(line, &record) != nil {
+		return slog.LevelInfo
+	}
+	return max(slog.LevelDebug, min(slog.LevelError, record.Level))
+}
+
+// cleanLine makes a stranger's line safe to print: at most maxLine bytes, valid
+// UTF-8, no control or direction characters.
+func cleanLine(line []byte) string {
+	if len(line) > maxLine {
+		line = line[:maxLine]
+	}
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '\uFFFD'
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
+			return ' '
+		default:
+			return r
+		}
+	}, string(line))
+	return strings.TrimSpace(clean)
+}

@@ -1,0 +1,41 @@
+package driverhost
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// childFile is the number that the open binary has in the child.
+const childFile = "/proc/self/fd/3"
+
+// runBy makes the command execute the open file. The file travels as the first
+// extra file: its own number could be overwritten while the child is set up.
+func (b *binary) runBy(cmd *exec.Cmd) {
+	cmd.Path = childFile
+	cmd.ExtraFiles = []*os.File{b.file}
+}
+
+// processAttributes put the child into its own process group, so that it can
+// be ended with all its children, and let the kernel end it with its parent.
+// The signal comes when the forking thread ends: see starter.
+func processAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func describeAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// waitFor reaps the process. It calls ended when the process has ended but is
+// not reaped yet, so that its number still is its own.
+func waitFor(cmd *exec.Cmd, ended func()) error {
+	for {
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	ended()
+	return cmd.Wait()
+}

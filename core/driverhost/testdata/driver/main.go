@@ -1,0 +1,154 @@
+// Command driver is a real small driver for the tests of package driverhost.
+// Its name is that of its file, what a call does stands in the challenge, and
+// what goes wrong at its start stands in KAIROS_TEST_START.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+func main() {
+	name := strings.TrimPrefix(filepath.Base(os.Args[0]), "kairos-driver-")
+	switch os.Getenv("KAIROS_TEST_START") {
+	case "silent":
+		select {}
+	case "gibberish":
+		fmt.Println("what is a handshake")
+		select {}
+	case "exit":
+		fmt.Fprintln(os.Stderr, "my disk is \x1b[31mfull")
+		os.Exit(3)
+	}
+	d := driver.Driver{Descriptor: driver.Descriptor{
+		Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}, Effect: driver.EffectPure,
+		ConfigSchema: json.RawMessage(`{"type": "object"}`),
+	}}
+	switch name {
+	case "changer":
+		d.Descriptor.Effect = driver.EffectEffects
+	case "capable":
+		d.Descriptor.Role = driver.RoleCapability
+	case "otherwise":
+		// Described in one way where the lock is made, in another to the host.
+		if os.Getenv("KAIROS_DRIVER_COOKIE") != "" {
+			d.Descriptor.Version = "2.0.0"
+		}
+	}
+	impl := &puppet{}
+	if d.Descriptor.Role == driver.RoleChallenge {
+		d.Challenge = impl
+	} else {
+		d.Capability = impl
+	}
+	driverrpc.Main(d)
+}
+
+// puppet does what each challenge says.
+type puppet struct{ config json.RawMessage }
+
+type order struct {
+	Do   string `json:"do"`
+	File string `json:"file"`
+	Text string `json:"text"`
+}
+
+func (p *puppet) Configure(_ context.Context, config json.RawMessage, _ bool) ([]driver.Diagnostic, error) {
+	p.config = config
+	if strings.Contains(string(config), "refuse") {
+		return []driver.Diagnostic{driver.Problem("/refuse", "I do not like it")}, nil
+	}
+	return nil, nil
+}
+
+func (p *puppet) CheckHealth(context.Context) error {
+	if strings.Contains(string(p.config), "sick") {
+		return errors.New("I am sick")
+	}
+	return nil
+}
+
+func (p *puppet) Validate(context.Context, driver.ValidateRequest) (driver.ValidateResult, error) {
+	return driver.ValidateResult{}, nil
+}
+
+func (p *puppet) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	var o order
+	if err := json.Unmarshal(req.Challenge, &o); err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	value, err := p.obey(ctx, o)
+	if err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	proof, err := json.Marshal(value)
+	return driver.Accept(proof, nil), err
+}
+
+func (p *puppet) obey(ctx context.Context, o order) (any, error) {
+	switch o.Do {
+	case "pid":
+		return os.Getpid(), nil
+	case "environment":
+		return os.Environ(), nil
+	case "config":
+		return p.config, nil
+	case "fail":
+		return nil, errors.New(o.Text)
+	case "panic":
+		panic(o.Text)
+	case "die":
+		return nil, syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "die once":
+		return p.dieOnce(o.File)
+	case "wait":
+		if err := os.WriteFile(o.File, nil, 0o600); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case "say":
+		_, err := syscall.Write(2, []byte(o.Text)) // not os.Stderr, which go-plugin has replaced
+		return "said", err
+	case "print":
+		fmt.Print(o.Text)
+		return "printed", nil
+	case "grandchild":
+		child := exec.Command("/bin/sleep", "1000")
+		child.Stderr = os.NewFile(2, "stderr")
+		err := child.Start()
+		return child.Process.Pid, err
+	}
+	return nil, fmt.Errorf("I cannot %q", o.Do)
+}
+
+// dieOnce dies under the call unless a process before it has done so.
+func (p *puppet) dieOnce(file string) (any, error) {
+	marker, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Getpid(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(marker.Close(), syscall.Kill(os.Getpid(), syscall.SIGKILL))
+}
+
+func (p *puppet) Render(context.Context, driver.RenderRequest) (driver.RenderResult, error) {
+	return driver.CannotRender("I only interpret"), nil
+}
+
+func (p *puppet) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.Answered(req.Raw, driver.AgentReported), nil
+}
