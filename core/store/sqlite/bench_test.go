@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,6 +123,26 @@ func BenchmarkRun(b *testing.B) {
 	r := benchRun(b, s)
 	each(b, func() error {
 		_, err := s.Run(b.Context(), r.ID)
+		return err
+	})
+}
+
+func BenchmarkSearch(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	topics := strings.Fields("release incident calendar backup payroll database printer vault network review")
+	for i := range 500 {
+		title := fmt.Sprintf("%s procedure %d", topics[i%len(topics)], i)
+		c := storetest.NewChain("user:bench", title, "Prepare the "+topics[i/3%len(topics)], "Do it", "Report")
+		if err := s.SaveChain(b.Context(), c, false); err != nil {
+			b.Fatalf("SaveChain = %v, want nil", err)
+		}
+	}
+	each(b, func() error {
+		hits, err := s.Search(b.Context(), []string{"user:bench"}, "how do I prepare a database backup", 10)
+		if err == nil && len(hits) != 10 {
+			err = fmt.Errorf("Search = %d hits, want 10", len(hits))
+		}
 		return err
 	})
 }

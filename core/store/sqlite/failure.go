@@ -30,6 +30,10 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
+	if s.closed.Load() {
+		// A call that was under way then fails with whatever it met first.
+		err = errors.Join(err, errClosed)
+	}
 	return fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, reason(err))
 }
 

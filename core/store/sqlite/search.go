@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +28,6 @@ const (
 	partTitle      = 0.02
 
 	weightPrefix = 0.8 // of a word that only begins like the query's
-	rarityCommon = 0.2 // of a word like "the", which says little
 )
 
 // field is what a searchable text is.
@@ -121,7 +121,6 @@ type scores struct {
 type chainScore struct {
 	covered  float64
 	titled   int             // size of the query words that stand in the title
-	telling  bool            // a word that is not common matched
 	steps    map[int]float64 // what each step covers
 	title    string
 	score    float64
@@ -184,9 +183,6 @@ func (s *scores) add(w word, found map[place]match) {
 		best[at.chain] = match{weight: max(b.weight, m.weight), title: b.title || m.title}
 	}
 	rarity := 1 + math.Log(float64(s.total+1)/float64(len(best)+1))
-	if w.common {
-		rarity = rarityCommon
-	}
 	s.rarity += rarity
 	for key, m := range best {
 		c := s.chains[key]
@@ -195,7 +191,6 @@ func (s *scores) add(w word, found map[place]match) {
 			s.chains[key] = c
 		}
 		c.covered += rarity * m.weight
-		c.telling = c.telling || !w.common
 		if m.title {
 			c.titled += w.size
 		}
@@ -205,16 +200,9 @@ func (s *scores) add(w word, found map[place]match) {
 	}
 }
 
-// rank computes the scores, best first. Chains that share only common words
-// with the query match only if it has no other words.
+// rank computes the scores, best first.
 func (v *view) rank(s *scores, query string, words []word) ([]*chainScore, error) {
-	onlyCommon := !slices.ContainsFunc(words, func(w word) bool { return !w.common })
-	var keys []int64
-	for key, c := range s.chains {
-		if c.telling || onlyCommon {
-			keys = append(keys, key)
-		}
-	}
+	keys := slices.Collect(maps.Keys(s.chains))
 	var ranked []*chainScore
 	err := v.rows(readTitles, []any{list(keys)}, func(scan func(...any) error) error {
 		var key int64

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,34 +12,39 @@ const wordsAsked = 24
 
 // word is one word of a query.
 type word struct {
-	text   string // letters and digits only, lower case
-	size   int    // in words of the index: characters of a script without blanks count each
-	common bool
+	text string // letters and digits only, lower case
+	size int    // in words of the index: characters of a script without blanks count each
 }
 
 // exact is the word as an FTS5 expression. Quoted, and without quotes inside,
 // so that nothing in it is syntax.
 func (w word) exact() string { return `"` + spaced(w.text) + `"` }
 
-// prefix is the expression for words that begin like this one. Short and
-// common words would begin like everything.
+// prefix is the expression for words that begin like this one. Many words
+// begin like a short one.
 func (w word) prefix() (string, bool) {
-	if w.common || utf8.RuneCountInString(w.text) < 3 && !strings.ContainsFunc(w.text, unspaced) {
+	if utf8.RuneCountInString(w.text) < 3 && !strings.ContainsFunc(w.text, unspaced) {
 		return "", false
 	}
 	return w.exact() + "*", true
 }
 
-// queryWords returns the distinct words of a text, in order.
+// queryWords returns the distinct words of a text, in order, without common
+// ones unless it has no others.
 func queryWords(text string) []word {
+	all := strings.FieldsFunc(strings.ToLower(text), separates)
+	telling := slices.DeleteFunc(slices.Clone(all), func(w string) bool { return common[w] })
+	if len(telling) > 0 {
+		all = telling
+	}
 	var words []word
 	seen := map[string]bool{}
-	for _, text := range strings.FieldsFunc(strings.ToLower(text), separates) {
+	for _, text := range all {
 		if seen[text] {
 			continue
 		}
 		seen[text] = true
-		words = append(words, word{text: text, size: len(strings.Fields(spaced(text))), common: common[text]})
+		words = append(words, word{text: text, size: len(strings.Fields(spaced(text)))})
 		if len(words) == wordsAsked {
 			break
 		}
