@@ -94,6 +94,9 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		return engine.Round{}, err
 	}
 	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
+	if !a.Human {
+		c.conn.questions.giveUp(q) // as the engine has
+	}
 	return engine.Round{Reply: &reply}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,6 +177,25 @@ func TestLateAnswerCounts(t *testing.T) {
 	w.answer(w.question("elicitation/create").ID, accepted)
 	<-d.continued
 	w.reply(id)
+}
+
+func TestModelThatTakesTooLongIsNotWaitedForLonger(t *testing.T) {
+	d := newDirector(sample("how much?"))
+	d.wait = time.Millisecond // the route's own timeout
+	w := dial(t, config(), d)
+	w.initialize(everything)
+	id := w.call("kairos_begin", beginArgs)
+	asked := w.question("sampling/createMessage")
+	w.reply(id)
+	withdrawn := w.until("withdrawal", func(m msg) bool { return m.Method == "notifications/cancelled" })
+	if !strings.Contains(string(withdrawn.Params), `"requestId":`+string(asked.ID)) {
+		t.Errorf("withdrawn = %s, want request %s", withdrawn.Params, asked.ID)
+	}
+	w.answer(asked.ID, accepted)
+	w.reply(w.request("ping", obj{}))
+	if len(d.continued) != 0 {
+		t.Error("the engine was told an answer to a question it has given up")
+	}
 }
 
 func TestOpenQuestionIsJoinedNotAskedAgain(t *testing.T) {

@@ -80,7 +80,9 @@ func FuzzArguments(f *testing.F) {
 // FuzzRequestState sends any state: it opens only if the server sealed it.
 func FuzzRequestState(f *testing.F) {
 	d := newDirector(elicit("sure?"))
-	w := dial(f, config(), d)
+	cfg := config()
+	cfg.StateKey = nil // a worker must not open what another process has sealed
+	w := dial(f, cfg, d)
 	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
 	f.Add(open.RequestState)
 	f.Add(open.RequestState + "=")

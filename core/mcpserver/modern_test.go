@@ -63,7 +63,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 	open := w.result(w.modern(everything, "kairos_next", nextArgs, nil))
 
 	other := config()
-	other.StateKey = [32]byte{2}
+	other.StateKey = func() ([32]byte, error) { return [32]byte{2}, nil }
 	stranger := config()
 	stranger.Principal = "somebody"
 	brief := config()

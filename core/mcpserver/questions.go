@@ -115,6 +115,16 @@ func (qs *questions) leave(q *question) {
 	q.waiters--
 }
 
+// giveUp withdraws a question that nobody waits for any more.
+func (qs *questions) giveUp(q *question) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q.waiters == 0 && qs.held[q.key] == q {
+		qs.settleLocked(q, engine.Round{}, errLost)
+		q.cancel()
+	}
+}
+
 // answering says for whom an answer that has just come is taken: the call that
 // waits, or nobody.
 func (qs *questions) answering(q *question) engine.Caller {

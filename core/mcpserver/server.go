@@ -54,6 +54,8 @@ type Engine interface {
 	Authoring
 }
 
+var _ Engine = (*engine.Engine)(nil)
+
 // Config of a Server. Version, ChallengeTypes, Principal and Space are required.
 type Config struct {
 	// Version is reported in serverInfo.
@@ -64,9 +66,11 @@ type Config struct {
 	Principal string
 	Space     string
 
-	// StateKey seals requestState. Replicas that shall continue each other's
-	// questions share it; zero: random, good for this process only.
-	StateKey [32]byte
+	// StateKey returns the key that seals requestState, and is called when one
+	// is first needed, because a start alone must have no side effects.
+	// Replicas that shall continue each other's questions share a key; nil:
+	// random, good for this process only.
+	StateKey func() ([32]byte, error)
 	// StateTTL is how long a requestState may be sent back; zero: 24 h.
 	StateTTL time.Duration
 	// PlainWait is how long a call without a progress token may wait for a
@@ -116,8 +120,8 @@ func (c Config) withDefaults() Config {
 			*d = fallback
 		}
 	}
-	if c.StateKey == [32]byte{} {
-		rand.Read(c.StateKey[:]) //nolint:errcheck // never fails, by its documentation
+	if c.StateKey == nil {
+		c.StateKey = randomKey
 	}
 	return c
 }
@@ -144,9 +148,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, engine: e, log: log, stops: map[*stdioLink]func(){}}
 	var err error
-	if s.seal, err = newSealer(cfg.StateKey, cfg.StateTTL); err != nil {
-		return nil, fmt.Errorf("mcp server: %w", err)
-	}
+	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
 		server.WithToolCapabilities(false),
 		server.WithResourceCapabilities(false, false),
@@ -188,4 +190,10 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.served.Wait()
 	return nil
+}
+
+// randomKey is a key nobody else has.
+func randomKey() (key [32]byte, err error) {
+	_, err = rand.Read(key[:])
+	return key, err
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -56,24 +57,26 @@ var errState = errors.New("requestState is not valid for this call: it was chang
 // sealer encrypts and authenticates requestStates. Whatever comes from a client
 // is hostile until open has returned it.
 type sealer struct {
-	aead cipher.AEAD
+	aead func() (cipher.AEAD, error) // made from the key at first use
 	ttl  time.Duration
 }
 
-func newSealer(key [32]byte, ttl time.Duration) (sealer, error) {
-	derived, err := hkdf.Key(sha256.New, key[:], nil, stateLabel, 32)
-	if err != nil {
-		return sealer{}, fmt.Errorf("derive state key: %w", err)
-	}
-	block, err := aes.NewCipher(derived)
-	if err != nil {
-		return sealer{}, fmt.Errorf("state cipher: %w", err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return sealer{}, fmt.Errorf("state cipher: %w", err)
-	}
-	return sealer{aead: aead, ttl: ttl}, nil
+func newSealer(key func() ([32]byte, error), ttl time.Duration) sealer {
+	return sealer{ttl: ttl, aead: sync.OnceValues(func() (cipher.AEAD, error) {
+		secret, err := key()
+		if err != nil {
+			return nil, err
+		}
+		derived, err := hkdf.Key(sha256.New, secret[:], nil, stateLabel, 32)
+		if err != nil {
+			return nil, fmt.Errorf("derive state key: %w", err)
+		}
+		block, err := aes.NewCipher(derived)
+		if err != nil {
+			return nil, fmt.Errorf("state cipher: %w", err)
+		}
+		return cipher.NewGCMWithRandomNonce(block)
+	})}
 }
 
 // seal sets the expiry unless st has one: a question asked again does not live longer.
@@ -85,16 +88,24 @@ func (s sealer) seal(st sealedState, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encode request state: %w", err)
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, []byte(stateLabel))), nil
+	aead, err := s.aead()
+	if err != nil {
+		return "", fmt.Errorf("seal request state: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, []byte(stateLabel))), nil
 }
 
 // open returns the state if it was sealed for this very call and is not over.
 func (s sealer) open(text string, b binding, now time.Time) (sealedState, error) {
+	aead, err := s.aead()
+	if err != nil {
+		return sealedState{}, fmt.Errorf("open request state: %w", err)
+	}
 	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(box) < s.aead.Overhead() {
+	if err != nil || len(box) < aead.Overhead() {
 		return sealedState{}, errState
 	}
-	plain, err := s.aead.Open(nil, nil, box, []byte(stateLabel))
+	plain, err := aead.Open(nil, nil, box, []byte(stateLabel))
 	if err != nil {
 		return sealedState{}, errState
 	}

@@ -67,10 +67,11 @@ func TestNotificationsAndEmptyLinesGetNoAnswer(t *testing.T) {
 	}
 }
 
-func TestTenMegabytesArriveWhole(t *testing.T) {
+func TestLongMessagesArriveWhole(t *testing.T) {
 	d := newDirector()
 	w := dial(t, config(), d)
-	const size = 10 << 20
+	w.raw(`{"jsonrpc":"2.0","id":4711,"result":{"content":"` + strings.Repeat("b", 10<<20) + `"}}`)
+	const size = 1 << 20
 	w.result(w.call("kairos_mint", obj{"markdown_doc": strings.Repeat("a", size), "llm_model_id": "m"}))
 	if got := len(d.mints[0].Document); got != size {
 		t.Errorf("document has %d bytes, want %d", got, size)
