@@ -71,6 +71,8 @@ func config(t *testing.T, s scene) termhost.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A process with the race detector sleeps a second before it exits.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	return termhost.Config{
 		Server: []string{self}, ServerEnv: []string{directorEnv + "=" + string(raw)}, URI: headURI,
 		Servers: termhost.Servers{"tools": {Command: self, Env: map[string]string{toolsEnv: "1"}}},
