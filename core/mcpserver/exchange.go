@@ -233,8 +233,11 @@ func (s *Server) modernRound(
 		return open(ctx, caller)
 	}
 	sealed, err := s.seal.open(req.Params.RequestState, st.Binding, time.Now())
-	if err != nil {
+	switch {
+	case errors.Is(err, errState):
 		return engine.Round{}, invalidParams(err)
+	case err != nil:
+		return engine.Round{}, err
 	}
 	answer, ok, err := answerTo(sealed, req.Params.InputResponses)
 	if err != nil {

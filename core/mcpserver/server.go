@@ -147,7 +147,6 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, engine: e, log: log, stops: map[*stdioLink]func(){}}
-	var err error
 	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
 		server.WithToolCapabilities(false),
