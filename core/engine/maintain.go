@@ -64,8 +64,11 @@ func (e *Engine) updateOne(ctx context.Context, c Caller, uri, doc string, updat
 	old := chain.Steps[i]
 	step.UUID = old.UUID
 	if step.Label == "" {
-		step.Label, step.Name = old.Label, old.Name
+		step.Label = old.Label
+		step.Text = "## " + old.Label + "\n\n" + step.Text
+		step.Name = orDefault(step.Name, old.Name)
 	}
+	step.Name = orDefault(step.Name, fmt.Sprintf("step_%d", i+1))
 	if step.Challenge == nil && !strings.Contains(doc, `"challenge"`) && len(updates) > 0 {
 		step.Challenge, step.Templates = old.Challenge, old.Templates
 	}

@@ -81,7 +81,6 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 	type job struct{ chain, step int }
 	byDriver := make(map[string][]job)
 	for i := range chains {
-		found = append(found, protocol.CheckReferences(chains[i])...)
 		for j, s := range chains[i].Steps {
 			if s.Challenge == nil {
 				continue
@@ -113,6 +112,10 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 	}
 	if err := g.Wait(); err != nil {
 		return nil, nil, err
+	}
+	for _, chain := range chains {
+		// After the drivers, because it needs to know the escapings they declared.
+		found = append(found, protocol.CheckReferences(chain)...)
 	}
 	return split(chains, found)
 }

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+)
+
+// config is kairos.yaml. Every key is optional; its zero value is the default
+// that docs/operations.md states.
+type config struct {
+	// Database is the SQLite file; relative to the configuration file.
+	Database string `yaml:"database"`
+	// Tree is the file of the decision tree; empty: the one that is shipped.
+	Tree      string          `yaml:"tree"`
+	Drivers   driversConfig   `yaml:"drivers"`
+	UserInput userInputConfig `yaml:"user_input"`
+	Approval  approvalConfig  `yaml:"approval"`
+	Run       runConfig       `yaml:"run"`
+	Attest    attestConfig    `yaml:"attest"`
+	Search    searchConfig    `yaml:"search"`
+	MCP       mcpConfig       `yaml:"mcp"`
+	Log       logConfig       `yaml:"log"`
+}
+
+type driversConfig struct {
+	// Dir holds the driver binaries and drivers.lock; empty: "drivers" beside the program.
+	Dir string `yaml:"dir"`
+	// Settings of single drivers, by name.
+	Settings map[string]driverSettings `yaml:"settings"`
+}
+
+type driverSettings struct {
+	Config map[string]any `yaml:"config"`
+	// EnvFrom names environment variables that the driver may see.
+	EnvFrom []string `yaml:"env_from"`
+	// AllowEffects lets a driver run that changes the world.
+	AllowEffects bool `yaml:"allow_effects"`
+}
+
+type userInputConfig struct {
+	// ServerDriver: the server obtains a person's input itself.
+	ServerDriver bool `yaml:"server_driver"`
+	// Driver comes first then: elicitation, sampling or agent.
+	Driver string `yaml:"driver"`
+}
+
+type approvalConfig struct {
+	// DelegateToClient: where nobody can be asked by form, the client's own
+	// review of a sampling request stands for the approval. Default true.
+	DelegateToClient *bool `yaml:"delegate_to_client"`
+	// TrustAgent: the agent's word stands for a person's yes. Default false.
+	TrustAgent bool          `yaml:"trust_agent"`
+	TTL        time.Duration `yaml:"ttl"`
+}
+
+type runConfig struct {
+	TTL time.Duration `yaml:"ttl"`
+}
+
+type attestConfig struct {
+	RequireComplete bool `yaml:"require_complete"`
+}
+
+type searchConfig struct {
+	ScoreThreshold   float64 `yaml:"score_threshold"`
+	SimilarThreshold float64 `yaml:"similar_threshold"`
+}
+
+type mcpConfig struct {
+	// PlainWait is how long a call without a progress token waits for a person.
+	PlainWait time.Duration `yaml:"plain_wait"`
+	// ProgressWait is the same for a call with one.
+	ProgressWait time.Duration `yaml:"progress_wait"`
+	// StateKeyFile holds the key that seals requestState; replicas share it.
+	// Empty: state.key beside the database, made when first needed.
+	StateKeyFile string `yaml:"state_key_file"`
+}
+
+type logConfig struct {
+	Level  string `yaml:"level"`
+	Format string `yaml:"format"`
+}
+
+// source says where a configuration comes from.
+type source struct{ file, database string }
+
+// load reads the file, then the environment, then the flags.
+func (s source) load() (config, error) {
+	c, err := s.read()
+	if err != nil {
+		return config{}, err
+	}
+	if err := c.overlay(os.LookupEnv); err != nil {
+		return config{}, err
+	}
+	if s.database != "" {
+		c.Database = s.database
+	}
+	if err := c.defaults(); err != nil {
+		return config{}, err
+	}
+	return c, c.validate()
+}
+
+func (s source) read() (config, error) {
+	var c config
+	if s.file == "" {
+		return c, nil
+	}
+	b, err := os.ReadFile(s.file)
+	if err != nil {
+		return c, fmt.Errorf("read the configuration: %w", err)
+	}
+	if err := yaml.NewDecoder(strings.NewReader(string(b)), yaml.DisallowUnknownField()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("configuration %s: %s", s.file, yaml.FormatError(err, false, true))
+	}
+	dir := filepath.Dir(s.file)
+	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile} {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	return c, nil
+}
+
+// overlay applies the environment, whose names the earlier server's operators know.
+func (c *config) overlay(lookup func(string) (string, bool)) error {
+	for name, to := range map[string]*string{
+		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir,
+		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
+	} {
+		if v, ok := lookup(name); ok && v != "" {
+			*to = v
+		}
+	}
+	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v)
+		}
+		c.UserInput.ServerDriver = on
+	}
+	for name, to := range map[string]*float64{
+		"SCORE_THRESHOLD": &c.Search.ScoreThreshold, "SIMILAR_MEMORY_THRESHOLD": &c.Search.SimilarThreshold,
+	} {
+		v, ok := lookup(name)
+		if !ok || v == "" {
+			continue
+		}
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return fmt.Errorf("environment %s=%q: must be a number from 0 to 1", name, v)
+		}
+		*to = f
+	}
+	return nil
+}
+
+func (c *config) defaults() error {
+	if c.Database == "" {
+		dir, err := dataDir()
+		if err != nil {
+			return err
+		}
+		c.Database = filepath.Join(dir, "kairos.db")
+	}
+	if c.Drivers.Dir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the drivers beside this program: %w", err)
+		}
+		c.Drivers.Dir = filepath.Join(filepath.Dir(self), "drivers")
+	}
+	if c.MCP.StateKeyFile == "" {
+		c.MCP.StateKeyFile = filepath.Join(filepath.Dir(c.Database), "state.key")
+	}
+	if c.UserInput.Driver == "" {
+		c.UserInput.Driver = "elicitation"
+	}
+	if c.Approval.DelegateToClient == nil {
+		yes := true
+		c.Approval.DelegateToClient = &yes
+	}
+	return nil
+}
+
+// dataDir is where a user's data belongs (XDG Base Directory specification).
+func dataDir() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kairos"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the database: %w; name one with --db or KAIROS_DB", err)
+	}
+	return filepath.Join(home, ".local", "share", "kairos"), nil
+}
+
+func (c config) validate() error {
+	var errs []error
+	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
+		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
+	}
+	for key, v := range map[string]float64{
+		"search.score_threshold": c.Search.ScoreThreshold, "search.similar_threshold": c.Search.SimilarThreshold,
+	} {
+		if v < 0 || v > 1 {
+			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
+		}
+	}
+	for key, d := range map[string]time.Duration{
+		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
+		}
+	}
+	if _, err := c.Log.level(); err != nil {
+		errs = append(errs, err)
+	}
+	if f := c.Log.Format; f != "" && f != "text" && f != "json" {
+		errs = append(errs, fmt.Errorf("log.format is %q: must be text or json", f))
+	}
+	return errors.Join(errs...)
+}
+
+func (l logConfig) level() (slog.Level, error) {
+	var level slog.Level
+	if l.Level == "" {
+		return level, nil
+	}
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return level, fmt.Errorf("log.level is %q: must be debug, info, warn or error", l.Level)
+	}
+	return level, nil
+}
+
+// logger writes to stderr, because stdout carries MCP frames.
+func (l logConfig) logger(to io.Writer) (*slog.Logger, error) {
+	level, err := l.level()
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(to, options)), nil
+	}
+	return slog.New(slog.NewTextHandler(to, options)), nil
+}
+
+func configCommand(at *source) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "check", Short: "Read the configuration and the decision tree, and report what is wrong", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := at.load()
+			if err != nil {
+				return err
+			}
+			if _, err := c.compileTree(); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n  drivers  %s\n", c.Database, c.Drivers.Dir)
+			return nil
+		},
+	})
+	return cmd
+}
+
+func (s driverSettings) json() (json.RawMessage, error) {
+	if len(s.Config) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(s.Config)
+}

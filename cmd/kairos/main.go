@@ -1,0 +1,59 @@
+// Command kairos is the KAIROS server and everything an operator does with it.
+// This package is wiring: the only place that knows which store, which drivers
+// and which transport make up a server.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// version is set by the build.
+var version = "0.1.0-dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := root().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error: "+message(err))
+		os.Exit(1)
+	}
+}
+
+// message is what a person at a terminal can use of an error.
+func message(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		if f.NextAction != "" {
+			return fmt.Sprintf("%v\n  next: %s", err, f.NextAction)
+		}
+	}
+	return err.Error()
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "kairos",
+		Short:         "An MCP server that makes agents follow procedures step by step and prove each step",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var at source
+	cmd.PersistentFlags().StringVar(&at.file, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
+	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
+	cmd.AddCommand(
+		serveCommand(&at), runCommand(&at), mintCommand(&at), searchCommand(&at), runsCommand(&at),
+		driverCommand(&at), treeCommand(&at), configCommand(&at),
+	)
+	return cmd
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/termhost"
+)
+
+// playFlags are the flags of `kairos run`.
+type playFlags struct {
+	script, servers, input, era string
+	without, autoSampling       []string
+	llmURL, llmModel            string
+	keep                        bool
+}
+
+func runCommand(at *source) *cobra.Command {
+	var f playFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE|URI|WORDS...",
+		Short: "Play a protocol in this terminal",
+		Long: "Starts a server of its own and plays a protocol with the person at this terminal: fills the forms the server\n" +
+			"asks for, shows every request to a model before it is sent, and does the agent's work where the server leaves it\n" +
+			"to the agent. A FILE is stored in a database of its own, removed afterwards, unless --keep is given.\n" +
+			"The key of a model's endpoint is read from " + termhost.KeyEnv + ".",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return play(cmd, at, f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
+	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call")
+	flags.StringVar(&f.input, "input", "", "input of the run, a JSON object")
+	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
+	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, sampling")
+	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
+	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
+	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
+	flags.BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
+	return cmd
+}
+
+func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error) {
+	config, ownDB, err := f.config(cmd, at, args)
+	if err != nil {
+		return err
+	}
+	if ownDB != "" {
+		defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(ownDB))) }()
+	}
+	result, playErr := termhost.Play(cmd.Context(), config)
+	if result.RunID == "" {
+		return playErr
+	}
+	told := *at
+	if ownDB != "" {
+		told.database = ownDB
+	}
+	// The run is told from the database, also when it stopped half-way.
+	tellErr := told.with(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app) error {
+		line, err := a.engine.Timeline(ctx, localCaller(), run.ID(result.RunID))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return printTimeline(cmd.OutOrStdout(), line)
+	})
+	return errors.Join(playErr, tellErr)
+}
+
+// config makes a terminal host's configuration; ownDB is the database made for
+// this run alone, if any.
+func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c termhost.Config, ownDB string, err error) {
+	if _, err := at.load(); err != nil {
+		return c, "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return c, "", fmt.Errorf("find this program to start its server: %w", err)
+	}
+	c = termhost.Config{
+		Era: termhost.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
+		Model: termhost.Model{URL: f.llmURL, Name: f.llmModel, Key: termhost.Secret(os.Getenv(termhost.KeyEnv))},
+		In:    cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
+	}
+	if err := f.files(&c); err != nil {
+		return c, "", err
+	}
+	database := at.database
+	what := strings.Join(args, " ")
+	switch info, statErr := os.Stat(what); {
+	case strings.HasPrefix(what, "kairos://"):
+		c.URI = what
+	case statErr == nil && info.Mode().IsRegular():
+		b, err := os.ReadFile(what)
+		if err != nil {
+			return c, "", fmt.Errorf("read the protocol: %w", err)
+		}
+		c.Document = string(b)
+		if !f.keep {
+			dir, err := os.MkdirTemp("", "kairos-run-")
+			if err != nil {
+				return c, "", fmt.Errorf("make a database for this run: %w", err)
+			}
+			ownDB = filepath.Join(dir, "kairos.db")
+			database = ownDB
+		}
+	default:
+		c.Query = what
+	}
+	c.Server = []string{self, "serve"}
+	if at.file != "" {
+		c.Server = append(c.Server, "--config", at.file)
+	}
+	if database != "" {
+		c.Server = append(c.Server, "--db", database)
+	}
+	return c, ownDB, nil
+}
+
+// files reads the script and the servers that the flags name.
+func (f playFlags) files(c *termhost.Config) error {
+	if f.script != "" {
+		b, err := os.ReadFile(f.script)
+		if err != nil {
+			return fmt.Errorf("read the script: %w", err)
+		}
+		if c.Script, err = termhost.ParseScript(b); err != nil {
+			return fmt.Errorf("script %s: %w", f.script, err)
+		}
+	}
+	if f.servers != "" {
+		b, err := os.ReadFile(f.servers)
+		if err != nil {
+			return fmt.Errorf("read the servers: %w", err)
+		}
+		file, err := termhost.ParseHostFile(b, os.LookupEnv)
+		if err != nil {
+			return fmt.Errorf("servers %s: %w", f.servers, err)
+		}
+		c.Servers = file.Servers
+		c.AllowAutoSampling = append(c.AllowAutoSampling, file.AllowAutoSampling...)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func treeCommand(at *source) *cobra.Command {
+	cmd := &cobra.Command{Use: "tree", Short: "Check, explain and draw the decision tree"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				if _, err := at.tree(args); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "ok")
+				return nil
+			},
+		},
+		&cobra.Command{
+			Use: "graph [FILE]", Short: "Print the tree as a Mermaid picture", Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				tree, err := at.tree(args)
+				if err != nil {
+					return err
+				}
+				fmt.Fprint(cmd.OutOrStdout(), tree.Graph())
+				return nil
+			},
+		},
+		treeExplainCommand(at),
+	)
+	return cmd
+}
+
+// tree compiles the tree of the arguments, else the configured one.
+func (s source) tree(args []string) (*decision.Tree, error) {
+	c, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 1 {
+		c.Tree = args[0]
+	}
+	return c.compileTree()
+}
+
+func treeExplainCommand(at *source) *cobra.Command {
+	var challengeFile, clientFile, kind string
+	var supplied bool
+	cmd := &cobra.Command{
+		Use:   "explain --challenge FILE [--client FILE]",
+		Short: "Walk the tree for a challenge and a client, with the reason at each node",
+		Example: `  kairos tree explain --challenge challenge.json --client caps.json
+  caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := at.load()
+			if err != nil {
+				return err
+			}
+			tree, err := c.compileTree()
+			if err != nil {
+				return err
+			}
+			facts, err := factsOf(tree, challengeFile, clientFile)
+			if err != nil {
+				return err
+			}
+			facts.Config = c.engineOptions().Settings
+			facts.Solution.Supplied = supplied
+			return tree.Decide(kind, facts).Explain(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
+	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
+	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: evidence, approval, files")
+	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
+	if err := cmd.MarkFlagRequired("challenge"); err != nil {
+		panic(err) // the flag is declared two lines above
+	}
+	return cmd
+}
+
+// factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
+func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
+	var f decision.Facts
+	b, err := os.ReadFile(challengeFile)
+	if err != nil {
+		return f, fmt.Errorf("read the challenge: %w", err)
+	}
+	var wrapped struct {
+		Challenge json.RawMessage `json:"challenge"`
+	}
+	if json.Unmarshal(b, &wrapped) == nil && len(wrapped.Challenge) > 0 {
+		b = wrapped.Challenge
+	}
+	common, err := protocol.CommonOf(b)
+	if err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	if common.Type == "" {
+		common.Type = tree.MissingType()
+	}
+	f.Challenge = decision.ChallengeFacts{
+		Type: common.Type, Name: common.Name, Required: common.IsRequired(), HasSampling: common.Sampling != nil,
+		HasOutputSchema: len(common.OutputSchema) > 0, FilesRequired: common.FilesRequired,
+	}
+	if params := members[common.Type]; len(params) > 0 {
+		if err := json.Unmarshal(params, &f.Challenge.Params); err != nil {
+			return f, fmt.Errorf("challenge %s: %q must be an object", challengeFile, common.Type)
+		}
+	}
+	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
+	f.Run.Attempt = 1
+	if clientFile == "" {
+		return f, nil
+	}
+	if b, err = os.ReadFile(clientFile); err != nil {
+		return f, errors.Join(errors.New("read the client's facts"), err)
+	}
+	if err := json.Unmarshal(b, &f.Client); err != nil {
+		return f, fmt.Errorf("client %s: %w", clientFile, err)
+	}
+	return f, nil
+}
