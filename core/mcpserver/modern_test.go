@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -168,5 +169,31 @@ func TestQuestionAskedAgainDoesNotLiveLonger(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("a state lives for ever if it is sent back in time")
 		}
+	}
+}
+
+func TestStateKeyIsFetchedWhenAQuestionNeedsIt(t *testing.T) {
+	fetched := 0
+	cfg := config()
+	cfg.StateKey = func() ([32]byte, error) {
+		fetched++
+		return [32]byte{}, errors.New("no key in /secret")
+	}
+	d := newDirector()
+	w := dial(t, cfg, d)
+	w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	if fetched != 0 {
+		t.Error("the key was fetched although nothing was sealed")
+	}
+	d.asks = append(d.asks, elicit("sure?"))
+	for range 2 {
+		r := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+		if !r.IsError || strings.Contains(string(r.Structured), "secret") {
+			t.Errorf("result without a key = %+v, want an internal error", r)
+		}
+	}
+	r := w.result(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": "AAAA"}))
+	if !r.IsError || fetched != 1 {
+		t.Errorf("result = %+v, key fetched %d times; want an internal error and 1", r, fetched)
 	}
 }
