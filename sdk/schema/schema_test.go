@@ -196,6 +196,23 @@ func TestStrictRefusesReferencesItCannotFollow(t *testing.T) {
 	}
 }
 
+// A schema whose parts refer to each other twice at each of many levels must
+// not cost twice as much at each.
+func TestStrictIsNotExponential(t *testing.T) {
+	definitions := map[string]any{"d60": map[string]any{"type": "object"}}
+	for i := range 60 {
+		ref := map[string]any{"$ref": fmt.Sprintf("#/$defs/d%d", i+1)}
+		definitions[fmt.Sprintf("d%d", i)] = map[string]any{"allOf": []any{ref, ref}}
+	}
+	raw, err := json.Marshal(map[string]any{"$ref": "#/$defs/d0", "$defs": definitions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := schema.Strict(raw); err != nil {
+		t.Errorf("Strict: %v", err)
+	}
+}
+
 // What the strict form accepts, the schema itself accepts too.
 func TestStrictOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

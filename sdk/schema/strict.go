@@ -72,7 +72,7 @@ func (s *stricter) whole(v any) error {
 	if s.oldDraft && object["$ref"] != nil {
 		return errors.Join(s.checkRef(object), eachInMaps(object, definitions, s.whole))
 	}
-	declares, err := s.declares(object, nil)
+	declares, err := s.declares(object, map[string]bool{})
 	if err != nil {
 		return err
 	}
@@ -125,18 +125,19 @@ func hasParts(object map[string]any) bool {
 }
 
 // declares reports whether the schema names properties, itself or through a
-// part that always applies.
-func (s *stricter) declares(object map[string]any, seen []string) (bool, error) {
+// part that always applies. References in seen have been looked through.
+func (s *stricter) declares(object map[string]any, seen map[string]bool) (bool, error) {
 	if _, found := object["properties"].(map[string]any); found {
 		return true, nil
 	}
-	if ref, found := object["$ref"].(string); found && !slices.Contains(seen, ref) {
+	if ref, found := object["$ref"].(string); found && !seen[ref] {
+		seen[ref] = true
 		target, err := s.resolve(ref)
 		if err != nil {
 			return false, err
 		}
 		if t, ok := target.(map[string]any); ok {
-			if yes, err := s.declares(t, append(seen, ref)); yes || err != nil {
+			if yes, err := s.declares(t, seen); yes || err != nil {
 				return yes, err
 			}
 		}
