@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"pgregory.net/rapid"
@@ -16,8 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // recorder is a driver of both roles that keeps the last request and answers
 // what it was told to answer.
