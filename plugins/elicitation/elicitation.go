@@ -86,12 +86,12 @@ func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {
 }
 
 func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
-	if err := schema.Flat(req.Input.Schema); err != nil {
-		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
+	if problem := notFlat(req.Input.Schema); problem != "" {
+		return driver.CannotRender("the input is not a flat form: " + problem), nil
 	}
 	var f form
 	if err := json.Unmarshal(req.Input.Schema, &f); err != nil {
-		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
+		return driver.RenderResult{}, err
 	}
 	var properties map[string]json.RawMessage
 	if err := json.Unmarshal(f.Properties, &properties); err != nil {
@@ -106,6 +106,13 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 		return driver.RenderResult{}, err
 	}
 	return ask(formParams{Message: message(req), RequestedSchema: f})
+}
+
+func notFlat(s json.RawMessage) string {
+	if err := schema.Flat(s); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // withoutDefaults takes the default off approval fields: nothing is approved by

@@ -27,7 +27,7 @@ func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (dr
 	}
 	switch action {
 	case "accept":
-		return accepted(reply, req)
+		return accepted(reply, req), nil
 	case "decline":
 		return driver.PersonDeclined("the person declined to answer"), nil
 	case "cancel":
@@ -36,25 +36,25 @@ func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (dr
 	return driver.NotAnAnswer(driver.Problem("/action", "must be accept, decline or cancel")), nil
 }
 
-func accepted(reply *fields.Object, req driver.InterpretRequest) (driver.InterpretResult, error) {
+func accepted(reply *fields.Object, req driver.InterpretRequest) driver.InterpretResult {
 	if byURL(req.Client, req.Input) {
-		return driver.LeftOut("the person opened the approval page; the answer comes from there"), nil
+		return driver.LeftOut("the person opened the approval page; the answer comes from there")
 	}
 	if !reply.Has("content") {
-		return driver.NotAnAnswer(driver.Problem("/content", "is missing")), nil
+		return driver.NotAnAnswer(driver.Problem("/content", "is missing"))
 	}
 	content := reply.Raw("content")
 	strict, err := schema.Strict(req.Input.Schema)
 	if err != nil {
-		return driver.CannotInterpret("the input has no usable schema: " + err.Error()), nil
+		return driver.CannotInterpret("the input has no usable schema: " + err.Error())
 	}
 	if found := schema.Validate(strict, content); found != nil {
-		return driver.NotAnAnswer(below("/content", found)...), nil
+		return driver.NotAnAnswer(below("/content", found)...)
 	}
 	if req.Input.Kind == driver.KindApproval && confirmation(content) == rejected {
-		return driver.PersonDeclined("the person answered: rejected"), nil
+		return driver.PersonDeclined("the person answered: rejected")
 	}
-	return driver.Answered(content, driver.ClientAttested), nil
+	return driver.Answered(content, driver.ClientAttested)
 }
 
 func confirmation(content json.RawMessage) string {

@@ -127,7 +127,7 @@ func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Advanc
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
-		return need(p, req.Step)
+		return need(p, req.Step), nil
 	}
 	c, rejection := readCall(answer, p)
 	if rejection != nil {
@@ -136,19 +136,19 @@ func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Advanc
 	return judge(c, p)
 }
 
-func need(p params, step driver.Step) (driver.AdvanceResult, error) {
+func need(p params, step driver.Step) driver.AdvanceResult {
 	valueSchema, err := evidenceSchema(p.output)
 	if err != nil {
-		return driver.CannotAdvance("the output_schema is not usable: " + err.Error()), nil
+		return driver.CannotAdvance("the output_schema is not usable: " + err.Error())
 	}
 	display, err := json.Marshal(p)
 	if err != nil {
-		return driver.AdvanceResult{}, err
+		return driver.CannotAdvance("the challenge cannot be shown: " + err.Error())
 	}
 	temperature, topP := 0.2, 0.9
 	return driver.Need(driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt(p), User: userPrompt(p, step),
 		Schema: valueSchema, Temperature: &temperature, TopP: &topP,
-	}), nil
+	})
 }

@@ -31,22 +31,28 @@ func (sampling) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 	if problems != nil {
 		return driver.NotAnAnswer(problems...), nil
 	}
+	return judged(r, req.Input), nil
+}
+
+// judged takes exactly one JSON value that matches the strict form of the
+// input's schema.
+func judged(r reply, in driver.Input) driver.InterpretResult {
 	value, err := schema.DecodeOne([]byte(r.text))
 	if err != nil {
-		return driver.NotAnAnswer(driver.Problem("", notOneValue(r, err))), nil
+		return driver.NotAnAnswer(driver.Problem("", notOneValue(r, err)))
 	}
-	if len(req.Input.Schema) > 0 {
-		narrowed, err := schema.Strict(req.Input.Schema)
+	if len(in.Schema) > 0 {
+		narrowed, err := schema.Strict(in.Schema)
 		if err != nil {
-			return driver.CannotInterpret("the input has no usable schema: " + err.Error()), nil
+			return driver.CannotInterpret("the input has no usable schema: " + err.Error())
 		}
 		if found := schema.Validate(narrowed, value); found != nil {
-			return driver.NotAnAnswer(found...), nil
+			return driver.NotAnAnswer(found...)
 		}
 	}
 	return driver.InterpretResult{Answer: &driver.Answer{
 		Value: value, Provenance: driver.ModelGenerated, Model: r.model, StopReason: r.stopReason,
-	}}, nil
+	}}
 }
 
 // refused: the refusal of a request that needs a person is that person's no;

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 const (
@@ -84,8 +85,22 @@ func (sampling) Render(_ context.Context, req driver.RenderRequest) (driver.Rend
 	case in.Sensitive:
 		return driver.CannotRender("a model must not be asked for secrets"), nil
 	}
+	if problem := unusable(in.Schema); problem != "" {
+		return driver.CannotRender("the input has no usable schema: " + problem), nil
+	}
 	raw, err := json.Marshal(request(req))
 	return driver.AskClient(method, raw), err
+}
+
+// unusable says why no answer could ever be judged by the schema, or nothing.
+func unusable(s json.RawMessage) string {
+	if len(s) == 0 {
+		return ""
+	}
+	if _, err := schema.Strict(s); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 func request(req driver.RenderRequest) params {

@@ -84,6 +84,7 @@ func TestWhatAModelCannotGiveIsLeftToOthers(t *testing.T) {
 		for name, req := range map[string]driver.RenderRequest{
 			"no client": {Input: slot()},
 			"files":     {Input: changed(func(in *driver.Input) { in.Kind = driver.KindFiles }), Client: sampler},
+			"remote":    {Input: changed(func(in *driver.Input) { in.Schema = json.RawMessage(`{"$ref":"https://example.com/s"}`) }), Client: sampler},
 			"secret":    {Input: changed(func(in *driver.Input) { in.Sensitive = true }), Client: sampler},
 		} {
 			if res, err := d.Render(t.Context(), req); err != nil || res.Unavailable == nil {
