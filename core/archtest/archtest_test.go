@@ -47,7 +47,7 @@ var owners = map[string][]string{
 	"github.com/hashicorp/go-plugin":        {"sdk/driverrpc", "core/driverhost"},
 	"github.com/hashicorp/go-hclog":         {"sdk/driverrpc", "core/driverhost"},
 	"github.com/mark3labs/mcp-go/server":    {"core/mcpserver", "examples"},
-	"github.com/mark3labs/mcp-go/client":    {"core/termhost"},
+	"github.com/mark3labs/mcp-go/client":    {"core/termhost", "examples"},
 	"github.com/mark3labs/mcp-go":           {"core/mcpserver", "core/termhost", "examples"},
 	"modernc.org/sqlite":                    {"core/store/sqlite"},
 	"cel.dev/cel-go":                        {"core/decision"},

@@ -24,7 +24,7 @@ func shipped() []driver.Descriptor {
 	}
 	return []driver.Descriptor{
 		challenge("shell"), challenge("mcp"), challenge("user_input"), challenge("comment"),
-		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval"}, []string{driver.NeedElicitationForm}),
+		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input"}, []string{driver.NeedElicitationForm}),
 		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval"}, []string{driver.NeedSampling}),
 		capability("agent", driver.FeatureAgent, []string{"evidence", "approval", "files"}, nil),
 	}

@@ -360,6 +360,7 @@ func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a 
 			return t.decline(ctx, in, r.Via, "not approved", 0)
 		}
 		ev.Approval = t.approval(r, a.Provenance, false)
+		ev.Reason = in.Description
 	}
 	if err := t.apply(ev); err != nil {
 		return Round{}, err

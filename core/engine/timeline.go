@@ -60,10 +60,19 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
+	asked := make(map[string]string) // input id to what it asks for
 	for _, ev := range events {
-		if m, tell := momentOf(ev, chain); tell {
-			line.Moments = append(line.Moments, m)
+		for _, in := range ev.Inputs {
+			asked[in.ID] = in.Description
 		}
+		m, tell := momentOf(ev, chain)
+		if !tell {
+			continue
+		}
+		if ev.Kind == run.Supplied {
+			m.Question = orDefault(ev.Reason, asked[ev.Input])
+		}
+		line.Moments = append(line.Moments, m)
 	}
 	return line, nil
 }
@@ -114,8 +123,11 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 func tellAnswer(m *Moment, ev run.Event) {
 	if a := ev.Approval; a != nil {
 		m.What, m.Via, m.Provenance = "approved", a.Via, a.Provenance
-		if a.ClientReview {
+		switch {
+		case a.ClientReview:
 			m.Verdict = "left to the client's own review of the request"
+		case a.Provenance == driver.AgentReported:
+			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
 		}
 		return
 	}
