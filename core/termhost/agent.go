@@ -18,12 +18,17 @@ type task struct {
 	challenge challenge
 }
 
-// text is the task as a person reads it.
-func (t task) text() string {
+// asks is what the challenge asks for.
+func (t task) asks() string {
 	if t.challenge.Description == "" {
 		return strings.TrimSpace(t.content)
 	}
 	return t.challenge.Description
+}
+
+// text is the step with what its challenge asks for.
+func (t task) text() string {
+	return strings.TrimSpace(t.content + "\n\n" + t.challenge.Description)
 }
 
 // defaultTimeout of a command whose challenge names none.
@@ -63,7 +68,7 @@ func (a agent) shell(ctx context.Context, t task) (any, error) {
 	if show.Timeout > 0 {
 		timeout = time.Duration(show.Timeout * float64(time.Second))
 	}
-	d, err := a.host.decider.decide(ctx, question{
+	d, err := a.host.decide(ctx, question{
 		kind: KindShell, text: fmt.Sprintf("Run with sh, at most %s:\n%s", timeout, show.Command),
 	})
 	if err != nil {
@@ -76,7 +81,7 @@ func (a agent) shell(ctx context.Context, t task) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.host.console.say("command: %s -> exit code %d", firstLine(show.Command), res.ExitCode)
+	a.host.console.say("command: exit code %d", res.ExitCode)
 	a.host.console.quote(res.Stdout + res.Stderr)
 	return res, nil
 }
@@ -127,7 +132,7 @@ func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[s
 	c, err := a.host.cfg.Model.complete(ctx, prompt{
 		System: "Give the arguments of one call of the tool " + ref.tool.Name + " as one JSON object and nothing else. JSON Schema: " +
 			string(listed.Function.Parameters),
-		User: t.content + "\n\n" + t.challenge.Description,
+		User: t.text(),
 	}, nil, nil)
 	if err != nil {
 		return nil, err
@@ -140,7 +145,7 @@ func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[s
 }
 
 func (a agent) comment(ctx context.Context, t task) (any, error) {
-	d, err := a.host.decider.decide(ctx, question{kind: KindComment, text: t.text(), canRun: a.host.hasModel()})
+	d, err := a.host.decide(ctx, question{kind: KindComment, text: t.text(), canRun: a.host.hasModel()})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +156,7 @@ func (a agent) comment(ctx context.Context, t task) (any, error) {
 	case verbRun:
 		c, err := a.host.askModel(ctx, prompt{
 			System: "You carry out one step of a procedure. Write only the text that the step asks for.",
-			User:   t.content + "\n\n" + t.challenge.Description,
+			User:   t.text(),
 		}, false)
 		if err != nil {
 			return nil, err
@@ -168,7 +173,7 @@ func (a agent) comment(ctx context.Context, t task) (any, error) {
 const rejected = "rejected"
 
 func (a agent) confirm(ctx context.Context, t task) (any, error) {
-	d, err := a.host.decider.decide(ctx, question{kind: KindConfirm, text: t.text()})
+	d, err := a.host.decide(ctx, question{kind: KindConfirm, text: t.asks()})
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +181,12 @@ func (a agent) confirm(ctx context.Context, t task) (any, error) {
 	if d.verb == verbDecline {
 		text = rejected
 	}
-	a.host.console.say("asked: %s -> %s", firstLine(t.text()), text)
+	a.host.console.say("answer: %s", text)
 	return map[string]any{"confirmation": text, "timestamp": time.Now().UTC().Format(time.RFC3339)}, nil
 }
 
 func (a agent) evidence(ctx context.Context, t task) (any, error) {
-	d, err := a.host.decider.decide(ctx, question{
+	d, err := a.host.decide(ctx, question{
 		kind: KindEvidence, text: fmt.Sprintf("%s\n%s", t.text(), t.challenge.Display),
 	})
 	if err != nil {

@@ -92,6 +92,16 @@ func (h *host) quiet(ctx context.Context) error {
 	}
 }
 
+// decide puts a question to the person or the script. What a script decides
+// is shown too: a run that nobody watches can be read afterwards.
+func (h *host) decide(ctx context.Context, q question) (decision, error) {
+	if h.script != nil {
+		h.console.say("\n%s", heading(q.kind))
+		h.console.quote(q.text)
+	}
+	return h.decider.decide(ctx, q)
+}
+
 // Elicit shows the server's form.
 func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	defer h.opened()()
@@ -112,7 +122,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if err != nil {
 		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
 	}
-	d, err := h.decider.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), schema: raw})
+	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), schema: raw})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +139,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 		}
 		res.Action, res.Content = mcp.ElicitationResponseActionAccept, content
 	}
-	h.console.say("form: %s -> %s %s", firstLine(params.Message), res.Action, d.text())
+	h.console.say("form: %s %s", res.Action, d.text())
 	return res, nil
 }
 
@@ -163,10 +173,10 @@ func (h *host) sample(ctx context.Context, params mcp.CreateMessageParams) (comp
 		h.mu.Lock()
 		h.refused[digest] = true
 		h.mu.Unlock()
-		h.console.say("sampling: %s -> refused", firstLine(p.User))
+		h.console.say("sampling: refused")
 	}
 	if err == nil {
-		h.console.say("sampling: %s -> %s: %s", firstLine(p.User), c.Model, c.Text)
+		h.console.say("sampling: %s answers %s", c.Model, c.Text)
 	}
 	return c, err
 }
@@ -181,7 +191,7 @@ func (h *host) answerPrompt(ctx context.Context, p prompt) (completion, error) {
 	if h.unseen(p) {
 		return h.askModel(ctx, p, true)
 	}
-	d, err := h.decider.decide(ctx, question{kind: KindSampling, text: p.text(), canRun: h.hasModel()})
+	d, err := h.decide(ctx, question{kind: KindSampling, text: p.text(), canRun: h.hasModel()})
 	if err != nil {
 		return completion{}, err
 	}
@@ -304,7 +314,7 @@ func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (m
 			text += "\n" + string(schema)
 		}
 	}
-	d, err := h.decider.decide(ctx, question{kind: KindTool, text: text, arguments: args})
+	d, err := h.decide(ctx, question{kind: KindTool, text: text, arguments: args})
 	if err != nil {
 		return nil, err
 	}

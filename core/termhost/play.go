@@ -72,6 +72,7 @@ type play struct {
 	// tried counts the submissions for each challenge, by nonce.
 	tried  map[string]int
 	solved map[int]Solved // by step index
+	shown  int            // index of the step that was shown last
 }
 
 func (p *play) run(ctx context.Context) error {
@@ -346,13 +347,13 @@ func (p *play) record(r stepReply) {
 		p.solved[s.StepIndex] = s
 		p.host.console.say("solved %d %s: %s via %s (%s), proof %s", s.StepIndex, s.Label, s.Driver, s.Via, s.Provenance, s.ProofHash)
 	}
-	if r.ErrorCode != "" {
-		p.host.console.say("%s: %s", r.ErrorCode, r.Message)
-		return
-	}
-	if r.Challenge.Nonce != "" && p.tried[r.Challenge.Nonce] == 0 {
+	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
+		p.shown = r.StepIndex
 		p.host.console.say("\nStep %d of %d: %s", r.StepIndex, r.StepCount, stepTitle(r))
 		p.host.console.quote(r.CurrentStep.Content)
+	}
+	if r.ErrorCode != "" {
+		p.host.console.say("%s: %s", r.ErrorCode, r.Message)
 	}
 }
 
@@ -364,7 +365,7 @@ func stepTitle(r stepReply) string {
 func (p *play) attest(ctx context.Context, uri string) error {
 	arguments := map[string]any{
 		"uri": uri, "outcome": "success", "llm_model_id": modelID,
-		"message": fmt.Sprintf("Played to the end by kairos run: %d steps solved.", len(p.solved)),
+		"message": "Played to the end by kairos run.",
 	}
 	if p.takesRunID && p.result.RunID != "" {
 		arguments["run_id"] = p.result.RunID

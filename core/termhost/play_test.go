@@ -235,7 +235,7 @@ func TestRefusedSamplingFallsToTheAgent(t *testing.T) {
 			if diff := cmp.Diff([]string{"1 Duration elicitation", "2 Book agent"}, vias(res)); diff != "" {
 				t.Error(diff)
 			}
-			if strings.Count(out.String(), "-> refused") != 1 {
+			if strings.Count(out.String(), "sampling: refused") != 1 {
 				t.Errorf("the person was asked more than once:\n%s", &out)
 			}
 			if era == termhost.Era2025 && !strings.Contains(out.String(), "User rejected the request") {

@@ -108,7 +108,10 @@ func ParseScript(data []byte) (*Script, error) {
 	if len(errs) == 0 {
 		errs = append(errs, s.checkResults())
 	}
-	return s, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // kindsOf says which kinds of questions a verb can answer.

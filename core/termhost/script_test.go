@@ -51,8 +51,8 @@ func FuzzParseScript(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s, err := termhost.ParseScript(text)
-		if (err == nil) != (s != nil && err == nil) {
-			t.Errorf("ParseScript = %v, %v", s, err)
+		if (err == nil) != (s != nil) {
+			t.Errorf("ParseScript = %v, %v, want a script or an error", s, err)
 		}
 	})
 }
