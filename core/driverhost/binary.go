@@ -25,7 +25,9 @@ const (
 )
 
 // binary is an open driver binary. What was hashed is what runs, because the
-// process is started from the open file, not from the path.
+// process is started from the open file, not from the path: exchanging the file
+// in between changes nothing. Writing into the very file still would, so the
+// folder must be writable only for who may install drivers.
 type binary struct {
 	path string
 	file *os.File

@@ -30,7 +30,8 @@ type Config struct {
 	Drivers map[string]DriverConfig
 	// Start bounds a start, from the binary to the first answer. 0: DefaultStart.
 	Start time.Duration
-	// Call bounds a call, with the start and the repetition it may need. 0: DefaultCall.
+	// Call bounds a call once its driver runs; its repetition on a fresh process
+	// has the same time again. 0: DefaultCall.
 	Call time.Duration
 	// Stop bounds first the draining of calls and then the voluntary end of a
 	// process, each. 0: DefaultStop.

@@ -61,30 +61,38 @@ func (s *slot) environment() []string {
 // call makes one call. When the process dies under it, it is made once more on
 // a fresh process, unless the driver changes the world.
 func call[Res any](ctx context.Context, s *slot, do func(context.Context, *generation) (Res, error)) (Res, error) {
-	var none Res
+	res, lost, err := attempt(ctx, s, do)
+	if lost && s.entry.Descriptor.Effect != driver.EffectEffects {
+		res, lost, err = attempt(ctx, s, do)
+	}
+	if lost {
+		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
+	}
+	return res, err
+}
+
+// attempt makes the call on the present process, or on one that it waits for.
+// lost: the process died under the call, so nobody knows what became of it.
+func attempt[Res any](
+	ctx context.Context, s *slot, do func(context.Context, *generation) (Res, error),
+) (res Res, lost bool, err error) {
+	g, err := s.enter(ctx)
+	if err != nil {
+		return res, false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.host.call)
 	defer cancel()
-	again := s.entry.Descriptor.Effect != driver.EffectEffects
-	for {
-		g, err := s.enter(ctx)
-		if err != nil {
-			return none, err
-		}
-		res, err := do(ctx, g)
-		lost := err != nil && ctx.Err() == nil && g.lost(err)
-		g.leave(!lost)
-		if err == nil {
-			return res, nil
-		}
-		if !lost {
-			return none, fmt.Errorf("driver %s: %w", s.entry.Name, err)
-		}
+	res, err = do(ctx, g)
+	lost = err != nil && ctx.Err() == nil && g.lost(err)
+	g.leave(!lost)
+	if lost {
 		s.bury(g, err)
-		if !again {
-			return none, fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
-		}
-		again = false
+		return res, true, err
 	}
+	if err != nil {
+		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+	}
+	return res, false, err
 }
 
 // lost reports whether an error says that the process is gone and not what the

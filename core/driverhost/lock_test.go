@@ -1,0 +1,143 @@
+package driverhost_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func TestLockSurvivesTheFile(t *testing.T) {
+	want := lockOf(t)
+	path := filepath.Join(t.TempDir(), driverhost.LockName)
+	shuffled := want
+	shuffled.Drivers = slices.Clone(want.Drivers)
+	slices.Reverse(shuffled.Drivers)
+	check(t, driverhost.WriteLock(path, shuffled))
+	got, err := driverhost.ReadLock(path)
+	if err != nil {
+		t.Fatalf("ReadLock: %v", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the lock changed on its way (-want +got):\n%s", diff)
+	}
+	first, err := os.ReadFile(path)
+	check(t, err)
+	check(t, driverhost.WriteLock(path, got))
+	second, err := os.ReadFile(path)
+	check(t, err)
+	if diff := cmp.Diff(string(first), string(second)); diff != "" {
+		t.Errorf("the same drivers give another file:\n%s", diff)
+	}
+	if names := got.Descriptors(); len(names) != 6 || names[0].Name != "alpha" {
+		t.Errorf("Descriptors = %v", names)
+	}
+}
+
+func TestUnsoundLocksAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*driverhost.Lock)
+		want   string
+	}{
+		"of another version":    {func(l *driverhost.Lock) { l.Version = 2 }, "version is 2"},
+		"the same driver twice": {func(l *driverhost.Lock) { l.Drivers[1] = l.Drivers[0] }, "twice"},
+		"outside the folder":    {func(l *driverhost.Lock) { l.Drivers[0].File = "../../bin/sh" }, "not inside"},
+		"absolute":              {func(l *driverhost.Lock) { l.Drivers[0].File = "/bin/sh" }, "not inside"},
+		"short sum": {func(l *driverhost.Lock) {
+			l.Drivers[0].SHA256 = map[string]string{"linux/amd64": "abc"}
+		}, "64 lower-case"},
+		"another's descriptor": {func(l *driverhost.Lock) { l.Drivers[0].Name = "omega" }, "descriptor is that of alpha"},
+		"unsound descriptor":   {func(l *driverhost.Lock) { l.Drivers[0].Descriptor.Effect = "magic" }, "effect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := lockOf(t)
+			l.Drivers = slices.Clone(l.Drivers)
+			tc.change(&l)
+			raw, err := json.Marshal(l)
+			check(t, err)
+			path := filepath.Join(t.TempDir(), driverhost.LockName)
+			check(t, os.WriteFile(path, raw, 0o600))
+			if _, err := driverhost.ReadLock(path); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("ReadLock error = %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestUnreadableLocksSayWhichFileAndWhy(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"not JSON": "name: alpha", "unknown key": `{"version":1,"driver":[]}`, "more text": `{"version":1,"drivers":[]} {}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, driverhost.LockName)
+			check(t, os.WriteFile(path, []byte(text), 0o600))
+			if _, err := driverhost.ReadLock(path); err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("ReadLock error = %v, want one that names %s", err, path)
+			}
+		})
+	}
+	_, err := driverhost.ReadLock(filepath.Join(dir, "absent"))
+	if err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("ReadLock error = %v, want one that says what writes the lock", err)
+	}
+}
+
+func TestDescribeAllNamesTheBinaryThatFails(t *testing.T) {
+	for name, tc := range map[string]struct{ script, want string }{
+		"fails":        {"#!/bin/sh\necho broken >&2\nexit 1\n", "broken"},
+		"says nothing": {"#!/bin/sh\n", "not readable"},
+		"is unsound":   {"#!/bin/sh\necho '{\"name\":\"x\"}'\n", "unsound"},
+		"says too much": {"#!/bin/sh\nwhile :; do echo 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'; " +
+			"n=$((n+1)); [ $n -gt 20000 ] && exit 0; done\n", "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "kairos-driver-bad")
+			check(t, os.WriteFile(path, []byte(tc.script), 0o700))
+			_, err := driverhost.DescribeAll(t.Context(), dir)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("DescribeAll error = %v, want one with %q and %s", err, tc.want, path)
+			}
+		})
+	}
+	if _, err := driverhost.DescribeAll(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("DescribeAll of an empty folder: error = %v", err)
+	}
+}
+
+func TestDescribeAllHasAnEmptyEnvironment(t *testing.T) {
+	t.Setenv("KAIROS_TEST_START", "exit") // would end the driver at once
+	l, err := driverhost.DescribeAll(t.Context(), binaries)
+	if err != nil {
+		t.Fatalf("DescribeAll: %v", err)
+	}
+	roles := map[string]driver.Role{}
+	for _, d := range l.Descriptors() {
+		roles[d.Name] = d.Role
+	}
+	if roles["alpha"] != driver.RoleChallenge || roles["capable"] != driver.RoleCapability {
+		t.Errorf("roles = %v", roles)
+	}
+}
+
+func FuzzReadLock(f *testing.F) {
+	f.Add([]byte(`{"version":1,"drivers":[{"name":"a","version":"1.0.0","file":"a","sha256":{},"descriptor":{}}]}`))
+	f.Add([]byte(`{"version":1,"drivers":null}`))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		path := filepath.Join(dir, driverhost.LockName)
+		check(t, os.WriteFile(path, raw, 0o600))
+		l, err := driverhost.ReadLock(path)
+		if err == nil && l.Validate() != nil {
+			t.Errorf("ReadLock took an unsound lock: %s", raw)
+		}
+	})
+}
