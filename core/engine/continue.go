@@ -31,7 +31,7 @@ func (e *Engine) resumeWith(ctx context.Context, c Caller, in Continuation) (Rou
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, key, payload)
 	}
-	t.target, t.asked = t.run.Step.Index, q.Input.ID
+	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {

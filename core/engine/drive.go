@@ -247,7 +247,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 // mayAsk: nobody is asked when nobody waits, about a second input in one call,
 // or before the work is done, unless the step brings its own prompt for a model.
 func (t *turn) mayAsk(k task, in driver.Input) bool {
-	if t.caller.Detached || (t.asked != "" && t.asked != in.ID) {
+	if t.caller.Detached || (t.asked != subject{} && t.asked != subject{t.run.Step.Index, in.ID}) {
 		return false
 	}
 	return k.where.Index == t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput
@@ -296,7 +296,7 @@ func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, r
 	if err := t.apply(run.Event{Kind: kind, Question: &q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {
 		return Round{}, err
 	}
-	t.asked = q.Input.ID
+	t.asked = subject{t.run.Step.Index, q.Input.ID}
 	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
 	return t.ask(ctx, q, r)
 }

@@ -35,13 +35,19 @@ type turn struct {
 	// target is the step the call is about: it may ask there. At any other
 	// step it asks only if the challenge has its own prompt for a model.
 	target int
-	// asked is the input of the one question this call put to the client.
-	asked  string
+	// asked is what the one question this call put to the client is about.
+	asked  subject
 	solved []Solved
 	// note is what the reply should say besides.
 	note string
 	// walk is the last walk through the tree, until an event took it along.
 	walk *decision.Decision
+}
+
+// subject is an input of a step; input ids of two steps may be the same.
+type subject struct {
+	step  int
+	input string
 }
 
 // failure is a counted failure of the open step.
