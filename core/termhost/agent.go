@@ -137,10 +137,7 @@ func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[s
 	if err != nil {
 		return nil, err
 	}
-	var args map[string]any
-	if json.Unmarshal([]byte(c.Text), &args) != nil {
-		return nil, nil
-	}
+	args, _ := readArguments(c.Text)
 	return args, nil
 }
 

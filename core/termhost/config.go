@@ -184,7 +184,7 @@ type Solved struct {
 	ProofHash  string          `json:"proof_hash"`
 }
 
-// StopError: the run did not reach its attestation. Code is the error code of
+// StopError says that the run did not reach its attestation. Code is the error code of
 // the server's last reply, or one of the Stop codes.
 type StopError struct {
 	Code    string
@@ -210,7 +210,7 @@ const (
 // Error says code and message.
 func (e *StopError) Error() string { return fmt.Sprintf("stopped: %s: %s", e.Code, e.Message) }
 
-// UnansweredError: the script has no rule for a question.
+// UnansweredError says that the script has no rule for a question.
 type UnansweredError struct {
 	Kind     Kind
 	Question string

@@ -57,8 +57,9 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 
 // command makes the server's process: without our secrets, and in a group of
 // its own, so that an interrupt at the terminal reaches only us.
-func command(_ context.Context, name string, env, args []string) (*exec.Cmd, error) {
-	cmd := exec.Command(name, args...)
+func command(ctx context.Context, name string, env, args []string) (*exec.Cmd, error) {
+	// The end of ctx must not kill it: closing its input lets it finish.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, args...)
 	cmd.Env = append(environment(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, nil

@@ -263,6 +263,7 @@ func (d *director) askModel(ctx context.Context, s *server.MCPServer, req mcp.Ca
 		}
 	} else {
 		var err error
+		//nolint:staticcheck // deprecated with the stateless era; this is the client of the era before
 		if res, err = s.RequestSampling(ctx, mcp.CreateMessageRequest{CreateMessageParams: params}); err != nil {
 			return d.reply("MISSING_FIELD", err.Error()), nil
 		}

@@ -277,8 +277,8 @@ func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion,
 		if !ok {
 			return fmt.Sprintf("there is no tool %q", name), nil
 		}
-		var args map[string]any
-		if err := json.Unmarshal([]byte(arguments), &args); err != nil {
+		args, ok := readArguments(arguments)
+		if !ok {
 			return "the arguments are not a JSON object", nil
 		}
 		if unseen && ref.readOnly() {
@@ -293,6 +293,12 @@ func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion,
 		}
 		return h.callFor(ctx, ref, args)
 	})
+}
+
+// readArguments reads what a model wrote as a tool's arguments.
+func readArguments(text string) (args map[string]any, ok bool) {
+	err := json.Unmarshal([]byte(text), &args)
+	return args, err == nil && args != nil
 }
 
 func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (string, error) {

@@ -242,7 +242,8 @@ func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) 
 }
 
 // advance submits the next solution: a placeholder where the server may yet
-// ask for what it needs, else the agent's own work.
+// ask for what it needs, else the agent's own work. A reply with an error code
+// says that the server has tried.
 func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepReply, error) {
 	nonce := reply.Challenge.Nonce
 	tries := p.tried[nonce]
@@ -258,7 +259,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		if err := p.host.quiet(ctx); err != nil {
 			return stepReply{}, err
 		}
-	} else if tries > 0 || reply.ErrorCode == codeMissing || !p.serverMayAsk() {
+	} else if reply.ErrorCode != "" || tries > 0 || !p.serverMayAsk() {
 		var err error
 		work := task{content: reply.CurrentStep.Content, challenge: reply.Challenge}
 		if solution, err = (agent{p.host}).solve(ctx, work); err != nil {

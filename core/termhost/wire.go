@@ -18,11 +18,8 @@ var (
 	attestPattern = regexp.MustCompile(`(?i)kairos_attest with (` + uriText + `)`)
 )
 
-// The error codes of a step reply that the host acts on.
-const (
-	codeWaiting = "WAITING_FOR_USER"
-	codeMissing = "MISSING_FIELD"
-)
+// codeWaiting: the server still waits for the person's answer.
+const codeWaiting = "WAITING_FOR_USER"
 
 // stepReply is what begin and next answer.
 type stepReply struct {

@@ -14,33 +14,27 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	program "github.com/kairos-mcp/kairos/examples/calendar-server"
 )
 
-var binary string
+// programEnv makes the test binary the program itself.
+const programEnv = "CALENDAR_SERVER_TEST_PROGRAM=1"
 
 func TestMain(m *testing.M) {
-	os.Exit(build(m))
-}
-
-func build(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "calendar-server")
-	if err != nil {
+	if os.Getenv("CALENDAR_SERVER_TEST_PROGRAM") == "" {
+		os.Exit(m.Run())
+	}
+	if err := program.Run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	binary = filepath.Join(dir, "calendar-server")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
 }
 
 // connect starts the server on a state file as a host would.
 func connect(t *testing.T, version, state string) *client.Client {
 	t.Helper()
-	stdio := transport.NewStdio(binary, nil, "--state", state, "--now", "2026-03-02T08:00:00Z")
+	stdio := transport.NewStdio(os.Args[0], []string{programEnv, "GORACE=atexit_sleep_ms=0"}, "--state", state, "--now", "2026-03-02T08:00:00Z")
 	c := client.NewClient(stdio, client.WithProtocolVersion(version))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -160,7 +154,9 @@ func TestBadArgumentsAreToolErrors(t *testing.T) {
 }
 
 func TestServerNeedsAState(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), binary).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), programEnv)
+	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--state") {
 		t.Errorf("without flags: %v, %q, want an error about --state", err, out)
 	}

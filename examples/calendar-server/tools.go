@@ -147,10 +147,18 @@ func (t tools) createEvent(in createEventInput) (any, error) {
 		ID: "evt-" + hex.EncodeToString(id), Title: in.Title, Participants: in.Participants,
 		Start: in.Start.UTC(), End: in.End.UTC(),
 	}
-	if err := t.file.Change(func(b *calendar.Book) error { return b.Add(event) }); err != nil {
-		return createEventOutput{Error: err.Error()}, nil
+	refusal := ""
+	err := t.file.Change(func(b *calendar.Book) error {
+		err := b.Add(event)
+		if err != nil {
+			refusal = err.Error()
+		}
+		return err
+	})
+	if refusal != "" {
+		return createEventOutput{Error: refusal}, nil
 	}
-	return createEventOutput{Success: true, EventID: event.ID}, nil
+	return createEventOutput{Success: true, EventID: event.ID}, err
 }
 
 type listEventsInput struct {

@@ -1,0 +1,4 @@
+package main
+
+// Run is the program with its arguments.
+var Run = run
