@@ -31,6 +31,7 @@ func (e *Engine) resumeWith(ctx context.Context, c Caller, in Continuation) (Rou
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, key, payload)
 	}
+	t.solved = t.unheard(q.Unheard)
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
@@ -197,6 +198,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		if q == nil || q.Seq != seq {
 			return t.presentOpen(ctx)
 		}
+		t.solved = t.unheard(q.Unheard)
 		if e.tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
 			return t.waiting(ctx, *q)
 		}

@@ -290,6 +290,10 @@ func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, r
 	if q.Seq != 0 {
 		kind, seq = run.Repaired, q.Seq
 	}
+	q.Unheard = len(t.solved)
+	if old := t.run.Step.Question; old != nil {
+		q.Unheard = max(q.Unheard, old.Unheard)
+	}
 	q.Seq = t.run.Seq + 1
 	q.Digest, q.Ask, q.Client = t.run.Step.Digest, req, t.caller.Client
 	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(r.Via)

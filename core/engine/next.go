@@ -148,7 +148,7 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 	if !s.supplied() {
 		// The answer came after its call had ended; nobody told the agent yet.
 		t.note = "The step you asked for was solved meanwhile."
-		t.solved = t.unheard(s.Nonce)
+		t.solved = t.unheard(1)
 		round, err := t.presentOpen(ctx)
 		return round, true, err
 	}
@@ -156,12 +156,13 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 	return round, true, err
 }
 
-// unheard lists the last proof, whose reply nobody may have seen.
-func (t *turn) unheard(string) []Solved {
-	if n := len(t.run.Proofs); n > 0 {
-		return []Solved{t.solvedStep(n - 1)}
+// unheard lists the last n proofs, whose reply nobody may have seen.
+func (t *turn) unheard(n int) []Solved {
+	var solved []Solved
+	for i := max(len(t.run.Proofs)-n, 0); i < len(t.run.Proofs); i++ {
+		solved = append(solved, t.solvedStep(i))
 	}
-	return nil
+	return solved
 }
 
 // mismatch refuses a nonce without counting it against the open step, which it

@@ -134,7 +134,10 @@ type Question struct {
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
 	// Repairs counts invalid replies so far.
-	Repairs int       `json:"repairs,omitempty"`
+	Repairs int `json:"repairs,omitempty"`
+	// Unheard is how many of the last proofs the reply that waits for this
+	// question has to report; nobody outside knows of them yet.
+	Unheard int       `json:"unheard,omitempty"`
 	AskedAt time.Time `json:"asked_at"`
 	// Client that was asked.
 	Client driver.Client `json:"client"`
