@@ -25,6 +25,8 @@ type scene struct {
 	Steps []act
 	// WaitFirst answers the first submission with WAITING_FOR_USER.
 	WaitFirst bool
+	// Late does so while the form is still being filled in (2025 only).
+	Late bool
 }
 
 // act is one step. What the server may ask for is asked when the client can
@@ -49,6 +51,7 @@ type director struct {
 	waited   bool
 	solved   []map[string]any
 	asked    int
+	late     chan *mcp.ElicitationResult // the answer to the form, when it comes
 }
 
 func serveForTests() bool {
@@ -230,6 +233,19 @@ func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.Cal
 		if res = server.ElicitationResponse(req.Params.InputResponses, "q"); res == nil {
 			return server.NewInputRequestBuilder("state").Elicit("q", params).ToolResult(), nil
 		}
+	} else if d.Late {
+		if d.late == nil {
+			late := make(chan *mcp.ElicitationResult, 1)
+			d.late = late
+			go func() {
+				answer, err := s.RequestElicitation(context.WithoutCancel(ctx), mcp.ElicitationRequest{Params: params})
+				if err == nil {
+					late <- answer
+				}
+			}()
+			return d.reply("WAITING_FOR_USER", "asking"), nil
+		}
+		res = <-d.late
 	} else {
 		var err error
 		if res, err = s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params}); err != nil {

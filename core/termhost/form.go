@@ -295,7 +295,7 @@ func (f form) fill(ctx context.Context, c *console) (decision, error) {
 }
 
 func (fd field) ask(ctx context.Context, c *console) (verb, any, error) {
-	prompt := "  " + fd.label()
+	prompt := "  " + fd.name // what it means stands above, in the question
 	if fd.fallback != nil {
 		prompt += fmt.Sprintf(" (empty: %v)", fd.fallback)
 	} else if !fd.required {

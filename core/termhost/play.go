@@ -353,7 +353,8 @@ func (p *play) record(r stepReply) {
 		p.host.console.say("\nStep %d of %d: %s", r.StepIndex, r.StepCount, stepTitle(r))
 		p.host.console.quote(r.CurrentStep.Content)
 	}
-	if r.ErrorCode != "" {
+	// While the server waits, the person sees its question and nothing else.
+	if r.ErrorCode != "" && r.ErrorCode != codeWaiting {
 		p.host.console.say("%s: %s", r.ErrorCode, r.Message)
 	}
 }

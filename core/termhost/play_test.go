@@ -356,6 +356,28 @@ func TestWaitingForTheUserIsAskedAgain(t *testing.T) {
 	}
 }
 
+// A person who takes longer than the server's call is not asked twice.
+func TestLateAnswerCounts(t *testing.T) {
+	s := calendar()
+	s.Steps, s.Late = s.Steps[1:2], true
+	in, typed := io.Pipe()
+	cfg := config(t, s)
+	out := &watcher{word: "minutes:", seen: func() {
+		go func() { _, _ = io.WriteString(typed, "30\n") }()
+	}}
+	cfg.Era, cfg.In, cfg.Out = termhost.Era2025, in, out
+	res, err := play(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"1 Duration elicitation"}, vias(res)); diff != "" {
+		t.Error(diff)
+	}
+	if n := strings.Count(out.String(), "The server asks you"); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 func TestServersDoNotSeeTheKey(t *testing.T) {
 	t.Setenv(termhost.KeyEnv, "sesame")
 	cfg := config(t, scene{Steps: []act{{
@@ -464,6 +486,12 @@ type watcher struct {
 	mu   sync.Mutex // guards text and done
 	text bytes.Buffer
 	done bool
+}
+
+func (w *watcher) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 func (w *watcher) Write(p []byte) (int, error) {
