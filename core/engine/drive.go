@@ -124,10 +124,10 @@ func (t *turn) noRoute(in driver.Input) error {
 	switch in.Kind {
 	case driver.KindApproval:
 		return fault.New(fault.ApprovalUnavailable,
-			"step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
+			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
 				"Tell the person to continue the run with a client that offers elicitation, or the operator to set approval.trust_agent", t.run.Step.Index)
 	case driver.KindFiles:
-		return fault.New(fault.FilesUnverified, "step %d requires files to be checked, and no configured driver can check them", t.run.Step.Index)
+		return fault.New(fault.FilesUnverified, "Step %d requires files to be checked, and no configured driver can check them", t.run.Step.Index)
 	}
 	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
 }
