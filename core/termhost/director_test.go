@@ -229,24 +229,24 @@ func clientCapabilities(ctx context.Context) mcp.ClientCapabilities {
 func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.CallToolRequest, a act) (*mcp.CallToolResult, error) {
 	params := mcp.ElicitationParams{Message: a.AskForm, RequestedSchema: a.Schema}
 	var res *mcp.ElicitationResult
-	if server.IsModernRequest(ctx) {
+	switch {
+	case server.IsModernRequest(ctx):
 		if res = server.ElicitationResponse(req.Params.InputResponses, "q"); res == nil {
 			return server.NewInputRequestBuilder("state").Elicit("q", params).ToolResult(), nil
 		}
-	} else if d.Late {
-		if d.late == nil {
-			late := make(chan *mcp.ElicitationResult, 1)
-			d.late = late
-			go func() {
-				answer, err := s.RequestElicitation(context.WithoutCancel(ctx), mcp.ElicitationRequest{Params: params})
-				if err == nil {
-					late <- answer
-				}
-			}()
-			return d.reply("WAITING_FOR_USER", "asking"), nil
-		}
+	case d.Late && d.late == nil:
+		late := make(chan *mcp.ElicitationResult, 1)
+		d.late = late
+		go func() {
+			answer, err := s.RequestElicitation(context.WithoutCancel(ctx), mcp.ElicitationRequest{Params: params})
+			if err == nil {
+				late <- answer
+			}
+		}()
+		return d.reply("WAITING_FOR_USER", "asking"), nil
+	case d.Late:
 		res = <-d.late
-	} else {
+	default:
 		var err error
 		if res, err = s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params}); err != nil {
 			return d.reply("MISSING_FIELD", err.Error()), nil
