@@ -34,20 +34,20 @@ type binary struct {
 	sum  string
 }
 
-// openBinary opens and hashes the binary at path.
+// openBinary opens the binary at path, which is not hashed yet.
 func openBinary(path string) (*binary, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	b := &binary{path: path, file: file}
-	if err := b.inspect(); err != nil {
+	if err := b.checkMode(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return b, nil
 }
 
-func (b *binary) inspect() error {
+func (b *binary) checkMode() error {
 	info, err := b.file.Stat()
 	if err != nil {
 		return err
@@ -58,12 +58,22 @@ func (b *binary) inspect() error {
 	if info.Mode().Perm()&0o111 == 0 {
 		return fmt.Errorf("%s is not executable", b.path)
 	}
+	return nil
+}
+
+// hash sets the sum and returns what a later start may rely on.
+func (b *binary) hash() (seenFile, error) {
+	began := time.Now()
+	before, known := identityOf(b.file)
 	hash := sha256.New()
 	if _, err := io.Copy(hash, b.file); err != nil {
-		return fmt.Errorf("read %s: %w", b.path, err)
+		return seenFile{}, fmt.Errorf("read %s: %w", b.path, err)
 	}
 	b.sum = hex.EncodeToString(hash.Sum(nil))
-	return nil
+	if !known {
+		return seenFile{}, nil
+	}
+	return see(b.file, before, began, b.sum), nil
 }
 
 func (b *binary) close() error { return b.file.Close() }
@@ -82,6 +92,13 @@ func verifyBinary(dir string, e LockedEntry) (*binary, error) {
 		return nil, fmt.Errorf("driver %s: its binary %s (sha256 %s in the lock) cannot be used: %w; %s",
 			e.Name, path, want, err, fix)
 	}
+	if e.seen.holds(b.file, want) {
+		b.sum = want
+		return b, nil
+	}
+	if _, err := b.hash(); err != nil {
+		return nil, errors.Join(fmt.Errorf("driver %s: %w", e.Name, err), b.close())
+	}
 	if b.sum != want {
 		err := fmt.Errorf("driver %s: the binary %s is not the locked one: its sha256 is %s, the lock says %s; %s",
 			e.Name, path, b.sum, want, fix)
@@ -97,6 +114,10 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	seen, err := b.hash()
+	if err != nil {
+		return LockedEntry{}, fmt.Errorf("describe: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 
@@ -120,7 +141,7 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 	}
 	e = LockedEntry{
 		Name: d.Name, Version: d.Version, File: filepath.Base(path),
-		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d,
+		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, seen: seen,
 	}
 	return e, e.compactSchema()
 }

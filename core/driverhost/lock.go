@@ -44,6 +44,8 @@ type LockedEntry struct {
 	// SHA256 is the binary's sum in hexadecimal by platform, such as "linux/amd64".
 	SHA256     map[string]string `json:"sha256"`
 	Descriptor driver.Descriptor `json:"descriptor"`
+
+	seen seenFile // of this machine, kept beside the lock
 }
 
 // Platform is the key of this machine in LockedEntry.SHA256.
@@ -116,6 +118,7 @@ func ReadLock(path string) (Lock, error) {
 			return Lock{}, fmt.Errorf("driver lock %s: %w", path, err)
 		}
 	}
+	readSeen(path, &l)
 	return l, nil
 }
 
@@ -134,8 +137,9 @@ func (e *LockedEntry) compactSchema() error {
 }
 
 // WriteLock writes the lock, drivers by name, so that the same drivers give
-// the same file. The file is replaced as a whole.
-func WriteLock(path string, l Lock) (err error) {
+// the same file. The file is replaced as a whole. Beside it, in a file of this
+// machine, stands which binaries were hashed, so that a start can skip that.
+func WriteLock(path string, l Lock) error {
 	l.Version = lockVersion
 	l.Drivers = slices.SortedFunc(slices.Values(l.Drivers), func(a, b LockedEntry) int { return cmp.Compare(a.Name, b.Name) })
 	if err := l.Validate(); err != nil {
@@ -145,24 +149,31 @@ func WriteLock(path string, l Lock) (err error) {
 	if err != nil {
 		return fmt.Errorf("encode the driver lock: %w", err)
 	}
+	if err := writeFile(path, append(b, '\n')); err != nil {
+		return fmt.Errorf("write the driver lock: %w", err)
+	}
+	if err := writeSeen(path, l); err != nil {
+		return fmt.Errorf("write the driver lock: %w", err)
+	}
+	return nil
+}
+
+// writeFile replaces a file as a whole.
+func writeFile(path string, content []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".drivers.lock-*")
 	if err != nil {
-		return fmt.Errorf("write the driver lock: %w", err)
+		return err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
-	_, err = tmp.Write(append(b, '\n'))
-	err = errors.Join(err, tmp.Chmod(0o644), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("write the driver lock: %w", err)
+	_, err = tmp.Write(content)
+	if err = errors.Join(err, tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
 	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("write the driver lock: %w", err)
-	}
-	return nil
+	return os.Rename(tmp.Name(), path)
 }
 
 // DescribeAll runs every executable kairos-driver-* in the folder with

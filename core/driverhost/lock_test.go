@@ -2,13 +2,16 @@ package driverhost_test
 
 import (
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -25,7 +28,7 @@ func TestLockSurvivesTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("ReadLock: %v", err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(driverhost.LockedEntry{})); diff != "" {
 		t.Errorf("the lock changed on its way (-want +got):\n%s", diff)
 	}
 	first, err := os.ReadFile(path)
@@ -38,6 +41,77 @@ func TestLockSurvivesTheFile(t *testing.T) {
 	}
 	if names := got.Descriptors(); len(names) != 6 || names[0].Name != "alpha" {
 		t.Errorf("Descriptors = %v", names)
+	}
+}
+
+// A start may skip the hash of a file that the hint beside the lock knows, and
+// only of that: any change of the file, or of the hint's owner, is noticed.
+func TestHintSkipsNoChangedBinary(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, lock, binary string)
+		starts bool
+	}{
+		"unchanged": {func(*testing.T, string, string) {}, true},
+		"unchanged, and not hashed: nobody sees that the sum is wrong": {func(t *testing.T, lock, _ string) {
+			falsifySums(t, lock)
+		}, true},
+		"others can write the hint, so that the wrong sum is found": {func(t *testing.T, lock, _ string) {
+			falsifySums(t, lock)
+			check(t, os.Chmod(lock+".seen", 0o666))
+		}, false},
+		"without hint": {func(t *testing.T, lock, _ string) { check(t, os.Remove(lock+".seen")) }, true},
+		"hint is garbage": {func(t *testing.T, lock, _ string) {
+			check(t, os.WriteFile(lock+".seen", []byte("{"), 0o600))
+		}, true},
+		"changed in place, same size and times": {func(t *testing.T, _, binary string) {
+			info, err := os.Stat(binary)
+			check(t, err)
+			file, err := os.OpenFile(binary, os.O_WRONLY, 0)
+			check(t, err)
+			_, err = file.WriteAt([]byte{0xa5}, info.Size()-1)
+			check(t, err)
+			check(t, file.Close())
+			check(t, os.Chtimes(binary, info.ModTime(), info.ModTime()))
+		}, false},
+		"exchanged": {func(t *testing.T, _, binary string) {
+			raw, err := os.ReadFile(binary)
+			check(t, err)
+			raw[len(raw)-1] ^= 1
+			check(t, os.WriteFile(binary+".new", raw, 0o700))
+			check(t, os.Rename(binary+".new", binary))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			lock, binary := filepath.Join(dir, driverhost.LockName), filepath.Join(dir, "kairos-driver-alpha")
+			copyFile(t, filepath.Join(binaries, "kairos-driver-alpha"), binary)
+			eventually(t, "the binary has settled and is in the hint", func() bool {
+				l, err := driverhost.DescribeAll(t.Context(), dir)
+				check(t, err)
+				check(t, driverhost.WriteLock(lock, l))
+				hint, err := os.ReadFile(lock + ".seen")
+				check(t, err)
+				return strings.Contains(string(hint), "alpha")
+			})
+			tc.change(t, lock, binary)
+			l, err := driverhost.ReadLock(lock)
+			check(t, err)
+			h := newHost(t, driverhost.Config{Dir: dir, Lock: l}, io.Discard)
+			if _, err := obey(t.Context(), t, h, "alpha", "pid"); (err == nil) != tc.starts {
+				t.Errorf("start: %v, want that it starts: %t", err, tc.starts)
+			}
+		})
+	}
+}
+
+// falsifySums puts the same wrong sum into a lock and its hint.
+func falsifySums(t *testing.T, lock string) {
+	t.Helper()
+	sums := regexp.MustCompile(`"[0-9a-f]{64}"`)
+	for _, path := range []string{lock, lock + ".seen"} {
+		raw, err := os.ReadFile(path)
+		check(t, err)
+		check(t, os.WriteFile(path, sums.ReplaceAll(raw, []byte(`"`+strings.Repeat("0", 64)+`"`)), 0o600))
 	}
 }
 

@@ -39,3 +39,15 @@ func waitFor(cmd *exec.Cmd, ended func()) error {
 	ended()
 	return cmd.Wait()
 }
+
+// identityOf asks the file system who the open file is.
+func identityOf(file *os.File) (identity, bool) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return identity{}, false
+	}
+	return identity{
+		Device: st.Dev, Inode: st.Ino, Size: st.Size,
+		Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano(),
+	}, true
+}

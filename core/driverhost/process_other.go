@@ -3,6 +3,7 @@
 package driverhost
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -22,3 +23,6 @@ func waitFor(cmd *exec.Cmd, ended func()) error {
 	defer ended()
 	return cmd.Wait()
 }
+
+// identityOf knows nothing here, so that every start hashes the binary.
+func identityOf(*os.File) (identity, bool) { return identity{}, false }

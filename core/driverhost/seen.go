@@ -1,0 +1,100 @@
+package driverhost
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// seenSuffix makes the name of the file beside the lock that says which very
+// files were hashed for it. Hashing a binary costs more than the rest of a
+// start; a file that is demonstrably the one that was hashed need not be hashed
+// again. The file is a hint of this machine: without it, or where anything
+// differs, the binary is hashed.
+const seenSuffix = ".seen"
+
+// settled is how old a file's last change must be when it is hashed, so that
+// any later change has another time. File systems count in steps of up to 10 ms.
+const settled = 50 * time.Millisecond
+
+// identity is what the file system says of a file. The kernel sets Changed at
+// every change of content or attributes, and only who owns the machine can forge it.
+type identity struct {
+	Device   uint64 `json:"dev"`
+	Inode    uint64 `json:"ino"`
+	Size     int64  `json:"size"`
+	Modified int64  `json:"mtime_ns"`
+	Changed  int64  `json:"ctime_ns"`
+}
+
+// seenFile is a binary as it was hashed. The zero value has seen nothing.
+type seenFile struct {
+	SHA256   string   `json:"sha256"`
+	Identity identity `json:"identity"`
+}
+
+// holds reports whether the open file is the one that was seen with the sum.
+func (s seenFile) holds(file *os.File, sum string) bool {
+	id, ok := identityOf(file)
+	return ok && s.SHA256 == sum && s.Identity == id
+}
+
+// see notes a file that was hashed; it had the identity before it was hashed,
+// at the time began. A file that changed just before, or meanwhile, is not noted.
+func see(file *os.File, before identity, began time.Time, sum string) seenFile {
+	after, ok := identityOf(file)
+	if !ok || after != before || began.Sub(time.Unix(0, before.Changed)) < settled {
+		return seenFile{}
+	}
+	return seenFile{SHA256: sum, Identity: before}
+}
+
+// writeSeen writes the hint of a lock, by driver name.
+func writeSeen(lockPath string, l Lock) error {
+	all := map[string]seenFile{}
+	for _, e := range l.Drivers {
+		if e.seen != (seenFile{}) {
+			all[e.Name] = e.seen
+		}
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encode the hint: %w", err)
+	}
+	return writeFile(lockPath+seenSuffix, append(b, '\n'))
+}
+
+// readSeen fills in what the hint of a lock says. It trusts only a file of the
+// lock's owner that nobody else can write: who can write it can write the lock.
+func readSeen(lockPath string, l *Lock) {
+	if !sameOwner(lockPath, lockPath+seenSuffix) {
+		return
+	}
+	b, err := os.ReadFile(lockPath + seenSuffix)
+	if err != nil {
+		return
+	}
+	var all map[string]seenFile
+	if json.Unmarshal(b, &all) != nil {
+		return
+	}
+	for i, e := range l.Drivers {
+		l.Drivers[i].seen = all[e.Name]
+	}
+}
+
+func sameOwner(lockPath, hintPath string) bool {
+	lock, err := os.Stat(lockPath)
+	if err != nil {
+		return false
+	}
+	hint, err := os.Lstat(hintPath)
+	if err != nil || !hint.Mode().IsRegular() || hint.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	a, ok := lock.Sys().(*syscall.Stat_t)
+	b, ok2 := hint.Sys().(*syscall.Stat_t)
+	return ok && ok2 && a.Uid == b.Uid
+}
