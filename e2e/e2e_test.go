@@ -1,0 +1,211 @@
+// Package e2e_test plays protocols with the two official TypeScript clients
+// over stdio, against the real program with its real driver processes. The
+// scenarios are in tests/*.test.mjs; this file builds, fetches and reports.
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	fetchTimeout = 3 * time.Minute
+	playTimeout  = 3 * time.Minute
+	oldestNode   = 20
+)
+
+func TestOfficialClients(t *testing.T) {
+	requireNode(t)
+	bin := programs(t)
+	fetchClients(t)
+	play(t, bin)
+}
+
+// requireNode skips without Node and npm, except where CI promises them.
+func requireNode(t *testing.T) {
+	t.Helper()
+	why := nodeProblem(t.Context())
+	if why == "" {
+		return
+	}
+	text := "THE OFFICIAL TYPESCRIPT CLIENTS DID NOT RUN: " + why + fmt.Sprintf("; install Node %d or newer with npm", oldestNode)
+	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
+		t.Fatal(text)
+	}
+	fmt.Fprintln(os.Stderr, text)
+	t.Skip(text)
+}
+
+func nodeProblem(ctx context.Context) string {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "npm is missing"
+	}
+	out, err := exec.CommandContext(ctx, "node", "--version").Output()
+	if err != nil {
+		return "node is missing"
+	}
+	version := strings.TrimSpace(string(out))
+	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < oldestNode {
+		return "node " + version + " is too old"
+	}
+	return ""
+}
+
+// programs is the folder with kairos, calendar-server and drivers: the one that
+// KAIROS_BIN names, else one that is built for this test.
+func programs(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("KAIROS_BIN"); dir != "" {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	dir := t.TempDir()
+	build(t, filepath.Join(dir, "kairos"), "../cmd/kairos")
+	build(t, filepath.Join(dir, "calendar-server"), "../examples/calendar-server")
+	mains, err := filepath.Glob("../plugins/*/main.go")
+	if err != nil || len(mains) == 0 {
+		t.Fatalf("no drivers to build: %v", err)
+	}
+	for _, main := range mains {
+		plugin := filepath.Dir(main)
+		build(t, filepath.Join(dir, "drivers", "kairos-driver-"+filepath.Base(plugin)), plugin)
+	}
+	run(t, playTimeout, exec.Command(filepath.Join(dir, "kairos"), "driver", "lock", filepath.Join(dir, "drivers")))
+	return dir
+}
+
+func build(t *testing.T, target, source string) {
+	t.Helper()
+	run(t, playTimeout, exec.Command("go", "build", "-o", target, "./"+filepath.ToSlash(source)))
+}
+
+// run runs a command to its end, however long its children hold its output.
+func run(t *testing.T, limit time.Duration, cmd *exec.Cmd) []byte {
+	t.Helper()
+	out, err := output(t.Context(), limit, cmd)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
+	}
+	return out
+}
+
+func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	bounded := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
+	bounded.Env, bounded.Err, bounded.WaitDelay = cmd.Env, cmd.Err, 5*time.Second
+	var out bytes.Buffer
+	bounded.Stdout, bounded.Stderr = &out, &out
+	err := bounded.Run()
+	if ctx.Err() != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	return out.Bytes(), err
+}
+
+// fetchClients installs the packages of package-lock.json unless that was done.
+func fetchClients(t *testing.T) {
+	t.Helper()
+	lock, err := os.ReadFile("package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	want := hex.EncodeToString(sum[:])
+	stamp := filepath.Join("node_modules", ".kairos-lock-sha256")
+	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "e2e: fetching the official TypeScript clients: npm ci in e2e")
+	out, err := output(t.Context(), fetchTimeout, exec.Command("npm", "ci", "--no-audit", "--no-fund"))
+	if err != nil {
+		t.Fatalf("npm ci could not fetch the clients that e2e/package-lock.json names: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(stamp, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// event is what lib/reporter.mjs says of a finished test.
+type event struct {
+	Name         string  `json:"name"`
+	Nesting      int     `json:"nesting"`
+	Passed       bool    `json:"passed"`
+	Skipped      bool    `json:"skipped"`
+	Milliseconds float64 `json:"milliseconds"`
+	Error        string  `json:"error"`
+}
+
+// play runs all scenarios in one go and shows each as a subtest.
+func play(t *testing.T, bin string) {
+	t.Helper()
+	files, err := filepath.Glob("tests/*.test.mjs")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	examples, err := filepath.Abs("../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "report.jsonl")
+	args := []string{"--test", fmt.Sprintf("--test-concurrency=%d", max(2, runtime.NumCPU())), "--test-reporter=./lib/reporter.mjs", "--test-reporter-destination=" + report}
+	cmd := exec.Command("node", append(args, files...)...)
+	cmd.Env = append(os.Environ(), "KAIROS_BIN="+bin, "KAIROS_EXAMPLES="+examples)
+	out, runErr := output(t.Context(), playTimeout, cmd)
+	events := read(t, report)
+	for _, e := range events {
+		if e.Nesting == 0 {
+			t.Run(e.Name, e.check)
+		}
+	}
+	if runErr != nil {
+		t.Errorf("node --test: %v\n%s", runErr, out)
+	}
+}
+
+func (e event) check(t *testing.T) {
+	t.Logf("%.0f ms", e.Milliseconds)
+	if strings.HasSuffix(e.Name, ".mjs") {
+		t.Error("is a file that defines no test") // Node then takes the file itself for one
+	}
+	if e.Skipped {
+		t.Error("scenarios must not be skipped")
+	}
+	if !e.Passed {
+		t.Error(e.Error)
+	}
+}
+
+func read(t *testing.T, report string) []event {
+	t.Helper()
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Errorf("node --test wrote no report: %v", err)
+	}
+	var events []event
+	for d := json.NewDecoder(bytes.NewReader(text)); d.More(); {
+		var e event
+		if err := d.Decode(&e); err != nil {
+			t.Fatalf("report: %v", err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
