@@ -22,6 +22,7 @@ import (
 )
 
 const (
+	buildTimeout = 3 * time.Minute
 	fetchTimeout = 3 * time.Minute
 	playTimeout  = 3 * time.Minute
 	oldestNode   = 20
@@ -74,50 +75,53 @@ func programs(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := os.Stat(filepath.Join(dir, "kairos")); err != nil {
+			t.Fatalf("KAIROS_BIN must be the folder that make build fills: %v", err)
+		}
 		return dir
 	}
+	return build(t)
+}
+
+// build makes what make build makes, in a folder of its own.
+func build(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
-	build(t, filepath.Join(dir, "kairos"), "../cmd/kairos")
-	build(t, filepath.Join(dir, "calendar-server"), "../examples/calendar-server")
-	mains, err := filepath.Glob("../plugins/*/main.go")
-	if err != nil || len(mains) == 0 {
-		t.Fatalf("no drivers to build: %v", err)
+	drivers := filepath.Join(dir, "drivers")
+	if err := os.Mkdir(drivers, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for _, main := range mains {
-		plugin := filepath.Dir(main)
-		build(t, filepath.Join(dir, "drivers", "kairos-driver-"+filepath.Base(plugin)), plugin)
+	goBuild := []string{"build", "-trimpath", "-ldflags", "-s -w"}
+	run(t, exec.Command("go", append(goBuild, "-o", dir, "../cmd/kairos", "../examples/calendar-server")...))
+	run(t, exec.Command("go", append(goBuild, "-o", drivers, "../plugins/...")...))
+	built, err := os.ReadDir(drivers)
+	if err != nil {
+		t.Fatal(err)
 	}
-	run(t, playTimeout, exec.Command(filepath.Join(dir, "kairos"), "driver", "lock", filepath.Join(dir, "drivers")))
+	for _, b := range built {
+		if err := os.Rename(filepath.Join(drivers, b.Name()), filepath.Join(drivers, "kairos-driver-"+b.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, exec.Command(filepath.Join(dir, "kairos"), "driver", "lock", drivers))
 	return dir
 }
 
-func build(t *testing.T, target, source string) {
+func run(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	run(t, playTimeout, exec.Command("go", "build", "-o", target, "./"+filepath.ToSlash(source)))
-}
-
-// run runs a command to its end, however long its children hold its output.
-func run(t *testing.T, limit time.Duration, cmd *exec.Cmd) []byte {
-	t.Helper()
-	out, err := output(t.Context(), limit, cmd)
-	if err != nil {
+	if out, err := output(t.Context(), buildTimeout, cmd); err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
-	return out
 }
 
+// output runs a command to its end, however long its children hold its output.
 func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	bounded := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
 	bounded.Env, bounded.Err, bounded.WaitDelay = cmd.Env, cmd.Err, 5*time.Second
-	var out bytes.Buffer
-	bounded.Stdout, bounded.Stderr = &out, &out
-	err := bounded.Run()
-	if ctx.Err() != nil {
-		err = errors.Join(err, ctx.Err())
-	}
-	return out.Bytes(), err
+	out, err := bounded.CombinedOutput()
+	return out, errors.Join(err, ctx.Err())
 }
 
 // fetchClients installs the packages of package-lock.json unless that was done.

@@ -157,7 +157,7 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 	c.checkUse(&r, fields, named)
 	if e, ok := fields["evidence"]; ok {
 		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)
-		c.checkLastRoute(e.value, r.evidence, named)
+		c.checkLastRoute(r.evidence, named)
 	} else {
 		c.problem(n, named, "evidence is missing: by which routes is it obtained?")
 	}

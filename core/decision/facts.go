@@ -99,7 +99,7 @@ type ConfigFacts struct {
 	Approval  ApprovalFacts  `json:"approval"`
 }
 
-// UserInputFacts: whether the server obtains a person's input itself, and
+// UserInputFacts say whether the server obtains a person's input itself, and
 // with which capability driver first.
 type UserInputFacts struct {
 	Enabled bool   `json:"enabled"`

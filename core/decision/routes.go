@@ -107,7 +107,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 }
 
 // checkLastRoute demands that evidence can be obtained from any client.
-func (c *compiler) checkLastRoute(n ast.Node, routes []route, named string) {
+func (c *compiler) checkLastRoute(routes []route, named string) {
 	if len(routes) == 0 {
 		return
 	}

@@ -38,7 +38,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	})
 	switch {
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d; nothing is lost, try again", k.use, s.Index)
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.use, s.Index, clip(err.Error(), 600))
 	case res.Accepted != nil:
 		return t.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:

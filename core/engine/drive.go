@@ -184,7 +184,7 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{Input: in, Step: k.where, Client: t.caller.Client, Raw: s.raw})
 	switch {
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution; it stays open, try again", r.Via)
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, clip(err.Error(), 600))
 	case res.Answer != nil:
 		// Whatever the driver claims, this came from the agent.
 		res.Answer.Provenance = driver.AgentReported
@@ -210,7 +210,7 @@ func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, k task, 
 	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client})
 	switch {
 	case err != nil:
-		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed; the step stays open, try again")
+		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", clip(err.Error(), 600))
 	case res.AgentChallenge == nil:
 		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.where.Index)
 	}

@@ -130,7 +130,10 @@ func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(req.Raw, &r); err != nil || r.Action == "" {
+	if err := json.Unmarshal(req.Raw, &r); err != nil {
+		return driver.NotAnAnswer(driver.Problem("", err.Error())), nil
+	}
+	if r.Action == "" {
 		return driver.NotAnAnswer(driver.Problem("", "no action")), nil
 	}
 	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
@@ -214,13 +217,13 @@ func (c *clock) pass(d time.Duration) {
 // world is an engine on a real store with the drivers above.
 type world struct {
 	*engine.Engine
-	t       *testing.T
+	t       testing.TB
 	drivers *drivers
 	clock   *clock
 	caller  engine.Caller
 }
 
-func newWorld(t *testing.T, change func(*engine.Options)) *world {
+func newWorld(t testing.TB, change func(*engine.Options)) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
@@ -255,7 +258,7 @@ func newWorld(t *testing.T, change func(*engine.Options)) *world {
 
 func (w *world) mint(doc string) []string {
 	w.t.Helper()
-	reply, err := w.Mint(w.t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	reply, err := w.Mint(context.Background(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
 	if err != nil {
 		w.t.Fatalf("Mint: %v", err)
 	}
@@ -270,7 +273,7 @@ func (w *world) begin(uri string) *engine.StepReply { return w.reply(w.beginRoun
 
 func (w *world) beginRound(uri, input string) engine.Round {
 	w.t.Helper()
-	r, err := w.Begin(w.t.Context(), w.caller, engine.BeginInput{URI: uri, Input: json.RawMessage(input)})
+	r, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uri, Input: json.RawMessage(input)})
 	if err != nil {
 		w.t.Fatalf("Begin: %v", err)
 	}
@@ -283,7 +286,7 @@ func (w *world) next(uri, solution string) *engine.StepReply {
 
 func (w *world) nextRound(uri, solution string) engine.Round {
 	w.t.Helper()
-	r, err := w.Next(w.t.Context(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(solution)})
+	r, err := w.Next(context.Background(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(solution)})
 	if err != nil {
 		w.t.Fatalf("Next: %v", err)
 	}
@@ -292,7 +295,7 @@ func (w *world) nextRound(uri, solution string) engine.Round {
 
 func (w *world) answer(a *engine.Ask, result string) engine.Round {
 	w.t.Helper()
-	r, err := w.Continue(w.t.Context(), w.caller, engine.Continuation{Run: a.Run, Seq: a.Seq, Result: json.RawMessage(result)})
+	r, err := w.Continue(context.Background(), w.caller, engine.Continuation{Run: a.Run, Seq: a.Seq, Result: json.RawMessage(result)})
 	if err != nil {
 		w.t.Fatalf("Continue: %v", err)
 	}

@@ -147,7 +147,7 @@ func (e *Engine) validate(ctx context.Context, use string, s *protocol.Step) ([]
 	}
 	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: s.Challenge})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored", use, s.Label)
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, clip(err.Error(), 600))
 	}
 	s.Templates = res.Templates
 	var out []protocol.Diagnostic

@@ -44,7 +44,7 @@ func connect(t *testing.T, d *director, version string, options ...client.Client
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() }) //nolint:errcheck // the pipes end with the test
+	t.Cleanup(func() { c.Close() })
 	_, err := c.Initialize(t.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ProtocolVersion: version, ClientInfo: mcp.Implementation{Name: "lib", Version: "1"},
 	}})

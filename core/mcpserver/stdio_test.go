@@ -205,7 +205,7 @@ func TestClientThatCannotBeWrittenToEndsTheConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	inR, inW := io.Pipe()
-	go io.WriteString(inW, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n") //nolint:errcheck // may fail when the server ends
+	go io.WriteString(inW, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
 	if err := s.ServeStdio(t.Context(), inR, deaf{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("ServeStdio = %v, want the write error", err)
 	}

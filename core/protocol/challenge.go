@@ -35,7 +35,7 @@ func (p *parse) takeChallenge(s *Step, body span) string {
 	if f, ok := p.lastFence(body); ok {
 		if challenge := p.challengeBlock(s, f, body); challenge != nil {
 			s.Challenge, s.ChallengeLine = challenge, p.lineOf(f.start)
-			p.judge(s, f)
+			p.judge(s)
 			return p.src[body.start:f.start]
 		}
 		p.warnExamples(s, body)
@@ -111,7 +111,7 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) json.RawMessage {
 func (p *parse) warnBeside(top map[string]json.RawMessage, s *Step, f fence) {
 	for key := range top {
 		if key != "challenge" {
-			p.warn(f.start, s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key, maxFallback)))
+			p.warn(f.start, s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (p *parse) warnSecond(s *Step, last fence, body span) {
 }
 
 // judge checks what the core owns of a challenge. The rest is the driver's.
-func (p *parse) judge(s *Step, f fence) {
+func (p *parse) judge(s *Step) {
 	for _, d := range judgeCommon(s.Challenge) {
 		d.Line, d.Column, d.Step = s.ChallengeLine, 1, s.Label
 		p.add(d)

@@ -259,21 +259,21 @@ func (p *parse) single(s span) Chain {
 func (p *parse) singleLabel(s span) string {
 	for _, h := range p.headingsIn(s) {
 		if h.text != "" {
-			return cut(h.text, maxFallback)
+			return cut(h.text)
 		}
 	}
 	for line := range strings.Lines(p.src[s.start:s.end]) {
 		if line = strings.TrimSpace(line); line != "" {
-			return cut(line, maxFallback)
+			return cut(line)
 		}
 	}
 	return "Memory"
 }
 
-// cut is the first n characters of s.
-func cut(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		s = string(r[:n])
+// cut is what of s a label or a message may hold.
+func cut(s string) string {
+	if r := []rune(s); len(r) > maxFallback {
+		s = string(r[:maxFallback])
 	}
 	return strings.TrimSpace(s)
 }
@@ -282,7 +282,7 @@ func cut(s string, n int) string {
 func (p *parse) step(h heading, body span) Step {
 	s := Step{Label: sanitise(h.text), Line: p.lineOf(h.start)}
 	if n := utf8.RuneCountInString(s.Label); n > maxTitle {
-		p.fail(h.start, cut(s.Label, maxFallback), fmt.Sprintf("the heading has %d characters; at most %d are allowed", n, maxTitle))
+		p.fail(h.start, cut(s.Label), fmt.Sprintf("the heading has %d characters; at most %d are allowed", n, maxTitle))
 	}
 	rest := p.takeChallenge(&s, body)
 	s.Text = joinHeading(s.Label, rest)

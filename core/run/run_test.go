@@ -256,14 +256,14 @@ func (m *model) check(t *rapid.T, before run.Run, e run.Event) {
 }
 
 func (m *model) answer(t *rapid.T, before run.Run, e run.Event) {
-	input, via := driver.Input{ID: e.Input, Kind: kindOf(e.Input)}, e.Via
+	input := driver.Input{ID: e.Input, Kind: kindOf(e.Input)}
 	if e.Kind == run.Answered {
 		if e.Seq != before.Step.Question.Seq {
 			t.Fatalf("question %d was answered while %d is open", e.Seq, before.Step.Question.Seq)
 		}
-		input, via = before.Step.Question.Input, before.Step.Question.Via
+		input = before.Step.Question.Input
 	} else {
-		m.mayAnswer(t, input, via)
+		m.mayAnswer(t, input, e.Via)
 	}
 	delete(m.declined, input.ID)
 	if input.Kind == driver.KindApproval {

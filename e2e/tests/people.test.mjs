@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 
 import { legacy, modern } from '../lib/client.mjs';
 import {
-  attest, declined, eventCount, inBothEras, mintExample, minutes, modelWith, next, outcome, participants, person,
-  provenances, scenario, solution,
+  accept, attest, declined, eventCount, inBothEras, mintExample, minutes, modelWith, next, outcome, participants,
+  person, placeholder, provenances, scenario, solution,
 } from '../lib/kairos.mjs';
 
 inBothEras('a declined approval stops the step and the agent cannot undo it', async (world, era) => {
@@ -75,6 +75,17 @@ inBothEras('a declined form is not filled in by the agent', async (world, era) =
   const answer = await next(session, refused, solution(refused, { confirmation: '{"duration_minutes":30}' }));
   assert.deepEqual([answer.error_code, answer.step_index], ['USER_DECLINED', 2]);
   assert.equal(human.asked.length, 1);
+});
+
+inBothEras('a form that is closed without an answer is a no', async (world, era) => {
+  const human = person({ action: 'cancel' }, accept({ day: 'monday', watcher: 'Adam' }));
+  const session = await world.client(era, { elicit: human.elicit });
+  const steps = await mintExample(session, 'user-input.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0] });
+  const refused = await next(session, begun);
+  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 1, must_obey: true });
+  const chosen = await next(session, refused);
+  assert.deepEqual(provenances(chosen), [[1, 'elicitation', 'client-attested']], 'the same form, asked again');
 });
 
 const impatient = { mcp: { plain_wait: '300ms' } };
@@ -159,4 +170,47 @@ scenario(`a form that is not answered is asked for again at each call, and only 
   assert.equal(stale.step_index, 2, 'an answer to a question that was replaced loses');
   const confirmed = await answering(legs[2], { duration_minutes: 40 });
   assert.deepEqual(confirmed.solved[0].output, { duration_minutes: 40 });
+});
+
+scenario(`with a progress token a call outlives the short wait (${legacy}; the other era never waits)`, async world => {
+  const human = slowPerson();
+  const session = await world.client(legacy, {
+    config: { mcp: { plain_wait: '300ms', progress_wait: '20s' } }, elicit: human.elicit,
+  });
+  const steps = await mintExample(session, 'user-input.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0] });
+  const notes = [];
+  const chosen = await session.call('kairos_next', { uri: steps[0], solution: placeholder(begun) }, {
+    resetTimeoutOnProgress: true,
+    onprogress: note => {
+      notes.push(note);
+      human.answer(accept({ day: 'tuesday', watcher: 'Betty' }));
+    },
+  });
+  assert.ok(notes.length > 0, 'the server keeps the call alive');
+  assert.deepEqual(chosen.solved[0].output, { day: 'tuesday', watcher: 'Betty' });
+});
+
+scenario(`a call that the client gives up leaves its question open (${legacy}; the other era holds no question)`,
+  async world => {
+    const human = slowPerson();
+    const session = await world.client(legacy, { elicit: human.elicit });
+    const steps = await mintExample(session, 'user-input.md');
+    const begun = await session.call('kairos_begin', { uri: steps[0] });
+    const args = { uri: steps[0], solution: placeholder(begun) };
+    await assert.rejects(session.call('kairos_next', args, { timeout: 300 }), /timed out/i);
+    const again = session.call('kairos_next', args);
+    human.answer(accept({ day: 'thursday', watcher: 'Candy' }));
+    assert.deepEqual((await again).solved[0].output, { day: 'thursday', watcher: 'Candy' });
+    assert.equal(human.asked.length, 1, 'the person was asked once');
+  });
+
+scenario(`a client whose form breaks sends the agent to the person (${legacy}; the other era cannot tell)`, async world => {
+  const session = await world.client(legacy, { elicit: async () => { throw new Error('no display'); } });
+  const steps = await mintExample(session, 'user-input.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0] });
+  const failed = await next(session, begun);
+  assert.deepEqual(outcome(failed), { error_code: 'ELICITATION_FAILED', step_index: 1, must_obey: true });
+  const chosen = await next(session, failed, solution(failed, { confirmation: '{"day":"monday","watcher":"Adam"}' }));
+  assert.deepEqual(provenances(chosen), [[1, 'agent', 'agent-reported']]);
 });

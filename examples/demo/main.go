@@ -158,7 +158,7 @@ func (s stage) perform(ctx context.Context, a act) error {
 		fmt.Println(out)
 	}
 	if (runErr != nil) != a.fails {
-		return fmt.Errorf("kairos run: %v, want failure %v", runErr, a.fails)
+		return fmt.Errorf("kairos run: %w, want failure %v", runErr, a.fails)
 	}
 	id := runLine.FindStringSubmatch(out)
 	if id == nil {

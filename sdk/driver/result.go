@@ -14,7 +14,7 @@ type AdvanceResult struct {
 	State State `json:"state"`
 }
 
-// Accepted: the evidence satisfies the challenge.
+// Accepted means that the evidence satisfies the challenge.
 type Accepted struct {
 	// Proof is the object recorded as proof.
 	Proof json.RawMessage `json:"proof"`
@@ -22,19 +22,19 @@ type Accepted struct {
 	Output json.RawMessage `json:"output,omitempty"`
 }
 
-// Rejected: the evidence does not satisfy the challenge.
+// Rejected means that the evidence does not satisfy the challenge.
 type Rejected struct {
 	Code      string `json:"error_code"` // [A-Z][A-Z0-9_]*
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
 }
 
-// Declined: a person said no.
+// Declined means that a person said no.
 type Declined struct {
 	Reason string `json:"reason"`
 }
 
-// Unavailable: the driver cannot serve this call; the next route is tried.
+// Unavailable means that the driver cannot serve this call; the next route is tried.
 type Unavailable struct {
 	Reason string `json:"reason"`
 }
@@ -87,7 +87,7 @@ type AgentChallenge struct {
 	Display     json.RawMessage `json:"display,omitempty"` // challenge.<type>
 }
 
-// ClientReview: see RenderResult.ClientReview.
+// ClientReview is explained at RenderResult.ClientReview.
 type ClientReview struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -119,12 +119,12 @@ type InterpretResult struct {
 	Missing     *Missing     `json:"missing,omitempty"`
 }
 
-// Invalid: the reply is not an answer; the host asks again, bounded.
+// Invalid means that the reply is not an answer; the host asks again, bounded.
 type Invalid struct {
 	Diagnostics []Diagnostic `json:"diagnostics"`
 }
 
-// Missing: the reply leaves the answer out, as a placeholder solution does.
+// Missing means that the reply leaves the answer out, as a placeholder solution does.
 type Missing struct {
 	Reason string `json:"reason"`
 }

@@ -98,8 +98,8 @@ func (s *driverServer) CheckHealth(
 	if s.configurer == nil {
 		return &driverv1.CheckHealthResponse{Healthy: true}, nil
 	}
-	if err := s.configurer.CheckHealth(ctx); err != nil {
-		return &driverv1.CheckHealthResponse{Reason: err.Error()}, nil
+	if sick := s.configurer.CheckHealth(ctx); sick != nil {
+		return &driverv1.CheckHealthResponse{Reason: sick.Error()}, nil //nolint:nilerr // being sick is an answer, not a failed call
 	}
 	return &driverv1.CheckHealthResponse{Healthy: true}, nil
 }

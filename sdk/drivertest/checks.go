@@ -53,7 +53,7 @@ func configNonsense(ctx context.Context, s Subject) error {
 	}
 	found, err := s.Configurer.Configure(ctx, json.RawMessage(`{"`), true)
 	if err == nil && len(found) == 0 {
-		return errors.New("Configure took `{\"` without a word")
+		return errors.New("took `{\"` without a word")
 	}
 	return nil
 }
@@ -387,7 +387,7 @@ func isPanic(err error) bool {
 // differ says how the second result differs from the first.
 func differ(want any, wantErr error, got any, gotErr error) error {
 	if (wantErr == nil) != (gotErr == nil) {
-		return fmt.Errorf("once the error was %v, then %v", wantErr, gotErr)
+		return fmt.Errorf("once the error was %q, then %q", fmt.Sprint(wantErr), fmt.Sprint(gotErr))
 	}
 	if a, b := printed(want), printed(got); wantErr == nil && a != b {
 		return fmt.Errorf("once the result was\n%s\nthen\n%s", a, b)

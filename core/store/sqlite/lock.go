@@ -51,7 +51,7 @@ func (l *writeLock) wait(ctx context.Context) error {
 	}
 	l.f = nil
 	go func() {
-		<-taken
+		<-taken       //nolint:errcheck // whether it was taken does not matter any more
 		_ = f.Close() // nothing was written under it
 	}()
 	return gaveUp

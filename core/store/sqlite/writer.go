@@ -219,7 +219,7 @@ func (t *transaction) exec(query string, args ...any) error {
 	if err != nil {
 		return err
 	}
-	_, err = stmt.Exec(args...)
+	_, err = stmt.ExecContext(context.Background(), args...)
 	return err
 }
 
@@ -229,7 +229,7 @@ func (t *transaction) row(query string, args []any, into ...any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = stmt.QueryRow(args...).Scan(into...)
+	err = stmt.QueryRowContext(context.Background(), args...).Scan(into...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -242,7 +242,7 @@ func (t *transaction) changed(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	result, err := stmt.Exec(args...)
+	result, err := stmt.ExecContext(context.Background(), args...)
 	if err != nil {
 		return 0, err
 	}
