@@ -164,14 +164,10 @@ func play(t *testing.T, bin string) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scenarios: %v", err)
 	}
-	examples, err := filepath.Abs("../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
 	report := filepath.Join(t.TempDir(), "report.jsonl")
 	args := []string{"--test", fmt.Sprintf("--test-concurrency=%d", max(2, runtime.NumCPU())), "--test-reporter=./lib/reporter.mjs", "--test-reporter-destination=" + report}
 	cmd := exec.Command("node", append(args, files...)...)
-	cmd.Env = append(os.Environ(), "KAIROS_BIN="+bin, "KAIROS_EXAMPLES="+examples)
+	cmd.Env = append(os.Environ(), "KAIROS_BIN="+bin)
 	out, runErr := output(t.Context(), playTimeout, cmd)
 	events := read(t, report)
 	for _, e := range events {

@@ -15,18 +15,12 @@ import { connect, eras, legacy } from './client.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-const fromEnv = name => {
-  const value = process.env[name];
-  if (!value) throw new Error(`${name} is not set; run these tests with: go test ./e2e`);
-  return value;
-};
-
-/** Paths of the programs under test; the Go test sets the variables. */
-const programs = {
-  kairos: () => join(fromEnv('KAIROS_BIN'), 'kairos'),
-  calendar: () => join(fromEnv('KAIROS_BIN'), 'calendar-server'),
-  example: name => join(fromEnv('KAIROS_EXAMPLES'), name),
-};
+/** A program under test, from the folder that the Go test names. */
+function program(name) {
+  const dir = process.env.KAIROS_BIN;
+  if (!dir) throw new Error('KAIROS_BIN is not set; run these tests with: go test ./e2e');
+  return join(dir, name);
+}
 
 /** Defines a test that plays on a store of its own and cleans up behind itself. */
 export function scenario(name, play) {
@@ -70,7 +64,7 @@ export class World {
   async client(era, { config, elicit, sample, mode } = {}) {
     const session = await connect({
       era, mode, elicit, sample,
-      command: programs.kairos(), args: await this.serve(config), env: await this.env(),
+      command: program('kairos'), args: await this.serve(config), env: await this.env(),
     });
     this.#sessions.push(session);
     return session;
@@ -86,7 +80,7 @@ export class World {
   /** Starts the calendar as a child of an official client. */
   async calendar(era = legacy, file = 'calendar.json') {
     const session = await connect({
-      era, command: programs.calendar(),
+      era, command: program('calendar-server'),
       args: ['--state', join(this.dir, file), '--now', '2026-03-02T08:00:00Z'],
     });
     this.#sessions.push(session);
@@ -100,7 +94,7 @@ export class World {
    */
   async killWhileAsked(era, tool, call) {
     const victim = spawn(process.execPath, [join(here, 'victim.mjs'), JSON.stringify({
-      era, tool, call, command: programs.kairos(), args: await this.serve(), env: await this.env(),
+      era, tool, call, command: program('kairos'), args: await this.serve(), env: await this.env(),
     })], { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = new Promise(resolve => { victim.once('exit', resolve); });
     try {
@@ -118,10 +112,17 @@ export class World {
 
   /** What the operator's command tells of a run. */
   async timeline(runID) {
-    const { stdout } = await promisify(execFile)(programs.kairos(), [
+    const { stdout } = await promisify(execFile)(program('kairos'), [
       'runs', 'show', runID, '--json', '--db', join(this.dir, 'kairos.db'),
     ], { env: await this.env() });
     return JSON.parse(stdout);
+  }
+
+  /** Who approved which step of a run, as the operator sees it. */
+  async approvals(runID) {
+    const { moments } = await this.timeline(runID);
+    return moments.filter(moment => moment.what === 'approved')
+      .map(({ step, via, provenance }) => [step, via, provenance]);
   }
 
   transcripts() { return this.#sessions.map(session => session.transcript()).join('\n\n'); }
@@ -142,7 +143,7 @@ async function childrenOf(pid) {
 
 /** Stores an example and returns the URIs of its steps. */
 export async function mintExample(session, name) {
-  return mint(session, await readFile(programs.example(name), 'utf8'));
+  return mint(session, await readFile(join(here, '..', '..', 'examples', name), 'utf8'));
 }
 
 /** Stores a document and returns the URIs of its steps. */

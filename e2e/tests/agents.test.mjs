@@ -71,6 +71,7 @@ inBothEras('where the operator trusts agents the approval is a challenge of its 
   const booked = await next(session, permitted, await honestly(permitted, calendar));
   assert.deepEqual(provenances(booked), [[6, 'agent', 'agent-reported']], JSON.stringify(booked));
   assert.equal((await attest(session, booked)).verified, true);
+  assert.deepEqual(await world.approvals(booked.run_id), [[6, 'agent', 'agent-reported']]);
   assert.deepEqual(session.asked, []);
   assert.equal(await eventCount(calendar), 1);
 });

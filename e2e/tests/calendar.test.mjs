@@ -13,7 +13,9 @@ inBothEras('one begin and four nexts book one appointment', async (world, era) =
   const session = await world.client(era, { elicit: human.elicit, sample: model.sample });
   const steps = await mintExample(session, 'calendar-appointment.md');
 
-  const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
+  const { choices } = await session.call('kairos_search', { query: 'calendar appointment' });
+  assert.deepEqual([choices[0].uri, choices[0].role], [steps[0], 'match']);
+  const begun = await session.call('kairos_begin', { uri: choices[0].uri, input: { participants } });
   assert.deepEqual(provenances(begun), [[1, 'sampling', 'model-generated']]);
   assert.deepEqual(begun.solved[0].output, {
     resolved: { Adam: 'adam@example.com', Betty: 'betty@example.com', Candy: null },
@@ -51,6 +53,9 @@ inBothEras('one begin and four nexts book one appointment', async (world, era) =
   assert.equal(await eventCount(calendar), 1, 'exactly one event');
   assert.equal(model.asked.length, 3);
   assert.equal(human.asked.length, 2);
+
+  assert.equal((await world.timeline(booked.run_id)).verified, true);
+  assert.deepEqual(await world.approvals(booked.run_id), [[4, 'elicitation', 'client-attested']]);
 });
 
 inBothEras('requests to the client carry what the protocol says', async (world, era) => {

@@ -221,7 +221,7 @@ func TestEventsAreAppendOnly(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	script(t, path, `INSERT INTO events VALUES ('`+id+`', 2, 0, '{}')`)
+	script(t, path, `INSERT INTO events VALUES ('`+id+`', 2, '[]')`)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)

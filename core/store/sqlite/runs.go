@@ -57,7 +57,7 @@ func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
 	if err != nil {
 		return err
 	}
-	events, err := encodeEvents(save.Events)
+	events, err := json.Marshal(save.Events)
 	if err != nil {
 		return fmt.Errorf("encode events of run %s: %w", r.ID, err)
 	}
@@ -65,9 +65,9 @@ func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
 		if err := updateRun(tx, r, row.document); err != nil {
 			return err
 		}
-		for i, document := range events {
-			if err := tx.exec(`INSERT INTO events (run, revision, position, document) VALUES (?, ?, ?, ?)`,
-				string(r.ID), r.Revision+1, i, document); err != nil {
+		if len(save.Events) > 0 {
+			if err := tx.exec(`INSERT INTO events (run, revision, document) VALUES (?, ?, ?)`,
+				string(r.ID), r.Revision+1, string(events)); err != nil {
 				return err
 			}
 		}
@@ -155,18 +155,6 @@ func (row runRow) saveNonces(tx *transaction) error {
 		ON CONFLICT (nonce) DO UPDATE SET run = NULL WHERE run <> excluded.run`, string(row.id), row.nonces)
 }
 
-func encodeEvents(events []run.Event) ([]string, error) {
-	documents := make([]string, len(events))
-	for i, e := range events {
-		document, err := json.Marshal(e)
-		if err != nil {
-			return nil, err
-		}
-		documents[i] = string(document)
-	}
-	return documents, nil
-}
-
 // Run implements engine.Runs.
 func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
 	var document []byte
@@ -231,17 +219,17 @@ func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, erro
 // Events implements engine.RunHistory.
 func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 	var events []run.Event
-	err := s.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision, position`, []any{string(id)},
+	err := s.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision`, []any{string(id)},
 		func(scan func(...any) error) error {
 			var document []byte
 			if err := scan(&document); err != nil {
 				return err
 			}
-			var e run.Event
-			if err := json.Unmarshal(document, &e); err != nil {
-				return s.damaged("event of run", string(id), err)
+			var saved []run.Event
+			if err := json.Unmarshal(document, &saved); err != nil {
+				return s.damaged("events of run", string(id), err)
 			}
-			events = append(events, e)
+			events = append(events, saved...)
 			return nil
 		})
 	if err != nil || len(events) > 0 {

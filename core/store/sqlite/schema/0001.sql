@@ -60,12 +60,12 @@ CREATE TABLE nonces (
   run   TEXT NOT NULL REFERENCES runs (id)
 ) STRICT, WITHOUT ROWID;
 
+-- One row for each save, because a row costs more than what is in it.
 CREATE TABLE events (
   run      TEXT NOT NULL REFERENCES runs (id),
-  revision INTEGER NOT NULL, -- of the run that the event led to
-  position INTEGER NOT NULL, -- within that revision
-  document TEXT NOT NULL,
-  PRIMARY KEY (run, revision, position)
+  revision INTEGER NOT NULL, -- of the run that the events led to
+  document TEXT NOT NULL,    -- a list, oldest first
+  PRIMARY KEY (run, revision)
 ) STRICT, WITHOUT ROWID;
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 BEGIN SELECT raise(ABORT, 'events are append-only'); END;
