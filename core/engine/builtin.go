@@ -62,5 +62,5 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 		chain = identify(chain, nil)
 	}
 	chain.Steps[0].UUID = head
-	return e.store.Writer.SaveChain(ctx, chain, true)
+	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
 }

@@ -552,6 +552,19 @@ func TestMintRefusesDoubles(t *testing.T) {
 	}
 }
 
+func TestMintStoresAllOfADocumentOrNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mint("# Beta\n\n## One\n\nx\n")
+	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: "# Alpha\n\n## One\n\nx\n\n# Beta\n\n## One\n\ny\n", ModelID: "m"})
+	if fault.CodeOf(err) != fault.DuplicateChain {
+		t.Fatalf("Mint of a document with one title that is taken = %v, want DUPLICATE_CHAIN", err)
+	}
+	r, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Alpha"})
+	if err != nil || r.Choices[0].Role == "match" {
+		t.Errorf("half of the document was stored: %+v, %v", r, err)
+	}
+}
+
 func TestSearchAlwaysOffersRefineAndCreate(t *testing.T) {
 	w := newWorld(t, nil)
 	w.mint(threeSteps)

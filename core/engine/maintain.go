@@ -81,7 +81,7 @@ func (e *Engine) updateOne(ctx context.Context, c Caller, uri, doc string, updat
 		return err
 	}
 	chain.UpdatedAt = e.opt.Now()
-	return e.store.Writer.SaveChain(ctx, chain, true)
+	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
 }
 
 // textUpdate takes the one field of `updates` that may be changed.
@@ -150,7 +150,7 @@ func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string) error {
 		return fault.Wrap(err, fault.InvalidArgument, "a later step uses the result of this one; change it first")
 	}
 	chain.UpdatedAt = e.opt.Now()
-	return e.store.Writer.SaveChain(ctx, chain, true)
+	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
 }
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be

@@ -41,15 +41,15 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 		}
 	}
 	reply := MintReply{Status: "stored", Warnings: warnings}
-	for i, chain := range chains {
-		chain = identify(chain, old[i])
-		if err := e.store.Writer.SaveChain(ctx, chain, in.Force); err != nil {
-			if fault.CodeOf(err) == fault.DuplicateChain {
-				return MintReply{}, duplicate(chain)
-			}
-			return MintReply{}, fault.Wrap(err, fault.StoreFailed, "protocol %q could not be stored", chain.Title)
+	for i := range chains {
+		chains[i] = identify(chains[i], old[i])
+		reply.Items = append(reply.Items, items(chains[i])...)
+	}
+	if err := e.store.Writer.SaveChains(ctx, chains, in.Force); err != nil {
+		if fault.CodeOf(err) == fault.DuplicateChain {
+			return MintReply{}, err
 		}
-		reply.Items = append(reply.Items, items(chain)...)
+		return MintReply{}, fault.Wrap(err, fault.StoreFailed, "the document could not be stored: %v", err)
 	}
 	return reply, nil
 }

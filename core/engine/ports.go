@@ -24,9 +24,9 @@ type Protocols interface {
 
 // ProtocolWriter changes protocols. Each call is atomic and visible to the next read.
 type ProtocolWriter interface {
-	// SaveChain stores the chain in its space. If one with its id is there
+	// SaveChains stores chains in their spaces, all or none. If one with the id is there
 	// already: fault.DuplicateChain without replace, else it is replaced as a whole.
-	SaveChain(ctx context.Context, c protocol.Chain, replace bool) error
+	SaveChains(ctx context.Context, chains []protocol.Chain, replace bool) error
 	DeleteChain(ctx context.Context, space, id string) error
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -134,7 +135,7 @@ func BenchmarkSearch(b *testing.B) {
 	for i := range 500 {
 		title := fmt.Sprintf("%s procedure %d", topics[i%len(topics)], i)
 		c := storetest.NewChain("user:bench", title, "Prepare the "+topics[i/3%len(topics)], "Do it", "Report")
-		if err := s.SaveChain(b.Context(), c, false); err != nil {
+		if err := s.SaveChains(b.Context(), []protocol.Chain{c}, false); err != nil {
 			b.Fatalf("SaveChain = %v, want nil", err)
 		}
 	}

@@ -63,7 +63,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	_, err := s.Run(t.Context(), run.ID(ids[0]))
 	wantFailure(t, err, path, "closed")
 	c := storetest.NewChain("user:test", "Late", "One")
-	wantFailure(t, s.SaveChain(t.Context(), c, false), path, "closed")
+	wantFailure(t, s.SaveChains(t.Context(), []protocol.Chain{c}, false), path, "closed")
 	if _, err := os.Stat(path + "-wal"); !os.IsNotExist(err) {
 		t.Errorf("Stat(-wal) after Close = %v, want it folded into the database", err)
 	}
@@ -166,7 +166,7 @@ func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
 			for range 2 { // a failed opening is tried again, not remembered as done
 				_, err := s.Chains(t.Context(), []string{"user:test"})
 				wantFailure(t, err, path, tc.why)
-				wantFailure(t, s.SaveChain(t.Context(), storetest.NewChain("user:test", "T", "S"), false), path, tc.why)
+				wantFailure(t, s.SaveChains(t.Context(), []protocol.Chain{storetest.NewChain("user:test", "T", "S")}, false), path, tc.why)
 			}
 			if err := s.Close(); err != nil {
 				t.Errorf("Close = %v, want nil", err)
@@ -266,7 +266,7 @@ func FuzzSearch(f *testing.F) {
 	s := open(f, filepath.Join(f.TempDir(), "kairos.db"))
 	f.Cleanup(func() { _ = s.Close() })
 	for _, title := range []string{"Calendar appointment", "会議を予約する", "Quoted near a b", "Überprüfung"} {
-		if err := s.SaveChain(context.Background(), storetest.NewChain("user:test", title, "One", "Two"), false); err != nil {
+		if err := s.SaveChains(context.Background(), []protocol.Chain{storetest.NewChain("user:test", title, "One", "Two")}, false); err != nil {
 			f.Fatalf("SaveChain = %v, want nil", err)
 		}
 	}

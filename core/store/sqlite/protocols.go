@@ -62,39 +62,65 @@ func (s *Store) chain(id string, document []byte) (protocol.Chain, error) {
 	return c, nil
 }
 
-// SaveChain implements engine.ProtocolWriter.
-func (s *Store) SaveChain(ctx context.Context, c protocol.Chain, replace bool) error {
-	if err := checkChain(c); err != nil {
-		return err
-	}
-	document, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("encode chain %s: %w", c.ID, err)
-	}
-	outline, err := json.Marshal(withoutTexts(c))
-	if err != nil {
-		return fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
+// SaveChains implements engine.ProtocolWriter.
+func (s *Store) SaveChains(ctx context.Context, chains []protocol.Chain, replace bool) error {
+	rows := make([]chainRow, len(chains))
+	for i, c := range chains {
+		var err error
+		if rows[i], err = encodeChain(c); err != nil {
+			return err
+		}
 	}
 	return s.write(ctx, func(tx *transaction) error {
-		if err := makeRoom(tx, c, replace); err != nil {
-			return err
-		}
-		if err := tx.exec(`INSERT INTO chains (space, id, title, outline, document) VALUES (?, ?, ?, ?, ?)`,
-			c.Space, c.ID, c.Title, string(outline), string(document)); err != nil {
-			return err
-		}
-		key, _, err := chainKey(tx, c.Space, c.ID)
-		if err != nil {
-			return err
-		}
-		for i, step := range c.Steps {
-			if err := tx.exec(`INSERT INTO steps (chain, position, uuid) VALUES (?, ?, ?)`,
-				key, i, step.UUID); err != nil {
+		for _, row := range rows {
+			if err := makeRoom(tx, row.chain, replace); err != nil {
+				return err
+			}
+			if err := row.insert(tx); err != nil {
 				return err
 			}
 		}
-		return indexChain(tx, key, c)
+		return nil
 	})
+}
+
+// chainRow is a chain as its tables hold it.
+type chainRow struct {
+	chain             protocol.Chain
+	outline, document string
+}
+
+func encodeChain(c protocol.Chain) (chainRow, error) {
+	if err := checkChain(c); err != nil {
+		return chainRow{}, err
+	}
+	document, err := json.Marshal(c)
+	if err != nil {
+		return chainRow{}, fmt.Errorf("encode chain %s: %w", c.ID, err)
+	}
+	outline, err := json.Marshal(withoutTexts(c))
+	if err != nil {
+		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
+	}
+	return chainRow{chain: c, outline: string(outline), document: string(document)}, nil
+}
+
+func (r chainRow) insert(tx *transaction) error {
+	c := r.chain
+	if err := tx.exec(`INSERT INTO chains (space, id, title, outline, document) VALUES (?, ?, ?, ?, ?)`,
+		c.Space, c.ID, c.Title, r.outline, r.document); err != nil {
+		return err
+	}
+	key, _, err := chainKey(tx, c.Space, c.ID)
+	if err != nil {
+		return err
+	}
+	for i, step := range c.Steps {
+		if err := tx.exec(`INSERT INTO steps (chain, position, uuid) VALUES (?, ?, ?)`, key, i, step.UUID); err != nil {
+			return err
+		}
+	}
+	return indexChain(tx, key, c)
 }
 
 // checkChain refuses what could not be found again.

@@ -19,6 +19,7 @@ var protocolCases = map[string]func(*testing.T, Store){
 	"an id is taken once in a space":                 duplicateChain,
 	"replacing leaves nothing of the old chain":      replaceChain,
 	"a refused chain leaves nothing":                 refusedChain,
+	"a save of many chains is all or nothing":        allOrNoneOfManyChains,
 	"a deleted chain is gone":                        deleteChain,
 	"no read leaves its spaces":                      spacesIsolated,
 	"the first space that has a chain wins":          firstSpaceWins,
@@ -80,7 +81,7 @@ func protocolNotThere(t *testing.T, s Store) {
 func duplicateChain(t *testing.T, s Store) {
 	first, second := NewChain(mine, "Twice", "One"), NewChain(mine, "Twice", "Other")
 	mustSave(t, s, first)
-	wantCode(t, "SaveChain(second)", s.SaveChain(t.Context(), second, false), fault.DuplicateChain)
+	wantCode(t, "SaveChain(second)", s.SaveChains(t.Context(), []protocol.Chain{second}, false), fault.DuplicateChain)
 	got, err := s.Chain(t.Context(), []string{mine}, first.ID)
 	if err != nil || !cmp.Equal(first, got) {
 		t.Errorf("Chain after a refused save = %v, %v, want the first one", got, err)
@@ -96,7 +97,7 @@ func replaceChain(t *testing.T, s Store) {
 	second := NewChain(mine, "Replaced", "Giraffe", "Stays")
 	second.Steps[1].UUID = first.Steps[1].UUID // a caller may keep a step's id
 	mustSave(t, s, first)
-	if err := s.SaveChain(t.Context(), second, true); err != nil {
+	if err := s.SaveChains(t.Context(), []protocol.Chain{second}, true); err != nil {
 		t.Fatalf("SaveChain(replace) = %v, want nil", err)
 	}
 	for _, gone := range []string{first.Steps[0].UUID, first.Steps[2].UUID} {
@@ -112,7 +113,7 @@ func replaceChain(t *testing.T, s Store) {
 			t.Errorf("Search(%q) after the replacement = %d hits, want %d", query, len(hits), want)
 		}
 	}
-	if err := s.SaveChain(t.Context(), NewChain(mine, "New", "One"), true); err != nil {
+	if err := s.SaveChains(t.Context(), []protocol.Chain{NewChain(mine, "New", "One")}, true); err != nil {
 		t.Errorf("SaveChain(replace, nothing there) = %v, want nil", err)
 	}
 }
@@ -124,7 +125,7 @@ func refusedChain(t *testing.T, s Store) {
 	noID.ID = ""
 	noSpace := NewChain("", "No space", "One")
 	for name, c := range map[string]protocol.Chain{"same step id": twice, "no id": noID, "no space": noSpace} {
-		wantCode(t, "SaveChain("+name+")", s.SaveChain(t.Context(), c, true), fault.InvalidArgument)
+		wantCode(t, "SaveChain("+name+")", s.SaveChains(t.Context(), []protocol.Chain{c}, true), fault.InvalidArgument)
 	}
 	_, _, err := s.StepChain(t.Context(), []string{mine}, twice.Steps[0].UUID)
 	wantCode(t, "StepChain(refused)", err, fault.NotFound)
@@ -217,7 +218,7 @@ func stepTaken(t *testing.T, s Store) {
 	a, b := NewChain(mine, "A", "One"), NewChain(mine, "B", "One", "Two")
 	b.Steps[1].UUID = a.Steps[0].UUID
 	mustSave(t, s, a)
-	wantCode(t, "SaveChain(taken step id)", s.SaveChain(t.Context(), b, false), fault.InvalidArgument)
+	wantCode(t, "SaveChain(taken step id)", s.SaveChains(t.Context(), []protocol.Chain{b}, false), fault.InvalidArgument)
 	got, _, err := s.StepChain(t.Context(), []string{mine}, a.Steps[0].UUID)
 	if err != nil || got.Title != "A" {
 		t.Errorf("StepChain = %q, %v, want A", got.Title, err)
@@ -229,7 +230,7 @@ func stepTaken(t *testing.T, s Store) {
 func cancelledSaveChain(t *testing.T, s Store) {
 	kept, c := NewChain(mine, "Kept", "One"), NewChain(mine, "Cancelled", "One")
 	mustSave(t, s, kept)
-	if err := s.SaveChain(cancelled(t), c, false); !errors.Is(err, context.Canceled) {
+	if err := s.SaveChains(cancelled(t), []protocol.Chain{c}, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("SaveChain(cancelled) = %v, want context.Canceled", err)
 	}
 	if err := s.DeleteChain(cancelled(t), mine, kept.ID); !errors.Is(err, context.Canceled) {
@@ -254,4 +255,14 @@ func chainIsCopied(t *testing.T, s Store) {
 		}
 		got.Steps[0].Label, got.Inputs[0] = "changed", 'x'
 	}
+}
+
+// allOrNoneOfManyChains: a document may hold several protocols.
+func allOrNoneOfManyChains(t *testing.T, s Store) {
+	mustSave(t, s, NewChain(mine, "Taken", "One"))
+	fresh := NewChain(mine, "Fresh", "One")
+	err := s.SaveChains(t.Context(), []protocol.Chain{fresh, NewChain(mine, "Taken", "Two")}, false)
+	wantCode(t, "SaveChains(one is taken)", err, fault.DuplicateChain)
+	_, err = s.Chain(t.Context(), []string{mine}, fresh.ID)
+	wantCode(t, "Chain(the other one)", err, fault.NotFound)
 }

@@ -128,10 +128,8 @@ func Pin(c protocol.Chain) string {
 
 func mustSave(t *testing.T, s Store, chains ...protocol.Chain) {
 	t.Helper()
-	for _, c := range chains {
-		if err := s.SaveChain(t.Context(), c, false); err != nil {
-			t.Fatalf("SaveChain(%q) = %v, want nil", c.Title, err)
-		}
+	if err := s.SaveChains(t.Context(), chains, false); err != nil {
+		t.Fatalf("SaveChains = %v, want nil", err)
 	}
 }
 
