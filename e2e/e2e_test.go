@@ -42,7 +42,7 @@ func requireNode(t *testing.T) {
 	if why == "" {
 		return
 	}
-	text := "THE OFFICIAL TYPESCRIPT CLIENTS DID NOT RUN: " + why + fmt.Sprintf("; install Node %d or newer with npm", oldestNode)
+	text := fmt.Sprintf("OFFICIAL TYPESCRIPT CLIENTS DID NOT RUN: %s; install Node %d or newer with npm", why, oldestNode)
 	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
 		t.Fatal(text)
 	}
@@ -165,7 +165,10 @@ func play(t *testing.T, bin string) {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	report := filepath.Join(t.TempDir(), "report.jsonl")
-	args := []string{"--test", fmt.Sprintf("--test-concurrency=%d", max(2, runtime.NumCPU())), "--test-reporter=./lib/reporter.mjs", "--test-reporter-destination=" + report}
+	args := []string{
+		"--test", fmt.Sprintf("--test-concurrency=%d", max(2, runtime.NumCPU())),
+		"--test-reporter=./lib/reporter.mjs", "--test-reporter-destination=" + report,
+	}
 	cmd := exec.Command("node", append(args, files...)...)
 	cmd.Env = append(os.Environ(), "KAIROS_BIN="+bin)
 	out, runErr := output(t.Context(), playTimeout, cmd)

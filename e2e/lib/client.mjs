@@ -104,7 +104,7 @@ export class Session {
       assert.deepEqual(result.structuredContent, reply, `${name}: text and structured content differ`);
       // The clients themselves do not look at errors.
       const { valid, errorMessage } = this.#validator(name, outputSchema)(result.structuredContent);
-      assert.ok(valid, `${name}: structured content does not match the output schema: ${errorMessage}\n${result.content[0].text}`);
+      assert.ok(valid, `${name}: not what the output schema says: ${errorMessage}\n${result.content[0].text}`);
     }
     // Beside the reply, not in it: a reply may be passed on as it is.
     return Object.defineProperty(reply, 'isError', { value: result.isError ?? false });

@@ -236,7 +236,8 @@ function demanded(prompt) {
   if (field('Resolve')) return ['find_user_by_name', { names: json('Resolve') }];
   if (field('Within days')) {
     return ['find_slot', {
-      participants: json('Participants'), duration_minutes: json('Duration in minutes'), within_days: json('Within days'),
+      participants: json('Participants'), duration_minutes: json('Duration in minutes'),
+      within_days: json('Within days'),
     }];
   }
   if (field('Title')) {

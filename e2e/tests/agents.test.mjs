@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { exec } from 'node:child_process';
 
 import {
-  attest, calledByAgent, eventCount, inBothEras, mintExample, next, outcome, participants, placeholder, provenances,
-  solution,
+  attest, calledByAgent, eventCount, inBothEras, mintExample, minutes, next, outcome, participants, person,
+  placeholder, provenances, solution,
 } from '../lib/kairos.mjs';
 
-const announcement = 'The billing system is unavailable during the planned window; please call Adam when anything looks wrong.';
+const announcement = 'The billing system is unavailable in the planned window; call Adam when anything looks wrong.';
 
 /** What an honest agent does for a challenge. */
 const work = {
@@ -107,7 +107,7 @@ inBothEras('wrong solutions are refused with their codes and counted', async (wo
 
 inBothEras('a client that only shows forms is never asked to sample', async (world, era) => {
   const calendar = await world.calendar(era);
-  const session = await world.client(era, { elicit: async () => ({ action: 'accept', content: { duration_minutes: 20 } }) });
+  const session = await world.client(era, { elicit: person(minutes(20)).elicit });
   const [uri] = await mintExample(session, 'calendar-appointment.md');
   const begun = await session.call('kairos_begin', { uri, input: { participants } });
   assert.equal(begun.step_index, 1);

@@ -66,13 +66,15 @@ for (const dies of eras) {
       const calendar = await world.calendar();
       const left = await leaveAt(world, 3, dies, calendar);
       await killAt(world, dies, left);
-      const session = await world.client(comesBack, { elicit: person(approved).elicit, sample: modelWith(calendar).sample });
+      const session = await world.client(comesBack, {
+        elicit: person(approved).elicit, sample: modelWith(calendar).sample,
+      });
       // The very call that was never answered, from another process.
       const found = await next(session, left.reply);
       assert.deepEqual(provenances(found), [[3, 'sampling', 'model-generated']]);
     });
 
-  scenario(`a client of ${dies} killed before its person approved comes back as ${comesBack} and the person is asked again`,
+  scenario(`a client of ${dies} killed before its person approved comes back as ${comesBack} and they are asked again`,
     async world => {
       const calendar = await world.calendar();
       const left = await leaveAt(world, 4, dies, calendar);

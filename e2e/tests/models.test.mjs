@@ -21,11 +21,12 @@ async function upToStep(world, era, step, model, config) {
   return { calendar, session, steps, reply };
 }
 
+const slot = { start: '2026-03-02T11:30:00Z', end: '2026-03-02T12:00:00Z', participants: ['adam@example.com'] };
 const wrong = {
   prose: 'Sure! Everybody is free on Monday at noon.',
-  'JSON inside prose': 'Here it is: {"start":"2026-03-02T11:30:00Z","end":"2026-03-02T12:00:00Z","participants":["adam@example.com"]} Enjoy!',
-  'a key too many': '{"start":"2026-03-02T11:30:00Z","end":"2026-03-02T12:00:00Z","participants":["adam@example.com"],"note":"x"}',
-  'a key too few': '{"start":"2026-03-02T11:30:00Z","participants":["adam@example.com"]}',
+  'JSON inside prose': `Here it is: ${JSON.stringify(slot)} Enjoy!`,
+  'a key too many': JSON.stringify({ ...slot, note: 'x' }),
+  'a key too few': JSON.stringify({ ...slot, end: undefined }),
   'JSON of another type': '["2026-03-02T11:30:00Z"]',
 };
 
@@ -123,10 +124,11 @@ scenario(`a model that is asked twice and never answers is given up (${modern}; 
     assert.deepEqual(provenances(found), [[3, 'agent', 'agent-reported']]);
   });
 
-scenario(`a model that does not answer in time leaves the challenge to the agent (${legacy}; the other era never waits)`,
+scenario(`a model that does not answer in time leaves the work to the agent (${legacy}; the other era never waits)`,
   async world => {
     const silent = { sample: () => new Promise(() => {}) };
-    const { calendar, session, steps, reply } = await upToStep(world, legacy, 3, silent, { mcp: { plain_wait: '300ms' } });
+    const impatient = { mcp: { plain_wait: '300ms' } };
+    const { calendar, session, steps, reply } = await upToStep(world, legacy, 3, silent, impatient);
     const left = await next(session, reply);
     assert.equal(left.current_step.uri, steps[2]);
     assert.notEqual(left.error_code, 'WAITING_FOR_USER', 'no person was asked');

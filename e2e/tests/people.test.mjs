@@ -164,7 +164,7 @@ scenario(`a form that is not answered is asked for again at each call, and only 
   assert.equal(new Set(legs.map(leg => leg.requestState)).size, 3);
 
   const answering = (leg, content) => session.leg('kairos_next', args, {
-    requestState: leg.requestState, inputResponses: { [Object.keys(leg.inputRequests)[0]]: { action: 'accept', content } },
+    requestState: leg.requestState, inputResponses: { [Object.keys(leg.inputRequests)[0]]: accept(content) },
   });
   const stale = await answering(legs[0], { duration_minutes: 5 });
   assert.equal(stale.step_index, 2, 'an answer to a question that was replaced loses');
@@ -205,7 +205,7 @@ scenario(`a call that the client gives up leaves its question open (${legacy}; t
     assert.equal(human.asked.length, 1, 'the person was asked once');
   });
 
-scenario(`a client whose form breaks sends the agent to the person (${legacy}; the other era cannot tell)`, async world => {
+scenario(`a client whose form breaks sends the agent to ask (${legacy}; the other era cannot tell)`, async world => {
   const session = await world.client(legacy, { elicit: async () => { throw new Error('no display'); } });
   const steps = await mintExample(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });

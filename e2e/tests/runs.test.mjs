@@ -53,7 +53,7 @@ async function clientForTwo(world, era) {
   return { calendar, session, steps };
 }
 
-const begin = (session, steps, name) => session.call('kairos_begin', { uri: steps[0], input: { participants: [name] } });
+const begin = (session, [uri], name) => session.call('kairos_begin', { uri, input: { participants: [name] } });
 
 function checkSolved(name, reply) {
   for (const { label, output } of reply.solved ?? []) {

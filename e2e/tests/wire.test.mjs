@@ -91,7 +91,8 @@ inBothEras('replies of all nine tools match their schemas, success and error', a
   const given = { type: 'comment', nonce: begun.challenge.nonce, proof_hash: begun.challenge.proof_hash };
   const short = await session.call('kairos_next', { uri: first, solution: { ...given, comment: { text: 'Done.' } } });
   assert.equal(short.error_code, 'COMMENT_TOO_SHORT');
-  await succeeded('kairos_next', { uri: first, solution: { ...given, comment: { text: 'All pots got a litre each.' } } });
+  const long = { ...given, comment: { text: 'All pots got a litre each.' } };
+  await succeeded('kairos_next', { uri: first, solution: long });
   await failed('kairos_next', { uri: unknown, solution: { type: 'comment' } }, 'NOT_FOUND');
   await invalid('kairos_next', { uri: 'water', solution: given }, 'uri');
   const missing = await session.call('kairos_next', { uri: first });
@@ -169,7 +170,9 @@ scenario(`a tampered requestState is a JSON-RPC error and harms nothing ${only}`
     await assert.rejects(session.leg(tool, otherArgs, answer(5)), refusedByProtocol, how);
   }
 
-  const unanswered = await session.leg('kairos_next', args, { requestState: state, inputResponses: { other: minutes(5) } });
+  const unanswered = await session.leg('kairos_next', args, {
+    requestState: state, inputResponses: { other: minutes(5) },
+  });
   assert.deepEqual(Object.keys(unanswered.inputRequests), [key], 'without its answer the same question comes again');
 
   const confirmed = await session.leg('kairos_next', args, answer(35));
