@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
