@@ -31,6 +31,9 @@ func serveCommand(at *source) *cobra.Command {
 }
 
 func serve(ctx context.Context, a *app) (err error) {
+	if err := a.store.Check(); err != nil {
+		return err
+	}
 	s, err := mcpserver.New(mcpserver.Config{
 		Version:        fmt.Sprintf("v%s+%s", version, time.Now().UTC().Format("20060102.150405")),
 		ChallengeTypes: a.challengeTypes(),

@@ -14,10 +14,11 @@ import (
 )
 
 var (
-	errNewer   = errors.New("the schema is newer than this program")
-	errForeign = errors.New("the database belongs to another program")
-	errLocked  = errors.New("the write lock was not free in time")
-	errNoLog   = errors.New("no write-ahead log")
+	errNewer       = errors.New("the schema is newer than this program")
+	errForeign     = errors.New("the database belongs to another program")
+	errLocked      = errors.New("the write lock was not free in time")
+	errNotDatabase = errors.New("not a database")
+	errNoLog       = errors.New("no write-ahead log")
 )
 
 // explain turns a failure of the database into a fault that names the file and
@@ -49,6 +50,7 @@ func reason(err error) string {
 		{errClosed, "it was closed"},
 		{errNewer, "it was written by a newer version of this program; use that version"},
 		{errForeign, "it is a database of another program"},
+		{errNotDatabase, "it is not a database"},
 		{errNoLog, "its file system cannot share memory between processes; use a local disk"},
 		{errLocked, "another process has been writing for too long"},
 		{fs.ErrPermission, "no permission to write there"},

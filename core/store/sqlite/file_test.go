@@ -273,3 +273,33 @@ func FuzzSearch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) { storetest.CheckSearch(t, s, []string{"user:test"}, query) })
 }
+
+func TestCheckFindsOutWithoutTouchingAnything(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, tc := range map[string]struct{ path, why string }{
+		"nothing there yet":  {filepath.Join(dir, "new", "deep", "kairos.db"), ""},
+		"an empty file":      {write("empty", ""), ""},
+		"a short other file": {write("short", "hi"), "not a database"},
+		"another file":       {write("other", strings.Repeat("no database ", 20)), "not a database"},
+		"below a file":       {filepath.Join(write("folder", "x"), "kairos.db"), "is a file"},
+		"a folder":           {dir, "directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, tc.path)
+			err := s.Check()
+			if (tc.why == "") != (err == nil) || (err != nil && (!strings.Contains(err.Error(), tc.why) || !strings.Contains(err.Error(), tc.path))) {
+				t.Errorf("Check(%s) = %v, want an error with file and %q", tc.path, err, tc.why)
+			}
+		})
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); !os.IsNotExist(err) {
+		t.Errorf("Check made a folder: %v", err)
+	}
+}

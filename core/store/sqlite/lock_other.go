@@ -16,3 +16,6 @@ func tryFlock(*os.File) (bool, error) { return true, nil }
 func waitFlock(*os.File) error { return nil }
 
 func unflock(*os.File) error { return nil }
+
+// mayWrite leaves it to the first write to find out.
+func mayWrite(string) error { return nil }

@@ -33,3 +33,10 @@ func flock(f *os.File, how int) error {
 		}
 	}
 }
+
+// mayWrite asks the kernel, which also knows read-only file systems and access
+// control lists.
+func mayWrite(dir string) error {
+	const write = 2 // W_OK of access(2)
+	return syscall.Access(dir, write)
+}
