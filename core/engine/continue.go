@@ -171,7 +171,7 @@ func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.
 	if q.Input.Kind == driver.KindApproval {
 		return t.approved(ctx)
 	}
-	return Round{}, nil
+	return Round{}, t.moreDue()
 }
 
 // invalid asks again with the diagnostics, as often as the route allows, and

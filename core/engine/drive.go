@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -372,7 +373,18 @@ func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a 
 	if in.Kind == driver.KindApproval {
 		return t.approved(ctx)
 	}
-	return Round{}, nil
+	return Round{}, t.moreDue()
+}
+
+// moreDue gives the step a new nonce when it needs another input besides the
+// one that was answered just now, which is then shown, not missed.
+func (t *turn) moreDue() error {
+	if !slices.ContainsFunc(t.run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
+		return nil
+	}
+	t.taken()
+	t.solution, t.target = nil, 0
+	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
 }
 
 // approved shows the step again, with a new nonce, now that it may be worked on.

@@ -455,6 +455,43 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 	}
 }
 
+func TestMissingInputIsAskedOfThePerson(t *testing.T) {
+	const doc = "# Greet\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"how\":{\"type\":\"string\"}},\"required\":[\"who\",\"how\"]}}\n```\n\n" +
+		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"{{ input.how }} {{ input.who }}\"}}}\n```\n"
+	w := newWorld(t, nil)
+	uri := w.mint(doc)[0]
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	ask := w.ask(w.beginRound(uri, `{"how":"wave"}`), "elicitation/create")
+	if strings.Contains(string(ask.Params), "how") || !strings.Contains(string(ask.Params), "who") {
+		t.Errorf("the form asks %s, want only what is missing", ask.Params)
+	}
+	r := w.reply(w.answer(ask, `{"action":"accept","content":{"who":"Betty"}}`))
+	if got, want := string(r.Challenge.Display), `{"cmd":"wave Betty"}`; got != want {
+		t.Errorf("challenge = %s (%s %s), want %s", got, r.ErrorCode, r.Message, want)
+	}
+	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+
+	ask = w.ask(w.beginRound(uri, ""), "elicitation/create")
+	declined := w.reply(w.answer(ask, `{"action":"decline"}`))
+	w.code(declined, "USER_DECLINED")
+}
+
+func TestRequiredFilesAreNeverTakenOnTheAgentsWord(t *testing.T) {
+	const doc = "# Files\n\n## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"},\"files\":[{\"path\":\"x\"}],\"files_required\":%s}}\n```\n"
+	for required, want := range map[string]string{"true": "FILES_UNVERIFIED", "false": ""} {
+		w := newWorld(t, nil)
+		uri := w.mint(fmt.Sprintf(doc, required))[0]
+		r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
+		w.code(r, want)
+		if len(r.Solved) != 0 {
+			t.Errorf("files_required %s: solved without a word about the files", required)
+		}
+		if want == "" {
+			w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+		}
+	}
+}
+
 func TestAStepWithoutChallengeTakesAnyWellFormedSolution(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("# Free\n\n## One\n\nonly prose\n\n## Two\n\nmore prose\n")
