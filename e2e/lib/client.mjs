@@ -35,7 +35,12 @@ export async function connect({ era, mode, command, args, env, elicit, sample })
     session.client.setRequestHandler(era === legacy ? schema : method, request => handle(request.params));
   if (elicit) on('elicitation/create', ElicitRequestSchema, elicit);
   if (sample) on('sampling/createMessage', CreateMessageRequestSchema, sample);
-  await session.open();
+  try {
+    await session.open();
+  } catch (error) {
+    await session.close();
+    throw new Error(`${command} ${args.join(' ')}: ${error.message}\n${session.stderr}`, { cause: error });
+  }
   return session;
 }
 
@@ -95,11 +100,8 @@ export class Session {
   }
 
   #checked(name, result) {
-    if (result.content[0].text.includes('Input validation error')) {
-      return { validationError: result.content[0].text, isError: result.isError };
-    }
     const reply = JSON.parse(result.content[0].text);
-    const { outputSchema } = this.tools.find(tool => tool.name === name) ?? {};
+    const { outputSchema } = this.tools.find(tool => tool.name === name);
     if (outputSchema) {
       assert.deepEqual(result.structuredContent, reply, `${name}: text and structured content differ`);
       // The clients themselves do not look at errors.

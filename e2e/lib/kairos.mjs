@@ -74,7 +74,7 @@ export class World {
   async env() {
     const home = join(this.dir, 'home');
     await mkdir(home, { recursive: true });
-    return { HOME: home, PATH: process.env.PATH, TMPDIR: tmpdir() };
+    return { HOME: home, PATH: process.env.PATH, TMPDIR: this.dir };
   }
 
   /** Starts the calendar as a child of an official client. */
@@ -129,7 +129,7 @@ export class World {
 
   async close() {
     await Promise.all(this.#sessions.map(session => session.close()));
-    await rm(this.dir, { recursive: true, force: true });
+    await rm(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

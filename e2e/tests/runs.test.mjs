@@ -1,9 +1,10 @@
 // Several runs of one protocol, and the two ways in which clients name a step.
 import assert from 'node:assert/strict';
 
+import { legacy } from '../lib/client.mjs';
 import {
-  approved, attest, eventCount, inBothEras, mintExample, minutes, modelWith, next, participants, person, placeholder,
-  provenances,
+  accept, approved, attest, calledByAgent, eventCount, inBothEras, mintExample, minutes, modelWith, next,
+  participants, person, placeholder, provenances, solution,
 } from '../lib/kairos.mjs';
 
 /** A reply without what is different in every run. */
@@ -123,4 +124,51 @@ inBothEras('a run begun by one client goes on with another of the other capabili
   assert.deepEqual(provenances(confirmed), [[2, 'elicitation', 'client-attested']]);
   const found = await next(thinking, confirmed);
   assert.deepEqual(provenances(found), [[3, 'sampling', 'model-generated']]);
+});
+
+inBothEras('the same solution sent twice at once is taken once', async (world, era) => {
+  const calendar = await world.calendar(era);
+  const session = await world.client(era);
+  const steps = await mintExample(session, 'calendar-appointment.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
+  const given = solution(begun, await calledByAgent(calendar, begun));
+  const [one, two] = await Promise.all([next(session, begun, given), next(session, begun, given)]);
+  assert.deepEqual(provenances(one), [[1, 'agent', 'agent-reported']], JSON.stringify(one));
+  assert.deepEqual(two, one);
+  const { moments } = await world.timeline(begun.run_id);
+  assert.equal(moments.filter(moment => moment.what === 'accepted').length, 1);
+});
+
+inBothEras('two different solutions sent at once: one is taken, the other is refused', async (world, era) => {
+  const calendar = await world.calendar(era);
+  const session = await world.client(era);
+  const steps = await mintExample(session, 'calendar-appointment.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
+  const evidence = await calledByAgent(calendar, begun);
+  const other = { ...evidence, result: { resolved: { Adam: null } } };
+  const replies = await Promise.all([evidence, other].map(each => next(session, begun, solution(begun, each))));
+  assert.deepEqual(replies.map(reply => reply.error_code ?? 'taken').sort(), ['NONCE_MISMATCH', 'taken']);
+  assert.deepEqual(replies.map(reply => reply.step_index), [2, 2]);
+});
+
+inBothEras('two calls for one open form end with one answer', async (world, era) => {
+  const human = person(accept({ day: 'monday', watcher: 'Adam' }));
+  const session = await world.client(era, { elicit: human.elicit });
+  const steps = await mintExample(session, 'user-input.md');
+  const begun = await session.call('kairos_begin', { uri: steps[0] });
+  const replies = await Promise.all([next(session, begun), next(session, begun)]);
+  if (era === legacy) {
+    assert.deepEqual(replies.map(reply => reply.step_index), [2, 2], JSON.stringify(replies));
+    assert.equal(human.asked.length, 1, 'both calls wait for the same answer');
+  } else {
+    // Each call brings its own question; a later one replaces the other, whose answer loses.
+    assert.ok(replies.some(reply => reply.step_index === 2), JSON.stringify(replies));
+    for (const lost of replies.filter(reply => reply.step_index === 1)) {
+      const told = await next(session, lost);
+      assert.equal(told.step_index, 2);
+      assert.deepEqual(provenances(told), [[1, 'elicitation', 'client-attested']], 'the loser hears of it');
+    }
+  }
+  const { moments } = await world.timeline(begun.run_id);
+  assert.equal(moments.filter(moment => moment.what === 'accepted').length, 1);
 });

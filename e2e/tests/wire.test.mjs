@@ -74,7 +74,7 @@ inBothEras('replies of all nine tools match their schemas, success and error', a
   const invalid = async (tool, args, field) => {
     const reply = await session.call(tool, args);
     assert.equal(reply.isError, true, tool);
-    assert.match(reply.validationError ?? '', new RegExp(field), tool);
+    assert.match(reply.message, new RegExp(`Input validation error: ${field}`), tool);
   };
 
   const found = await succeeded('kairos_search', { query: 'water the plants' });
@@ -108,6 +108,8 @@ inBothEras('replies of all nine tools match their schemas, success and error', a
   const refused = await session.call('kairos_mint', { markdown_doc: broken, llm_model_id: 'e2e' });
   assert.equal(refused.isError, true);
   assert.match(refused.message, /telepathy/);
+  const { choices } = await session.call('kairos_search', { query: 'Broken' });
+  assert.deepEqual(choices.filter(choice => choice.chain_label === 'Broken'), [], 'what is refused is not stored');
   await invalid('kairos_mint', { markdown_doc: twoSteps('No model') }, 'llm_model_id');
 
   const dumped = await succeeded('kairos_dump', { uri: first, protocol: true });
