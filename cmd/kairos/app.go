@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -107,7 +108,7 @@ func (c config) engineOptions() engine.Options {
 			UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
 			Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
 		},
-		RunTTL: c.Run.TTL, ApprovalTTL: c.Approval.TTL, RequireComplete: c.Attest.RequireComplete,
+		RunTTL: time.Duration(c.Run.TTL), ApprovalTTL: time.Duration(c.Approval.TTL), RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 	}
 }

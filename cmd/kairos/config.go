@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 )
 
@@ -61,12 +63,12 @@ type approvalConfig struct {
 	// review of a sampling request stands for the approval. Default true.
 	DelegateToClient *bool `yaml:"delegate_to_client"`
 	// TrustAgent: the agent's word stands for a person's yes. Default false.
-	TrustAgent bool          `yaml:"trust_agent"`
-	TTL        time.Duration `yaml:"ttl"`
+	TrustAgent bool     `yaml:"trust_agent"`
+	TTL        duration `yaml:"ttl"`
 }
 
 type runConfig struct {
-	TTL time.Duration `yaml:"ttl"`
+	TTL duration `yaml:"ttl"`
 }
 
 type attestConfig struct {
@@ -80,9 +82,9 @@ type searchConfig struct {
 
 type mcpConfig struct {
 	// PlainWait is how long a call without a progress token waits for a person.
-	PlainWait time.Duration `yaml:"plain_wait"`
+	PlainWait duration `yaml:"plain_wait"`
 	// ProgressWait is the same for a call with one.
-	ProgressWait time.Duration `yaml:"progress_wait"`
+	ProgressWait duration `yaml:"progress_wait"`
 	// StateKeyFile holds the key that seals requestState; replicas share it.
 	// Empty: state.key beside the database, made when first needed.
 	StateKeyFile string `yaml:"state_key_file"`
@@ -91,6 +93,22 @@ type mcpConfig struct {
 type logConfig struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
+}
+
+// duration is a time.Duration whose errors name the line.
+type duration time.Duration
+
+func (d duration) String() string { return time.Duration(d).String() }
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (d *duration) UnmarshalYAML(n ast.Node) error {
+	v, err := time.ParseDuration(strings.Trim(n.String(), `"'`))
+	if err != nil {
+		at := n.GetToken().Position
+		return fmt.Errorf("[%d:%d] %s: must be a duration such as 90s, 10m or 24h", at.Line, at.Column, n)
+	}
+	*d = duration(v)
+	return nil
 }
 
 // source says where a configuration comes from.
@@ -220,7 +238,7 @@ func (c config) validate() error {
 			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
 		}
 	}
-	for key, d := range map[string]time.Duration{
+	for key, d := range map[string]duration{
 		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
 	} {
 		if d < 0 {
@@ -265,15 +283,13 @@ func configCommand(at *source) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Read the configuration and the decision tree, and report what is wrong", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := at.load()
-			if err != nil {
-				return err
-			}
-			if _, err := c.compileTree(); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n  drivers  %s\n", c.Database, c.Drivers.Dir)
-			return nil
+			return at.with(cmd.Context(), func(_ context.Context, a *app) error {
+				if err := a.store.Check(); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n  drivers  %s\n", a.config.Database, a.config.Drivers.Dir)
+				return nil
+			})
 		},
 	})
 	return cmd

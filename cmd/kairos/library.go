@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 func mintCommand(at *source) *cobra.Command {
@@ -25,6 +26,9 @@ func mintCommand(at *source) *cobra.Command {
 			in.Document = string(b)
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				reply, err := a.engine.Mint(ctx, localCaller(), in)
+				if fault.CodeOf(err) == fault.DuplicateChain {
+					return fmt.Errorf("%w\n  here: add --force to replace it", err)
+				}
 				if err != nil {
 					return err
 				}

@@ -39,7 +39,7 @@ func serve(ctx context.Context, a *app) (err error) {
 		ChallengeTypes: a.challengeTypes(),
 		Principal:      localPrincipal, Space: localSpace,
 		StateKey:  a.config.stateKey,
-		PlainWait: a.config.MCP.PlainWait, ProgressWait: a.config.MCP.ProgressWait,
+		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
 	}, a.engine, a.log)
 	if err != nil {
 		return err

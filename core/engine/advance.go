@@ -91,9 +91,13 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 		inputs = append(inputs, in)
 	}
 	if ev.Digest != "" && len(k.common.Files) > 0 {
+		display, err := json.Marshal(map[string]json.RawMessage{"files": k.common.Files})
+		if err != nil {
+			return fmt.Errorf("encode the files of step %d: %w", t.run.Step.Index, err)
+		}
 		inputs = append(inputs, driver.Input{
-			ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: k.common.Files,
-			Description: "Report the files that this step demands.", Approval: driver.ApprovalAuto,
+			ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
+			Description: "Report the files that this step demands, as solution.evidence.", Approval: driver.ApprovalAuto,
 		})
 	}
 	ev.Inputs = inputs

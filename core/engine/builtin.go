@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"path"
 
@@ -28,7 +27,7 @@ func (e *Engine) ready(ctx context.Context) error {
 	}
 	for file, head := range builtinHeads {
 		if err := e.seed(ctx, file, head); err != nil {
-			return fmt.Errorf("store the built-in protocol %s: %w", file, err)
+			return err
 		}
 	}
 	e.seeded = true
@@ -43,7 +42,7 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 	chains, found := protocol.Parse(doc)
 	for _, d := range found {
 		if d.Severity == driver.SeverityError {
-			return errors.New(d.String())
+			return fmt.Errorf("built-in protocol %s: %s", file, d)
 		}
 	}
 	chain := chains[0]

@@ -341,7 +341,8 @@ func (t *turn) leaveToReview(r decision.Route) error {
 	}
 	return t.apply(run.Event{
 		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
-		Approval: t.approval(r, driver.ClientAttested, true),
+		// Nobody vouches for anything yet: the client has still to see the request.
+		Approval: t.approval(r, "", true),
 	})
 }
 

@@ -94,12 +94,12 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 		}
 	}
 	var mu sync.Mutex // guards found
-	g, gctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
 	for use, jobs := range byDriver {
 		g.Go(func() error {
 			for _, at := range jobs {
 				s := &chains[at.chain].Steps[at.step]
-				ds, err := e.validate(gctx, use, s)
+				ds, err := e.validate(ctx, use, s)
 				if err != nil {
 					return err
 				}
@@ -179,7 +179,7 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 	for i, d := range errs {
 		lines[i] = d.String()
 	}
-	return nil, nil, fault.New(fault.StoreFailed, "the document has %d errors, nothing was stored:\n%s", len(errs), strings.Join(lines, "\n")).
+	return nil, nil, fault.New(fault.StoreFailed, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
 		With("diagnostics", errs).WithNext("mend the document and call kairos_mint again")
 }
 

@@ -206,7 +206,7 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 		r.MustObey = false
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
 		r.Message = join(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
-		r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong; call kairos_attest with %s and outcome failure to give up; "+
+		r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; call kairos_attest with %s and outcome failure to give up; "+
 			"or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
 	}
 	return r

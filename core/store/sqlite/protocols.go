@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -90,19 +91,28 @@ type chainRow struct {
 	outline, document string
 }
 
+// encode leaves <, > and & in what authors wrote as they are.
+func encode(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.String(), err
+}
+
 func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err := checkChain(c); err != nil {
 		return chainRow{}, err
 	}
-	document, err := json.Marshal(c)
+	document, err := encode(c)
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode chain %s: %w", c.ID, err)
 	}
-	outline, err := json.Marshal(withoutTexts(c))
+	outline, err := encode(withoutTexts(c))
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
 	}
-	return chainRow{chain: c, outline: string(outline), document: string(document)}, nil
+	return chainRow{chain: c, outline: outline, document: document}, nil
 }
 
 func (r chainRow) insert(tx *transaction) error {
