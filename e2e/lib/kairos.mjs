@@ -156,11 +156,12 @@ export async function mint(session, document) {
 /** A solution that says nothing: the server obtains the proof itself. */
 export const placeholder = ({ challenge }) => ({ type: challenge.type, nonce: challenge.nonce });
 
-/** Calls kairos_next until the server wants something else. */
-export async function playOn(session, reply) {
+/** Calls kairos_next until the server wants something else; `check` sees each reply. */
+export async function playOn(session, reply, check = () => {}) {
   for (let calls = 0; /kairos_next with/.test(reply.next_action); calls++) {
     assert.ok(calls < 10 && !reply.error_code, `the run does not go on: ${JSON.stringify(reply)}`);
     reply = await next(session, reply);
+    check(reply);
   }
   return reply;
 }

@@ -21,11 +21,14 @@ const work = {
 
 const honestly = async (reply, calendar) => solution(reply, await work[reply.challenge.type](reply, calendar));
 
-/** Plays the mixed protocol up to its last step, which needs an approval. */
-async function upToApproval(world, era, config) {
+async function connected(world, era, config) {
   const calendar = await world.calendar(era);
   const session = await world.client(era, { config });
-  const steps = await mintExample(session, 'mixed.md');
+  return { calendar, session, steps: await mintExample(session, 'mixed.md') };
+}
+
+/** Plays the mixed protocol up to its last step, which needs an approval. */
+async function upToApproval({ session, calendar, steps }) {
   let reply = await session.call('kairos_begin', { uri: steps[0], input: { system: 'billing', contact: 'Adam' } });
   const seen = [];
   while (reply.step_index < steps.length) {
@@ -35,11 +38,13 @@ async function upToApproval(world, era, config) {
     assert.equal(reply.solved?.[0]?.provenance, 'agent-reported', JSON.stringify(reply));
   }
   assert.deepEqual(seen, ['shell', 'user_input', 'mcp', 'mcp', 'comment']);
-  return { calendar, session, steps, reply };
+  return reply;
 }
 
 inBothEras('a client without capabilities is never asked and stops at the approval', async (world, era) => {
-  const { calendar, session, steps, reply } = await upToApproval(world, era);
+  const client = await connected(world, era);
+  const { calendar, session, steps } = client;
+  const reply = await upToApproval(client);
   for (const given of [placeholder(reply), solution(reply, {
     tool_name: 'create_event', arguments: {}, result: { success: true, event_id: 'evt-made-up' }, success: true,
   })]) {
@@ -56,8 +61,13 @@ inBothEras('a client without capabilities is never asked and stops at the approv
 });
 
 inBothEras('where the operator trusts agents the approval is a challenge of its own', async (world, era) => {
-  const { calendar, session, steps, reply } = await upToApproval(world, era, { approval: { trust_agent: true } });
-  const demanded = await next(session, reply);
+  const client = await connected(world, era, { approval: { trust_agent: true } });
+  const { calendar, session, steps } = client;
+  const asked = await next(session, await upToApproval(client));
+  const refused = await next(session, asked, solution(asked, { confirmation: 'rejected' }));
+  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 6, must_obey: true }, 'a no is a no');
+
+  const demanded = await next(session, await upToApproval(client));
   assert.equal(demanded.step_index, 6);
   assert.equal(demanded.challenge.type, 'user_input', JSON.stringify(demanded));
   assert.match(demanded.challenge.description, /create_event/);
@@ -74,14 +84,6 @@ inBothEras('where the operator trusts agents the approval is a challenge of its 
   assert.deepEqual(await world.approvals(booked.run_id), [[6, 'agent', 'agent-reported']]);
   assert.deepEqual(session.asked, []);
   assert.equal(await eventCount(calendar), 1);
-});
-
-inBothEras('an agent that reports a no for the person ends the step', async (world, era) => {
-  const { calendar, session, reply } = await upToApproval(world, era, { approval: { trust_agent: true } });
-  const demanded = await next(session, reply);
-  const refused = await next(session, demanded, solution(demanded, { confirmation: 'rejected' }));
-  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 6, must_obey: true });
-  assert.equal(await eventCount(calendar), 0);
 });
 
 inBothEras('wrong solutions are refused with their codes and counted', async (world, era) => {

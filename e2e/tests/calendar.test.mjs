@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 
 import {
   accept, approved, attest, eventCount, inBothEras, mintExample, minutes, modelWith, next, participants, person,
-  placeholder, playOn, provenances,
+  placeholder, provenances,
 } from '../lib/kairos.mjs';
 
 inBothEras('one begin and four nexts book one appointment', async (world, era) => {
@@ -56,32 +56,25 @@ inBothEras('one begin and four nexts book one appointment', async (world, era) =
 
   assert.equal((await world.timeline(booked.run_id)).verified, true);
   assert.deepEqual(await world.approvals(booked.run_id), [[4, 'elicitation', 'client-attested']]);
+  checkRequests(human.asked, model.asked);
 });
 
-inBothEras('requests to the client carry what the protocol says', async (world, era) => {
-  const calendar = await world.calendar(era);
-  const human = person(minutes(30), approved);
-  const model = modelWith(calendar);
-  const session = await world.client(era, { elicit: human.elicit, sample: model.sample });
-  const [uri] = await mintExample(session, 'calendar-appointment.md');
-  let reply = await session.call('kairos_begin', { uri, input: { participants } });
-  reply = await playOn(session, reply);
-
-  const [form, approval] = human.asked;
+/** What the client was asked must say what the protocol says. */
+function checkRequests([form, approval], samplings) {
   assert.match(form.message, /How long should the appointment with \["Adam","Betty","Candy"\] take/);
   const duration = form.requestedSchema.properties.duration_minutes;
   assert.deepEqual([duration.type, duration.minimum, duration.maximum], ['integer', 5, 480]);
   const decision = approval.requestedSchema.properties.confirmation;
   assert.deepEqual(decision.enum, ['approved', 'rejected']);
   assert.equal('default' in decision, false, 'a client that fills in defaults must not approve');
-  for (const { systemPrompt, temperature, maxTokens, messages } of model.asked) {
+  for (const { systemPrompt, temperature, maxTokens, messages } of samplings) {
     assert.match(systemPrompt, /You solve one step of a procedure/);
     assert.equal(temperature, 0.2);
     assert.ok(maxTokens > 0);
     assert.equal(messages.length, 1);
     assert.equal(messages[0].role, 'user');
   }
-});
+}
 
 inBothEras('a form filled in wrongly is asked for again and then accepted', async (world, era) => {
   const calendar = await world.calendar(era);

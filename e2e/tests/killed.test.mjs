@@ -61,30 +61,22 @@ for (const dies of eras) {
   }
 
   const comesBack = other(dies);
-  scenario(`a client of ${dies} killed while its model works comes back as ${comesBack} and the model is asked again`,
+  scenario(`a client of ${dies} killed while its model works, and before an approval, comes back as ${comesBack}`,
     async world => {
       const calendar = await world.calendar();
       const left = await leaveAt(world, 3, dies, calendar);
       await killAt(world, dies, left);
-      const session = await world.client(comesBack, {
-        elicit: person(approved).elicit, sample: modelWith(calendar).sample,
-      });
+      const human = person(approved);
+      const session = await world.client(comesBack, { elicit: human.elicit, sample: modelWith(calendar).sample });
       // The very call that was never answered, from another process.
       const found = await next(session, left.reply);
       assert.deepEqual(provenances(found), [[3, 'sampling', 'model-generated']]);
-    });
 
-  scenario(`a client of ${dies} killed before its person approved comes back as ${comesBack} and they are asked again`,
-    async world => {
-      const calendar = await world.calendar();
-      const left = await leaveAt(world, 4, dies, calendar);
-      await killAt(world, dies, left);
-      const human = person(approved);
-      const session = await world.client(comesBack, { elicit: human.elicit, sample: modelWith(calendar).sample });
-      const permitted = await next(session, left.reply);
-      assert.equal(permitted.step_index, 4);
-      assert.equal(human.asked.length, 1);
+      await killAt(world, dies, { reply: found });
       assert.equal(await eventCount(calendar), 0);
+      const permitted = await next(session, found);
+      assert.equal(permitted.step_index, 4);
+      assert.equal(human.asked.length, 1, 'an approval that was never given is asked for again');
       const booked = await next(session, permitted);
       assert.equal((await attest(session, booked)).verified, true);
       assert.equal(await eventCount(calendar), 1);

@@ -39,12 +39,13 @@ inBothEras('a model that answers anything but the JSON asked for is asked once t
       elicit: person(minutes(30)).elicit, sample: params => model.sample(params),
     });
     const steps = await mintExample(session, 'calendar-appointment.md');
+    let failed;
     for (const [what, text] of Object.entries(wrong)) {
       model = able;
       const begun = await session.call('kairos_begin', { uri: steps[0], input: { participants } });
       const reply = await playUpTo(session, begun, 3);
       model = modelSaying(text);
-      const failed = await next(session, reply);
+      failed = await next(session, reply);
       assert.equal(model.asked.length, 2, `${what}: asked, and asked once more`);
       assert.notDeepEqual(model.asked[1].messages, model.asked[0].messages, `${what}: the repair says what was wrong`);
       assert.deepEqual(outcome(failed), { error_code: 'SAMPLING_FAILED', step_index: 3, must_obey: true }, what);
@@ -52,15 +53,10 @@ inBothEras('a model that answers anything but the JSON asked for is asked once t
       assert.equal(failed.retry_count, 0, `${what}: the agent did nothing wrong`);
       assert.equal(failed.challenge.mcp.tool_name, 'find_slot', `${what}: the agent gets the challenge instead`);
     }
+    model = able;
+    const found = await next(session, failed, solution(failed, await calledByAgent(calendar, failed)));
+    assert.deepEqual(provenances(found), [[3, 'agent', 'agent-reported']], 'the proof says who did the work');
   });
-
-inBothEras('where the model failed the agent does the work, and the proof says who it was', async (world, era) => {
-  const { calendar, session, reply } = await upToStep(world, era, 3, modelSaying(wrong.prose));
-  const failed = await next(session, reply);
-  const permitted = await next(session, failed, solution(failed, await calledByAgent(calendar, failed)));
-  assert.deepEqual(provenances(permitted), [[3, 'agent', 'agent-reported']], JSON.stringify(permitted));
-  assert.equal(permitted.step_index, 4);
-});
 
 inBothEras('prose in the first step leaves the challenge to the agent', async (world, era) => {
   const calendar = await world.calendar(era);

@@ -188,16 +188,11 @@ scenario(`a requestState is used once: the same answer repeats the reply, anothe
     const repeated = await session.leg('kairos_next', args, answer(35));
     assert.deepEqual(repeated, confirmed);
     await assert.rejects(session.leg('kairos_next', args, answer(36)), refusedByProtocol);
+    const elsewhere = await world.client(modern, { elicit: person(minutes(30)).elicit });
+    assert.deepEqual(await elsewhere.leg('kairos_next', args, answer(35)), confirmed, 'also by another process');
     const found = await next(session, confirmed);
     assert.equal(Date.parse(found.solved[0].output.end) - Date.parse(found.solved[0].output.start), 35 * 60_000);
   });
-
-scenario(`a requestState opens in another process on the same store ${only}`, async world => {
-  const { args, answer } = await holdingAQuestion(world);
-  const other = await world.client(modern, { elicit: person(minutes(30)).elicit });
-  const confirmed = await other.leg('kairos_next', args, answer(35));
-  assert.deepEqual(confirmed.solved[0].output, { duration_minutes: 35 });
-});
 
 inBothEras('closing the connection ends the server', async (world, era) => {
   const session = await world.client(era);
