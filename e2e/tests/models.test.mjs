@@ -146,5 +146,6 @@ inBothEras('an approval without a form is left to the review of the model reques
   assert.equal(await eventCount(calendar), 1);
   assert.equal(model.asked.length, 3);
   assert.equal(model.asked[2].metadata.approvalMode, 'user', 'the client is told that its person decides');
-  assert.deepEqual(await world.approvals(reply.run_id), [[4, 'sampling', 'client-attested']]);
+  assert.deepEqual(await world.approvals(reply.run_id), [[4, 'sampling', undefined]],
+    'whether a person looked only the client knows: nobody vouches for the approval');
 });
