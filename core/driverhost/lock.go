@@ -180,6 +180,10 @@ func writeFile(path string, content []byte) (err error) {
 // --describe, in an empty environment and bounded in time and output, and
 // builds the lock of this platform from what they print and are made of.
 func DescribeAll(ctx context.Context, dir string) (Lock, error) {
+	dir, err := filepath.Abs(dir) // a bare name would be looked up in PATH
+	if err != nil {
+		return Lock{}, fmt.Errorf("list drivers: %w", err)
+	}
 	paths, err := filepath.Glob(filepath.Join(dir, BinaryPrefix+"*"))
 	if err != nil {
 		return Lock{}, fmt.Errorf("list drivers: %w", err)
