@@ -227,7 +227,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 		if t.run.Step.Index == t.target {
 			return t.leftOut(ctx, k, in, shown)
 		}
-		return t.present(ctx, k, in, shown)
+		return t.present(ctx, k, shown)
 	}
 	t.solution = nil
 	digest, err := inputDigest(in)

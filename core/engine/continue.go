@@ -52,7 +52,7 @@ func payloadOf(in Continuation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return run.Digest(b)
+	return sum(b), nil
 }
 
 // late handles a reply to a question that is no longer open.
@@ -89,7 +89,7 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 
 // answer lets the capability driver read the client's reply.
 func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Round, error) {
-	k, err := t.askedTask(q)
+	k, err := t.askedTask(ctx, q)
 	if err != nil {
 		return Round{}, err
 	}
@@ -128,11 +128,11 @@ func outcomeOf(in Continuation) decision.Outcome {
 }
 
 // askedTask is the task the question is about.
-func (t *turn) askedTask(q run.Question) (task, error) {
+func (t *turn) askedTask(ctx context.Context, q run.Question) (task, error) {
 	if q.Input.Kind == driver.KindRunInput {
 		return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}, nil
 	}
-	return t.open()
+	return t.open(ctx)
 }
 
 // routeOf is the question's route in the tree of today; the tree may have
@@ -214,7 +214,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 }
 
 func (t *turn) waiting(ctx context.Context, q run.Question) (Round, error) {
-	k, err := t.askedTask(q)
+	k, err := t.askedTask(ctx, q)
 	if err != nil {
 		return Round{}, err
 	}

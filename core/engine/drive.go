@@ -43,7 +43,7 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if in, missing := t.runInput(); missing != nil {
 		return t.obtainRunInput(ctx, in, missing)
 	}
-	k, err := t.open()
+	k, err := t.open(ctx)
 	if err != nil {
 		return Round{}, err
 	}
@@ -176,7 +176,7 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 		if t.run.Step.Index == t.target {
 			return t.leftOut(ctx, k, in, shown)
 		}
-		return t.present(ctx, k, in, shown)
+		return t.present(ctx, k, shown)
 	}
 	if s.Type != shown.Type {
 		return t.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
@@ -221,7 +221,7 @@ func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, k task, 
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
 func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
 	if !t.mayAsk(k, in) {
-		return t.present(ctx, k, in, t.shownAsIs(k, in))
+		return t.presentDriven(ctx, k, in)
 	}
 	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Failures >= maxFailures {
 		return Round{}, fault.New(fault.UserDeclined, "a person said no through %s, and was asked often enough", by)

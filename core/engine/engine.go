@@ -104,19 +104,16 @@ func newNonce() string {
 
 func newRunID() run.ID { return run.ID(uuid.Must(uuid.NewV7()).String()) }
 
-// load returns a live run of the caller and the chain it is pinned to.
-func (e *Engine) load(ctx context.Context, c Caller, id run.ID) (run.Run, protocol.Chain, error) {
-	r, err := e.store.Runs.Run(ctx, id)
-	if err != nil {
-		return run.Run{}, protocol.Chain{}, err
-	}
+// usable checks that a run is the caller's, ends it if its time has passed, and
+// returns it with the chain it is pinned to.
+func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, protocol.Chain, error) {
 	if r.Principal != c.Principal {
 		// Not told apart from a run that does not exist.
-		return run.Run{}, protocol.Chain{}, noRun(id)
+		return run.Run{}, protocol.Chain{}, noRun(r.ID)
 	}
 	chain, err := e.store.Index.Pinned(ctx, r.Pin)
 	if err != nil {
-		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", id, err)
+		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
 	}
 	if r.State.Live() && e.expired(r.Summary()) {
 		if r, err = e.expire(ctx, r); err != nil {

@@ -179,6 +179,8 @@ func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
 	return desc, "sha-of-" + name, ok
 }
 
+func (d *drivers) Warm(context.Context, ...string) {}
+
 func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	desc, ok := descriptors[name]
 	return deed{person: name == "user_input", name: name, fail: d.fail}, ok && desc.Role == driver.RoleChallenge

@@ -58,8 +58,8 @@ type Runs interface {
 
 // RunIndex finds runs.
 type RunIndex interface {
-	// RunOfNonce returns the run that has or had the nonce.
-	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
+	// RunOfNonce returns the run that has or had the nonce, as Runs.Run would.
+	RunOfNonce(ctx context.Context, nonce string) (run.Run, error)
 	// LiveRuns lists the principal's live runs, last changed first.
 	LiveRuns(ctx context.Context, principal string) ([]run.Summary, error)
 	// Pinned returns the chain a run was pinned to, by Run.Pin.
@@ -94,4 +94,7 @@ type Drivers interface {
 	Describe(name string) (d driver.Descriptor, sha256 string, ok bool)
 	Challenge(name string) (driver.Challenge, bool)
 	Capability(name string) (driver.Capability, bool)
+	// Warm starts drivers that will be called soon, in the background; those
+	// that run cost nothing.
+	Warm(ctx context.Context, names ...string)
 }

@@ -62,35 +62,27 @@ func (t *turn) solvedStep(i int) Solved {
 	}
 }
 
-// present shows the open step.
-func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+// present shows the open step to the agent, whose turn it is.
+func (t *turn) present(ctx context.Context, k task, shown driver.AgentChallenge) (Round, error) {
+	return t.show(ctx, k, shown, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
+		"copy nonce and proof_hash from challenge", shown.Type))
+}
+
+// presentDriven shows the open step, whose input the server will obtain itself
+// when it is called for it.
+func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
+	return t.show(ctx, k, t.shownAsIs(k, in), fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
+		k.common.Type, t.run.Step.Nonce))
+}
+
+func (t *turn) show(ctx context.Context, k task, shown driver.AgentChallenge, how string) (Round, error) {
 	r := t.base(k.step, shown)
 	uri := r.CurrentStep.URI
-	switch {
-	case t.serverDriven(k, in):
-		r.NextAction = fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
-			uri, k.common.Type, t.run.Step.Nonce)
-	default:
-		r.NextAction = fmt.Sprintf("call kairos_next with %s and a solution of type %s, once what challenge.description demands is really done; "+
-			"copy nonce and proof_hash from challenge", uri, shown.Type)
-	}
+	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
 	if t.run.Step.Index == len(t.chain.Steps) {
 		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
 	}
 	return t.reply(ctx, r)
-}
-
-// serverDriven reports whether the server would obtain the input itself.
-func (t *turn) serverDriven(k task, in driver.Input) bool {
-	if k.free() {
-		return false
-	}
-	d := t.e.tree.Decide(in.Kind, t.facts(k, in.ID))
-	if d.Route == nil {
-		return false
-	}
-	desc, _, _ := t.e.drivers.Describe(d.Route.Via)
-	return !desc.Has(driver.FeatureAgent)
 }
 
 // presentOpen shows the open step whatever is due at it, asking nobody.

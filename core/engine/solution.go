@@ -2,10 +2,11 @@ package engine
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // solution is what an agent submitted, as far as the core reads it.
@@ -18,7 +19,7 @@ type solution struct {
 	PreviousProofHash string          `json:"previousProofHash"`
 	Evidence          json.RawMessage `json:"-"`
 	params            json.RawMessage // the object named like Type
-	payload           string          // digest of raw
+	payload           string          // sum of raw
 }
 
 // maxSolution bounds a submission; more than any output that a step needs.
@@ -45,12 +46,14 @@ func parseSolution(raw json.RawMessage) (*solution, error) {
 		s.ProofHash = s.PreviousProofHash
 	}
 	s.params = fields[s.Type]
-	digest, err := run.Digest(trimmed)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.InvalidArgument, "solution cannot be brought into canonical form")
-	}
-	s.payload = digest
+	s.payload = sum(trimmed)
 	return s, nil
+}
+
+// sum tells a repeat from a replay: a network retry repeats the bytes.
+func sum(payload []byte) string {
+	digest := sha256.Sum256(payload)
+	return hex.EncodeToString(digest[:])
 }
 
 // supplied reports whether the solution says anything: a placeholder such as

@@ -45,7 +45,7 @@ type Timeline struct {
 
 // Timeline tells what happened in one of the caller's runs.
 func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
-	r, chain, err := e.load(ctx, c, id)
+	t, err := e.resume(ctx, c, id)
 	if err != nil {
 		return Timeline{}, err
 	}
@@ -54,9 +54,8 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 		return Timeline{}, fmt.Errorf("read what happened in run %s: %w", id, err)
 	}
 	var reply AttestReply
-	t := &turn{e: e, caller: c, run: r, chain: chain}
 	t.verdictOf(&reply)
-	line := Timeline{Run: r.Summary(), Outcome: r.Outcome, Verified: reply.Verified}
+	line := Timeline{Run: t.run.Summary(), Outcome: t.run.Outcome, Verified: reply.Verified}
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
@@ -65,7 +64,7 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 		for _, in := range ev.Inputs {
 			asked[in.ID] = in.Description
 		}
-		m, tell := momentOf(ev, chain)
+		m, tell := momentOf(ev, t.chain)
 		if !tell {
 			continue
 		}

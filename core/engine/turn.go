@@ -40,6 +40,9 @@ type turn struct {
 	solved []Solved
 	// note is what the reply should say besides.
 	note string
+	// task is what the step it was worked out for demands; see open.
+	task   task
+	opened int // index of that step
 	// walk is the last walk through the tree, until an event took it along.
 	walk *decision.Decision
 }
@@ -58,7 +61,16 @@ type failure struct {
 
 // resume makes a turn on a stored run.
 func (e *Engine) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
-	r, chain, err := e.load(ctx, c, id)
+	r, err := e.store.Runs.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.take(ctx, c, r)
+}
+
+// take makes a turn on a run that was read just now.
+func (e *Engine) take(ctx context.Context, c Caller, r run.Run) (*turn, error) {
+	r, chain, err := e.usable(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +173,19 @@ type task struct {
 // free reports whether the step has no challenge, so that any solution passes it.
 func (k task) free() bool { return k.step.Challenge == nil }
 
-// open works out what the open step demands now.
-func (t *turn) open() (task, error) {
+// open works out what the open step demands, once a call.
+func (t *turn) open(ctx context.Context) (task, error) {
+	if t.opened == t.run.Step.Index {
+		return t.task, nil
+	}
+	k, err := t.workOut(ctx)
+	if err == nil {
+		t.task, t.opened = k, t.run.Step.Index
+	}
+	return k, err
+}
+
+func (t *turn) workOut(ctx context.Context) (task, error) {
 	step := t.step()
 	k := task{step: step, where: driver.Step{
 		Protocol: t.chain.Title, Label: step.Label, Text: step.Text,
@@ -192,6 +215,9 @@ func (t *turn) open() (task, error) {
 		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
 	}
 	k.approval = t.approvalMode(k, d)
+	if d.Route != nil {
+		t.e.drivers.Warm(ctx, k.use, d.Route.Via)
+	}
 	return k, nil
 }
 

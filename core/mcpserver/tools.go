@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -93,10 +94,8 @@ func (s *Server) addTool(name string, h handler) error {
 	if err != nil {
 		return fmt.Errorf("tool %s: input schema: %w", name, err)
 	}
-	check, err := newInputCheck(name, input)
-	if err != nil {
-		return fmt.Errorf("tool %s: input schema: %w", name, err)
-	}
+	// Compiled at the first call: a start must be quick, hosts make many of them.
+	check := sync.OnceValues(func() (inputCheck, error) { return newInputCheck(name, input) })
 	tool := mcp.Tool{
 		Name: name, Title: d.Title, Description: d.Description,
 		RawInputSchema: input, RawOutputSchema: d.OutputSchema,
@@ -106,7 +105,11 @@ func (s *Server) addTool(name string, h handler) error {
 		},
 	}
 	s.mcp.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if f := check.problem(req.Params.RawArguments); f != nil {
+		c, err := check()
+		if err != nil {
+			return nil, fmt.Errorf("input schema of %s: %w", name, err)
+		}
+		if f := c.problem(req.Params.RawArguments); f != nil {
 			return errorResult(name, f)
 		}
 		return h(ctx, req)
