@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	_ "github.com/kairos-mcp/kairos/cmd/kairos/gctune" // before everything else
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 

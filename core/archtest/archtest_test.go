@@ -19,7 +19,7 @@ const module = "github.com/kairos-mcp/kairos/"
 // allowed says which packages of this module a package may import. A folder
 // stands for everything below it. What is not listed imports nothing of ours.
 var allowed = map[string][]string{
-	"cmd/kairos":           {"core", "sdk"},
+	"cmd/kairos":           {"core", "sdk", "cmd/kairos/gctune"},
 	"core/protocol":        {"sdk/driver"},
 	"core/run":             {"sdk/driver"},
 	"core/decision":        {"sdk/driver"},
