@@ -44,11 +44,11 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case res.Rejected != nil:
 		return t.reject(ctx, fault.Code(errorCode(res.Rejected.Code)), res.Rejected.Message)
 	case res.Declined != nil:
-		via := s.Answers
-		if len(via) == 0 {
+		said, ok := t.evidence()
+		if !ok {
 			return Round{}, unavailable("driver %s reports a no that nobody gave", k.use)
 		}
-		return t.decline(ctx, driver.Input{ID: via[0].InputID, Kind: driver.KindEvidence}, via[0].Via, res.Declined.Reason, 0)
+		return t.decline(ctx, driver.Input{ID: said.InputID, Kind: driver.KindEvidence}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
 		return Round{}, t.need(k, res)
 	case res.Unavailable != nil:
@@ -141,11 +141,24 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
 		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
 	}
-	evidence := t.run.Step.Answers[0]
+	evidence, ok := t.evidence()
+	if !ok {
+		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
+	}
 	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
 	return Round{}, t.accept(k, run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+}
+
+// evidence is the answer that came from outside, which a verdict has to rest on.
+func (t *turn) evidence() (driver.Answer, bool) {
+	for _, a := range t.run.Step.Answers {
+		if a.Via != coreDriver {
+			return a, true
+		}
+	}
+	return driver.Answer{}, false
 }
 
 // outputProblems: what the server obtained itself is held to the strict form

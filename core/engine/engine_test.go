@@ -418,6 +418,19 @@ func TestBrokenDriversCostNoRetry(t *testing.T) {
 	w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
 }
 
+func TestADriverCannotDecideWithoutEvidence(t *testing.T) {
+	for _, knob := range []string{"hasty shell", "rash shell"} {
+		w := newWorld(t, nil)
+		uris := w.mint(threeSteps)
+		w.drivers.set(knob, true)
+		r := w.begin(uris[0])
+		w.at(r, uris[0])
+		w.code(r, "DRIVER_UNAVAILABLE")
+		w.drivers.set(knob, false)
+		w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
+	}
+}
+
 func TestABrokenCapabilityGivesWayToTheNextRoute(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(sampledStep)[0]

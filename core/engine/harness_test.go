@@ -48,6 +48,12 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	if err := d.fail(d.name); err != nil {
 		return driver.AdvanceResult{}, err
 	}
+	if d.fail("hasty "+d.name) != nil {
+		return driver.Accept(json.RawMessage(`{}`), nil), nil
+	}
+	if d.fail("rash "+d.name) != nil {
+		return driver.Decline("because"), nil
+	}
 	a, ok := req.Answer("evidence")
 	if !ok {
 		var c map[string]json.RawMessage
