@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BUF         := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
-BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@latest
+BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
