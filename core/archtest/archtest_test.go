@@ -58,7 +58,7 @@ var owners = map[string][]string{
 	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver"},
 	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver", "core/store/storetest"},
 	"golang.org/x/sync":                     {"core/engine", "core/driverhost"},
-	"github.com/google/go-cmp":              {"core/store/storetest"},
+	"github.com/google/go-cmp":              {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
 	"golang.org/x/text":                     {"core/store/sqlite", "core/mcpserver", "sdk/schema"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -44,7 +45,7 @@ func TestChallengesAsTheAgentSeesThem(t *testing.T) {
 			if err != nil || res.AgentChallenge == nil {
 				t.Fatalf("Render(%s) = %+v, %v, want a challenge for the agent", name, res, err)
 			}
-			golden(t, name, res.AgentChallenge)
+			golden.Compare(t, name, res.AgentChallenge)
 		}
 		similarity := driver.RenderRequest{Input: driver.Input{ID: "relevance", Kind: driver.KindSimilarity}}
 		if res, err := d.Render(t.Context(), similarity); err != nil || res.Unavailable == nil {

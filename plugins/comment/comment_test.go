@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -61,8 +62,8 @@ func configured(t *testing.T, config string) *comment {
 
 func TestCommentThenSimilarityIsAskedFor(t *testing.T) {
 	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden(t, "need", advance(t, d, request(fifty, "", "")).NeedInput)
-		golden(t, "need_relevance", advance(t, d, request(plain, evidence(honest), "")).NeedInput)
+		golden.Compare(t, "need", advance(t, d, request(fifty, "", "")).NeedInput)
+		golden.Compare(t, "need_relevance", advance(t, d, request(plain, evidence(honest), "")).NeedInput)
 	})
 }
 

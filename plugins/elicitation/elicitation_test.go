@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -56,7 +57,7 @@ func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 			if err != nil || res.ClientRequest == nil || res.ClientRequest.Method != "elicitation/create" {
 				t.Fatalf("Render(%s) = %+v, %v, want elicitation/create", name, res, err)
 			}
-			golden(t, name, res.ClientRequest.Params)
+			golden.Compare(t, name, res.ClientRequest.Params)
 		}
 	})
 }

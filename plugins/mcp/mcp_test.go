@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -38,8 +39,8 @@ func evidence(value string, p driver.Provenance) driver.Answer {
 
 func TestWithoutEvidenceTheCallIsAskedFor(t *testing.T) {
 	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden(t, "need", advance(t, d, find).NeedInput)
-		golden(t, "need_with_schema", advance(t, d, create).NeedInput)
+		golden.Compare(t, "need", advance(t, d, find).NeedInput)
+		golden.Compare(t, "need_with_schema", advance(t, d, create).NeedInput)
 	})
 }
 

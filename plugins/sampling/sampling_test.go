@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -47,7 +48,7 @@ func TestRequestsAsTheClientSeesThem(t *testing.T) {
 			if err != nil || res.ClientRequest == nil || res.ClientRequest.Method != "sampling/createMessage" {
 				t.Fatalf("Render(%s) = %+v, %v, want sampling/createMessage", name, res, err)
 			}
-			golden(t, name, res.ClientRequest.Params)
+			golden.Compare(t, name, res.ClientRequest.Params)
 		}
 	})
 }

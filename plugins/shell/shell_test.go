@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -30,7 +31,7 @@ func advance(t *testing.T, d driver.Challenge, challenge string, evidence ...str
 
 func TestWithoutEvidenceTheCommandIsAskedFor(t *testing.T) {
 	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden(t, "need", advance(t, d, build).NeedInput)
+		golden.Compare(t, "need", advance(t, d, build).NeedInput)
 	})
 }
 

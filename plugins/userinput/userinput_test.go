@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -44,9 +45,9 @@ func evidence(value string, p driver.Provenance) driver.Answer {
 
 func TestWithoutAnswerThePersonIsAsked(t *testing.T) {
 	eachWay(t, func(t *testing.T, d driver.Challenge) {
-		golden(t, "need", advance(t, d, confirm).NeedInput)
-		golden(t, "need_form", advance(t, d, trip).NeedInput)
-		golden(t, "need_default", advance(t, d, `{"type":"user_input"}`).NeedInput)
+		golden.Compare(t, "need", advance(t, d, confirm).NeedInput)
+		golden.Compare(t, "need_form", advance(t, d, trip).NeedInput)
+		golden.Compare(t, "need_default", advance(t, d, `{"type":"user_input"}`).NeedInput)
 	})
 }
 
