@@ -22,12 +22,14 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The drivers below are small real ones: they judge what they are given. Their
-// one knob is fail, which makes every call of a driver an error.
+// knobs make a driver fail, accept without evidence (hasty) or decline without
+// anybody having said no (rash).
 
 // deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
 type deed struct {
 	person bool
 	fail   func(name string) error
+	knob   func(name string) bool
 	name   string
 }
 
@@ -48,10 +50,10 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	if err := d.fail(d.name); err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	if d.fail("hasty "+d.name) != nil {
+	if d.knob("hasty " + d.name) {
 		return driver.Accept(json.RawMessage(`{}`), nil), nil
 	}
-	if d.fail("rash "+d.name) != nil {
+	if d.knob("rash " + d.name) {
 		return driver.Decline("because"), nil
 	}
 	a, ok := req.Answer("evidence")
@@ -153,10 +155,14 @@ type drivers struct {
 	failing map[string]bool
 }
 
-func (d *drivers) fail(name string) error {
+func (d *drivers) knob(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.failing[name] {
+	return d.failing[name]
+}
+
+func (d *drivers) fail(name string) error {
+	if d.knob(name) {
 		return fmt.Errorf("driver %s is broken", name)
 	}
 	return nil
@@ -189,7 +195,7 @@ func (d *drivers) Warm(context.Context, ...string) {}
 
 func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	desc, ok := descriptors[name]
-	return deed{person: name == "user_input", name: name, fail: d.fail}, ok && desc.Role == driver.RoleChallenge
+	return deed{person: name == "user_input", name: name, fail: d.fail, knob: d.knob}, ok && desc.Role == driver.RoleChallenge
 }
 
 func (d *drivers) Capability(name string) (driver.Capability, bool) {
