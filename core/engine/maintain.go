@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Update replaces steps by newly written Markdown, or their text. Each URI
@@ -181,7 +182,7 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (Du
 			return DumpReply{}, fmt.Errorf("challenge of %s: %w", uri, err)
 		}
 		kind := orDefault(common.Type, e.tree.MissingType())
-		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", Display: member(s.Challenge, kind)}
+		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil
 }
