@@ -71,37 +71,59 @@ func errorCode(code string) string {
 }
 
 // need records what the driver asks for, with what the core adds: the step's
-// own prompt, the approval in front and the files behind.
+// own prompt, the approval in front and the files behind. No driver can forget
+// them: an approval stands in front of whatever comes from outside.
 func (t *turn) need(k task, res driver.AdvanceResult) error {
-	inputs := make([]driver.Input, 0, len(res.NeedInput)+1)
+	desc, _, _ := t.e.drivers.Describe(k.use)
+	if v := res.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
+		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.use, v)
+	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
+	var outside []driver.Input
+	seen := map[string]bool{driver.KindApproval: true, driver.KindRunInput: true, driver.KindFiles: true}
 	for _, in := range res.NeedInput {
-		if in.ID == "" || in.Kind == driver.KindApproval || in.Kind == driver.KindRunInput {
-			return unavailable("driver %s asks for an input of kind %q and id %q, which it cannot", k.use, in.Kind, in.ID)
+		if in.ID == "" || seen[in.ID] || seen[in.Kind] {
+			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.use, in.Kind, in.ID)
 		}
+		seen[in.ID] = true
 		if in.Kind == driver.KindEvidence {
 			in = withStepPrompt(in, k)
-			digest, err := inputDigest(in)
-			if err != nil {
-				return unavailable("driver %s asks for an input that cannot be encoded: %v", k.use, err)
-			}
-			ev.Digest = digest
-			ev.Gated = k.approval == driver.ApprovalUser && !in.Person
 		}
-		inputs = append(inputs, in)
+		ev.Inputs = append(ev.Inputs, in)
+		if in.Kind != driver.KindSimilarity {
+			outside = append(outside, in)
+			// Only the driver of a type that is about a person may say that a
+			// person answers, so that nobody has to approve the question.
+			person := in.Person && desc.Approval == driver.ApprovalUser
+			ev.Gated = ev.Gated || (k.approval == driver.ApprovalUser && !person)
+		}
 	}
-	if ev.Digest != "" && len(k.common.Files) > 0 {
-		display, err := json.Marshal(map[string]json.RawMessage{"files": k.common.Files})
+	if len(outside) == 0 {
+		return t.apply(ev)
+	}
+	var err error
+	if ev.Digest, err = inputDigest(outside); err != nil {
+		return unavailable("driver %s asks for an input that cannot be encoded: %v", k.use, err)
+	}
+	if len(k.common.Files) > 0 {
+		files, err := filesInput(k)
 		if err != nil {
-			return fmt.Errorf("encode the files of step %d: %w", t.run.Step.Index, err)
+			return err
 		}
-		inputs = append(inputs, driver.Input{
-			ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
-			Description: "Report the files that this step demands, as solution.evidence.", Approval: driver.ApprovalAuto,
-		})
+		ev.Inputs = append(ev.Inputs, files)
 	}
-	ev.Inputs = inputs
 	return t.apply(ev)
+}
+
+func filesInput(k task) (driver.Input, error) {
+	display, err := json.Marshal(map[string]json.RawMessage{"files": k.common.Files})
+	if err != nil {
+		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.where.Index, err)
+	}
+	return driver.Input{
+		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
+		Description: "Report the files that this step demands, as solution.evidence.", Approval: driver.ApprovalAuto,
+	}, nil
 }
 
 // withStepPrompt applies the challenge's `sampling` block and approval mode.
@@ -124,8 +146,8 @@ func withStepPrompt(in driver.Input, k task) driver.Input {
 	return in
 }
 
-func inputDigest(in driver.Input) (string, error) {
-	b, err := json.Marshal(in)
+func inputDigest(inputs []driver.Input) (string, error) {
+	b, err := json.Marshal(inputs)
 	if err != nil {
 		return "", err
 	}
@@ -138,6 +160,7 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
+	a.Proof, a.Output = wellFormed(a.Proof), wellFormed(a.Output)
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
 		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
 	}
@@ -243,7 +266,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 		return t.present(ctx, k, shown)
 	}
 	t.solution = nil
-	digest, err := inputDigest(in)
+	digest, err := inputDigest([]driver.Input{in})
 	if err != nil {
 		return Round{}, err
 	}

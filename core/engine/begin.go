@@ -41,6 +41,7 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 	if decode(raw) == nil {
 		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
 	}
+	raw = wellFormed(raw)
 	return raw, checkInput(chain, raw)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -29,13 +30,14 @@ func (e *Engine) resumeWith(ctx context.Context, c Caller, in Continuation) (Rou
 	key := fmt.Sprintf("seq:%d", in.Seq)
 	q := t.run.Step.Question
 	if q == nil || q.Seq != in.Seq {
-		return t.late(ctx, key, payload)
+		return t.late(ctx, in, key, payload)
 	}
 	t.solved = t.unheard(q.Unheard)
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
+		t.pending = nil // nothing was decided, so there is nothing to repeat
 		return t.halt(ctx, f)
 	}
 	if err != nil || round.Reply != nil || round.Ask != nil {
@@ -56,7 +58,7 @@ func payloadOf(in Continuation) (string, error) {
 }
 
 // late handles a reply to a question that is no longer open.
-func (t *turn) late(ctx context.Context, key, payload string) (Round, error) {
+func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
 	rec, ok, err := t.e.store.History.Recorded(ctx, t.run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
@@ -69,8 +71,34 @@ func (t *turn) late(ctx context.Context, key, payload string) (Round, error) {
 	case !t.run.State.Live():
 		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State)
 	}
+	if q := t.run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
+		if round, done, err := t.lateNo(ctx, *q, in); done || err != nil {
+			return round, err
+		}
+	}
 	t.note = "The question this answers was replaced by a later one."
 	return t.presentOpen(ctx)
+}
+
+// lateNo looks whether a person said no to an older copy of the open question.
+// A yes to it comes too late, but asking again must not be a way around a no.
+func (t *turn) lateNo(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
+	k, err := t.askedTask(ctx, q)
+	if err != nil {
+		return Round{}, false, err
+	}
+	drv, ok := t.e.drivers.Capability(q.Via)
+	if !ok {
+		return Round{}, false, nil
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
+	})
+	if err != nil || res.Declined == nil {
+		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is no no, and loses as any late one
+	}
+	round, err := t.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	return round, true, err
 }
 
 // replayOrAsk repeats a recorded outcome: a reply, or the question that followed.
@@ -101,6 +129,16 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
 	})
+	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
+	if q.Human && in.Error == nil && (err != nil || unread) {
+		// The person has answered, perhaps with a no. Until they are asked again it
+		// counts as one, so that nobody else answers in their place.
+		no := run.Event{Kind: run.Declined, Input: q.Input.ID, Via: q.Via, Seq: q.Seq, Reason: "the answer could not be read"}
+		if err := t.apply(no); err != nil {
+			return Round{}, err
+		}
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.where.Index)
+	}
 	switch {
 	case err != nil:
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
@@ -146,7 +184,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 }
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
-	a.InputID, a.Via = q.Input.ID, q.Via
+	a.InputID, a.Via, a.Value = q.Input.ID, q.Via, wellFormed(a.Value)
 	if problem := t.doubt(a, q.Via); problem != "" {
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}

@@ -15,7 +15,7 @@ import (
 
 // maxHops bounds one call: far above what any protocol needs, so that a driver
 // that never makes up its mind cannot keep a call for ever.
-const maxHops = 10_000
+const maxHops = 1000
 
 // drive goes on until somebody is needed: the client (Round.Ask) or the agent
 // (Round.Reply).
@@ -63,7 +63,7 @@ func (t *turn) dueInput(k task) driver.Input {
 		}
 	}
 	for _, in := range s.Inputs {
-		if in.Kind == driver.KindEvidence && s.Gated && !t.approvalStands() {
+		if s.Gated && !t.approvalStands() {
 			return t.approvalInput(k, in)
 		}
 	}
@@ -85,7 +85,11 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		return Round{}, t.noRoute(in)
 	}
 	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
-		return Round{}, fault.New(fault.UserDeclined, "a person said no to this step through %s, and only the person can take that back, in the same way", by)
+		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
+		if t.solution.supplied() {
+			return t.refuse(ctx, fault.UserDeclined, why)
+		}
+		return Round{}, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", t.askAgain(k))
 	}
 	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
 		// The evidence will not pass the review that was to approve it.
@@ -120,10 +124,13 @@ func (t *turn) decide(k task, in driver.Input) decision.Decision {
 // noRoute: the tree has nothing left for the input.
 func (t *turn) noRoute(in driver.Input) error {
 	if by, no := t.run.Step.Declines[in.ID]; no {
-		return fault.New(fault.UserDeclined, "a person said no to this step through %s, and this client cannot ask them again", by)
+		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
 	}
 	switch in.Kind {
 	case driver.KindApproval:
+		if why := t.troubles(in.ID); why != "" {
+			return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", t.run.Step.Index, why)
+		}
 		return fault.New(fault.ApprovalUnavailable,
 			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
 				"Tell the person to continue the run with a client that offers elicitation, or the operator to set approval.trust_agent", t.run.Step.Index)
@@ -223,10 +230,11 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 	if !t.mayAsk(k, in) {
 		return t.presentDriven(ctx, k, in)
 	}
-	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Failures >= maxFailures {
-		return Round{}, fault.New(fault.UserDeclined, "a person said no through %s, and was asked often enough", by)
+	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Noes >= maxNoes {
+		return Round{}, fault.New(fault.UserDeclined, "A person said no through %s, and was asked often enough.", by)
 	}
 	times := 1
+	var earlier []int64
 	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
@@ -236,14 +244,18 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 			return Round{}, t.closeRoute(in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 		}
 		times = q.Asked + 1
+		earlier = append(q.Earlier, q.Seq)
 	}
 	if s := t.solution; s != nil && s.Type != "" && s.Type != k.common.Type {
 		return t.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
 	}
-	q := run.Question{Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times}
+	q := run.Question{Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
 	return t.render(ctx, k, q, r, nil)
 }
+
+// maxNoes is how often a person who said no is asked again before their no is final.
+const maxNoes = 3
 
 // mayAsk: nobody is asked when nobody waits, about a second input in one call,
 // or before the work is done, unless the step brings its own prompt for a model.
@@ -356,7 +368,7 @@ func (t *turn) approval(r decision.Route, p driver.Provenance, review bool) *run
 
 // supply takes an answer that needed no question.
 func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
-	a.InputID, a.Via = in.ID, r.Via
+	a.InputID, a.Via, a.Value = in.ID, r.Via, wellFormed(a.Value)
 	if problem := t.doubt(a, r.Via); problem != "" {
 		return Round{}, t.closeRoute(in.ID, r, decision.Errored, problem, 0)
 	}

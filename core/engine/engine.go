@@ -104,6 +104,15 @@ func newNonce() string {
 
 func newRunID() run.ID { return run.ID(uuid.Must(uuid.NewV7()).String()) }
 
+// read loads a run for a caller.
+func (e *Engine) read(ctx context.Context, id run.ID) (run.Run, error) {
+	r, err := e.store.Runs.Run(ctx, id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return run.Run{}, noRun(id)
+	}
+	return r, err
+}
+
 // usable checks that a run is the caller's, ends it if its time has passed, and
 // returns it with the chain it is pinned to.
 func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, protocol.Chain, error) {
@@ -124,7 +133,7 @@ func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, prot
 }
 
 func noRun(id run.ID) *fault.Error {
-	return fault.New(fault.NotFound, "no run %q", id).
+	return fault.New(fault.NotFound, "no run %q", clip(string(id), 80)).
 		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
 }
 

@@ -242,7 +242,7 @@ func TestANoStandsAgainstTheAgent(t *testing.T) {
 		declined.Challenge.Nonce, declined.Challenge.ProofHash))
 	w.code(r, "USER_DECLINED")
 	r = w.next(uri, solve(declined, `{"ok":true}`))
-	w.code(r, "USER_DECLINED")
+	w.code(r, "MAX_RETRIES_EXCEEDED")
 
 	w.caller.Client = full
 	question = w.ask(w.nextRound(uri, placeholder(declined)), "elicitation/create")
@@ -260,7 +260,95 @@ func TestANoIsAskedAgainOnlySoOften(t *testing.T) {
 		round = w.nextRound(uri, placeholder(r))
 	}
 	w.code(r, "MAX_RETRIES_EXCEEDED")
-	w.code(w.reply(round), "USER_DECLINED")
+	last := w.reply(round)
+	w.code(last, "USER_DECLINED")
+	if last.MustObey || !strings.Contains(last.NextAction, "kairos_attest") {
+		t.Errorf("after the third no: must_obey %v, next_action %q, want the ways out", last.MustObey, last.NextAction)
+	}
+}
+
+const askStep = "# Ask\n\n## Confirm\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"ok?\"}}}\n```\n"
+
+func TestANoStandsThoughNobodyCouldReadIt(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(askStep)[0]
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	r := w.begin(uri)
+	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	w.drivers.set("reading elicitation", true)
+	w.code(w.reply(w.answer(ask, `{"action":"decline"}`)), "DRIVER_UNAVAILABLE")
+	w.drivers.set("reading elicitation", false)
+	w.code(w.next(uri, solve(r, `{"confirmation":"approved"}`)), "USER_DECLINED")
+	ask = w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
+}
+
+func TestANoToAnOlderCopyOfTheQuestionStands(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(askStep)[0]
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	r := w.begin(uri)
+	first := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	w.code(w.reply(w.answer(first, `{"action":"decline"}`)), "USER_DECLINED")
+	w.code(w.next(uri, solve(r, `{"confirmation":"approved"}`)), "USER_DECLINED")
+}
+
+func TestAYesToAnOlderCopyOfTheQuestionIsTooLate(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(askStep)[0]
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	r := w.begin(uri)
+	first := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	if late := w.reply(w.answer(first, `{"action":"accept","content":{"confirmation":"approved"}}`)); len(late.Solved) != 0 {
+		t.Errorf("solved = %+v, want nothing", late.Solved)
+	}
+}
+
+func TestNoDriverGetsAroundAnApproval(t *testing.T) {
+	const doc = "# Gated\n\n## One\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"approval_mode\":\"user\",\"shell\":{\"cmd\":\"a\"}}}\n```\n"
+	for knob, want := range map[string]string{
+		"claims a person shell":         "APPROVAL_UNAVAILABLE",
+		"asks for another kind shell":   "APPROVAL_UNAVAILABLE",
+		"takes the approval's id shell": "DRIVER_UNAVAILABLE",
+	} {
+		t.Run(knob, func(t *testing.T) {
+			w := newWorld(t, nil)
+			uri := w.mint(doc)[0]
+			w.drivers.set(knob, true)
+			r := w.begin(uri)
+			w.code(r, want)
+			r = w.next(uri, solve(r, `{"ok":true}`))
+			w.code(r, want)
+			if len(r.Solved) != 0 {
+				t.Errorf("solved = %+v without an approval", r.Solved)
+			}
+		})
+	}
+}
+
+func TestFailuresDoNotUseUpAPersonsWord(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(approvedStep)[0]
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	r := w.reply(w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`))
+	for range 3 {
+		r = w.next(uri, `{"type":"mcp","nonce":"`+r.Challenge.Nonce+`","proof_hash":"bad"}`)
+	}
+	r = w.next(uri, solve(r, `{"ok":false,"n":1}`))
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create"), `{"action":"decline"}`))
+	w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+}
+
+func TestTheNewestRunOfAConnectionIsTheLastBegun(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	first, second := w.begin(uris[0]), w.begin(uris[0])
+	w.next(uris[0], solve(first, `{"ok":true}`))
+	if got := w.next(uris[0], ""); got.RunID != second.RunID {
+		t.Errorf("without a nonce = run %s, want the last begun, %s", got.RunID, second.RunID)
+	}
 }
 
 func TestApprovalWithoutAPerson(t *testing.T) {
@@ -374,9 +462,8 @@ func TestAQuestionAskedTwiceInVainIsAbandoned(t *testing.T) {
 }
 
 func TestAPersonMayTakeTime(t *testing.T) {
-	const doc = "# Ask\n\n## Confirm\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"ok?\"}}}\n```\n"
 	w := newWorld(t, nil)
-	uri := w.mint(doc)[0]
+	uri := w.mint(askStep)[0]
 	w.caller.Client = driver.Client{ElicitationForm: true}
 	shown := w.begin(uri) // nobody is asked before the work is done
 	ask := w.ask(w.nextRound(uri, placeholder(shown)), "elicitation/create")
@@ -531,6 +618,33 @@ func TestARunIsPinnedToItsProtocol(t *testing.T) {
 	}
 }
 
+func TestTextThatIsNoTextIsRefusedOrMended(t *testing.T) {
+	w := newWorld(t, nil)
+	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
+	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "5:1") {
+		t.Errorf("Mint of half a surrogate pair = %v, want STORE_FAILED with its line", err)
+	}
+	uris := w.mint(threeSteps)
+	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"x \ud800 y"}`))
+	w.code(r, "")
+	if !strings.Contains(string(r.Solved[0].Output), "\ufffd") {
+		t.Errorf("output = %s, want the half pair replaced", r.Solved[0].Output)
+	}
+}
+
+func TestAValueThatNoCommandCanHoldStopsTheStepThatNeedsIt(t *testing.T) {
+	const doc = "# Nul\n\n## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
+		"\n## Two\n\ntwo\n\n```json\n{\"challenge\":{\"type\":\"quoted\",\"quoted\":{\"cmd\":\"use {{ steps.one.out }}\"}}}\n```\n"
+	w := newWorld(t, nil)
+	uris := w.mint(doc)
+	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"out":"a\u0000b"}`))
+	w.at(r, uris[1])
+	w.code(r, "INVALID_ARGUMENT")
+	if len(r.Solved) != 1 {
+		t.Errorf("solved = %+v, want the step whose output it is", r.Solved)
+	}
+}
+
 func TestResumingGivesAFreshNonce(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
@@ -542,7 +656,11 @@ func TestResumingGivesAFreshNonce(t *testing.T) {
 	if again.Reply.RunID != first.RunID || again.Reply.Challenge.Nonce == first.Challenge.Nonce {
 		t.Errorf("resumed run %s nonce %s, want run %s and a fresh nonce", again.Reply.RunID, again.Reply.Challenge.Nonce, first.RunID)
 	}
-	w.code(w.next(uris[0], solve(first, `{"ok":true}`)), "NONCE_MISMATCH")
+	old := w.next(uris[0], solve(first, `{"ok":true}`))
+	w.code(old, "NONCE_MISMATCH")
+	if strings.Contains(old.Message, "solved") {
+		t.Errorf("message = %q, but nothing is solved", old.Message)
+	}
 	w.code(w.next(uris[0], solve(again.Reply, `{"ok":true}`)), "")
 }
 

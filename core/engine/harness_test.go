@@ -43,6 +43,9 @@ func (d deed) Validate(_ context.Context, req driver.ValidateRequest) (driver.Va
 		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name+"/bad", "is bad"))
 	}
 	res.Templates = []driver.Template{{Pointer: "/" + d.name, Escaping: driver.EscapeText}}
+	if d.name == "quoted" {
+		res.Templates[0].Escaping = driver.EscapeShell
+	}
 	return res, d.fail(d.name)
 }
 
@@ -55,6 +58,9 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	}
 	if d.knob("rash " + d.name) {
 		return driver.Decline("because"), nil
+	}
+	if in, odd := d.oddInput(); odd && len(req.Answers) == 0 {
+		return driver.Need(in), nil
 	}
 	a, ok := req.Answer("evidence")
 	if !ok {
@@ -81,6 +87,22 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 		return driver.Reject("COMMAND_FAILED", "it is not ok"), nil
 	}
 	return driver.Accept(json.RawMessage(`{"seen":true}`), a.Value), nil
+}
+
+// oddInput is what drivers ask for that try to get around an approval.
+func (d deed) oddInput() (driver.Input, bool) {
+	in := driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Schema: json.RawMessage(`{"type":"object"}`)}
+	switch {
+	case d.knob("claims a person " + d.name):
+		in.Person = true
+	case d.knob("takes the approval's id " + d.name):
+		in.ID = driver.KindApproval
+	case d.knob("asks for another kind " + d.name):
+		in.Kind = "rumour"
+	default:
+		return in, false
+	}
+	return in, true
 }
 
 type agent struct{ fail func(string) error }
@@ -131,6 +153,9 @@ func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.Rend
 }
 
 func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if err := k.fail("reading " + k.name); err != nil {
+		return driver.InterpretResult{}, err
+	}
 	if req.ClientError != nil {
 		return driver.CannotInterpret(req.ClientError.Message), nil
 	}
@@ -178,6 +203,7 @@ var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles,
 
 var descriptors = map[string]driver.Descriptor{
 	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
+	"quoted":      {Name: "quoted", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"quoted"}, Effect: driver.EffectPure},
 	"mcp":         {Name: "mcp", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"mcp"}, Effect: driver.EffectPure},
 	"user_input":  {Name: "user_input", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"user_input"}, Effect: driver.EffectPure, Approval: driver.ApprovalUser},
 	"comment":     {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},

@@ -114,6 +114,9 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 		return nil, nil, err
 	}
 	for _, chain := range chains {
+		if _, err := run.Digest(orObject(chain.Inputs)); err != nil {
+			found = append(found, *problemOf(chain.Steps[0], "/inputs", "the inputs have no canonical form: "+err.Error()))
+		}
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
 	}
@@ -141,13 +144,17 @@ func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
 }
 
 func (e *Engine) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
+	if _, err := run.Digest(s.Challenge); err != nil {
+		return []protocol.Diagnostic{*problemOf(*s, "", "the challenge has no canonical form: "+err.Error())}, nil
+	}
 	drv, ok := e.drivers.Challenge(use)
 	if !ok {
 		return nil, unavailable("driver %s is not configured", use)
 	}
 	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: s.Challenge})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, clip(err.Error(), 600))
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, clip(err.Error(), 600)).
+			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = res.Templates
 	var out []protocol.Diagnostic

@@ -104,14 +104,18 @@ func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (r
 		return "", err
 	}
 	var ids []string
+	var own run.ID
 	for _, s := range live {
 		if s.ChainID != chain.ID {
 			continue
 		}
 		if c.Connection != "" && s.Connection == c.Connection {
-			return s.ID, nil // the list is newest first
+			own = max(own, s.ID) // a UUIDv7 grows with time
 		}
 		ids = append(ids, string(s.ID))
+	}
+	if own != "" {
+		return own, nil
 	}
 	switch len(ids) {
 	case 1:
@@ -145,14 +149,22 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 	if !used {
 		return Round{}, false, nil
 	}
-	if !s.supplied() {
+	solved := slices.Index(t.run.SolvedBy, s.Nonce)
+	switch {
+	case s.supplied() && solved >= 0:
+		round, err := t.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
+		return round, true, err
+	case s.supplied():
+		round, err := t.mismatch(ctx, "this nonce was replaced by a fresh one; the open challenge has it")
+		return round, true, err
+	case solved >= 0:
 		// The answer came after its call had ended; nobody told the agent yet.
 		t.note = "The step you asked for was solved meanwhile."
-		t.solved = t.unheard(1)
-		round, err := t.presentOpen(ctx)
-		return round, true, err
+		t.solved = t.unheard(len(t.run.Proofs) - solved)
+	default:
+		t.note = "The step has a fresh nonce meanwhile."
 	}
-	round, err := t.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
+	round, err := t.presentOpen(ctx)
 	return round, true, err
 }
 

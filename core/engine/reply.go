@@ -47,9 +47,14 @@ func solvedMessage(solved []Solved) string {
 func join(parts ...string) string {
 	kept := parts[:0:0]
 	for _, p := range parts {
-		if p != "" {
-			kept = append(kept, p)
+		p = strings.TrimSpace(p)
+		if p == "" {
+			continue
 		}
+		if !strings.ContainsRune(".!?:…", rune(p[len(p)-1])) {
+			p += "."
+		}
+		kept = append(kept, p)
 	}
 	return strings.Join(kept, " ")
 }
@@ -194,20 +199,48 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 	r.ErrorCode = string(f.code)
 	r.Message = join(f.why, r.Message)
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
+	if f.code == fault.UserDeclined && !t.declinedByAgent() {
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
+			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
+	}
 	if count >= maxFailures {
-		r.MustObey = false
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
 		r.Message = join(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
-		r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; call kairos_attest with %s and outcome failure to give up; "+
-			"or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
+		r = waysOut(r)
 	}
 	return r
+}
+
+// waysOut leaves an agent that failed often enough its own judgement.
+func waysOut(r StepReply) StepReply {
+	uri := r.CurrentStep.URI
+	r.MustObey = false
+	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+
+		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
+	return r
+}
+
+// declinedByAgent: the no came from the agent's own report, which it can correct.
+func (t *turn) declinedByAgent() bool {
+	for _, by := range t.run.Step.Declines {
+		desc, _, _ := t.e.drivers.Describe(by)
+		if !desc.Has(driver.FeatureAgent) {
+			return false
+		}
+	}
+	return true
+}
+
+// askAgain is the call that lets the server ask the person once more.
+func (t *turn) askAgain(k task) string {
+	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
+		protocol.URI(k.step.UUID), k.common.Type, t.run.Step.Nonce)
 }
 
 // halt is the reply when the run waits for something that is not the agent's
 // fault. No retry is counted and the step stays open.
 func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
-	if t.created && f.Code == fault.MissingInput {
+	if t.created && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
 		return Round{}, f // nothing began
 	}
 	step := t.step()
@@ -221,6 +254,9 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	r.RetryCount = &t.run.Step.Failures
 	r.NextAction = orDefault(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
+	if t.run.Step.Failures >= maxFailures {
+		r = waysOut(r)
+	}
 	t.e.log.Warn("step waits", "run", t.run.ID, "step", t.run.Step.Index, "code", f.Code, "error", f)
 	return t.reply(ctx, r)
 }

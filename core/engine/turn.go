@@ -61,7 +61,7 @@ type failure struct {
 
 // resume makes a turn on a stored run.
 func (e *Engine) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
-	r, err := e.store.Runs.Run(ctx, id)
+	r, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
 	if err != nil {
-		return task{}, fmt.Errorf("fill the templates of step %d: %w", k.where.Index, err)
+		return task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.where.Index, err)
 	}
 	if len(missing) > 0 {
 		return task{}, missingValues(t.run, t.chain, missing)

@@ -52,10 +52,11 @@ type Run struct {
 	// Step is the current step; its Index equals StepCount+1 when complete.
 	Step      Step       `json:"step"`
 	Proofs    []Proof    `json:"proofs,omitempty"`
-	Evidence  []Evidence `json:"evidence,omitempty"` // one for each proof
-	Seq       int64      `json:"seq"`                // last question number given out
-	Nonces    []string   `json:"nonces,omitempty"`   // consumed
-	Outcome   string     `json:"outcome,omitempty"`  // what the attestation said
+	Evidence  []Evidence `json:"evidence,omitempty"`  // one for each proof
+	Seq       int64      `json:"seq"`                 // last question number given out
+	Nonces    []string   `json:"nonces,omitempty"`    // used up, by a proof or by a fresh one
+	SolvedBy  []string   `json:"solved_by,omitempty"` // the nonce of each proof
+	Outcome   string     `json:"outcome,omitempty"`   // what the attestation said
 	CreatedAt time.Time  `json:"created_at"`
 	UpdatedAt time.Time  `json:"updated_at"`
 }
@@ -103,6 +104,8 @@ type Step struct {
 	Question *Question `json:"question,omitempty"`
 	// Declines: input id to the capability driver through which a person said no.
 	Declines map[string]string `json:"declines,omitempty"`
+	// Noes counts how often a person said no to this step.
+	Noes int `json:"noes,omitempty"`
 	// Tried routes, by input id.
 	Tried []Attempt    `json:"tried,omitempty"`
 	State driver.State `json:"driver_state"`
@@ -135,6 +138,9 @@ type Question struct {
 	Asked int `json:"asked"`
 	// Repairs counts invalid replies so far.
 	Repairs int `json:"repairs,omitempty"`
+	// Earlier numbers of the same question to the same input: a yes to them
+	// comes too late, a no counts.
+	Earlier []int64 `json:"earlier,omitempty"`
 	// Unheard is how many of the last proofs the reply that waits for this
 	// question has to report; nobody outside knows of them yet.
 	Unheard int       `json:"unheard,omitempty"`

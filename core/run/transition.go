@@ -63,6 +63,7 @@ func Apply(r Run, e Event) (Run, error) {
 // clone copies what changes append to or write into.
 func (r Run) clone() Run {
 	r.Nonces = slices.Clone(r.Nonces)
+	r.SolvedBy = slices.Clone(r.SolvedBy)
 	r.Proofs = slices.Clone(r.Proofs)
 	r.Evidence = slices.Clone(r.Evidence)
 	r.Step.Inputs = slices.Clone(r.Step.Inputs)
@@ -82,12 +83,10 @@ func needed(r *Run, e Event) error {
 	if len(e.Inputs) == 0 {
 		return lacks("inputs")
 	}
-	for _, in := range e.Inputs {
-		if in.Kind == driver.KindEvidence && r.Step.Digest != e.Digest {
-			// Another question than the one approved: the yes was to something else.
-			r.Step.Approval = nil
-			r.Step.Digest = e.Digest
-		}
+	if e.Digest != "" && r.Step.Digest != e.Digest {
+		// Another question than the one approved: the yes was to something else.
+		r.Step.Approval = nil
+		r.Step.Digest = e.Digest
 	}
 	r.Step.Inputs = e.Inputs
 	r.Step.Gated = r.Step.Gated || e.Gated
@@ -234,6 +233,7 @@ func declined(r *Run, e Event) error {
 		return fmt.Errorf("input %q was declined through %s: %w", e.Input, by, ErrDeclined)
 	}
 	r.Step.Declines[e.Input] = e.Via
+	r.Step.Noes++
 	if e.Input == driver.KindApproval {
 		r.Step.Approval = nil
 	}
@@ -265,6 +265,7 @@ func accepted(r *Run, e Event) error {
 		}
 	}
 	r.Nonces = append(r.Nonces, r.Step.Nonce)
+	r.SolvedBy = append(r.SolvedBy, r.Step.Nonce)
 	r.Proofs = append(r.Proofs, *e.Proof)
 	r.Evidence = append(r.Evidence, *e.Evidence)
 	r.Step = Step{Index: r.Step.Index + 1, Nonce: e.Nonce}
@@ -281,7 +282,7 @@ func rejected(r *Run, e Event) error {
 	}
 	// An approval is for one attempt, and the next one may use any route.
 	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines,
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, Noes: r.Step.Noes,
 	}
 	return nil
 }
@@ -305,7 +306,7 @@ func reissued(r *Run, e Event) error {
 
 func restarted(r *Run, _ Event) error {
 	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines,
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
 	}
 	r.State = Open
 	return nil
