@@ -289,6 +289,20 @@ func (g *generation) crash() (news, served bool) {
 	return true, g.served
 }
 
+// probeTime is how long a driver that was late may take to say how it is.
+const probeTime = time.Second
+
+// errHung is why a process is replaced that still lives.
+var errHung = errors.New("it does not answer")
+
+// answers asks a driver that was late whether it still talks at all.
+func (g *generation) answers(ctx context.Context) bool {
+	// The caller may leave meanwhile, which says nothing about the driver.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+	defer cancel()
+	return g.rpc.CheckHealth(ctx) == nil || ctx.Err() == nil
+}
+
 // stop ends the process within grace and frees everything. It may be called twice.
 func (g *generation) stop(grace time.Duration) {
 	g.stopOnce.Do(func() {

@@ -748,3 +748,24 @@ func TestStdinOfTheHostReachesNoDriver(t *testing.T) {
 	}
 	check(t, host.Wait())
 }
+
+func TestAHungProcessIsReplaced(t *testing.T) {
+	h := newHost(t, driverhost.Config{Call: 300 * time.Millisecond, Stop: 200 * time.Millisecond}, io.Discard)
+	res, err := obey(t.Context(), t, h, "alpha", "pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.Trim(res, "\" "))
+	if err != nil {
+		t.Fatalf("pid = %q", res)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil {
+		t.Error("a call on a stopped process = nil error, want its deadline")
+	}
+	if _, err := obey(t.Context(), t, h, "alpha", "pid"); err != nil {
+		t.Errorf("the call after it = %v, want a fresh process", err)
+	}
+}

@@ -80,14 +80,20 @@ func attempt[Res any](
 	if err != nil {
 		return res, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.host.call)
+	bounded, cancel := context.WithTimeout(ctx, s.host.call)
 	defer cancel()
-	res, err = do(ctx, g)
-	lost = err != nil && ctx.Err() == nil && g.lost(err)
-	g.leave(!lost)
+	res, err = do(bounded, g)
+	late := err != nil && ctx.Err() == nil && bounded.Err() != nil
+	lost = err != nil && bounded.Err() == nil && g.lost(err)
+	g.leave(!lost && !late)
 	if lost {
 		s.bury(g, err)
 		return res, true, err
+	}
+	if late && !g.answers(ctx) {
+		// One slow call is the driver's matter; a process that does not even
+		// say how it is would be late for every caller from now on.
+		s.bury(g, errHung)
 	}
 	if err != nil {
 		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)

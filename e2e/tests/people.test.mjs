@@ -34,7 +34,9 @@ inBothEras('a declined approval stops the step and the agent cannot undo it', as
     user_input: { confirmation: 'approved' },
   }]) {
     const answer = await agent.call('kairos_next', { uri: steps[3], run_id: reply.run_id, solution: given });
-    assert.equal(answer.error_code, 'USER_DECLINED', JSON.stringify(answer));
+    // Each try to answer in the person's place counts as a failure of the agent.
+    assert.match(answer.error_code, /^(USER_DECLINED|MAX_RETRIES_EXCEEDED)$/, JSON.stringify(answer));
+    assert.match(answer.message, /said no/);
     assert.equal(answer.step_index, 4);
   }
   assert.equal(await eventCount(calendar), 0);
