@@ -244,7 +244,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 			return Round{}, t.closeRoute(in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 		}
 		times = q.Asked + 1
-		earlier = append(q.Earlier, q.Seq)
+		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	if s := t.solution; s != nil && s.Type != "" && s.Type != k.common.Type {
 		return t.refuse(ctx, fault.TypeMismatch,

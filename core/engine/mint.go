@@ -144,8 +144,8 @@ func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
 }
 
 func (e *Engine) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
-	if _, err := run.Digest(s.Challenge); err != nil {
-		return []protocol.Diagnostic{*problemOf(*s, "", "the challenge has no canonical form: "+err.Error())}, nil
+	if _, bad := run.Digest(s.Challenge); bad != nil {
+		return []protocol.Diagnostic{*problemOf(*s, "", "the challenge has no canonical form: "+bad.Error())}, nil //nolint:nilerr // a finding, not a failure
 	}
 	drv, ok := e.drivers.Challenge(use)
 	if !ok {

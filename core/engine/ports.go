@@ -46,8 +46,9 @@ type Hit struct {
 
 // Runs keeps runs.
 type Runs interface {
-	// CreateRun stores a new run (Revision 0 becomes 1) and the chain it is pinned to.
-	CreateRun(ctx context.Context, r run.Run, pin protocol.Chain) error
+	// CreateRun stores a new run (Revision 0 becomes 1), the chain it is pinned
+	// to, and what happened in it already, durably and all or nothing.
+	CreateRun(ctx context.Context, s Save, pin protocol.Chain) error
 	// Run returns the run as it was last saved.
 	Run(ctx context.Context, id run.ID) (run.Run, error)
 	// SaveRun stores a changed run whose Revision is the one that was loaded,

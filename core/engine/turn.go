@@ -98,19 +98,19 @@ func (t *turn) apply(ev run.Event) error {
 
 // save stores what happened; a call saves once, right before it answers or asks.
 func (t *turn) save(ctx context.Context) error {
-	if t.created {
-		t.created = false
-		first := t.run
-		if err := t.e.store.Runs.CreateRun(ctx, first, t.chain); err != nil {
+	change := Save{Run: t.run, Events: t.events, Recorded: t.records}
+	switch {
+	case t.created:
+		if err := t.e.store.Runs.CreateRun(ctx, change, t.chain); err != nil {
 			return fmt.Errorf("create run %s: %w", t.run.ID, err)
 		}
-		t.run.Revision++
-	}
-	if len(t.events) == 0 && len(t.records) == 0 {
+		t.created = false
+	case len(t.events) == 0 && len(t.records) == 0:
 		return nil
-	}
-	if err := t.e.store.Runs.SaveRun(ctx, Save{Run: t.run, Events: t.events, Recorded: t.records}); err != nil {
-		return fmt.Errorf("save run %s: %w", t.run.ID, err)
+	default:
+		if err := t.e.store.Runs.SaveRun(ctx, change); err != nil {
+			return fmt.Errorf("save run %s: %w", t.run.ID, err)
+		}
 	}
 	t.run.Revision++
 	t.events, t.records = nil, nil

@@ -205,7 +205,8 @@ func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
 }
 
 func invalidInput(text string) *fault.Error {
-	return fault.New(fault.InvalidArgument, "Input validation error: %s", text)
+	return fault.New(fault.InvalidArgument, "Input validation error: %s", text).
+		WithNext("correct what the message names and call the tool again")
 }
 
 // maxLeaves bounds an error text; an agent repairs the first ones first.
@@ -232,7 +233,7 @@ func leaves(e *jsonschema.ValidationError, found []string) []string {
 
 func atURI(e *jsonschema.ValidationError) bool {
 	for _, cause := range e.Causes {
-		if len(cause.InstanceLocation) > 0 && cause.InstanceLocation[0] == "uri" {
+		if at := cause.InstanceLocation; len(at) > 0 && (at[0] == "uri" || at[0] == "uris") {
 			return true
 		}
 		if missing, ok := cause.ErrorKind.(*kind.Required); ok && len(missing.Missing) > 0 && missing.Missing[0] == "uri" {

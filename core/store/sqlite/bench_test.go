@@ -26,7 +26,7 @@ func benchRun(b *testing.B, s *sqlite.Store) run.Run {
 		r.Nonces = append(r.Nonces, storetest.NewNonce())
 		r.Evidence = append(r.Evidence, run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 	}
-	if err := s.CreateRun(b.Context(), r, c); err != nil {
+	if err := s.CreateRun(b.Context(), engine.Save{Run: r}, c); err != nil {
 		b.Fatalf("CreateRun = %v, want nil", err)
 	}
 	r.Revision = 1

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -84,7 +85,7 @@ func TestCloseLetsAcceptedWritesFinish(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			r := storetest.NewRun("somebody", c)
-			err := s.CreateRun(context.Background(), r, c)
+			err := s.CreateRun(context.Background(), engine.Save{Run: r}, c)
 			if err == nil {
 				acknowledged.Store(r.ID, true)
 			} else if !strings.Contains(err.Error(), "closed") {

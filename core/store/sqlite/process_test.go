@@ -113,7 +113,7 @@ func newRuns(t *testing.T, s *sqlite.Store, n int) []string {
 	var ids []string
 	for range n {
 		r := storetest.NewRun("somebody", c)
-		if err := s.CreateRun(t.Context(), r, c); err != nil {
+		if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
 			t.Fatalf("CreateRun = %v, want nil", err)
 		}
 		ids = append(ids, string(r.ID))

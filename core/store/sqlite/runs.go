@@ -16,7 +16,8 @@ import (
 )
 
 // CreateRun implements engine.Runs.
-func (s *Store) CreateRun(ctx context.Context, r run.Run, pin protocol.Chain) error {
+func (s *Store) CreateRun(ctx context.Context, save engine.Save, pin protocol.Chain) error {
+	r := save.Run
 	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
 		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
 			r.ID, r.Pin, r.Revision)
@@ -25,7 +26,7 @@ func (s *Store) CreateRun(ctx context.Context, r run.Run, pin protocol.Chain) er
 	if err != nil {
 		return fmt.Errorf("encode the chain of run %s: %w", r.ID, err)
 	}
-	row, err := encodeRun(r)
+	row, err := encodeRun(save)
 	if err != nil {
 		return err
 	}
@@ -46,39 +47,21 @@ func (s *Store) CreateRun(ctx context.Context, r run.Run, pin protocol.Chain) er
 		if created == 0 {
 			return fault.New(fault.Conflict, "run %q exists already", r.ID)
 		}
-		return row.saveNonces(tx)
+		return row.saveBeside(tx)
 	})
 }
 
 // SaveRun implements engine.Runs.
 func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
-	r := save.Run
-	row, err := encodeRun(r)
+	row, err := encodeRun(save)
 	if err != nil {
 		return err
 	}
-	events, err := json.Marshal(save.Events)
-	if err != nil {
-		return fmt.Errorf("encode events of run %s: %w", r.ID, err)
-	}
 	return s.write(ctx, func(tx *transaction) error {
-		if err := updateRun(tx, r, row.document); err != nil {
+		if err := updateRun(tx, save.Run, row.document); err != nil {
 			return err
 		}
-		if len(save.Events) > 0 {
-			if err := tx.exec(`INSERT INTO events (run, revision, document) VALUES (?, ?, ?)`,
-				string(r.ID), r.Revision+1, string(events)); err != nil {
-				return err
-			}
-		}
-		for _, kept := range save.Recorded {
-			if err := tx.exec(`INSERT INTO recorded (run, key, payload, reply) VALUES (?, ?, ?, ?)
-				ON CONFLICT (run, key) DO UPDATE SET payload = excluded.payload, reply = excluded.reply`,
-				string(r.ID), kept.Key, kept.Payload, string(kept.Reply)); err != nil {
-				return err
-			}
-		}
-		return row.saveNonces(tx)
+		return row.saveBeside(tx)
 	})
 }
 
@@ -118,16 +101,27 @@ func lostRace(tx *transaction, r run.Run) error {
 // runRow is a run as its tables hold it after the save.
 type runRow struct {
 	id       run.ID
+	revision int64 // after the save
 	document string
 	nonces   string // JSON list; empty: none
+	events   string // JSON list; empty: none
+	recorded []engine.Recorded
 }
 
-func encodeRun(r run.Run) (runRow, error) {
+func encodeRun(save engine.Save) (runRow, error) {
+	r := save.Run
 	nonces := r.Nonces
 	if r.Step.Nonce != "" {
 		nonces = append(nonces[:len(nonces):len(nonces)], r.Step.Nonce)
 	}
-	row := runRow{id: r.ID}
+	row := runRow{id: r.ID, revision: r.Revision + 1, recorded: save.Recorded}
+	if len(save.Events) > 0 {
+		list, err := json.Marshal(save.Events)
+		if err != nil {
+			return row, fmt.Errorf("encode events of run %s: %w", r.ID, err)
+		}
+		row.events = string(list)
+	}
 	if len(nonces) > 0 {
 		list, err := json.Marshal(nonces)
 		if err != nil {
@@ -142,6 +136,24 @@ func encodeRun(r run.Run) (runRow, error) {
 	}
 	row.document = string(document)
 	return row, nil
+}
+
+// saveBeside stores what stands beside the run: events, replies, nonces.
+func (row runRow) saveBeside(tx *transaction) error {
+	if row.events != "" {
+		if err := tx.exec(`INSERT INTO events (run, revision, document) VALUES (?, ?, ?)`,
+			string(row.id), row.revision, row.events); err != nil {
+			return err
+		}
+	}
+	for _, kept := range row.recorded {
+		if err := tx.exec(`INSERT INTO recorded (run, key, payload, reply) VALUES (?, ?, ?, ?)
+			ON CONFLICT (run, key) DO UPDATE SET payload = excluded.payload, reply = excluded.reply`,
+			string(row.id), kept.Key, kept.Payload, string(kept.Reply)); err != nil {
+			return err
+		}
+	}
+	return row.saveNonces(tx)
 }
 
 // saveNonces makes every nonce the run has or had lead to it. A nonce of

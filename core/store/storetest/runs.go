@@ -20,6 +20,7 @@ import (
 )
 
 var runCases = map[string]func(*testing.T, Store){
+	"a run is created with what happened in it":       createdWithEvents,
 	"a run comes back as it was saved":                runRoundTrip,
 	"an id is created once":                           createTwice,
 	"what is not there is not found":                  runNotThere,
@@ -50,7 +51,7 @@ func runRoundTrip(t *testing.T, s Store) {
 	}
 	want.State = run.Asking
 	want.Evidence = []run.Evidence{{Output: json.RawMessage(`{"big":12345678901234567890,"html":"<a>&"}`)}}
-	if err := s.CreateRun(t.Context(), want, c); err != nil {
+	if err := s.CreateRun(t.Context(), engine.Save{Run: want}, c); err != nil {
 		t.Fatalf("CreateRun = %v, want nil", err)
 	}
 	want.Revision = 1
@@ -81,12 +82,32 @@ func createTwice(t *testing.T, s Store) {
 	r := mustCreate(t, s, "first", c)
 	again := NewRun("second", c)
 	again.ID = r.ID
-	wantCode(t, "CreateRun(again)", s.CreateRun(t.Context(), again, c), fault.Conflict)
+	wantCode(t, "CreateRun(again)", s.CreateRun(t.Context(), engine.Save{Run: again}, c), fault.Conflict)
 	if got := mustRun(t, s, r.ID); got.Principal != "first" {
 		t.Errorf("Run = principal %q, want first", got.Principal)
 	}
 	_, err := s.RunOfNonce(t.Context(), again.Step.Nonce)
 	wantCode(t, "RunOfNonce(of the refused run)", err, fault.NotFound)
+}
+
+func createdWithEvents(t *testing.T, s Store) {
+	c := NewChain(mine, "Begun", "One")
+	r := NewRun("me", c)
+	save := engine.Save{
+		Run:      r,
+		Events:   []run.Event{{Kind: run.Needed, Run: r.ID, Step: 1, At: epoch}, {Kind: run.Asked, Run: r.ID, Step: 1, At: epoch}},
+		Recorded: []engine.Recorded{{Key: "seq:1", Payload: "p", Reply: []byte(`{}`)}},
+	}
+	if err := s.CreateRun(t.Context(), save, c); err != nil {
+		t.Fatalf("CreateRun = %v, want nil", err)
+	}
+	events, err := s.Events(t.Context(), r.ID)
+	if err != nil || len(events) != 2 || events[1].Kind != run.Asked {
+		t.Errorf("Events = %+v, %v, want both, in order", events, err)
+	}
+	if _, ok, err := s.Recorded(t.Context(), r.ID, "seq:1"); !ok || err != nil {
+		t.Errorf("Recorded = %t, %v, want true, nil", ok, err)
+	}
 }
 
 func runNotThere(t *testing.T, s Store) {
@@ -157,7 +178,7 @@ func anySequenceOfSaves(t *testing.T, s Store) {
 	c := NewChain(mine, "Any", "One")
 	rapid.Check(t, func(t *rapid.T) {
 		r := NewRun("somebody", c)
-		if err := s.CreateRun(context.Background(), r, c); err != nil {
+		if err := s.CreateRun(context.Background(), engine.Save{Run: r}, c); err != nil {
 			t.Fatalf("CreateRun = %v, want nil", err)
 		}
 		r.Revision = 1
@@ -303,7 +324,7 @@ func nonceBelongsToOneRun(t *testing.T, s Store) {
 	owner := mustCreate(t, s, "owner", c)
 	thief := NewRun("thief", c)
 	thief.Step.Nonce = owner.Step.Nonce
-	if err := s.CreateRun(t.Context(), thief, c); err == nil {
+	if err := s.CreateRun(t.Context(), engine.Save{Run: thief}, c); err == nil {
 		t.Error("CreateRun(nonce of another run) = nil, want an error")
 	}
 	if got, err := s.RunOfNonce(t.Context(), owner.Step.Nonce); err != nil || got.ID != owner.ID {
@@ -406,7 +427,7 @@ func cancelledWrites(t *testing.T, s Store) {
 	c := NewChain(mine, "Cancelled", "One")
 	r := mustCreate(t, s, "somebody", c)
 	never := NewRun("somebody", c)
-	if err := s.CreateRun(cancelled(t), never, c); !errors.Is(err, context.Canceled) {
+	if err := s.CreateRun(cancelled(t), engine.Save{Run: never}, c); !errors.Is(err, context.Canceled) {
 		t.Errorf("CreateRun(cancelled) = %v, want context.Canceled", err)
 	}
 	_, err := s.Run(t.Context(), never.ID)
@@ -473,7 +494,7 @@ func writesAreVisible(t *testing.T, s Store) {
 	for range 8 {
 		all.Go(func() {
 			r := NewRun("somebody", c)
-			if err := s.CreateRun(t.Context(), r, c); err != nil {
+			if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
 				t.Errorf("CreateRun = %v, want nil", err)
 				return
 			}

@@ -137,7 +137,7 @@ func mustSave(t *testing.T, s Store, chains ...protocol.Chain) {
 func mustCreate(t *testing.T, s Store, principal string, c protocol.Chain) run.Run {
 	t.Helper()
 	r := NewRun(principal, c)
-	if err := s.CreateRun(t.Context(), r, c); err != nil {
+	if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
 		t.Fatalf("CreateRun(%s) = %v, want nil", r.ID, err)
 	}
 	return mustRun(t, s, r.ID)
