@@ -160,7 +160,6 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
-	a.Proof, a.Output = wellFormed(a.Proof), wellFormed(a.Output)
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
 		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
 	}
@@ -207,7 +206,10 @@ func (t *turn) accept(k task, ev run.Evidence, evidence driver.Answer) error {
 	ev.Approval = t.run.Step.Approval
 	digest, err := ev.Digest()
 	if err != nil {
-		return err
+		ev = wellFormedEvidence(ev)
+		if digest, err = ev.Digest(); err != nil {
+			return unavailable("the evidence of step %d cannot be digested: %v", t.run.Step.Index, err)
+		}
 	}
 	challenge, err := run.Digest(orNull(k.challenge))
 	if err != nil {

@@ -184,7 +184,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 }
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
-	a.InputID, a.Via, a.Value = q.Input.ID, q.Via, wellFormed(a.Value)
+	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := t.doubt(a, q.Via); problem != "" {
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}

@@ -368,7 +368,7 @@ func (t *turn) approval(r decision.Route, p driver.Provenance, review bool) *run
 
 // supply takes an answer that needed no question.
 func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
-	a.InputID, a.Via, a.Value = in.ID, r.Via, wellFormed(a.Value)
+	a.InputID, a.Via = in.ID, r.Via
 	if problem := t.doubt(a, r.Via); problem != "" {
 		return Round{}, t.closeRoute(in.ID, r, decision.Errored, problem, 0)
 	}

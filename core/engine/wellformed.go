@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -31,4 +32,14 @@ func wellFormed(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// wellFormedEvidence mends every document of the evidence.
+func wellFormedEvidence(ev run.Evidence) run.Evidence {
+	ev.Proof, ev.Output = wellFormed(ev.Proof), wellFormed(ev.Output)
+	ev.Answers = slices.Clone(ev.Answers)
+	for i := range ev.Answers {
+		ev.Answers[i].Value = wellFormed(ev.Answers[i].Value)
+	}
+	return ev
 }
