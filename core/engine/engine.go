@@ -192,6 +192,15 @@ func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.C
 	return chain, i, nil
 }
 
+// typeOf is the challenge type under which a step is shown.
+func (e *Engine) typeOf(s protocol.Step) string {
+	c, err := protocol.CommonOf(s.Challenge)
+	if s.Challenge == nil || err != nil {
+		return e.tree.NoChallengeType()
+	}
+	return orDefault(c.Type, e.tree.MissingType())
+}
+
 const searchFirst = "call kairos_search with what you want to do, and use a uri from its choices"
 
 func asFault(err error, f **fault.Error) bool {

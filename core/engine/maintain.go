@@ -177,11 +177,7 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (Du
 		Position: &Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
 	if s.Challenge != nil {
-		common, err := protocol.CommonOf(s.Challenge)
-		if err != nil {
-			return DumpReply{}, fmt.Errorf("challenge of %s: %w", uri, err)
-		}
-		kind := orDefault(common.Type, e.tree.MissingType())
+		kind := e.typeOf(s)
 		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil

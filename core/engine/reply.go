@@ -113,11 +113,7 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 // completed: every step is solved.
 func (t *turn) completed(ctx context.Context) (Round, error) {
 	last := t.chain.Steps[len(t.chain.Steps)-1]
-	kind := t.e.tree.NoChallengeType()
-	if c, err := protocol.CommonOf(last.Challenge); err == nil && c.Type != "" {
-		kind = c.Type
-	}
-	r := t.base(last, driver.AgentChallenge{Type: kind, Description: "No challenge is open: every step of this run is solved."})
+	r := t.base(last, driver.AgentChallenge{Type: t.e.typeOf(last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = t.run.ProofHash()
 	r.Message = join(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
@@ -244,11 +240,7 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 		return Round{}, f // nothing began
 	}
 	step := t.step()
-	kind := t.e.tree.NoChallengeType()
-	if c, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
-		kind = orDefault(c.Type, t.e.tree.MissingType())
-	}
-	r := t.base(step, driver.AgentChallenge{Type: kind, Description: f.Message})
+	r := t.base(step, driver.AgentChallenge{Type: t.e.typeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = join(r.Message, f.Message)
 	r.RetryCount = &t.run.Step.Failures

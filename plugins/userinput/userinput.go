@@ -63,14 +63,8 @@ func (userInput) Validate(_ context.Context, req driver.ValidateRequest) (driver
 	if fields.AnyError(diagnostics) {
 		return res, nil
 	}
-	inner, err := fields.With(fields.Open(req.Challenge, "").Raw(typeName), "prompt", p.Prompt)
-	if err != nil {
-		return res, err
-	}
-	if res.Challenge, err = fields.With(req.Challenge, typeName, inner); err != nil {
-		return res, err
-	}
-	res.Challenge, err = fields.With(res.Challenge, "type", typeName)
+	var err error
+	res.Challenge, err = fields.WithParam(req.Challenge, typeName, "prompt", p.Prompt)
 	return res, err
 }
 

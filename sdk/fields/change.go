@@ -48,3 +48,17 @@ func Without(object json.RawMessage, keys ...string) (json.RawMessage, error) {
 	}
 	return json.Marshal(members)
 }
+
+// WithParam returns the challenge with its type said and one parameter of the
+// object named like the type set, as drivers normalise their defaults.
+func WithParam(challenge json.RawMessage, typeName, key string, value any) (json.RawMessage, error) {
+	params, err := With(Open(challenge, "").Raw(typeName), key, value)
+	if err != nil {
+		return nil, err
+	}
+	out, err := With(challenge, typeName, params)
+	if err != nil {
+		return nil, err
+	}
+	return With(out, "type", typeName)
+}
