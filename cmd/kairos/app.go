@@ -89,7 +89,7 @@ func (s source) open() (*app, error) {
 	}
 	a.engine = engine.New(engine.Store{
 		Protocols: a.store, Writer: a.store, Searcher: a.store, Runs: a.store, Index: a.store, History: a.store,
-	}, a.host, tree, c.engineOptions(), log)
+	}, engine.Fixed(engine.Setup{Drivers: a.host, Tree: tree, Settings: c.facts()}), c.engineOptions(), log)
 	return a, nil
 }
 
@@ -102,12 +102,16 @@ func (c config) hostConfig(lock driverhost.Lock) driverhost.Config {
 	return out
 }
 
+// facts are what conditions of the tree see as `config`.
+func (c config) facts() decision.ConfigFacts {
+	return decision.ConfigFacts{
+		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
+		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
+	}
+}
+
 func (c config) engineOptions() engine.Options {
 	return engine.Options{
-		Settings: decision.ConfigFacts{
-			UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
-			Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
-		},
 		RunTTL: time.Duration(c.Run.TTL), ApprovalTTL: time.Duration(c.Approval.TTL), RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 	}

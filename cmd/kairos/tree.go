@@ -76,7 +76,7 @@ func treeExplainCommand(at *source) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts.Config = c.engineOptions().Settings
+			facts.Config = c.facts()
 			facts.Solution.Supplied = supplied
 			return tree.Decide(kind, facts).Explain(cmd.OutOrStdout())
 		},

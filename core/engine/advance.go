@@ -20,7 +20,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if k.free() {
 		return t.advanceFree(ctx, k)
 	}
-	drv, ok := t.e.drivers.Challenge(k.use)
+	drv, ok := t.e.Drivers.Challenge(k.use)
 	if !ok {
 		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
 	}
@@ -28,7 +28,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if s.Round >= maxRounds {
 		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
 	}
-	desc, _, _ := t.e.drivers.Describe(k.use)
+	desc, _, _ := t.e.Drivers.Describe(k.use)
 	if v := s.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
 		t.note = fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what its earlier version kept.", s.Index, k.use, desc.Version)
 		return Round{}, t.apply(run.Event{Kind: run.Restarted, Reason: t.note})
@@ -74,7 +74,7 @@ func errorCode(code string) string {
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
 func (t *turn) need(k task, res driver.AdvanceResult) error {
-	desc, _, _ := t.e.drivers.Describe(k.use)
+	desc, _, _ := t.e.Drivers.Describe(k.use)
 	if v := res.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
 		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.use, v)
 	}

@@ -20,10 +20,12 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	if in.Message == "" {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
 	}
-	return again(func() (AttestReply, error) { return e.attest(ctx, c, in) })
+	h, release := e.hold()
+	defer release()
+	return again(func() (AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
-func (e *Engine) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
+func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
 	now := e.opt.Now()
 	id, reply, err := e.attestedRun(ctx, c, in)
 	reply.Results = []AttestResult{{

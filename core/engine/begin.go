@@ -13,6 +13,12 @@ import (
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
+	h, release := e.hold()
+	defer release()
+	return h.begin(ctx, c, in)
+}
+
+func (e held) begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
 	if in.SessionID != "" {
 		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
@@ -46,7 +52,7 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 }
 
 // start makes a new run; it is stored with the first save.
-func (e *Engine) start(c Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
+func (e held) start(c Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
 	pin, err := digestOf(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
@@ -64,7 +70,7 @@ func (e *Engine) start(c Caller, chain protocol.Chain, input json.RawMessage) (*
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
 // pointer, not a credential: the run must be the caller's own.
-func (e *Engine) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error) {
+func (e held) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error) {
 	t, err := e.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", clip(in.SessionID, 80)).

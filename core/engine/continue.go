@@ -15,10 +15,12 @@ import (
 // Continue takes the client's reply to an Ask. The same reply to the same
 // question again gets the recorded outcome; another one is fault.Replayed.
 func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
-	return again(func() (Round, error) { return e.resumeWith(ctx, c, in) })
+	h, release := e.hold()
+	defer release()
+	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
-func (e *Engine) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
+func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
 	t, err := e.resume(ctx, c, in.Run)
 	if err != nil {
 		return Round{}, err
@@ -87,7 +89,7 @@ func (t *turn) lateNo(ctx context.Context, q run.Question, in Continuation) (Rou
 	if err != nil {
 		return Round{}, false, err
 	}
-	drv, ok := t.e.drivers.Capability(q.Via)
+	drv, ok := t.e.Drivers.Capability(q.Via)
 	if !ok {
 		return Round{}, false, nil
 	}
@@ -122,7 +124,7 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 		return Round{}, err
 	}
 	r := t.routeOf(k, q)
-	drv, ok := t.e.drivers.Capability(q.Via)
+	drv, ok := t.e.Drivers.Capability(q.Via)
 	if !ok {
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured any more", q.Seq)
 	}
@@ -180,7 +182,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
 		return *d.Route
 	}
-	return decision.Route{Index: q.Route, Via: q.Via, Retries: t.e.tree.On(decision.Invalid, q.Human).Retries}
+	return decision.Route{Index: q.Route, Via: q.Via, Retries: t.e.Tree.On(decision.Invalid, q.Human).Retries}
 }
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
@@ -226,8 +228,10 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question goes on; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
+	h, release := e.hold()
+	defer release()
 	round, err := again(func() (Round, error) {
-		t, err := e.resume(ctx, c, id)
+		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err
 		}
@@ -237,7 +241,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 			return t.presentOpen(ctx)
 		}
 		t.solved = t.unheard(q.Unheard)
-		if e.tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
+		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
 			return t.waiting(ctx, *q)
 		}
 		if err := t.closeRoute(q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {

@@ -96,7 +96,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		return Round{}, t.closeRoute(driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
 			decision.Unavailable, "the evidence comes through "+d.Route.Via, 0)
 	}
-	desc, _, ok := t.e.drivers.Describe(d.Route.Via)
+	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok {
 		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
 	}
@@ -111,12 +111,12 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 
 // evidenceComesThrough looks ahead: a review can only approve what it will see.
 func (t *turn) evidenceComesThrough(k task, via string) bool {
-	d := t.e.tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
 	return d.Route != nil && d.Route.Via == via
 }
 
 func (t *turn) decide(k task, in driver.Input) decision.Decision {
-	d := t.e.tree.Decide(in.Kind, t.facts(k, in.ID))
+	d := t.e.Tree.Decide(in.Kind, t.facts(k, in.ID))
 	t.walk = &d
 	return d
 }
@@ -170,7 +170,7 @@ func clip(s string, n int) string {
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
 func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := t.e.drivers.Capability(r.Via)
+	drv, ok := t.e.Drivers.Capability(r.Via)
 	if !ok {
 		return Round{}, unavailable("driver %s is not configured", r.Via)
 	}
@@ -269,7 +269,7 @@ func (t *turn) mayAsk(k task, in driver.Input) bool {
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
-	drv, ok := t.e.drivers.Capability(r.Via)
+	drv, ok := t.e.Drivers.Capability(r.Via)
 	if !ok {
 		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}
@@ -347,7 +347,7 @@ func declared(c driver.Client, method string) bool {
 // leaveToReview records that the client's own review of the evidence request
 // stands for the approval.
 func (t *turn) leaveToReview(r decision.Route) error {
-	desc, _, _ := t.e.drivers.Describe(r.Via)
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureClientReview) {
 		return t.closeRoute(driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
 	}
@@ -418,7 +418,7 @@ const maxValue = 8 << 20
 // doubt says what is wrong with an answer that a driver vouches for; drivers
 // are not trusted to claim more than their descriptor allows.
 func (t *turn) doubt(a driver.Answer, via string) string {
-	desc, _, _ := t.e.drivers.Describe(via)
+	desc, _, _ := t.e.Drivers.Describe(via)
 	switch {
 	case !json.Valid(a.Value):
 		return "the answer is not JSON"

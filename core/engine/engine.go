@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -31,8 +30,6 @@ type Store struct {
 
 // Options tune an engine. The zero value is the documented default.
 type Options struct {
-	// Settings are the facts that conditions see as `config`.
-	Settings decision.ConfigFacts
 	// RunTTL is how long a run may stay unattested; zero: 7 days.
 	RunTTL time.Duration
 	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
@@ -51,18 +48,17 @@ type Options struct {
 
 // Engine is the use cases. Its methods may be called concurrently.
 type Engine struct {
-	store   Store
-	drivers Drivers
-	tree    *decision.Tree
-	opt     Options
-	log     *slog.Logger
+	store  Store
+	setups Setups
+	opt    Options
+	log    *slog.Logger
 
 	mu     sync.Mutex // guards seeded
 	seeded bool       // the built-in protocols are stored
 }
 
-// New returns an engine. It touches neither store nor drivers until called.
-func New(store Store, drivers Drivers, tree *decision.Tree, opt Options, log *slog.Logger) *Engine {
+// New returns an engine. It touches neither store nor setups until called.
+func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	opt.RunTTL = orDefault(opt.RunTTL, 7*24*time.Hour)
 	opt.UntouchedTTL = orDefault(opt.UntouchedTTL, 24*time.Hour)
 	opt.ApprovalTTL = orDefault(opt.ApprovalTTL, time.Hour)
@@ -71,7 +67,7 @@ func New(store Store, drivers Drivers, tree *decision.Tree, opt Options, log *sl
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Engine{store: store, drivers: drivers, tree: tree, opt: opt, log: log}
+	return &Engine{store: store, setups: setups, opt: opt, log: log}
 }
 
 func orDefault[T comparable](v, otherwise T) T {
@@ -193,12 +189,12 @@ func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.C
 }
 
 // typeOf is the challenge type under which a step is shown.
-func (e *Engine) typeOf(s protocol.Step) string {
+func (e held) typeOf(s protocol.Step) string {
 	c, err := protocol.CommonOf(s.Challenge)
 	if s.Challenge == nil || err != nil {
-		return e.tree.NoChallengeType()
+		return e.Tree.NoChallengeType()
 	}
-	return orDefault(c.Type, e.tree.MissingType())
+	return orDefault(c.Type, e.Tree.MissingType())
 }
 
 const searchFirst = "call kairos_search with what you want to do, and use a uri from its choices"

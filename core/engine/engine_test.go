@@ -229,7 +229,7 @@ func TestApprovalStandsInFront(t *testing.T) {
 }
 
 func TestANoStandsAgainstTheAgent(t *testing.T) {
-	w := newWorld(t, func(o *engine.Options) { o.Settings.Approval.TrustAgent = true })
+	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent = true })
 	uri := w.mint(approvedStep)[0]
 	full := driver.Client{ElicitationForm: true, Sampling: true}
 	w.caller.Client = full
@@ -360,7 +360,7 @@ func TestApprovalWithoutAPerson(t *testing.T) {
 		w.code(w.next(uri, solve(r, `{"ok":true}`)), "APPROVAL_UNAVAILABLE")
 	})
 	t.Run("the agent is trusted", func(t *testing.T) {
-		w := newWorld(t, func(o *engine.Options) { o.Settings.Approval.TrustAgent = true })
+		w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent = true })
 		uri := w.mint(approvedStep)[0]
 		r := w.begin(uri)
 		if r.Challenge.Type != "user_input" {

@@ -259,11 +259,64 @@ type world struct {
 	*engine.Engine
 	t       testing.TB
 	drivers *drivers
+	setups  *setups
 	clock   *clock
 	caller  engine.Caller
 }
 
-func newWorld(t testing.TB, change func(*engine.Options)) *world {
+// choices are what a test may change about its world.
+type choices struct {
+	engine.Options
+	Settings decision.ConfigFacts
+}
+
+// setups gives out a setup that may be replaced, and fails the test when a use
+// case does not release exactly once what it holds.
+type setups struct {
+	t testing.TB
+
+	mu      sync.Mutex // guards the fields below
+	present engine.Setup
+	held    int // now
+	holds   int // ever
+}
+
+func newSetups(t testing.TB, s engine.Setup) *setups {
+	u := &setups{t: t, present: s}
+	t.Cleanup(func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.held != 0 {
+			t.Errorf("%d setups are still held after the test", u.held)
+		}
+	})
+	return u
+}
+
+func (u *setups) Hold() (engine.Setup, func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.held++
+	u.holds++
+	released := false
+	return u.present, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if released {
+			u.t.Error("a setup was released twice")
+		}
+		released = true
+		u.held--
+	}
+}
+
+func (u *setups) replace(s engine.Setup) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.present = s
+}
+
+func newWorld(t testing.TB, change func(*choices)) *world {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
@@ -284,14 +337,15 @@ func newWorld(t testing.TB, change func(*engine.Options)) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, drivers: &drivers{failing: map[string]bool{}}, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}}
-	opt := engine.Options{Now: w.clock.Now}
+	opt := choices{Options: engine.Options{Now: w.clock.Now}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)
 	}
+	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.Engine = engine.New(engine.Store{
 		Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
-	}, w.drivers, tree, opt, log)
+	}, w.setups, opt.Options, log)
 	w.caller = engine.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
 	return w
 }

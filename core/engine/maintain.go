@@ -20,13 +20,15 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (UpdateRe
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
 		return UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
 	}
+	h, release := e.hold()
+	defer release()
 	var reply UpdateReply
 	for i, uri := range in.URIs {
 		doc := ""
 		if i < len(in.Documents) {
 			doc = in.Documents[i]
 		}
-		err := e.updateOne(ctx, c, uri, doc, in.Updates)
+		err := h.updateOne(ctx, c, uri, doc, in.Updates)
 		reply.Results = append(reply.Results, itemResult(uri, "updated", err))
 		if err != nil {
 			reply.TotalFailed++
@@ -48,7 +50,7 @@ func itemResult(uri, done string, err error) ItemResult {
 	return ItemResult{URI: uri, Status: "error", Message: message}
 }
 
-func (e *Engine) updateOne(ctx context.Context, c Caller, uri, doc string, updates json.RawMessage) error {
+func (e held) updateOne(ctx context.Context, c Caller, uri, doc string, updates json.RawMessage) error {
 	chain, i, err := e.findStep(ctx, c, uri)
 	if err != nil {
 		return err
@@ -97,7 +99,7 @@ func textUpdate(updates json.RawMessage) (string, error) {
 }
 
 // judgeStep lets the challenge driver judge one changed step.
-func (e *Engine) judgeStep(ctx context.Context, chain *protocol.Chain, i int, found []protocol.Diagnostic) error {
+func (e held) judgeStep(ctx context.Context, chain *protocol.Chain, i int, found []protocol.Diagnostic) error {
 	s := &chain.Steps[i]
 	if s.Challenge != nil {
 		use, problem := e.judgeOf(*s)
@@ -177,7 +179,9 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (Du
 		Position: &Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
 	if s.Challenge != nil {
-		kind := e.typeOf(s)
+		h, release := e.hold()
+		defer release()
+		kind := h.typeOf(s)
 		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil

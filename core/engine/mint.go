@@ -27,7 +27,9 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 	if err := e.ready(ctx); err != nil {
 		return MintReply{}, err
 	}
-	chains, warnings, err := e.Check(ctx, in.Document)
+	h, release := e.hold()
+	defer release()
+	chains, warnings, err := h.check(ctx, in.Document)
 	if err != nil {
 		return MintReply{}, err
 	}
@@ -77,6 +79,12 @@ func mintSpace(c Caller, space string) (string, error) {
 // Check parses a document and lets the challenge drivers judge every
 // challenge. The chains carry the templates that their drivers allow.
 func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	h, release := e.hold()
+	defer release()
+	return h.check(ctx, document)
+}
+
+func (e held) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found := protocol.Parse([]byte(document))
 	type job struct{ chain, step int }
 	byDriver := make(map[string][]job)
@@ -124,13 +132,13 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 }
 
 // judgeOf names the driver that judges the step's challenge.
-func (e *Engine) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
+func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
 	common, err := protocol.CommonOf(s.Challenge)
 	if err != nil {
 		return "", problemOf(s, "", err.Error())
 	}
-	kind := orDefault(common.Type, e.tree.MissingType())
-	d := e.tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
+	kind := orDefault(common.Type, e.Tree.MissingType())
+	d := e.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
 	if d.Use == "" {
 		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q", kind))
 	}
@@ -143,11 +151,11 @@ func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
 	}
 }
 
-func (e *Engine) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
+func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
 	if _, bad := run.Digest(s.Challenge); bad != nil {
 		return []protocol.Diagnostic{*problemOf(*s, "", "the challenge has no canonical form: "+bad.Error())}, nil //nolint:nilerr // a finding, not a failure
 	}
-	drv, ok := e.drivers.Challenge(use)
+	drv, ok := e.Drivers.Challenge(use)
 	if !ok {
 		return nil, unavailable("driver %s is not configured", use)
 	}

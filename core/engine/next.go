@@ -15,10 +15,12 @@ import (
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
 func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
-	return again(func() (Round, error) { return e.next(ctx, c, in) })
+	h, release := e.hold()
+	defer release()
+	return again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
-func (e *Engine) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
+func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	s, err := parseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
@@ -51,7 +53,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e *Engine) runFor(ctx context.Context, c Caller, in NextInput, s *solution, stepUUID string) (*turn, error) {
+func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		r, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {

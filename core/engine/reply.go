@@ -219,7 +219,7 @@ func waysOut(r StepReply) StepReply {
 // declinedByAgent: the no came from the agent's own report, which it can correct.
 func (t *turn) declinedByAgent() bool {
 	for _, by := range t.run.Step.Declines {
-		desc, _, _ := t.e.drivers.Describe(by)
+		desc, _, _ := t.e.Drivers.Describe(by)
 		if !desc.Has(driver.FeatureAgent) {
 			return false
 		}

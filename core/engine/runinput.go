@@ -40,7 +40,7 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 	if d.Route == nil || t.caller.Detached {
 		return Round{}, t.missingInput(missing)
 	}
-	desc, _, ok := t.e.drivers.Describe(d.Route.Via)
+	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
 		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "only a person can be asked for a run's input", 0)
 	}

@@ -45,7 +45,9 @@ type Timeline struct {
 
 // Timeline tells what happened in one of the caller's runs.
 func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
-	t, err := e.resume(ctx, c, id)
+	h, release := e.hold()
+	defer release()
+	t, err := h.resume(ctx, c, id)
 	if err != nil {
 		return Timeline{}, err
 	}

@@ -16,7 +16,7 @@ import (
 // turn is one call on one run: what was loaded, what happened since, and what
 // may still be done. Nothing of it outlives the call.
 type turn struct {
-	e       *Engine
+	e       held
 	caller  Caller
 	run     run.Run
 	chain   protocol.Chain
@@ -60,7 +60,7 @@ type failure struct {
 }
 
 // resume makes a turn on a stored run.
-func (e *Engine) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
+func (e held) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 	r, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (e *Engine) resume(ctx context.Context, c Caller, id run.ID) (*turn, error)
 }
 
 // take makes a turn on a run that was read just now.
-func (e *Engine) take(ctx context.Context, c Caller, r run.Run) (*turn, error) {
+func (e held) take(ctx context.Context, c Caller, r run.Run) (*turn, error) {
 	r, chain, err := e.usable(ctx, c, r)
 	if err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		Index: t.run.Step.Index, Count: len(t.chain.Steps),
 	}}
 	if k.free() {
-		k.common = protocol.Common{Type: t.e.tree.NoChallengeType()}
+		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
 		return k, nil
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
@@ -206,17 +206,17 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		return task{}, fmt.Errorf("challenge of step %d: %w", k.where.Index, err)
 	}
 	if k.common.Type == "" {
-		k.common.Type = t.e.tree.MissingType()
+		k.common.Type = t.e.Tree.MissingType()
 	}
 	k.challenge = filled
-	d := t.e.tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
 	k.use = d.Use
 	if k.use == "" {
 		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
 	}
 	k.approval = t.approvalMode(k, d)
 	if d.Route != nil {
-		t.e.drivers.Warm(ctx, k.use, d.Route.Via)
+		t.e.Drivers.Warm(ctx, k.use, d.Route.Via)
 	}
 	return k, nil
 }
@@ -228,7 +228,7 @@ func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
 	if d.Approval != "" {
 		return d.Approval
 	}
-	desc, _, _ := t.e.drivers.Describe(k.use)
+	desc, _, _ := t.e.Drivers.Describe(k.use)
 	return desc.Approval
 }
 
@@ -274,7 +274,7 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 			Sampling:    c.Sampling, Roots: c.Roots,
 		},
 		Previous: t.previous(inputID),
-		Config:   t.e.opt.Settings,
+		Config:   t.e.Settings,
 	}
 	if s := t.solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decode(s.params)}
@@ -315,7 +315,7 @@ func object(raw json.RawMessage, key string) map[string]any {
 }
 
 func (t *turn) ref(name string) run.DriverRef {
-	d, sum, ok := t.e.drivers.Describe(name)
+	d, sum, ok := t.e.Drivers.Describe(name)
 	if !ok {
 		return run.DriverRef{Name: name}
 	}
