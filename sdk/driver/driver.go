@@ -36,6 +36,18 @@ const (
 	EffectEffects Effect = "effects"
 )
 
+// Transport says how the host talks to a driver's binary.
+type Transport string
+
+// The transports.
+const (
+	// TransportGRPC is one process that serves gRPC for many calls. It is the
+	// default, so the value is empty.
+	TransportGRPC Transport = ""
+	// TransportExec is one process per call, with JSON on stdin and stdout.
+	TransportExec Transport = "exec"
+)
+
 // ApprovalMode says whether a person must say yes before the work is done.
 type ApprovalMode string
 
@@ -105,6 +117,8 @@ type Descriptor struct {
 	// Approval is the mode of this type's challenges where neither the step
 	// nor the tree says; empty means auto.
 	Approval ApprovalMode `json:"approval,omitempty"`
+	// Transport is how the host has to call the binary; empty: gRPC.
+	Transport Transport `json:"transport,omitempty"`
 }
 
 // Has reports whether the descriptor lists the feature.

@@ -20,6 +20,10 @@ type Accepted struct {
 	Proof json.RawMessage `json:"proof"`
 	// Output is what later steps see as steps.<name>; empty: Proof.
 	Output json.RawMessage `json:"output,omitempty"`
+	// Observed: the driver looked at the world itself instead of taking the
+	// answers' word, so the proof counts as server-observed. Only drivers of
+	// effect reads or effects may say so.
+	Observed bool `json:"observed,omitempty"`
 }
 
 // Rejected means that the evidence does not satisfy the challenge.
@@ -45,6 +49,12 @@ func Need(inputs ...Input) AdvanceResult { return AdvanceResult{NeedInput: input
 // Accept accepts the evidence.
 func Accept(proof, output json.RawMessage) AdvanceResult {
 	return AdvanceResult{Accepted: &Accepted{Proof: proof, Output: output}}
+}
+
+// Observe accepts because the driver itself looked at the world and found the
+// challenge satisfied; see Accepted.Observed.
+func Observe(proof, output json.RawMessage) AdvanceResult {
+	return AdvanceResult{Accepted: &Accepted{Proof: proof, Output: output, Observed: true}}
 }
 
 // Reject refuses the evidence; the agent may try again.

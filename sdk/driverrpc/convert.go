@@ -32,6 +32,10 @@ var (
 		driver.EffectReads:   driverv1.Effect_EFFECT_READS,
 		driver.EffectEffects: driverv1.Effect_EFFECT_EFFECTS,
 	}
+	transports = map[driver.Transport]driverv1.Transport{
+		driver.TransportGRPC: driverv1.Transport_TRANSPORT_UNSPECIFIED,
+		driver.TransportExec: driverv1.Transport_TRANSPORT_EXEC,
+	}
 	approvals = map[driver.ApprovalMode]driverv1.ApprovalMode{
 		"":                  driverv1.ApprovalMode_APPROVAL_MODE_UNSPECIFIED,
 		driver.ApprovalAuto: driverv1.ApprovalMode_APPROVAL_MODE_AUTO,
@@ -75,6 +79,14 @@ func fromEnum[G ~string, W ~int32](c *conversion, table map[G]W, w W) G {
 	return zero
 }
 
+// fromTransport knows the two ways to say gRPC.
+func (c *conversion) fromTransport(t driverv1.Transport) driver.Transport {
+	if t == driverv1.Transport_TRANSPORT_GRPC {
+		return driver.TransportGRPC
+	}
+	return fromEnum(c, transports, t)
+}
+
 func (c *conversion) toUint32(field string, n int) uint32 {
 	if n < 0 || int64(n) > math.MaxUint32 {
 		c.fail("%s is %d, outside 0..%d", field, n, uint32(math.MaxUint32))
@@ -114,6 +126,7 @@ func (c *conversion) toDescriptor(d driver.Descriptor) *driverv1.DescribeRespons
 		StateVersions: toAll(d.StateVersions, func(v int) uint32 { return c.toUint32("state version", v) }),
 		Needs:         d.Needs,
 		Approval:      toEnum(c, approvals, d.Approval),
+		Transport:     toEnum(c, transports, d.Transport),
 	}
 }
 
@@ -129,6 +142,7 @@ func (c *conversion) fromDescriptor(d *driverv1.DescribeResponse) driver.Descrip
 		StateVersions: toAll(d.GetStateVersions(), func(v uint32) int { return int(v) }),
 		Needs:         d.GetNeeds(),
 		Approval:      fromEnum(c, approvals, d.GetApproval()),
+		Transport:     c.fromTransport(d.GetTransport()),
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *conversion) toAdvanceResult(r driver.AdvanceResult) *driverv1.AdvanceRe
 	if a := r.Accepted; a != nil {
 		outcomes++
 		out.Outcome = &driverv1.AdvanceResponse_Accepted{
-			Accepted: &driverv1.Accepted{Proof: a.Proof, Output: a.Output},
+			Accepted: &driverv1.Accepted{Proof: a.Proof, Output: a.Output, Observed: a.Observed},
 		}
 	}
 	if rej := r.Rejected; rej != nil {
@@ -90,6 +90,7 @@ func (c *conversion) fromAdvanceResult(r *driverv1.AdvanceResponse) driver.Advan
 	case *driverv1.AdvanceResponse_Accepted:
 		out.Accepted = &driver.Accepted{
 			Proof: fromBytes(o.Accepted.GetProof()), Output: fromBytes(o.Accepted.GetOutput()),
+			Observed: o.Accepted.GetObserved(),
 		}
 	case *driverv1.AdvanceResponse_Rejected:
 		out.Rejected = &driver.Rejected{

@@ -41,6 +41,9 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if _, ok := approvals[d.Approval]; !ok {
 		complain("approval %q is not empty, %q or %q", d.Approval, driver.ApprovalAuto, driver.ApprovalUser)
 	}
+	if _, ok := transports[d.Transport]; !ok {
+		complain("transport %q is not empty (gRPC) or %q", d.Transport, driver.TransportExec)
+	}
 	if len(d.Handles) == 0 {
 		complain("handles is empty: the driver serves nothing")
 	}

@@ -109,6 +109,7 @@ func drawAdvanceResult(t *rapid.T) driver.AdvanceResult {
 	outcomes := []driver.AdvanceResult{
 		driver.Need(drawInput(t), drawInput(t)),
 		driver.Accept(drawJSON(t), drawJSON(t)),
+		driver.Observe(drawJSON(t), drawJSON(t)),
 		driver.Reject(drawText(t), drawText(t)),
 		{Rejected: &driver.Rejected{Code: drawText(t)}},
 		driver.Decline(drawText(t)),

@@ -22,6 +22,21 @@ const (
 	PluginName = "driver"
 	// DescribeFlag makes a driver binary print its descriptor and exit.
 	DescribeFlag = "--describe"
+	// CallFlag makes a driver binary answer one call and exit: the name of a
+	// method follows, the request is on stdin, the result goes to stdout.
+	CallFlag = "--call"
+	// DebugFlag makes a driver binary serve a host in dev mode that attaches
+	// to it; see AttachEnv.
+	DebugFlag = "--debug"
+	// ConfigEnv is the environment variable with the configuration, as JSON,
+	// of a process that answers one call.
+	ConfigEnv = "KAIROS_DRIVER_CONFIG"
+	// AttachEnv is the environment variable that tells a host in dev mode
+	// which running drivers to attach to; see ParseAttachments.
+	AttachEnv = "KAIROS_DRIVER_ATTACH"
+	// TraceEnv is the environment variable with the W3C traceparent of a
+	// process that answers one call.
+	TraceEnv = "TRACEPARENT"
 
 	cookieKey   = "KAIROS_DRIVER_COOKIE"
 	cookieValue = "c4f4ef2f-6f3c-4bb4-9e43-3e0c76a3f3bd"

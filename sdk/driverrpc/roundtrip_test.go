@@ -72,6 +72,12 @@ func capabilityDescriptor() driver.Descriptor {
 	}
 }
 
+func execDescriptor() driver.Descriptor {
+	d := challengeDescriptor()
+	d.Transport = driver.TransportExec
+	return d
+}
+
 func loopback(t *testing.T, d driver.Driver) *driverrpc.Client {
 	t.Helper()
 	client, stop, err := driverrpc.Loopback(d)
@@ -90,6 +96,7 @@ func TestDescriptorSurvivesTheWire(t *testing.T) {
 	for name, d := range map[string]driver.Driver{
 		"challenge":  {Descriptor: challengeDescriptor(), Challenge: &recorder{}},
 		"capability": {Descriptor: capabilityDescriptor(), Capability: &recorder{}},
+		"exec":       {Descriptor: execDescriptor(), Challenge: &recorder{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := loopback(t, d).Describe(t.Context())
@@ -245,6 +252,7 @@ func TestUnsoundDriversAreNotServed(t *testing.T) {
 		"states":        {func(d *driver.Driver) { d.Descriptor.StateVersions = []int{2, 1} }, "state_versions"},
 		"needs":         {func(d *driver.Driver) { d.Descriptor.Needs = []string{"luck"} }, "needs"},
 		"approval":      {func(d *driver.Driver) { d.Descriptor.Approval = "maybe" }, "approval"},
+		"transport":     {func(d *driver.Driver) { d.Descriptor.Transport = "http" }, "transport"},
 		"wrong role":    {func(d *driver.Driver) { d.Challenge, d.Capability = nil, &recorder{} }, "Challenge set is false"},
 	} {
 		t.Run(name, func(t *testing.T) {

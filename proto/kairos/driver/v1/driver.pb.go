@@ -134,6 +134,59 @@ func (Effect) EnumDescriptor() ([]byte, []int) {
 	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{1}
 }
 
+// Transport: how the host talks to the driver's binary.
+type Transport int32
+
+const (
+	// As TRANSPORT_GRPC.
+	Transport_TRANSPORT_UNSPECIFIED Transport = 0
+	// One process that serves these services over gRPC.
+	Transport_TRANSPORT_GRPC Transport = 1
+	// One process per call, JSON on stdin and stdout.
+	Transport_TRANSPORT_EXEC Transport = 2
+)
+
+// Enum value maps for Transport.
+var (
+	Transport_name = map[int32]string{
+		0: "TRANSPORT_UNSPECIFIED",
+		1: "TRANSPORT_GRPC",
+		2: "TRANSPORT_EXEC",
+	}
+	Transport_value = map[string]int32{
+		"TRANSPORT_UNSPECIFIED": 0,
+		"TRANSPORT_GRPC":        1,
+		"TRANSPORT_EXEC":        2,
+	}
+)
+
+func (x Transport) Enum() *Transport {
+	p := new(Transport)
+	*p = x
+	return p
+}
+
+func (x Transport) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Transport) Descriptor() protoreflect.EnumDescriptor {
+	return file_kairos_driver_v1_driver_proto_enumTypes[2].Descriptor()
+}
+
+func (Transport) Type() protoreflect.EnumType {
+	return &file_kairos_driver_v1_driver_proto_enumTypes[2]
+}
+
+func (x Transport) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Transport.Descriptor instead.
+func (Transport) EnumDescriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{2}
+}
+
 // Who may say yes to a challenge before it is worked on.
 type ApprovalMode int32
 
@@ -168,11 +221,11 @@ func (x ApprovalMode) String() string {
 }
 
 func (ApprovalMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_kairos_driver_v1_driver_proto_enumTypes[2].Descriptor()
+	return file_kairos_driver_v1_driver_proto_enumTypes[3].Descriptor()
 }
 
 func (ApprovalMode) Type() protoreflect.EnumType {
-	return &file_kairos_driver_v1_driver_proto_enumTypes[2]
+	return &file_kairos_driver_v1_driver_proto_enumTypes[3]
 }
 
 func (x ApprovalMode) Number() protoreflect.EnumNumber {
@@ -181,7 +234,7 @@ func (x ApprovalMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ApprovalMode.Descriptor instead.
 func (ApprovalMode) EnumDescriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{2}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{3}
 }
 
 // Severity of a diagnostic.
@@ -218,11 +271,11 @@ func (x Severity) String() string {
 }
 
 func (Severity) Descriptor() protoreflect.EnumDescriptor {
-	return file_kairos_driver_v1_driver_proto_enumTypes[3].Descriptor()
+	return file_kairos_driver_v1_driver_proto_enumTypes[4].Descriptor()
 }
 
 func (Severity) Type() protoreflect.EnumType {
-	return &file_kairos_driver_v1_driver_proto_enumTypes[3]
+	return &file_kairos_driver_v1_driver_proto_enumTypes[4]
 }
 
 func (x Severity) Number() protoreflect.EnumNumber {
@@ -231,7 +284,7 @@ func (x Severity) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Severity.Descriptor instead.
 func (Severity) EnumDescriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{3}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{4}
 }
 
 // Escaping of a value that a template puts into a challenge.
@@ -271,11 +324,11 @@ func (x Escaping) String() string {
 }
 
 func (Escaping) Descriptor() protoreflect.EnumDescriptor {
-	return file_kairos_driver_v1_driver_proto_enumTypes[4].Descriptor()
+	return file_kairos_driver_v1_driver_proto_enumTypes[5].Descriptor()
 }
 
 func (Escaping) Type() protoreflect.EnumType {
-	return &file_kairos_driver_v1_driver_proto_enumTypes[4]
+	return &file_kairos_driver_v1_driver_proto_enumTypes[5]
 }
 
 func (x Escaping) Number() protoreflect.EnumNumber {
@@ -284,7 +337,7 @@ func (x Escaping) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Escaping.Descriptor instead.
 func (Escaping) EnumDescriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{4}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{5}
 }
 
 // Who vouches for an answer.
@@ -327,11 +380,11 @@ func (x Provenance) String() string {
 }
 
 func (Provenance) Descriptor() protoreflect.EnumDescriptor {
-	return file_kairos_driver_v1_driver_proto_enumTypes[5].Descriptor()
+	return file_kairos_driver_v1_driver_proto_enumTypes[6].Descriptor()
 }
 
 func (Provenance) Type() protoreflect.EnumType {
-	return &file_kairos_driver_v1_driver_proto_enumTypes[5]
+	return &file_kairos_driver_v1_driver_proto_enumTypes[6]
 }
 
 func (x Provenance) Number() protoreflect.EnumNumber {
@@ -340,7 +393,7 @@ func (x Provenance) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Provenance.Descriptor instead.
 func (Provenance) EnumDescriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{5}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{6}
 }
 
 type DescribeRequest struct {
@@ -401,6 +454,7 @@ type DescribeResponse struct {
 	Needs []string `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Approval mode of this type's challenges where neither step nor tree says.
 	Approval      ApprovalMode `protobuf:"varint,10,opt,name=approval,proto3,enum=kairos.driver.v1.ApprovalMode" json:"approval,omitempty"`
+	Transport     Transport    `protobuf:"varint,11,opt,name=transport,proto3,enum=kairos.driver.v1.Transport" json:"transport,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +557,13 @@ func (x *DescribeResponse) GetApproval() ApprovalMode {
 		return x.Approval
 	}
 	return ApprovalMode_APPROVAL_MODE_UNSPECIFIED
+}
+
+func (x *DescribeResponse) GetTransport() Transport {
+	if x != nil {
+		return x.Transport
+	}
+	return Transport_TRANSPORT_UNSPECIFIED
 }
 
 type ConfigureRequest struct {
@@ -1720,7 +1781,10 @@ type Accepted struct {
 	// What is recorded as proof; an object.
 	Proof []byte `protobuf:"bytes,1,opt,name=proof,proto3" json:"proof,omitempty"`
 	// What later steps see as steps.<name>, and what output_schema checks.
-	Output        []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	Output []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	// The driver looked at the world itself, so the proof is server-observed.
+	// Only drivers of effect reads or effects may say so.
+	Observed      bool `protobuf:"varint,3,opt,name=observed,proto3" json:"observed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1767,6 +1831,13 @@ func (x *Accepted) GetOutput() []byte {
 		return x.Output
 	}
 	return nil
+}
+
+func (x *Accepted) GetObserved() bool {
+	if x != nil {
+		return x.Observed
+	}
+	return false
 }
 
 // Rejected: the evidence does not satisfy the challenge.
@@ -2691,7 +2762,7 @@ var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"\x1dkairos/driver/v1/driver.proto\x12\x10kairos.driver.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\xf2\x02\n" +
+	"\x0fDescribeRequest\"\xad\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
@@ -2703,7 +2774,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x0estate_versions\x18\b \x03(\rR\rstateVersions\x12\x14\n" +
 	"\x05needs\x18\t \x03(\tR\x05needs\x12:\n" +
 	"\bapproval\x18\n" +
-	" \x01(\x0e2\x1e.kairos.driver.v1.ApprovalModeR\bapproval\"L\n" +
+	" \x01(\x0e2\x1e.kairos.driver.v1.ApprovalModeR\bapproval\x129\n" +
+	"\ttransport\x18\v \x01(\x0e2\x1b.kairos.driver.v1.TransportR\ttransport\"L\n" +
 	"\x10ConfigureRequest\x12\x1f\n" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12\x17\n" +
@@ -2799,10 +2871,11 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05state\x18\x06 \x01(\v2\x17.kairos.driver.v1.StateR\x05stateB\t\n" +
 	"\aoutcome\"<\n" +
 	"\tNeedInput\x12/\n" +
-	"\x06inputs\x18\x01 \x03(\v2\x17.kairos.driver.v1.InputR\x06inputs\"8\n" +
+	"\x06inputs\x18\x01 \x03(\v2\x17.kairos.driver.v1.InputR\x06inputs\"T\n" +
 	"\bAccepted\x12\x14\n" +
 	"\x05proof\x18\x01 \x01(\fR\x05proof\x12\x16\n" +
-	"\x06output\x18\x02 \x01(\fR\x06output\"a\n" +
+	"\x06output\x18\x02 \x01(\fR\x06output\x12\x1a\n" +
+	"\bobserved\x18\x03 \x01(\bR\bobserved\"a\n" +
 	"\bRejected\x12\x1d\n" +
 	"\n" +
 	"error_code\x18\x01 \x01(\tR\terrorCode\x12\x18\n" +
@@ -2864,7 +2937,11 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x12EFFECT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vEFFECT_PURE\x10\x01\x12\x10\n" +
 	"\fEFFECT_READS\x10\x02\x12\x12\n" +
-	"\x0eEFFECT_EFFECTS\x10\x03*]\n" +
+	"\x0eEFFECT_EFFECTS\x10\x03*N\n" +
+	"\tTransport\x12\x19\n" +
+	"\x15TRANSPORT_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eTRANSPORT_GRPC\x10\x01\x12\x12\n" +
+	"\x0eTRANSPORT_EXEC\x10\x02*]\n" +
 	"\fApprovalMode\x12\x1d\n" +
 	"\x19APPROVAL_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12APPROVAL_MODE_AUTO\x10\x01\x12\x16\n" +
@@ -2908,112 +2985,114 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 	return file_kairos_driver_v1_driver_proto_rawDescData
 }
 
-var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
-	(ApprovalMode)(0),           // 2: kairos.driver.v1.ApprovalMode
-	(Severity)(0),               // 3: kairos.driver.v1.Severity
-	(Escaping)(0),               // 4: kairos.driver.v1.Escaping
-	(Provenance)(0),             // 5: kairos.driver.v1.Provenance
-	(*DescribeRequest)(nil),     // 6: kairos.driver.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 7: kairos.driver.v1.DescribeResponse
-	(*ConfigureRequest)(nil),    // 8: kairos.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 9: kairos.driver.v1.ConfigureResponse
-	(*CheckHealthRequest)(nil),  // 10: kairos.driver.v1.CheckHealthRequest
-	(*CheckHealthResponse)(nil), // 11: kairos.driver.v1.CheckHealthResponse
-	(*Diagnostic)(nil),          // 12: kairos.driver.v1.Diagnostic
-	(*Template)(nil),            // 13: kairos.driver.v1.Template
-	(*ValidateRequest)(nil),     // 14: kairos.driver.v1.ValidateRequest
-	(*ValidateResponse)(nil),    // 15: kairos.driver.v1.ValidateResponse
-	(*Step)(nil),                // 16: kairos.driver.v1.Step
-	(*Client)(nil),              // 17: kairos.driver.v1.Client
-	(*Similarity)(nil),          // 18: kairos.driver.v1.Similarity
-	(*Input)(nil),               // 19: kairos.driver.v1.Input
-	(*Answer)(nil),              // 20: kairos.driver.v1.Answer
-	(*State)(nil),               // 21: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 22: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 23: kairos.driver.v1.AdvanceResponse
-	(*NeedInput)(nil),           // 24: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 25: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 26: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 27: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 28: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 29: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 30: kairos.driver.v1.RenderRequest
-	(*RenderResponse)(nil),      // 31: kairos.driver.v1.RenderResponse
-	(*ClientReview)(nil),        // 32: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 33: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 34: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 35: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 36: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 37: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 38: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 39: kairos.driver.v1.Missing
+	(Transport)(0),              // 2: kairos.driver.v1.Transport
+	(ApprovalMode)(0),           // 3: kairos.driver.v1.ApprovalMode
+	(Severity)(0),               // 4: kairos.driver.v1.Severity
+	(Escaping)(0),               // 5: kairos.driver.v1.Escaping
+	(Provenance)(0),             // 6: kairos.driver.v1.Provenance
+	(*DescribeRequest)(nil),     // 7: kairos.driver.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 8: kairos.driver.v1.DescribeResponse
+	(*ConfigureRequest)(nil),    // 9: kairos.driver.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 10: kairos.driver.v1.ConfigureResponse
+	(*CheckHealthRequest)(nil),  // 11: kairos.driver.v1.CheckHealthRequest
+	(*CheckHealthResponse)(nil), // 12: kairos.driver.v1.CheckHealthResponse
+	(*Diagnostic)(nil),          // 13: kairos.driver.v1.Diagnostic
+	(*Template)(nil),            // 14: kairos.driver.v1.Template
+	(*ValidateRequest)(nil),     // 15: kairos.driver.v1.ValidateRequest
+	(*ValidateResponse)(nil),    // 16: kairos.driver.v1.ValidateResponse
+	(*Step)(nil),                // 17: kairos.driver.v1.Step
+	(*Client)(nil),              // 18: kairos.driver.v1.Client
+	(*Similarity)(nil),          // 19: kairos.driver.v1.Similarity
+	(*Input)(nil),               // 20: kairos.driver.v1.Input
+	(*Answer)(nil),              // 21: kairos.driver.v1.Answer
+	(*State)(nil),               // 22: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 23: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 24: kairos.driver.v1.AdvanceResponse
+	(*NeedInput)(nil),           // 25: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 26: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 27: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 28: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 29: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 30: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 31: kairos.driver.v1.RenderRequest
+	(*RenderResponse)(nil),      // 32: kairos.driver.v1.RenderResponse
+	(*ClientReview)(nil),        // 33: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 34: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 35: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 36: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 37: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 38: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 39: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 40: kairos.driver.v1.Missing
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
 	1,  // 1: kairos.driver.v1.DescribeResponse.effect:type_name -> kairos.driver.v1.Effect
-	2,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
-	12, // 3: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	3,  // 4: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
-	4,  // 5: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
-	12, // 6: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	13, // 7: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
-	2,  // 8: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
-	18, // 9: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
-	5,  // 10: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	16, // 11: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	17, // 12: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	20, // 13: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	21, // 14: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	24, // 15: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	25, // 16: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	26, // 17: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	27, // 18: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	28, // 19: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	21, // 20: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	19, // 21: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	19, // 22: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	16, // 23: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	17, // 24: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	29, // 25: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	12, // 26: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	33, // 27: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	34, // 28: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	20, // 29: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	28, // 30: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	32, // 31: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	19, // 32: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	16, // 33: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	17, // 34: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	36, // 35: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	20, // 36: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	27, // 37: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	38, // 38: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	28, // 39: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	39, // 40: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	12, // 41: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	6,  // 42: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	8,  // 43: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	10, // 44: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	14, // 45: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	22, // 46: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	30, // 47: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	35, // 48: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	7,  // 49: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	9,  // 50: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	11, // 51: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	15, // 52: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	23, // 53: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	31, // 54: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	37, // 55: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	49, // [49:56] is the sub-list for method output_type
-	42, // [42:49] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	3,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
+	2,  // 3: kairos.driver.v1.DescribeResponse.transport:type_name -> kairos.driver.v1.Transport
+	13, // 4: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	4,  // 5: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
+	5,  // 6: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
+	13, // 7: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	14, // 8: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
+	3,  // 9: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
+	19, // 10: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
+	6,  // 11: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
+	17, // 12: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 13: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	21, // 14: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	22, // 15: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	25, // 16: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	26, // 17: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	27, // 18: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	28, // 19: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	29, // 20: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	22, // 21: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	20, // 22: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	20, // 23: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 24: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 25: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	30, // 26: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	13, // 27: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	34, // 28: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	35, // 29: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	21, // 30: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	29, // 31: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	33, // 32: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	20, // 33: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 34: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 35: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	37, // 36: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	21, // 37: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	28, // 38: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	39, // 39: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	29, // 40: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	40, // 41: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	13, // 42: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 43: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	9,  // 44: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	11, // 45: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	15, // 46: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	23, // 47: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	31, // 48: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	36, // 49: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	8,  // 50: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	10, // 51: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	12, // 52: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	16, // 53: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	24, // 54: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	32, // 55: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	38, // 56: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	50, // [50:57] is the sub-list for method output_type
+	43, // [43:50] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3048,7 +3127,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   3,

@@ -1,0 +1,137 @@
+package driverrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// marshalJSON gives the JSON form of a message, on one line.
+func marshalJSON(v any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// unmarshalJSON reads the JSON form of a message: exactly one object, in
+// UTF-8, no key of it twice. Keys that v does not know are ignored.
+func unmarshalJSON(raw []byte, v any) error {
+	if !utf8.Valid(raw) {
+		return errors.New("it is not UTF-8")
+	}
+	if err := checkKeys(raw); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// checkKeys refuses what encoding/json would let pass: a key given twice, of
+// which the last one would win, so that two outcomes would look like one.
+func checkKeys(raw []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	first, err := dec.Token()
+	if errors.Is(err, io.EOF) {
+		return errors.New("it is empty, want one JSON object")
+	}
+	if err != nil {
+		return err
+	}
+	if first != json.Delim('{') {
+		return errors.New("it is not a JSON object")
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		folded := strings.ToLower(key) // encoding/json takes keys in any case
+		if seen[folded] {
+			return fmt.Errorf("key %q is given twice", key)
+		}
+		seen[folded] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil // json.Unmarshal sees what is behind the object
+}
+
+// absent makes the null of a document that may be left out a left out one.
+func absent(documents ...*json.RawMessage) {
+	for _, d := range documents {
+		if string(*d) == "null" {
+			*d = nil
+		}
+	}
+}
+
+// The JSON forms are held to the wire's rules by taking them through the
+// wire's own converters, so that both transports take and refuse the same.
+
+func (c *conversion) jsonDescriptor(d driver.Descriptor) driver.Descriptor {
+	absent(&d.ConfigSchema)
+	return c.fromDescriptor(c.toDescriptor(d))
+}
+
+func (c *conversion) jsonConfigureResult(r ConfigureResult) []driver.Diagnostic {
+	return c.fromDiagnostics(c.toDiagnostics(r.Diagnostics))
+}
+
+func (c *conversion) jsonValidateResult(r driver.ValidateResult) driver.ValidateResult {
+	absent(&r.Challenge)
+	return c.fromValidateResult(c.toValidateResult(r))
+}
+
+func (c *conversion) jsonAdvanceResult(r driver.AdvanceResult) driver.AdvanceResult {
+	absent(&r.State.Data)
+	if r.Accepted != nil {
+		absent(&r.Accepted.Output)
+	}
+	for i := range r.NeedInput {
+		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display)
+	}
+	return c.fromAdvanceResult(c.toAdvanceResult(r))
+}
+
+func (c *conversion) jsonRenderResult(r driver.RenderResult) driver.RenderResult {
+	if r.AgentChallenge != nil {
+		absent(&r.AgentChallenge.Display)
+	}
+	return c.fromRenderResult(c.toRenderResult(r))
+}
+
+func (c *conversion) jsonInterpretResult(r driver.InterpretResult) driver.InterpretResult {
+	return c.fromInterpretResult(c.toInterpretResult(r))
+}
+
+func (c *conversion) jsonValidateRequest(r driver.ValidateRequest) driver.ValidateRequest {
+	return r // one document, and the wire does not look inside
+}
+
+func (c *conversion) jsonAdvanceRequest(r driver.AdvanceRequest) driver.AdvanceRequest {
+	absent(&r.State.Data)
+	return c.fromAdvanceRequest(c.toAdvanceRequest(r))
+}
+
+func (c *conversion) jsonRenderRequest(r driver.RenderRequest) driver.RenderRequest {
+	absent(&r.Input.Schema, &r.Input.Display)
+	return c.fromRenderRequest(c.toRenderRequest(r))
+}
+
+func (c *conversion) jsonInterpretRequest(r driver.InterpretRequest) driver.InterpretRequest {
+	absent(&r.Input.Schema, &r.Input.Display)
+	return c.fromInterpretRequest(c.toInterpretRequest(r))
+}
