@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -157,7 +158,7 @@ func validate(s *schema.Schema, value any) error {
 		return err
 	}
 	if wrong := s.Validate(raw); len(wrong) > 0 {
-		return errors.New(schema.Text(wrong))
+		return errors.New(fields.Text(wrong))
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // approvalType is the challenge type under which an agent reports a person's
@@ -52,7 +51,7 @@ func (agent) Render(_ context.Context, req driver.RenderRequest) (driver.RenderR
 		return driver.CannotRender("the agent does not supply inputs of kind " + in.Kind), nil
 	}
 	if len(req.Diagnostics) > 0 {
-		description = joined(description, "The answer before could not be taken: "+schema.Text(req.Diagnostics)+".")
+		description = joined(description, "The answer before could not be taken: "+fields.Text(req.Diagnostics)+".")
 	}
 	return driver.AskAgent(driver.AgentChallenge{Type: in.Type, Description: description, Display: in.Display}), nil
 }

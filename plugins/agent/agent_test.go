@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
-	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 var step = driver.Step{Protocol: "Appointment", Label: "Create the event", Index: 4, Count: 4}
@@ -118,7 +118,7 @@ func TestSolutionIsPassedOnAsReported(t *testing.T) {
 				case res.Declined != nil:
 					got, says = declined, res.Declined.Reason
 				case res.Invalid != nil:
-					got, says = invalid, schema.Text(res.Invalid.Diagnostics)
+					got, says = invalid, fields.Text(res.Invalid.Diagnostics)
 				case res.Missing != nil:
 					got, says = missing, res.Missing.Reason
 				}

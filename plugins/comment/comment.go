@@ -10,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 const (
@@ -77,7 +76,7 @@ func (*comment) Validate(_ context.Context, req driver.ValidateRequest) (driver.
 func (c *comment) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
-		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
@@ -117,7 +116,7 @@ func readText(value json.RawMessage, p params) (string, *driver.Rejected) {
 	if problems := o.Problems(); problems != nil {
 		return "", &driver.Rejected{Code: codeMissing, Retryable: true, Message: fmt.Sprintf(
 			"Solution incomplete: %s. Submit comment with a text of at least %d characters about what was really done.",
-			schema.Text(problems), p.MinLength)}
+			fields.Text(problems), p.MinLength)}
 	}
 	text = strings.TrimSpace(text)
 	if n := utf8.RuneCountInString(text); n < p.MinLength {

@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
-	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 const (
@@ -219,7 +219,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := schema.Text(res.Diagnostics); got != tc.want {
+				if got := fields.Text(res.Diagnostics); got != tc.want {
 					t.Errorf("Validate(%s) says %q, want %q", tc.challenge, got, tc.want)
 				}
 				if string(res.Challenge) != tc.result {

@@ -152,7 +152,7 @@ func message(req driver.RenderRequest) string {
 		text = "Please answer for the step " + req.Step.Label + "."
 	}
 	if len(req.Diagnostics) > 0 {
-		text += "\n\nThe answer before could not be taken: " + schema.Text(req.Diagnostics)
+		text += "\n\nThe answer before could not be taken: " + fields.Text(req.Diagnostics)
 	}
 	return text
 }

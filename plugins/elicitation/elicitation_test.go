@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -137,7 +138,7 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 				case res.Declined != nil:
 					got, say = declined, res.Declined.Reason
 				case res.Invalid != nil:
-					got, say = invalid, schema.Text(res.Invalid.Diagnostics)
+					got, say = invalid, fields.Text(res.Invalid.Diagnostics)
 				case res.Missing != nil:
 					got, say = missing, res.Missing.Reason
 				}

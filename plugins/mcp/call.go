@@ -9,7 +9,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // call is what somebody says about a call of the tool.
@@ -72,7 +71,7 @@ func isEnvelope(o *fields.Object) bool {
 // the step has an output schema. Whether it matches that schema is judged by
 // the host on the output.
 func readBare(value json.RawMessage, p params) (call, *driver.Rejected) {
-	one, err := schema.DecodeOne(value)
+	one, err := fields.DecodeOne(value)
 	if err != nil {
 		return call{}, incomplete([]driver.Diagnostic{driver.Problem("/mcp", err.Error())}, p)
 	}
@@ -88,7 +87,7 @@ func readBare(value json.RawMessage, p params) (call, *driver.Rejected) {
 func incomplete(problems []driver.Diagnostic, p params) *driver.Rejected {
 	return &driver.Rejected{Code: codeMissing, Retryable: true, Message: fmt.Sprintf(
 		"Solution incomplete: %s. Call the MCP tool %s and submit mcp with tool_name, arguments, result and success as they really were; "+
-			"do not make them up.", schema.Text(problems), p.Name)}
+			"do not make them up.", fields.Text(problems), p.Name)}
 }
 
 // unquoted decodes a string that holds one JSON object or list: many hosts
@@ -98,7 +97,7 @@ func unquoted(result json.RawMessage) json.RawMessage {
 	if result[0] != '"' || json.Unmarshal(result, &text) != nil {
 		return result
 	}
-	inner, err := schema.DecodeOne([]byte(text))
+	inner, err := fields.DecodeOne([]byte(text))
 	if err != nil || (inner[0] != '{' && inner[0] != '[') {
 		return result
 	}
@@ -204,7 +203,7 @@ func subset(want, got json.RawMessage) (where string, ok bool) {
 }
 
 func decode(raw json.RawMessage) (v any, err error) {
-	if raw, err = schema.DecodeOne(raw); err != nil {
+	if raw, err = fields.DecodeOne(raw); err != nil {
 		return nil, err
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -242,7 +241,7 @@ func contains(want, got any, path string) (string, bool) {
 func containsKeys(want, got map[string]any, path string) (string, bool) {
 	first := ""
 	for key, w := range want {
-		below := path + schema.Pointer(key)
+		below := path + fields.Pointer(key)
 		g, found := got[key]
 		where, ok := below, false
 		if found {

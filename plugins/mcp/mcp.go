@@ -123,7 +123,7 @@ func usable(output json.RawMessage) error {
 func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
-		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -217,7 +218,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := schema.Text(res.Diagnostics)
+				got := fields.Text(res.Diagnostics)
 				if got != tc.want && (!strings.HasSuffix(tc.want, ": ") || !strings.HasPrefix(got, tc.want)) {
 					t.Errorf("Validate(%s) says %q, want %q", tc.challenge, got, tc.want)
 				}
@@ -271,7 +272,7 @@ func FuzzEvidence(f *testing.F) {
 		if !json.Valid(res.Accepted.Output) || !json.Valid(res.Accepted.Proof) {
 			t.Errorf("accepted %s with output %s, proof %s", value, res.Accepted.Output, res.Accepted.Proof)
 		}
-		if _, err := schema.DecodeOne(value); err != nil {
+		if _, err := fields.DecodeOne(value); err != nil {
 			t.Errorf("accepted %s: %v", value, err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -44,5 +45,5 @@ func userPrompt(req driver.RenderRequest) string {
 	if len(req.Diagnostics) == 0 {
 		return text
 	}
-	return text + "\n\nYour answer before could not be taken: " + schema.Text(req.Diagnostics) + ". " + oneValue
+	return text + "\n\nYour answer before could not be taken: " + fields.Text(req.Diagnostics) + ". " + oneValue
 }

@@ -37,7 +37,7 @@ func (sampling) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 // judged takes exactly one JSON value that matches the strict form of the
 // input's schema.
 func judged(r reply, in driver.Input) driver.InterpretResult {
-	value, err := schema.DecodeOne([]byte(r.text))
+	value, err := fields.DecodeOne([]byte(r.text))
 	if err != nil {
 		return driver.NotAnAnswer(driver.Problem("", notOneValue(r, err)))
 	}

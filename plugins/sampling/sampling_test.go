@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -148,7 +149,7 @@ func TestReplyIsExactlyOneValue(t *testing.T) {
 					}
 					return
 				}
-				if res.Invalid == nil || !strings.Contains(schema.Text(res.Invalid.Diagnostics), tc.says) {
+				if res.Invalid == nil || !strings.Contains(fields.Text(res.Invalid.Diagnostics), tc.says) {
 					t.Errorf("Interpret(%.200s) = %+v, want not an answer: %q", tc.raw, res, tc.says)
 				}
 			})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // maxOutput is how many bytes of stdout and of stderr are kept.
@@ -55,7 +54,7 @@ func readReport(value json.RawMessage, p params) (report, *driver.Rejected) {
 	if problems := o.Problems(); problems != nil {
 		return report{}, &driver.Rejected{Code: codeMissing, Retryable: true, Message: fmt.Sprintf(
 			"Solution incomplete: %s. Run %q and submit shell with its real exit_code, stdout and stderr; do not make them up.",
-			schema.Text(problems), p.Command)}
+			fields.Text(problems), p.Command)}
 	}
 	r.ExitCode = int(code)
 	r.Stdout, r.Stderr = bounded(r.Stdout), bounded(r.Stderr)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 const (
@@ -122,7 +121,7 @@ func normalised(challenge json.RawMessage, p params) (json.RawMessage, error) {
 func (shell) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
-		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {

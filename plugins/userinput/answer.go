@@ -30,7 +30,7 @@ type proof struct {
 func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 	if answer.Provenance != driver.AgentReported {
 		if found := schema.Validate(json.RawMessage(confirmationSchema), answer.Value); found != nil {
-			return incomplete(schema.Text(found), p), nil
+			return incomplete(fields.Text(found), p), nil
 		}
 	}
 	o := fields.Open(answer.Value, "/user_input")
@@ -41,7 +41,7 @@ func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, er
 	}
 	timestamp, _ := o.String("timestamp")
 	if problems := o.Problems(); problems != nil {
-		return incomplete(schema.Text(problems), p), nil
+		return incomplete(fields.Text(problems), p), nil
 	}
 	if strings.EqualFold(text, rejected) {
 		return driver.Decline(declinedReason), nil
@@ -80,9 +80,9 @@ func judgeForm(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 		against = strict
 	}
 	if found := schema.Validate(against, form); found != nil {
-		return incomplete(schema.Text(found), p), nil
+		return incomplete(fields.Text(found), p), nil
 	}
-	form, err := schema.DecodeOne(form)
+	form, err := fields.DecodeOne(form)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
@@ -171,7 +171,7 @@ func coerced(text string, properties map[string]property) json.RawMessage {
 			value = json.RawMessage(said)
 		}
 	}
-	if _, err := schema.DecodeOne(value); err != nil {
+	if _, err := fields.DecodeOne(value); err != nil {
 		return nil
 	}
 	filled, err := fields.With(nil, name, value)

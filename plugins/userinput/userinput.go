@@ -72,7 +72,7 @@ func (userInput) Validate(_ context.Context, req driver.ValidateRequest) (driver
 func (userInput) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
-		return driver.CannotAdvance("the challenge is not valid: " + schema.Text(diagnostics)), nil
+		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -168,7 +169,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := schema.Text(res.Diagnostics); got != tc.want {
+				if got := fields.Text(res.Diagnostics); got != tc.want {
 					t.Errorf("Validate(%s) says %q, want %q", tc.challenge, got, tc.want)
 				}
 				if tc.result == "" && res.Challenge != nil || tc.result != "" && !sameJSON(res.Challenge, tc.result) {

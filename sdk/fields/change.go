@@ -3,6 +3,7 @@ package fields
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -15,6 +16,19 @@ func AnyError(diagnostics []driver.Diagnostic) bool {
 		}
 	}
 	return false
+}
+
+// Text joins diagnostics to one line for a message.
+func Text(diagnostics []driver.Diagnostic) string {
+	parts := make([]string, 0, len(diagnostics))
+	for _, d := range diagnostics {
+		if d.Pointer == "" {
+			parts = append(parts, d.Message)
+			continue
+		}
+		parts = append(parts, d.Pointer+": "+d.Message)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // With returns the object with the member set to the value. No object (nil or

@@ -1,6 +1,7 @@
-// Package fields reads the members of a JSON object that somebody wrote by
-// hand: typed, by their exact names, with one diagnostic and JSON pointer for
-// each thing that is wrong. A member that is null counts as not there.
+// Package fields reads JSON that strangers wrote: exactly one value without
+// surprises, and the members of an object typed, by their exact names, with one
+// diagnostic and JSON pointer for each thing that is wrong. A member that is
+// null counts as not there. Validation by a JSON Schema is in package schema.
 package fields
 
 import (
@@ -11,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // Object is a JSON object being read. Not for concurrent use.
@@ -26,7 +26,7 @@ type Object struct {
 // If raw is not one JSON object, the diagnostics say so and it reads as empty.
 func Open(raw json.RawMessage, pointer string) *Object {
 	o := &Object{pointer: pointer, known: map[string]bool{}, findings: new([]driver.Diagnostic)}
-	one, err := schema.DecodeOne(raw)
+	one, err := DecodeOne(raw)
 	if err != nil {
 		o.add(driver.Problem(pointer, err.Error()))
 		return o
@@ -46,7 +46,7 @@ func (o *Object) read(one json.RawMessage) {
 
 func (o *Object) add(d driver.Diagnostic) { *o.findings = append(*o.findings, d) }
 
-func (o *Object) at(key string) string { return o.pointer + schema.Pointer(key) }
+func (o *Object) at(key string) string { return o.pointer + Pointer(key) }
 
 // Has reports whether the member is there and not null.
 func (o *Object) Has(key string) bool {

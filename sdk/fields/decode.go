@@ -1,8 +1,4 @@
-// Package schema judges JSON that strangers wrote: it decodes exactly one
-// value without surprises, validates it against a JSON Schema with diagnostics
-// a person can act on, and derives the strict form of a schema. It never loads
-// a reference from a file or the network.
-package schema
+package fields
 
 import (
 	"bytes"
@@ -139,17 +135,13 @@ func checkNumber(literal string) error {
 	return nil
 }
 
-// decode reads a value as the validator wants it: numbers keep their text.
-func decode(raw json.RawMessage) (any, error) {
-	one, err := DecodeOne(raw)
-	if err != nil {
-		return nil, err
+// Pointer makes an RFC 6901 pointer of the tokens.
+func Pointer(tokens ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, token := range tokens {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(token))
 	}
-	dec := json.NewDecoder(bytes.NewReader(one))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	return v, nil
+	return b.String()
 }
