@@ -28,11 +28,6 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if s.Round >= maxRounds {
 		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
 	}
-	desc, _, _ := t.e.Drivers.Describe(k.use)
-	if v := s.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
-		t.note = fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what its earlier version kept.", s.Index, k.use, desc.Version)
-		return Round{}, t.apply(run.Event{Kind: run.Restarted, Reason: t.note})
-	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
 		Challenge: k.challenge, Step: k.where, Client: t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
 	})
@@ -55,6 +50,23 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.use, s.Index, res.Unavailable.Reason)
 	}
 	return Round{}, unavailable("driver %s gave no outcome for step %d", k.use, s.Index)
+}
+
+// startOver begins the challenge again where its driver does not read what
+// another version of it kept, and reports whether it did.
+func (t *turn) startOver(k task) (bool, error) {
+	v := t.run.Step.State.Version
+	if v == 0 || k.free() {
+		return false, nil
+	}
+	desc, _, ok := t.e.Drivers.Describe(k.use)
+	if !ok || slices.Contains(desc.StateVersions, v) {
+		return false, nil
+	}
+	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
+		t.run.Step.Index, k.use, desc.Version)
+	t.note = join(t.note, why)
+	return true, t.apply(run.Event{Kind: run.Restarted, Reason: why})
 }
 
 // errorCode keeps a driver's code if it looks like one.
@@ -167,10 +179,26 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if !ok {
 		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
 	}
+	evidence = t.vouched(k, a, evidence)
 	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
 	return Round{}, t.accept(k, run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+}
+
+// vouched says who vouches for the verdict: whoever gave the evidence, or the
+// challenge driver itself when it looked at the world. One whose descriptor says
+// that it never looks is not believed, and the evidence stands for what it is.
+func (t *turn) vouched(k task, a driver.Accepted, evidence driver.Answer) driver.Answer {
+	if !a.Observed {
+		return evidence
+	}
+	desc, _, _ := t.e.Drivers.Describe(k.use)
+	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
+		t.e.log.Warn("observation not believed", "driver", k.use, "effect", desc.Effect, "run", t.run.ID, "step", t.run.Step.Index)
+		return evidence
+	}
+	return driver.Answer{Via: k.use, Provenance: driver.ServerObserved}
 }
 
 // evidence is the answer that came from outside, which a verdict has to rest on.

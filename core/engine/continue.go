@@ -34,7 +34,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, in, key, payload)
 	}
-	t.solved = t.unheard(q.Unheard)
+	t.solved, t.note = t.unheard(q.Unheard), q.Note
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
@@ -89,13 +89,7 @@ func (t *turn) lateNo(ctx context.Context, q run.Question, in Continuation) (Rou
 	if err != nil {
 		return Round{}, false, err
 	}
-	drv, ok := t.e.Drivers.Capability(q.Via)
-	if !ok {
-		return Round{}, false, nil
-	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
-	})
+	res, err := t.read(ctx, k, q, in)
 	if err != nil || res.Declined == nil {
 		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is no no, and loses as any late one
 	}
@@ -117,20 +111,26 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 	return t.presentOpen(ctx)
 }
 
-// answer lets the capability driver read the client's reply.
+// read lets the capability driver that asked, or what has its name now, read
+// the client's reply.
+func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+	drv, ok := t.e.Drivers.Capability(q.Via)
+	if !ok {
+		return driver.CannotInterpret("the driver is not configured any more"), nil
+	}
+	return drv.Interpret(ctx, driver.InterpretRequest{
+		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
+	})
+}
+
+// answer takes the client's reply as its driver reads it.
 func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Round, error) {
 	k, err := t.askedTask(ctx, q)
 	if err != nil {
 		return Round{}, err
 	}
 	r := t.routeOf(k, q)
-	drv, ok := t.e.Drivers.Capability(q.Via)
-	if !ok {
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured any more", q.Seq)
-	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
-	})
+	res, err := t.read(ctx, k, q, in)
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
 		// The person has answered, perhaps with a no. Until they are asked again it
@@ -167,18 +167,27 @@ func outcomeOf(in Continuation) decision.Outcome {
 	return decision.Unavailable
 }
 
-// askedTask is the task the question is about.
+// askedTask is the task the question is about. When nobody can judge the step
+// any more, because its driver was removed meanwhile, it is only where the step
+// stands: that is enough to read an answer, which must not be lost.
 func (t *turn) askedTask(ctx context.Context, q run.Question) (task, error) {
 	if q.Input.Kind == driver.KindRunInput {
 		return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}, nil
 	}
-	return t.open(ctx)
+	k, err := t.open(ctx)
+	if fault.CodeOf(err) == fault.DriverUnavailable {
+		return t.place(), nil
+	}
+	return k, err
 }
 
 // routeOf is the question's route in the tree of today; the tree may have
 // changed since, then the question's own words count.
 func (t *turn) routeOf(k task, q run.Question) decision.Route {
-	d := t.decide(k, q.Input)
+	var d decision.Decision
+	if k.use != "" || q.Input.Kind == driver.KindRunInput {
+		d = t.decide(k, q.Input)
+	}
 	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
 		return *d.Route
 	}
@@ -240,7 +249,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		if q == nil || q.Seq != seq {
 			return t.presentOpen(ctx)
 		}
-		t.solved = t.unheard(q.Unheard)
+		t.solved, t.note = t.unheard(q.Unheard), q.Note
 		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
 			return t.waiting(ctx, *q)
 		}

@@ -47,6 +47,9 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
+	if again, err := t.startOver(k); again || err != nil {
+		return Round{}, err
+	}
 	if len(t.run.Step.Inputs) == 0 {
 		return t.advance(ctx, k)
 	}
@@ -234,7 +237,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		return Round{}, fault.New(fault.UserDeclined, "A person said no through %s, and was asked often enough.", by)
 	}
 	times := 1
-	var earlier []int64
+	earlier := t.run.Step.Superseded
 	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
@@ -303,7 +306,7 @@ func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, r
 	if q.Seq != 0 {
 		kind, seq = run.Repaired, q.Seq
 	}
-	q.Unheard = len(t.solved)
+	q.Unheard, q.Note = len(t.solved), t.note
 	if old := t.run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
@@ -406,7 +409,7 @@ func (t *turn) approved(ctx context.Context) (Round, error) {
 		return Round{}, err
 	}
 	t.taken()
-	t.note = fmt.Sprintf("Step %d is approved.", t.run.Step.Index)
+	t.note = join(t.note, fmt.Sprintf("Step %d is approved.", t.run.Step.Index))
 	// The work was approved just now, so what was submitted before is not it.
 	t.solution, t.target = nil, 0
 	return t.presentOpen(ctx)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -310,6 +311,13 @@ func (u *setups) Hold() (engine.Setup, func()) {
 	}
 }
 
+// count is how often a setup was held so far.
+func (u *setups) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.holds
+}
+
 func (u *setups) replace(s engine.Setup) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -420,6 +428,8 @@ func solve(r *engine.StepReply, evidence string) string {
 	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`,
 		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, r.Challenge.Type, evidence)
 }
+
+func runOf(r *engine.StepReply) run.ID { return run.ID(r.RunID) }
 
 func placeholder(r *engine.StepReply) string {
 	return fmt.Sprintf(`{"type":%q,"nonce":%q}`, r.Challenge.Type, r.Challenge.Nonce)

@@ -185,12 +185,18 @@ func (t *turn) open(ctx context.Context) (task, error) {
 	return k, err
 }
 
-func (t *turn) workOut(ctx context.Context) (task, error) {
+// place is where the open step stands, without what it demands.
+func (t *turn) place() task {
 	step := t.step()
-	k := task{step: step, where: driver.Step{
+	return task{step: step, where: driver.Step{
 		Protocol: t.chain.Title, Label: step.Label, Text: step.Text,
 		Index: t.run.Step.Index, Count: len(t.chain.Steps),
 	}}
+}
+
+func (t *turn) workOut(ctx context.Context) (task, error) {
+	k := t.place()
+	step := k.step
 	if k.free() {
 		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
 		return k, nil

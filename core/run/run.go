@@ -110,6 +110,9 @@ type Step struct {
 	Tried []Attempt    `json:"tried,omitempty"`
 	State driver.State `json:"driver_state"`
 	Round int          `json:"round,omitempty"`
+	// Superseded are the numbers of a person's questions that ended with a
+	// restart: a no to one of them still counts.
+	Superseded []int64 `json:"superseded,omitempty"`
 }
 
 // Approval is a person's yes to one evidence input, or the decision to leave
@@ -143,7 +146,9 @@ type Question struct {
 	Earlier []int64 `json:"earlier,omitempty"`
 	// Unheard is how many of the last proofs the reply that waits for this
 	// question has to report; nobody outside knows of them yet.
-	Unheard int       `json:"unheard,omitempty"`
+	Unheard int `json:"unheard,omitempty"`
+	// Note is what that reply has to say besides.
+	Note    string    `json:"note,omitempty"`
 	AskedAt time.Time `json:"asked_at"`
 	// Client that was asked.
 	Client driver.Client `json:"client"`

@@ -305,8 +305,13 @@ func reissued(r *Run, e Event) error {
 }
 
 func restarted(r *Run, _ Event) error {
+	superseded := r.Step.Superseded
+	if q := r.Step.Question; q != nil && q.Human {
+		superseded = append(slices.Clone(q.Earlier), q.Seq)
+	}
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
+		Superseded: superseded,
 	}
 	r.State = Open
 	return nil
