@@ -23,8 +23,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The drivers below are small real ones: they judge what they are given. Their
-// knobs make a driver fail, accept without evidence (hasty) or decline without
-// anybody having said no (rash).
+// knobs make a driver fail, take no challenge any more (strict), accept without
+// evidence (hasty) or decline without anybody having said no (rash).
 
 // deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
 type deed struct {
@@ -40,6 +40,9 @@ func (d deed) Validate(_ context.Context, req driver.ValidateRequest) (driver.Va
 		return driver.ValidateResult{}, err
 	}
 	var res driver.ValidateResult
+	if d.knob("strict " + d.name) {
+		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name, "is no longer taken"))
+	}
 	if strings.Contains(string(c[d.name]), `"bad"`) {
 		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name+"/bad", "is bad"))
 	}

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Trouble is what is wrong with the driver of a challenge.
+type Trouble string
+
+// The troubles.
+const (
+	// TroubleGone: no configured driver handles the type.
+	TroubleGone Trouble = "gone"
+	// TroubleBroken: its driver does not answer.
+	TroubleBroken Trouble = "broken"
+	// TroubleRefuses: its driver no longer takes the challenge.
+	TroubleRefuses Trouble = "refuses"
+)
+
+// Unserved is what no driver serves at present.
+type Unserved struct {
+	// Steps of stored protocols, by protocol and step.
+	Steps []UnservedStep `json:"steps"`
+	// Runs that wait at such a step, last changed first. Nothing of them is
+	// lost: they go on once the driver serves it.
+	Runs []UnservedRun `json:"runs"`
+}
+
+// UnservedStep is a step whose challenge no driver would judge now.
+type UnservedStep struct {
+	Protocol string  `json:"protocol"` // title
+	URI      string  `json:"uri"`
+	Step     int     `json:"step"` // 1-based
+	Label    string  `json:"label"`
+	Type     string  `json:"type"`
+	Driver   string  `json:"driver,omitempty"` // empty: none is configured
+	Trouble  Trouble `json:"trouble"`
+	Problem  string  `json:"problem"`
+}
+
+// UnservedRun is a run that waits for a driver.
+type UnservedRun struct {
+	Run run.ID `json:"run_id"`
+	UnservedStep
+}
+
+// Unserved asks the drivers whether they still take what is stored: every step
+// of the caller's protocols, and the open step of every run that can go on. It
+// stores nothing and starts the drivers that it asks.
+func (e *Engine) Unserved(ctx context.Context, c Caller) (Unserved, error) {
+	h, release := e.hold()
+	defer release()
+	if err := e.ready(ctx); err != nil {
+		return Unserved{}, err
+	}
+	steps, err := h.storedSteps(ctx, c)
+	if err != nil {
+		return Unserved{}, err
+	}
+	runs, open, err := h.openSteps(ctx, c)
+	if err != nil {
+		return Unserved{}, err
+	}
+	if err := h.examine(ctx, slices.Concat(steps, open)); err != nil {
+		return Unserved{}, err
+	}
+	out := Unserved{Steps: []UnservedStep{}, Runs: []UnservedRun{}}
+	for _, s := range steps {
+		if s.found.Trouble != "" {
+			out.Steps = append(out.Steps, s.found)
+		}
+	}
+	for i, s := range open {
+		if s.found.Trouble != "" {
+			out.Runs = append(out.Runs, UnservedRun{Run: runs[i], UnservedStep: s.found})
+		}
+	}
+	return out, nil
+}
+
+// patient is a step under examination.
+type patient struct {
+	step  protocol.Step
+	found UnservedStep
+}
+
+func patientOf(chain protocol.Chain, i int) *patient {
+	s := chain.Steps[i]
+	return &patient{step: s, found: UnservedStep{
+		Protocol: chain.Title, URI: protocol.URI(s.UUID), Step: i + 1, Label: s.Label,
+	}}
+}
+
+// storedSteps lists the steps with a challenge of the protocols that the caller sees.
+func (e held) storedSteps(ctx context.Context, c Caller) ([]*patient, error) {
+	list, err := e.store.Protocols.Chains(ctx, c.spaces())
+	if err != nil {
+		return nil, fmt.Errorf("list the protocols: %w", err)
+	}
+	var out []*patient
+	for _, listed := range list {
+		// What is listed may leave out what a challenge says.
+		chain, err := e.store.Protocols.Chain(ctx, []string{listed.Space}, listed.ID)
+		if err != nil {
+			return nil, fmt.Errorf("read protocol %q: %w", listed.Title, err)
+		}
+		for i, s := range chain.Steps {
+			if s.Challenge != nil {
+				out = append(out, patientOf(chain, i))
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *patient) int {
+		return cmp.Or(cmp.Compare(a.found.Protocol, b.found.Protocol), cmp.Compare(a.found.Step, b.found.Step))
+	})
+	return out, nil
+}
+
+// openSteps lists the runs that wait at a step with a challenge, and that step
+// as the run is pinned to it.
+func (e held) openSteps(ctx context.Context, c Caller) ([]run.ID, []*patient, error) {
+	live, err := e.live(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ids []run.ID
+	var out []*patient
+	for _, s := range live {
+		if s.StepIndex > s.StepCount {
+			continue
+		}
+		r, err := e.read(ctx, s.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		chain, err := e.store.Index.Pinned(ctx, r.Pin)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
+		}
+		if i := r.Step.Index - 1; i < len(chain.Steps) && chain.Steps[i].Challenge != nil {
+			ids, out = append(ids, r.ID), append(out, patientOf(chain, i))
+		}
+	}
+	return ids, out, nil
+}
+
+// examine asks each driver, all drivers at the same time.
+func (e held) examine(ctx context.Context, all []*patient) error {
+	byDriver := make(map[string][]*patient)
+	for _, p := range all {
+		p.found.Type = e.typeOf(p.step)
+		use, problem := e.judgeOf(p.step)
+		if problem != nil {
+			p.found.Trouble, p.found.Problem = TroubleGone, problem.Message
+			continue
+		}
+		p.found.Driver = use
+		byDriver[use] = append(byDriver[use], p)
+	}
+	var g errgroup.Group
+	for use, patients := range byDriver {
+		g.Go(func() error { return e.askAll(ctx, use, patients) })
+	}
+	return g.Wait()
+}
+
+// askAll asks one driver. One that fails is not asked again: each try may last
+// as long as a start may take.
+func (e held) askAll(ctx context.Context, use string, patients []*patient) error {
+	drv, ok := e.Drivers.Challenge(use)
+	broken := ""
+	for _, p := range patients {
+		switch {
+		case !ok:
+			p.found.Trouble, p.found.Problem = TroubleGone, fmt.Sprintf("driver %s is not configured", use)
+			continue
+		case broken != "":
+			p.found.Trouble, p.found.Problem = TroubleBroken, broken
+			continue
+		}
+		res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: p.step.Challenge})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			broken = clip(err.Error(), 600)
+			p.found.Trouble, p.found.Problem = TroubleBroken, broken
+			continue
+		}
+		if errs := slices.DeleteFunc(res.Diagnostics, func(d driver.Diagnostic) bool { return d.Severity == driver.SeverityWarning }); len(errs) > 0 {
+			p.found.Trouble, p.found.Problem = TroubleRefuses, describe(errs)
+		}
+	}
+	return nil
+}
