@@ -81,15 +81,17 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.host, err = driverhost.New(c.hostConfig(a.lock), log); err != nil {
-		return nil, err
+	a.host = driverhost.New(log)
+	set, err := a.host.Load(c.hostConfig(a.lock))
+	if err != nil {
+		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.store, err = sqlite.Open(c.Database, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	a.engine = engine.New(engine.Store{
 		Protocols: a.store, Writer: a.store, Searcher: a.store, Runs: a.store, Index: a.store, History: a.store,
-	}, engine.Fixed(engine.Setup{Drivers: a.host, Tree: tree, Settings: c.facts()}), c.engineOptions(), log)
+	}, engine.Fixed(engine.Setup{Drivers: set, Tree: tree, Settings: c.facts()}), c.engineOptions(), log)
 	return a, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,8 @@ func (b *binary) hash() (seenFile, error) {
 	began := time.Now()
 	before, known := identityOf(b.file)
 	hash := sha256.New()
-	if _, err := io.Copy(hash, b.file); err != nil {
+	// Not through the file's own offset: somebody else may read it meanwhile.
+	if _, err := io.Copy(hash, io.NewSectionReader(b.file, 0, math.MaxInt64)); err != nil {
 		return seenFile{}, fmt.Errorf("read %s: %w", b.path, err)
 	}
 	b.sum = hex.EncodeToString(hash.Sum(nil))
@@ -78,13 +80,12 @@ func (b *binary) hash() (seenFile, error) {
 
 func (b *binary) close() error { return b.file.Close() }
 
-// verifyBinary opens the binary of a locked driver and compares its sum. The
-// error names driver, path, both sums and the fix.
-func verifyBinary(dir string, e LockedEntry) (*binary, error) {
+// verifyBinary opens the binary of a locked driver and compares its sum; in
+// dev mode any bytes will do. The error names driver, path, both sums and the fix.
+func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 	const fix = "run `make build`, or `kairos driver lock` if the change is wanted"
-	path := filepath.Join(dir, e.File)
 	want, ok := e.SHA256[Platform()]
-	if !ok {
+	if !ok && !dev {
 		return nil, fmt.Errorf("driver %s: %s is not locked for %s; %s", e.Name, path, Platform(), fix)
 	}
 	b, err := openBinary(path)
@@ -99,7 +100,7 @@ func verifyBinary(dir string, e LockedEntry) (*binary, error) {
 	if _, err := b.hash(); err != nil {
 		return nil, errors.Join(fmt.Errorf("driver %s: %w", e.Name, err), b.close())
 	}
-	if b.sum != want {
+	if b.sum != want && !dev {
 		err := fmt.Errorf("driver %s: the binary %s is not the locked one: its sha256 is %s, the lock says %s; %s",
 			e.Name, path, b.sum, want, fix)
 		return nil, errors.Join(err, b.close())

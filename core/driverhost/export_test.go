@@ -42,6 +42,6 @@ func Happenings() []string {
 
 // Step is state.step.
 func Step(from, h string) (string, error) {
-	to, err := state(from).step(happening(h))
+	to, err := State(from).step(happening(h))
 	return string(to), err
 }

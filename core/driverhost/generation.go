@@ -6,179 +6,101 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os/exec"
 	"reflect"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
-	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// generation is one process of a driver and its one connection, from the
-// verified binary to the last byte of stderr. It never restarts: a driver that
-// crashed or is swapped gets a new generation.
+// link is how a generation reaches its driver: a process that serves gRPC, one
+// process a call, or a process that somebody else has started.
+type link interface {
+	// connect reaches the driver; verified is called when its binary is.
+	// After an error, and after the end of ctx, only stop and explain are called.
+	connect(ctx context.Context, verified func() error) (driverrpc.Calls, error)
+	// settled is called after the driver's first answer.
+	settled()
+	// exited is closed when the driver cannot be reached any more; nil: never.
+	exited() <-chan struct{}
+	// pid is the process number; 0: there is no process of its own.
+	pid() int
+	// explain adds to an error what is known of the driver's end.
+	explain(err error) error
+	// protection says in words what the driver is held down with.
+	protection() []string
+	// stop ends everything within grace and frees it. It may be called twice.
+	stop(grace time.Duration)
+}
+
+// generation is one start of a driver, from the verified binary to the last
+// byte of stderr. It never restarts: a driver that crashed or is swapped gets
+// a new generation.
 type generation struct {
-	log     *slog.Logger
-	dir     string
-	entry   LockedEntry
-	config  json.RawMessage
-	process *process
-	client  *plugin.Client
-	rpc     *driverrpc.Client // set by start
-	hashed  chan verification // closed once the one value is taken
+	log    *slog.Logger
+	number int
+	link   link
+	rpc    driverrpc.Calls // set by bringUp
 
 	mu     sync.Mutex // guards the fields below
-	state  state
-	calls  int           // in flight
-	served bool          // has answered a call
-	idle   chan struct{} // closed when draining and no call is in flight
-
-	stopOnce sync.Once
+	open   bool       // takes calls
+	calls  int        // in flight
+	served bool       // has answered a call
+	used   time.Time  // when the last call ended
+	idle   chan struct{}
 }
 
-// newGeneration prepares a generation; start starts it.
-func newGeneration(s *slot, number int, socketBase string) *generation {
-	g := &generation{
-		log: s.host.log.With("driver", s.entry.Name, "generation", number), dir: s.host.dir,
-		entry: s.entry, config: s.config.Config, state: registered, idle: make(chan struct{}),
-		hashed: make(chan verification, 1),
-	}
-	g.process = newProcess(g.log, s.entry.Name, s.host.starter, g.verify)
-	g.client = plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  driverrpc.Handshake(),
-		Plugins:          driverrpc.Plugins(),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (runner.Runner, error) {
-			g.process.env = append(s.environment(), spec.Env...)
-			g.process.socketDir = socketDir
-			return g.process, nil
-		},
-		StartTimeout:     s.host.start,
-		Logger:           newPluginLog(g.log),
-		SyncStdout:       g.process.says.writer("stdout"),
-		SyncStderr:       g.process.says.writer("stderr"),
-		AutoMTLS:         true,
-		SkipHostEnv:      true,
-		GRPCDialOptions:  driverrpc.DialOptions(),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: socketBase},
-	})
-	return g
+func newGeneration(log *slog.Logger, number int, l link) *generation {
+	return &generation{log: log, number: number, link: l, idle: make(chan struct{})}
 }
 
-// verification is a verified binary, or why it is not.
-type verification struct {
-	binary *binary
-	err    error
-}
-
-// verify waits for the verified binary. Called once, right before it is run.
-func (g *generation) verify() (*binary, error) {
-	v := <-g.hashed
-	if v.err == nil {
-		v.err = g.move(sumMatched)
+// bringUp brings the generation to the point where it can take calls. reach is
+// told of every step that succeeded.
+func (g *generation) bringUp(ctx context.Context, s *slot, reach func(happening) error) error {
+	rpc, err := g.link.connect(ctx, func() error { return reach(sumMatched) })
+	if err != nil {
+		return err
 	}
-	return v.binary, v.err
-}
-
-// start brings the generation to ready, or stops it and says why it is not.
-func (g *generation) start(ctx context.Context) error {
-	go func() { // the binary is hashed while go-plugin makes its certificate
-		b, err := verifyBinary(g.dir, g.entry)
-		g.hashed <- verification{b, err}
-		close(g.hashed)
-	}()
-	abort := context.AfterFunc(ctx, g.process.kill)
-	err := g.bringUp(ctx)
-	if !abort() {
-		err = errors.Join(context.Cause(ctx), err)
-	}
-	if v, unused := <-g.hashed; unused && v.binary != nil {
-		err = errors.Join(err, v.binary.close())
-	}
-	if err == nil {
-		return nil
-	}
-	_ = g.move(failed) // whatever the state: it stops
-	g.stop(0)
-	return g.explain(err)
-}
-
-// explain adds how the process ended and what it said last.
-func (g *generation) explain(err error) error {
-	if how := g.process.ownEnd(); how != nil {
-		err = fmt.Errorf("%w; the process ended: %w", err, how)
-	}
-	if last := g.process.says.last(); last != "" {
-		err = fmt.Errorf("%w; it said: %s", err, last)
-	}
-	return fmt.Errorf("start driver %s: %w", g.entry.Name, err)
-}
-
-func (g *generation) bringUp(ctx context.Context) error {
-	if err := g.connect(); err != nil {
+	g.rpc = rpc
+	if err := reach(connected); err != nil {
 		return err
 	}
 	steps := []struct {
-		do   func(context.Context) error
+		do   func(context.Context, *slot) error
 		then happening
 	}{
-		{g.describe, described}, {g.configure, configured}, {g.rpc.CheckHealth, probed},
+		{g.describe, described}, {g.configure, configured},
+		{func(ctx context.Context, _ *slot) error { return g.rpc.CheckHealth(ctx) }, probed},
 	}
 	for _, step := range steps {
-		if err := step.do(ctx); err != nil {
+		if err := step.do(ctx, s); err != nil {
 			return err
 		}
-		if err := g.move(step.then); err != nil {
+		if step.then == probed {
+			g.admit()
+		}
+		if err := reach(step.then); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// connect starts the process and dials it.
-func (g *generation) connect() error {
-	if _, err := g.client.Start(); err != nil {
-		if g.process.handshake.missing() {
-			return errors.New("it closed its stdout without a handshake")
-		}
-		return err
-	}
-	if err := g.move(forked); err != nil {
-		return err
-	}
-	protocol, err := g.client.Client()
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	raw, err := protocol.Dispense(driverrpc.PluginName)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	rpc, ok := raw.(*driverrpc.Client)
-	if !ok {
-		return fmt.Errorf("connect: the plugin is a %T", raw)
-	}
-	g.rpc = rpc
-	return g.move(connected)
-}
-
 // describe holds the running driver against its descriptor in the lock.
-func (g *generation) describe(ctx context.Context) error {
+func (g *generation) describe(ctx context.Context, s *slot) error {
 	d, err := g.rpc.Describe(ctx)
 	if err != nil {
 		return fmt.Errorf("describe: %w", err)
 	}
-	if !sameDescriptor(d, g.entry.Descriptor) {
-		return fmt.Errorf("it describes itself otherwise than in the lock; run `kairos driver lock` if that is wanted")
+	if !sameDescriptor(d, s.entry.Descriptor) {
+		return errors.New("it describes itself otherwise than in the lock; run `kairos driver lock` if that is wanted")
 	}
-	// The one connection of this generation stands, so nobody needs the socket.
-	removeSocket(g.log, g.process.socketDir)
+	g.link.settled()
 	return nil
 }
 
@@ -197,18 +119,30 @@ func sameDescriptor(a, b driver.Descriptor) bool {
 	return reflect.DeepEqual(compact(a), compact(b))
 }
 
-func (g *generation) configure(ctx context.Context) error {
-	found, err := g.rpc.Configure(ctx, g.config, false)
-	if err != nil {
-		return fmt.Errorf("configure: %w", err)
+// configure lets the driver judge its configuration before it has to take it.
+func (g *generation) configure(ctx context.Context, s *slot) error {
+	for _, dryRun := range []bool{true, false} {
+		found, err := g.rpc.Configure(ctx, s.config.Config, dryRun)
+		if err != nil {
+			return fmt.Errorf("configure: %w", err)
+		}
+		if err := g.judge(found, dryRun); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (g *generation) judge(found []driver.Diagnostic, dryRun bool) error {
 	var problems []string
 	for _, d := range found {
 		if d.Severity == driver.SeverityError {
 			problems = append(problems, fmt.Sprintf("%s: %s", d.Pointer, d.Message))
 			continue
 		}
-		g.log.Warn("driver warns about its configuration", "pointer", d.Pointer, "warning", d.Message)
+		if dryRun {
+			g.log.Warn("driver warns about its configuration", "pointer", d.Pointer, "warning", d.Message)
+		}
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("its configuration is refused: %s", strings.Join(problems, "; "))
@@ -216,23 +150,17 @@ func (g *generation) configure(ctx context.Context) error {
 	return nil
 }
 
-// move applies one happening; what the table does not have is an error.
-func (g *generation) move(h happening) error {
+func (g *generation) admit() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	to, err := g.state.step(h)
-	if err != nil {
-		return err
-	}
-	g.state = to
-	return nil
+	g.open, g.used = true, time.Now()
 }
 
 // enter counts a call in; false when the generation takes no calls.
 func (g *generation) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != ready || g.process.dead() {
+	if !g.open || g.dead() {
 		return false
 	}
 	g.calls++
@@ -244,49 +172,79 @@ func (g *generation) leave(answered bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls--
+	g.used = time.Now()
 	g.served = g.served || answered
-	if g.state == draining && g.calls == 0 {
+	if !g.open && g.calls == 0 {
 		close(g.idle)
 	}
 }
 
-// retire takes no more calls and waits until those in flight are done or ctx is.
-func (g *generation) retire(ctx context.Context) {
-	g.mu.Lock()
-	to, err := g.state.step(retired)
-	if err != nil { // crashed or stopped: nothing to drain
-		g.mu.Unlock()
-		return
-	}
-	g.state = to
-	if to != draining || g.calls == 0 {
-		g.mu.Unlock()
-		return
-	}
-	idle := g.idle
-	g.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		g.log.Warn("driver is stopped under calls that do not end")
-	case <-g.process.exited:
-	}
-}
-
-// crash notes that the process is gone or unreachable. It reports whether this
-// was news and whether the generation had served a call.
+// crash takes the generation out of service because it died. It reports whether
+// this was news and whether it had served a call.
 func (g *generation) crash() (news, served bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.state != ready {
-		return false, g.served
+	news, g.open = g.open, false
+	if news && g.calls == 0 {
+		close(g.idle)
 	}
-	to, err := g.state.step(died)
-	if err != nil {
-		return false, g.served
+	return news, g.served
+}
+
+// retireUnused takes the generation out of service if no call needed it for so
+// long; else it says how long that will be at least.
+func (g *generation) retireUnused(limit time.Duration) (retired bool, wait time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.open {
+		return false, limit
 	}
-	g.state = to
-	return true, g.served
+	if rest := limit - time.Since(g.used); g.calls > 0 || rest > 0 {
+		return false, max(rest, limit/10)
+	}
+	g.open = false
+	close(g.idle)
+	return true, 0
+}
+
+// retire takes no more calls and waits until those in flight are done or ctx is.
+func (g *generation) retire(ctx context.Context) {
+	if news, _ := g.crash(); !news {
+		return
+	}
+	select {
+	case <-g.idle:
+	case <-ctx.Done():
+		g.log.Warn("driver is stopped under calls that do not end")
+	case <-g.link.exited():
+	}
+}
+
+func (g *generation) inFlight() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.calls
+}
+
+// dead reports whether the driver cannot be reached any more.
+func (g *generation) dead() bool {
+	select {
+	case <-g.link.exited():
+		return true
+	default:
+		return false
+	}
+}
+
+// lost reports whether an error says that the process is gone and not what the
+// driver thinks. The caller's own context lives, so Canceled is the transport's.
+func (g *generation) lost(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Canceled:
+		return true
+	default:
+		return g.dead()
+	}
 }
 
 // probeTime is how long a driver that was late may take to say how it is.
@@ -303,18 +261,4 @@ func (g *generation) answers(ctx context.Context) bool {
 	return g.rpc.CheckHealth(ctx) == nil || ctx.Err() == nil
 }
 
-// stop ends the process within grace and frees everything. It may be called twice.
-func (g *generation) stop(grace time.Duration) {
-	g.stopOnce.Do(func() {
-		g.process.stop(grace)
-		g.client.Kill() // the process is gone: this only waits for go-plugin's goroutines
-		removeSocket(g.log, g.process.socketDir)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if to, err := g.state.step(ended); err == nil {
-			g.state = to
-		}
-	})
-}
-
-var errStopped = errors.New("the driver host is closed")
+var errStopped = errors.New("it was taken out of service")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // The defaults of Config.
@@ -17,6 +18,9 @@ const (
 	DefaultStart = 10 * time.Second
 	DefaultCall  = 10 * time.Second
 	DefaultStop  = 2 * time.Second
+	DefaultDrain = 30 * time.Second
+	DefaultIdle  = 10 * time.Minute
+	DefaultCool  = 30 * time.Second
 )
 
 // Config says which drivers there are and how they are run. The zero value of
@@ -36,7 +40,28 @@ type Config struct {
 	// Stop bounds first the draining of calls and then the voluntary end of a
 	// process, each. 0: DefaultStop.
 	Stop time.Duration
+	// Drain is how long those who hold a retired set may go on. 0: DefaultDrain.
+	Drain time.Duration
+	// Idle is after how much time without a call a driver is stopped; the next
+	// call starts it. 0: DefaultIdle; negative: never.
+	Idle time.Duration
+	// Cool is how long a driver that failed five times within a minute, without
+	// a served call in between, is left alone. 0: DefaultCool.
+	Cool time.Duration
+	// Dev runs binaries whose bytes are not the locked ones. For development only.
+	Dev bool
+	// Attach lists drivers that run already, started with --debug. Dev only.
+	Attach []driverrpc.Attachment
 }
+
+// Network says whether a driver may use the network.
+type Network string
+
+// The network policies. The zero value allows.
+const (
+	NetworkAllow Network = "allow"
+	NetworkDeny  Network = "deny"
+)
 
 // DriverConfig is what an operator says of one driver.
 type DriverConfig struct {
@@ -47,139 +72,397 @@ type DriverConfig struct {
 	EnvFrom []string
 	// AllowEffects lets a driver of effect class "effects" run.
 	AllowEffects bool
+	// Network; empty: allow.
+	Network Network
+	// MemoryMiB is how much memory the driver should do with; 0: 256.
+	MemoryMiB int
 }
 
-// Host runs drivers. Its methods are safe for concurrent use.
+// Host runs drivers, in sets. Its methods are safe for concurrent use.
 type Host struct {
-	log                *slog.Logger
-	dir                string
-	start, call, grace time.Duration
-	slots              map[string]*slot // fixed at creation
-	starter            *starter
-	sockets            socketBase
+	log     *slog.Logger
+	starter *starter
+	sockets socketBase
 
 	ctx       context.Context // ends when Close begins: aborts starts
 	cancel    context.CancelFunc
 	work      sync.WaitGroup // starts and stops in the background
 	closeOnce sync.Once
 	closed    error
+
+	mu       sync.Mutex // guards the fields below and every slot's sets and keepers
+	journals map[string]*journal
+	sets     map[*Set]struct{} // live: not yet retired to the end
+	kept     map[*Set]struct{} // not yet forgotten
+	inUse    *Set
+	closing  bool
 }
 
-// New prepares a host for the locked drivers and starts no process. Call Close
-// when done.
-func New(cfg Config, log *slog.Logger) (*Host, error) {
-	if len(cfg.Lock.Drivers) > 0 {
-		if err := cfg.Lock.Validate(); err != nil {
-			return nil, fmt.Errorf("driver lock: %w", err)
-		}
-	}
+// New makes a host without drivers. It starts no process. Call Close when done.
+func New(log *slog.Logger) *Host {
 	h := &Host{
-		log: log, dir: cfg.Dir, slots: make(map[string]*slot, len(cfg.Lock.Drivers)),
-		start: orDefault(cfg.Start, DefaultStart), call: orDefault(cfg.Call, DefaultCall),
-		grace: orDefault(cfg.Stop, DefaultStop),
+		log: log, starter: newStarter(), journals: map[string]*journal{},
+		sets: map[*Set]struct{}{}, kept: map[*Set]struct{}{},
 	}
-	for _, e := range cfg.Lock.Drivers {
-		h.slots[e.Name] = newSlot(h, e, cfg.Drivers[e.Name])
-	}
-	for name := range cfg.Drivers {
-		if h.slots[name] == nil {
-			return nil, fmt.Errorf("driver %q is configured but not in the lock: "+
-				"put its binary into %s and run `kairos driver lock`", name, cfg.Dir)
-		}
-	}
-	h.starter = newStarter()
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	return h, nil
+	return h
 }
 
-func orDefault(d, def time.Duration) time.Duration {
-	if d <= 0 {
-		return def
+// Load makes a set whose drivers start when they are first called.
+func (h *Host) Load(cfg Config) (*Set, error) {
+	specs, lock, err := cfg.specs(h.ctx)
+	if err != nil {
+		return nil, err
 	}
-	return d
+	return h.assemble(lock, specs, nil, nil, nil)
 }
 
-// Describe returns what the named driver said of itself when it was locked and
-// the sum of its binary on this platform. It starts nothing.
-func (h *Host) Describe(name string) (d driver.Descriptor, sha256 string, ok bool) {
-	s, ok := h.slots[name]
-	if !ok {
-		return driver.Descriptor{}, "", false
+// Prepare makes the set that is to follow old. Drivers that are the same, by
+// binary, configuration and environment, are shared with it; every other one,
+// and those named in again, is started, described, configured and probed. On an
+// error nothing is left behind and old goes on. The caller holds old meanwhile,
+// or retires it only later.
+func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...string) (*Set, error) {
+	specs, lock, err := cfg.specs(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return s.entry.Descriptor, s.entry.SHA256[Platform()], true
-}
-
-// Challenge returns the named challenge driver. Its first call starts the
-// process; a call under which the process dies is made once more on a fresh one.
-func (h *Host) Challenge(name string) (driver.Challenge, bool) {
-	s, ok := h.slots[name]
-	if !ok || s.entry.Descriptor.Role != driver.RoleChallenge {
-		return nil, false
-	}
-	return challengeCalls{s}, true
-}
-
-// Capability returns the named capability driver; see Challenge.
-func (h *Host) Capability(name string) (driver.Capability, bool) {
-	s, ok := h.slots[name]
-	if !ok || s.entry.Descriptor.Role != driver.RoleCapability {
-		return nil, false
-	}
-	return capabilityCalls{s}, true
-}
-
-// Warm starts the named drivers now, all at once and in the background, unless
-// ctx is over already. A driver that does not start says so in the log and
-// again when it is called. Close waits for the starts.
-func (h *Host) Warm(ctx context.Context, names ...string) {
-	for _, name := range names {
-		if s, ok := h.slots[name]; ok && ctx.Err() == nil {
-			s.warm()
+	for _, name := range again {
+		if _, ok := specs[name]; !ok {
+			return nil, unknown(name)
 		}
 	}
+	return h.follow(ctx, old, lock, specs, nil, again)
+}
+
+// Restore is Prepare for a set that was in use before: it runs the very
+// binaries that set ran, from the open files, whatever has their names now.
+// The earlier set may be retired, but not forgotten.
+func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
+	specs := make(map[string]spec, len(earlier.slots))
+	for name, s := range earlier.slots {
+		specs[name] = s.spec
+	}
+	return h.follow(ctx, old, earlier.lock, specs, earlier, nil)
+}
+
+// follow assembles a set after old and starts what is new in it.
+func (h *Host) follow(ctx context.Context, old *Set, lock Lock, specs map[string]spec, files *Set, again []string) (*Set, error) {
+	s, err := h.assemble(lock, specs, old, files, again)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx, old); err != nil {
+		h.Retire(s)
+		h.Forget(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// start brings up every driver that old does not run already, all at once.
+func (s *Set) start(ctx context.Context, old *Set) error {
+	var wg sync.WaitGroup
+	errs := make(chan error, len(s.slots))
+	for name, sl := range s.slots {
+		if old != nil && old.slots[name] == sl {
+			continue
+		}
+		wg.Go(func() { errs <- sl.ready(ctx) })
+	}
+	wg.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+// assemble makes a set, sharing slots with old where nothing is different. The
+// binaries of files, if any, are taken from its open ones.
+func (h *Host) assemble(lock Lock, specs map[string]spec, old, files *Set, again []string) (*Set, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return nil, errors.New("the driver host is closed")
+	}
+	set := &Set{host: h, lock: lock, slots: make(map[string]*slot, len(specs)), free: make(chan struct{})}
+	for name, sp := range specs {
+		s := reusable(old, name, sp, again)
+		if s == nil {
+			s = newSlot(h, sp, heldFor(files, name, sp))
+		}
+		s.sets++
+		s.keepers++
+		set.slots[name] = s
+	}
+	h.sets[set], h.kept[set] = struct{}{}, struct{}{}
+	if h.inUse == nil {
+		h.inUse = set
+	}
+	return set, nil
+}
+
+func reusable(old *Set, name string, sp spec, again []string) *slot {
+	if old == nil || old.slots[name] == nil || !old.slots[name].equal(sp) {
+		return nil
+	}
+	for _, a := range again {
+		if a == name {
+			return nil
+		}
+	}
+	return old.slots[name]
+}
+
+func heldFor(files *Set, name string, sp spec) *held {
+	if files != nil && files.slots[name] != nil {
+		return files.slots[name].held.again()
+	}
+	return hold(sp.limits.dir, sp.entry, sp.limits.dev)
+}
+
+// Use makes the set the one that Status and Logs show.
+func (h *Host) Use(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inUse = s
+}
+
+// Retire lets nobody hold the set any more and, in the background, waits for
+// those who do, within its Drain, and stops the drivers that no other set has.
+// It may be called twice.
+func (h *Host) Retire(s *Set) {
+	if !s.retire() {
+		return
+	}
+	h.work.Go(func() {
+		timer := time.NewTimer(s.drain())
+		defer timer.Stop()
+		select {
+		case <-s.free:
+		case <-timer.C:
+			h.log.Warn("drivers are stopped although calls still need them")
+		case <-h.ctx.Done():
+		}
+		h.dissolve(s)
+	})
+}
+
+// drain is the longest time that one of the drivers gives.
+func (s *Set) drain() time.Duration {
+	var longest time.Duration
+	for _, sl := range s.slots {
+		longest = max(longest, sl.limits.drain)
+	}
+	return longest
+}
+
+// dissolve stops what only this set has.
+func (h *Host) dissolve(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, live := h.sets[s]; !live {
+		return
+	}
+	delete(h.sets, s)
+	for _, sl := range s.slots {
+		if sl.sets--; sl.sets == 0 {
+			sl.close()
+		}
+	}
+}
+
+// Forget closes the binaries of a retired set, which cannot be restored then.
+// It may be called twice.
+func (h *Host) Forget(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget(s)
+}
+
+// forget needs the lock.
+func (h *Host) forget(s *Set) {
+	if _, kept := h.kept[s]; !kept {
+		return
+	}
+	delete(h.kept, s)
+	for _, sl := range s.slots {
+		if sl.keepers--; sl.keepers > 0 {
+			continue
+		}
+		if err := sl.held.close(); err != nil {
+			h.log.Warn("driver binary not closed", "driver", sl.entry.Name, "error", err)
+		}
+	}
+}
+
+// present returns the slots of the set in use.
+func (h *Host) present() map[string]*slot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inUse == nil {
+		return nil
+	}
+	return h.inUse.slots
+}
+
+// journalOf returns the journal of a driver name. Needs the lock.
+func (h *Host) journalOf(name string) *journal {
+	j := h.journals[name]
+	if j == nil {
+		j = newJournal()
+		h.journals[name] = j
+	}
+	return j
+}
+
+func (h *Host) knownJournal(name string) *journal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.journals[name]
+}
+
+// Logs returns the last n lines of a driver, over all its generations, oldest
+// first; at most 200 are kept.
+func (h *Host) Logs(name string, n int) []Line {
+	j := h.knownJournal(name)
+	if j == nil {
+		return nil
+	}
+	return j.last(n)
+}
+
+// FollowLogs gives emit the last n lines of a driver and every later one until
+// ctx ends or emit fails. A reader that is too slow misses lines.
+func (h *Host) FollowLogs(ctx context.Context, name string, n int, emit func(Line) error) error {
+	j := h.knownJournal(name)
+	if j == nil {
+		return unknown(name)
+	}
+	return j.follow(ctx, n, emit)
 }
 
 // Close takes no more calls, lets those in flight finish for a bounded time,
 // stops every process and waits for it. It may be called twice.
 func (h *Host) Close() error {
 	h.closeOnce.Do(func() {
+		h.mu.Lock()
+		h.closing = true
+		var sets []*Set
+		for s := range h.sets {
+			sets = append(sets, s)
+		}
+		h.mu.Unlock()
 		h.cancel()
-		for _, s := range h.slots {
-			s.close()
+		for _, s := range sets {
+			s.retire()
+			h.dissolve(s)
 		}
 		h.work.Wait()
+		h.forgetAll()
 		h.starter.close()
 		h.closed = h.sockets.remove()
 	})
 	return h.closed
 }
 
-type challengeCalls struct{ s *slot }
-
-func (c challengeCalls) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return call(ctx, c.s, func(ctx context.Context, g *generation) (driver.ValidateResult, error) {
-		return g.rpc.Challenge().Validate(ctx, req)
-	})
+func (h *Host) forgetAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.kept {
+		h.forget(s)
+	}
 }
 
-func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	return call(ctx, c.s, func(ctx context.Context, g *generation) (driver.AdvanceResult, error) {
-		return g.rpc.Challenge().Advance(ctx, req)
-	})
-}
-
-type capabilityCalls struct{ s *slot }
-
-func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	return call(ctx, c.s, func(ctx context.Context, g *generation) (driver.RenderResult, error) {
-		return g.rpc.Capability().Render(ctx, req)
-	})
-}
-
-func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, func(ctx context.Context, g *generation) (driver.InterpretResult, error) {
-		return g.rpc.Capability().Interpret(ctx, req)
-	})
+func unknown(name string) error {
+	return fmt.Errorf("there is no driver %q; `kairos driver list` names those that there are", name)
 }
 
 var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")
+
+// specs works out what there is to run.
+func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
+	lock := c.Lock
+	if len(lock.Drivers) > 0 {
+		if err := lock.Validate(); err != nil {
+			return nil, Lock{}, fmt.Errorf("driver lock: %w", err)
+		}
+	}
+	out := make(map[string]spec, len(lock.Drivers))
+	for _, e := range lock.Drivers {
+		out[e.Name] = c.spec(e)
+	}
+	if err := c.attach(ctx, &lock, out); err != nil {
+		return nil, Lock{}, err
+	}
+	for name := range c.Drivers {
+		if _, ok := out[name]; !ok {
+			return nil, Lock{}, fmt.Errorf("driver %q is configured but not in the lock: "+
+				"put its binary into %s and run `kairos driver lock`", name, c.Dir)
+		}
+	}
+	return out, lock, nil
+}
+
+func (c Config) spec(e LockedEntry) spec {
+	own := c.Drivers[e.Name]
+	return spec{entry: e, config: own, env: environment(own.EnvFrom), limits: limits{
+		dir: c.Dir, dev: c.Dev,
+		start: orDefault(c.Start, DefaultStart), call: orDefault(c.Call, DefaultCall), stop: orDefault(c.Stop, DefaultStop),
+		drain: orDefault(c.Drain, DefaultDrain), idle: orDefault(c.Idle, DefaultIdle),
+		cool: orDefault(c.Cool, DefaultCool),
+	}}
+}
+
+// attach puts the drivers that run already in the place of locked ones.
+func (c Config) attach(ctx context.Context, lock *Lock, out map[string]spec) error {
+	if len(c.Attach) > 0 && !c.Dev {
+		return errors.New("attaching to a running driver needs dev mode")
+	}
+	for _, to := range c.Attach {
+		d, err := describeAttached(ctx, to, orDefault(c.Start, DefaultStart))
+		if err != nil {
+			return err
+		}
+		e := LockedEntry{Name: d.Name, Version: d.Version, File: BinaryPrefix + d.Name, SHA256: map[string]string{}, Descriptor: d}
+		sp := c.spec(e)
+		sp.attach = &to
+		out[d.Name] = sp
+		lock.Drivers = withEntry(lock.Drivers, e)
+	}
+	return nil
+}
+
+func withEntry(entries []LockedEntry, e LockedEntry) []LockedEntry {
+	out := make([]LockedEntry, 0, len(entries)+1)
+	for _, o := range entries {
+		if o.Name != e.Name {
+			out = append(out, o)
+		}
+	}
+	return append(out, e)
+}
+
+func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.Duration) (d driver.Descriptor, err error) {
+	client, stop, err := driverrpc.Dial(to)
+	if err != nil {
+		return d, fmt.Errorf("attach to driver %s at %s: %w", to.Name, to.Address, err)
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if d, err = client.Describe(ctx); err != nil {
+		return d, fmt.Errorf("attach to driver %s at %s: %w (does it still run?)", to.Name, to.Address, err)
+	}
+	return d, nil
+}
+
+// orDefault replaces zero.
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}

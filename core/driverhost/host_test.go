@@ -80,12 +80,13 @@ func beHost(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	h, err := driverhost.New(driverhost.Config{Dir: dir, Lock: lock}, slog.New(slog.DiscardHandler))
+	h := driverhost.New(slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, h.Close()) }()
+	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	c, _ := h.Challenge("alpha")
+	c, _ := set.Challenge("alpha")
 	res, err := c.Advance(context.Background(), driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"pid"}`)})
 	if err != nil {
 		return err
@@ -110,8 +111,37 @@ func lockOf(t testing.TB) driverhost.Lock {
 	return l
 }
 
-// newHost fills in lock and folder and closes the host at the end of the test.
-func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) *driverhost.Host {
+// hosted is a host with the set that it was made for.
+type hosted struct {
+	*driverhost.Host
+	*driverhost.Set
+}
+
+// drivers is what finds a driver: a set.
+type drivers interface {
+	Challenge(name string) (driver.Challenge, bool)
+}
+
+// newHost loads a set, with lock and folder filled in, and closes the host at
+// the end of the test.
+func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) hosted {
+	t.Helper()
+	cfg = complete(t, cfg)
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)))
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	set, err := h.Load(cfg)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return hosted{h, set}
+}
+
+// complete fills in lock and folder.
+func complete(t testing.TB, cfg driverhost.Config) driverhost.Config {
 	t.Helper()
 	if cfg.Dir == "" {
 		cfg.Dir = binaries
@@ -119,20 +149,13 @@ func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) *driverhost.Hos
 	if len(cfg.Lock.Drivers) == 0 {
 		cfg.Lock = lockOf(t)
 	}
-	h, err := driverhost.New(cfg, slog.New(slog.NewJSONHandler(log, nil)))
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return h
+	return cfg
 }
 
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // obey sends an order to a challenge driver and returns its proof.
-func obey(ctx context.Context, t testing.TB, h *driverhost.Host, name, do string, more ...string) (string, error) {
+func obey(ctx context.Context, t testing.TB, h drivers, name, do string, more ...string) (string, error) {
 	t.Helper()
 	c, ok := h.Challenge(name)
 	if !ok {
@@ -153,7 +176,7 @@ func obey(ctx context.Context, t testing.TB, h *driverhost.Host, name, do string
 	return string(res.Accepted.Proof), nil
 }
 
-func mustObey(t testing.TB, h *driverhost.Host, name, do string, more ...string) string {
+func mustObey(t testing.TB, h drivers, name, do string, more ...string) string {
 	t.Helper()
 	proof, err := obey(t.Context(), t, h, name, do, more...)
 	if err != nil {
@@ -162,7 +185,7 @@ func mustObey(t testing.TB, h *driverhost.Host, name, do string, more ...string)
 	return proof
 }
 
-func pidOf(t testing.TB, h *driverhost.Host, name string) int {
+func pidOf(t testing.TB, h drivers, name string) int {
 	t.Helper()
 	pid, err := strconv.Atoi(mustObey(t, h, name, "pid"))
 	if err != nil {
@@ -446,16 +469,16 @@ func TestFloodOfStderrIsCut(t *testing.T) {
 }
 
 func TestStopIsBounded(t *testing.T) {
-	for name, prepare := range map[string]func(*testing.T, *driverhost.Host) []int{
-		"willing": func(t *testing.T, h *driverhost.Host) []int { return []int{pidOf(t, h, "alpha")} },
-		"frozen": func(t *testing.T, h *driverhost.Host) []int {
+	for name, prepare := range map[string]func(*testing.T, hosted) []int{
+		"willing": func(t *testing.T, h hosted) []int { return []int{pidOf(t, h, "alpha")} },
+		"frozen": func(t *testing.T, h hosted) []int {
 			pid := pidOf(t, h, "alpha")
 			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 			return []int{pid}
 		},
-		"with a grandchild that holds stderr": func(t *testing.T, h *driverhost.Host) []int {
+		"with a grandchild that holds stderr": func(t *testing.T, h hosted) []int {
 			child, err := strconv.Atoi(mustObey(t, h, "alpha", "grandchild"))
 			if err != nil {
 				t.Fatal(err)
@@ -631,12 +654,11 @@ func TestRepairedDriverStartsAgain(t *testing.T) {
 	})
 }
 
-func TestNewRefusesSettingsOfAnUnlockedDriver(t *testing.T) {
-	_, err := driverhost.New(driverhost.Config{
-		Dir: binaries, Lock: lockOf(t), Drivers: map[string]driverhost.DriverConfig{"nobody": {}},
-	}, slog.New(slog.DiscardHandler))
+func TestSettingsOfAnUnlockedDriverAreRefused(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	_, err := h.Load(complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"nobody": {}}}))
 	if err == nil || !strings.Contains(err.Error(), `"nobody"`) {
-		t.Errorf("New error = %v, want one that names the driver", err)
+		t.Errorf("Load error = %v, want one that names the driver", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -109,7 +110,9 @@ func (h *handshake) set(line []byte) {
 // sayings logs what a driver prints. It is text of a stranger: lines are cut,
 // cleaned and limited in rate.
 type sayings struct {
-	log *slog.Logger
+	log        *slog.Logger
+	journal    *journal
+	generation int
 
 	mu      sync.Mutex // guards the fields below
 	tail    []string
@@ -118,8 +121,8 @@ type sayings struct {
 	dropped int
 }
 
-func newSayings(log *slog.Logger) *sayings {
-	return &sayings{log: log, budget: linesAtOnce, counted: time.Now()}
+func newSayings(log *slog.Logger, j *journal, generation int) *sayings {
+	return &sayings{log: log, journal: j, generation: generation, budget: linesAtOnce, counted: time.Now()}
 }
 
 // readFrom logs everything that is read.
@@ -160,13 +163,17 @@ func (s *sayings) say(stream string, line []byte, cut bool) {
 	}
 	s.budget--
 	s.reportDropped()
-	s.log.Log(context.Background(), levelOf(line), "driver says", "stream", stream, "line", text)
+	level := levelOf(line)
+	s.journal.say(Line{At: now, Generation: s.generation, Stream: stream, Level: level.String(), Text: text})
+	s.log.Log(context.Background(), level, "driver says", "stream", stream, "line", text)
 }
 
 // reportDropped needs the lock.
 func (s *sayings) reportDropped() {
 	if s.dropped > 0 {
 		s.log.Warn("driver says too much, lines dropped", "lines", s.dropped)
+		s.journal.say(Line{At: time.Now(), Generation: s.generation, Stream: "host", Level: slog.LevelWarn.String(),
+			Text: fmt.Sprintf("%d lines dropped: it says too much", s.dropped)})
 		s.dropped = 0
 	}
 }

@@ -64,11 +64,11 @@ func TestLifecycleOnlyServesWhatWasVerifiedAndEndsInStopped(t *testing.T) {
 				continue
 			}
 			if at == "stopped" {
-				t.Fatalf("%s woke a stopped generation", h)
+				t.Fatalf("%s woke a stopped driver", h)
 			}
 			at, passed[to] = to, true
 		}
-		for _, must := range []string{"verified", "starting", "describing", "configuring", "probing"} {
+		for _, must := range []string{"verifying", "starting", "describing", "configuring", "probing"} {
 			if passed["ready"] && !passed[must] {
 				t.Fatalf("ready without having been %s", must)
 			}

@@ -27,9 +27,10 @@ type process struct {
 	log     *slog.Logger
 	name    string
 	starter *starter
-	verify  func() (*binary, error) // waits for the verified binary; called once
 
-	// Set before Start, when go-plugin has made up its mind.
+	// Set before Start: what waits for the verified binary, and what go-plugin
+	// has made up its mind about.
+	verify    func() (*binary, error)
 	env       []string
 	socketDir string
 
@@ -48,10 +49,10 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-func newProcess(log *slog.Logger, name string, s *starter, verify func() (*binary, error)) *process {
+func newProcess(log *slog.Logger, name string, s *starter, says *sayings) *process {
 	return &process{
-		log: log, name: name, starter: s, verify: verify,
-		handshake: newHandshake(), says: newSayings(log), exited: make(chan struct{}),
+		log: log, name: name, starter: s,
+		handshake: newHandshake(), says: says, exited: make(chan struct{}),
 	}
 }
 
@@ -61,7 +62,6 @@ func (p *process) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, binary.close()) }()
 	pipes, err := openPipes()
 	if err != nil {
 		return fmt.Errorf("open pipes: %w", err)

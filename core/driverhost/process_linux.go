@@ -1,6 +1,7 @@
 package driverhost
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"syscall"
@@ -50,4 +51,17 @@ func identityOf(file *os.File) (identity, bool) {
 		Device: st.Dev, Inode: st.Ino, Size: st.Size,
 		Modified: st.Mtim.Nano(), Changed: st.Ctim.Nano(),
 	}, true
+}
+
+// residentBytes is how much memory the process has in use; 0 when nobody knows.
+func residentBytes(pid int) int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil || pid == 0 {
+		return 0
+	}
+	var total, resident int64
+	if _, err := fmt.Sscan(string(b), &total, &resident); err != nil {
+		return 0
+	}
+	return resident * int64(os.Getpagesize())
 }

@@ -26,3 +26,5 @@ func waitFor(cmd *exec.Cmd, ended func()) error {
 
 // identityOf knows nothing here, so that every start hashes the binary.
 func identityOf(*os.File) (identity, bool) { return identity{}, false }
+
+func residentBytes(int) int64 { return 0 }

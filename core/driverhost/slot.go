@@ -2,55 +2,121 @@ package driverhost
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 5 * time.Second
+
+	// A driver that fails maxFailures times within breakerWindow, without a
+	// served call in between, is left alone for a while.
+	maxFailures   = 5
+	breakerWindow = 60 * time.Second
 )
 
-// slot is the place of one driver in the host: its settings, its present
-// generation, and the start that is under way.
+// slot is one driver with one binary and one configuration, in one or more
+// sets: its settings, its present generation, and the start that is under way.
+// A changed binary or configuration gets a slot of its own.
 type slot struct {
-	host   *Host
+	host    *Host
+	journal *journal
+	log     *slog.Logger
+	spec
+	held *held
+
+	// Guarded by host.mu.
+	sets    int // live sets that have it: it runs
+	keepers int // sets not yet forgotten that have it: its binary stays open
+
+	ctx    context.Context // ends when the slot closes: aborts a start
+	cancel context.CancelFunc
+
+	mu        sync.Mutex // guards the fields below
+	state     State
+	since     time.Time
+	gen       *generation // that serves, or is brought up
+	startedAt time.Time
+	pending   *pending    // a start under way
+	failures  []time.Time // crashes and failed starts since the last served call
+	notUntil  time.Time   // of the next start, or of the half-open breaker
+	trial     bool        // the breaker has let this start through; no call is served yet
+	refused   error       // why the latest start failed; nil after a crash or a success
+	closed    bool
+	idleTimer *time.Timer // while ready
+}
+
+// spec is what makes a slot: two that are equal are the same driver.
+type spec struct {
 	entry  LockedEntry
 	config DriverConfig
+	env    []string // name=value, as the host's environment was
+	limits limits
+	attach *driverrpc.Attachment
+}
 
-	mu       sync.Mutex // guards the fields below
-	current  *generation
-	pending  *pending // a start under way
-	number   int      // of the latest generation
-	failures int      // in a row: starts that failed, crashes without a served call
-	notUntil time.Time
-	refused  error // why the latest start failed; nil after a crash or a success
-	closed   bool
+// limits are the times of a set.
+type limits struct {
+	dir                                  string
+	dev                                  bool
+	start, call, stop, drain, idle, cool time.Duration
+}
+
+func (s spec) equal(o spec) bool {
+	return s.entry.sameAs(o.entry) && s.config.equal(o.config) && slices.Equal(s.env, o.env) && s.limits == o.limits &&
+		(s.attach == nil) == (o.attach == nil) && (s.attach == nil || *s.attach == *o.attach)
+}
+
+// sameAs compares what is executed here; sums of other platforms do not matter.
+func (e LockedEntry) sameAs(o LockedEntry) bool {
+	return e.Name == o.Name && e.Version == o.Version && e.File == o.File &&
+		e.SHA256[Platform()] == o.SHA256[Platform()] && sameDescriptor(e.Descriptor, o.Descriptor)
+}
+
+func (c DriverConfig) equal(o DriverConfig) bool {
+	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.AllowEffects == o.AllowEffects &&
+		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB
+}
+
+func sameDocument(a, b json.RawMessage) bool {
+	var x, y any
+	if (len(a) > 0 && json.Unmarshal(a, &x) != nil) || (len(b) > 0 && json.Unmarshal(b, &y) != nil) {
+		return string(a) == string(b)
+	}
+	p, _ := json.Marshal(x)
+	q, _ := json.Marshal(y)
+	return string(p) == string(q)
 }
 
 // pending is a start that callers wait for together.
 type pending struct {
-	done chan struct{} // closed when the fields below are set
-	g    *generation
+	done chan struct{} // closed when err is set
 	err  error
 }
 
-func newSlot(h *Host, e LockedEntry, c DriverConfig) *slot {
-	return &slot{host: h, entry: e, config: c}
+func newSlot(h *Host, sp spec, held *held) *slot {
+	s := &slot{
+		host: h, journal: h.journalOf(sp.entry.Name), log: h.log.With("driver", sp.entry.Name), spec: sp, held: held,
+		state: Registered, since: time.Now(),
+	}
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	return s
 }
 
-// environment is what the driver sees of the host's environment.
-func (s *slot) environment() []string {
+// environment is what a driver sees of the host's environment.
+func environment(names []string) []string {
 	var env []string
-	for _, name := range s.config.EnvFrom {
+	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}
@@ -60,56 +126,54 @@ func (s *slot) environment() []string {
 
 // call makes one call. When the process dies under it, it is made once more on
 // a fresh process, unless the driver changes the world.
-func call[Res any](ctx context.Context, s *slot, do func(context.Context, *generation) (Res, error)) (Res, error) {
+func call[Res any](
+	ctx context.Context, s *slot, method string, do func(context.Context, driverrpc.Calls) (Res, error),
+) (Res, error) {
+	began := time.Now()
 	res, lost, err := attempt(ctx, s, do)
 	if lost && s.entry.Descriptor.Effect != driver.EffectEffects {
+		s.journal.repeated()
 		res, lost, err = attempt(ctx, s, do)
 	}
 	if lost {
 		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
 	}
+	s.journal.called(method, time.Since(began), err)
 	return res, err
 }
 
 // attempt makes the call on the present process, or on one that it waits for.
 // lost: the process died under the call, so nobody knows what became of it.
 func attempt[Res any](
-	ctx context.Context, s *slot, do func(context.Context, *generation) (Res, error),
+	ctx context.Context, s *slot, do func(context.Context, driverrpc.Calls) (Res, error),
 ) (res Res, lost bool, err error) {
 	g, err := s.enter(ctx)
 	if err != nil {
 		return res, false, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.host.call)
+	bounded, cancel := context.WithTimeout(ctx, s.limits.call)
 	defer cancel()
-	res, err = do(bounded, g)
+	res, err = do(bounded, g.rpc)
 	late := err != nil && ctx.Err() == nil && bounded.Err() != nil
 	lost = err != nil && bounded.Err() == nil && g.lost(err)
 	g.leave(!lost && !late)
-	if lost {
+	switch {
+	case lost:
 		s.bury(g, err)
 		return res, true, err
-	}
-	if late && !g.answers(ctx) {
-		// One slow call is the driver's matter; a process that does not even
-		// say how it is would be late for every caller from now on.
-		s.bury(g, errHung)
+	case late:
+		if !g.answers(ctx) {
+			// One slow call is the driver's matter; a process that does not even
+			// say how it is would be late for every caller from now on.
+			s.bury(g, errHung)
+		}
+	default:
+		s.served(g)
 	}
 	if err != nil {
 		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
 	}
 	return res, false, err
-}
-
-// lost reports whether an error says that the process is gone and not what the
-// driver thinks. The caller's own context lives, so Canceled is the transport's.
-func (g *generation) lost(err error) bool {
-	switch status.Code(err) {
-	case codes.Unavailable, codes.Canceled:
-		return true
-	default:
-		return g.process.dead()
-	}
 }
 
 // enter counts a call into a ready generation, which it starts if need be.
@@ -140,39 +204,62 @@ func (s *slot) enter(ctx context.Context) (*generation, error) {
 	}
 }
 
-// present returns the current generation, else the start to wait for.
+// present returns the generation that serves, else the start to wait for.
 func (s *slot) present() (*generation, *pending, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return nil, nil, fmt.Errorf("driver %s: %w", s.entry.Name, errStopped)
-	case s.current != nil:
-		return s.current, nil, nil
+	case s.state == Ready:
+		return s.gen, nil, nil
 	case s.pending != nil:
 		return nil, s.pending, nil
+	case s.state == BreakerOpen && time.Now().Before(s.notUntil):
+		return nil, nil, fmt.Errorf("driver %s failed %d times within %v and is left alone until %s: %w",
+			s.entry.Name, maxFailures, breakerWindow, s.notUntil.Format(time.TimeOnly), s.lastFailure())
 	case s.refused != nil && time.Now().Before(s.notUntil):
 		// It would only fail again: let the caller try something else at once.
 		return nil, nil, s.refused
 	}
-	s.number++
+	if s.state == BreakerOpen {
+		s.trial = true
+		s.move(cooled)
+	}
+	s.move(wanted)
 	p := &pending{done: make(chan struct{})}
 	s.pending = p
-	number, wait := s.number, time.Until(s.notUntil)
-	s.host.work.Go(func() { s.begin(p, number, wait) })
+	wait := time.Until(s.notUntil)
+	s.host.work.Go(func() { s.begin(p, wait) })
 	return nil, p, nil
 }
 
+func (s *slot) lastFailure() error {
+	if s.refused != nil {
+		return s.refused
+	}
+	return errors.New("its process died again and again")
+}
+
+// move applies one happening. What the table does not have is a mistake of this
+// package, and there is no state to go on from. Needs the lock.
+func (s *slot) move(h happening) {
+	to, err := s.state.step(h)
+	if err != nil {
+		panic(fmt.Sprintf("driverhost: %s: %v", s.entry.Name, err))
+	}
+	s.state, s.since = to, time.Now()
+}
+
 // begin starts a generation after the wait that crashes have earned.
-func (s *slot) begin(p *pending, number int, wait time.Duration) {
-	pause(s.host.ctx, wait)
-	ctx, cancel := context.WithTimeout(s.host.ctx, s.host.start)
+func (s *slot) begin(p *pending, wait time.Duration) {
+	pause(s.ctx, wait)
+	ctx, cancel := context.WithTimeout(s.ctx, s.limits.start)
 	defer cancel()
 	began := time.Now()
-	sockets, err := s.host.sockets.make()
-	if err == nil {
-		p.g = newGeneration(s, number, sockets)
-		err = p.g.start(ctx)
+	g, err := s.generate(ctx)
+	if err != nil {
+		err = fmt.Errorf("start driver %s: %w", s.entry.Name, err)
 	}
 
 	s.mu.Lock()
@@ -180,14 +267,59 @@ func (s *slot) begin(p *pending, number int, wait time.Duration) {
 	defer close(p.done)
 	s.pending, s.refused, p.err = nil, err, err
 	if err != nil {
-		s.failures++
-		s.delay()
-		s.host.log.Error("driver did not start", "driver", s.entry.Name, "error", err)
+		s.gen = nil
+		if s.closed {
+			return
+		}
+		s.fail(failed)
+		s.journal.failed(err)
+		s.log.Error("driver did not start", "state", s.state, "error", err)
 		return
 	}
-	s.current = p.g
-	s.host.work.Go(func() { s.watch(p.g) })
-	p.g.log.Info("driver started", "pid", p.g.process.pid(), "took", time.Since(began))
+	if s.closed {
+		return // close stops it
+	}
+	s.startedAt = time.Now()
+	s.idleTimer = s.watchIdle(g)
+	s.host.work.Go(func() { s.watch(g) })
+	g.log.Info("driver started", "pid", g.link.pid(), "took", time.Since(began))
+}
+
+// generate makes a generation and brings it to ready, or stops it.
+func (s *slot) generate(ctx context.Context) (*generation, error) {
+	number := s.journal.nextGeneration()
+	log := s.log.With("generation", number)
+	l, err := s.link(s.host, s.held, log, newSayings(log, s.journal, number))
+	if err != nil {
+		return nil, err
+	}
+	g := newGeneration(log, number, l)
+	s.mu.Lock()
+	s.gen = g
+	s.mu.Unlock()
+	err = g.bringUp(ctx, s, func(h happening) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed {
+			return errStopped
+		}
+		s.move(h)
+		return nil
+	})
+	if err != nil {
+		g.crash()
+		g.link.stop(0)
+		return nil, g.link.explain(err)
+	}
+	return g, nil
+}
+
+// link makes the way to reach the driver that its descriptor asks for.
+func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings) (link, error) {
+	if s.attach != nil {
+		return &attachLink{to: *s.attach}, nil
+	}
+	return newGRPCLink(log, h, s.entry.Name, held, slices.Clone(s.env), says, s.limits.start)
 }
 
 func pause(ctx context.Context, wait time.Duration) {
@@ -202,15 +334,45 @@ func pause(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// delay puts off the next start, longer with each failure in a row. Needs the lock.
-func (s *slot) delay() {
-	s.notUntil = time.Now().Add(min(maxDelay, firstDelay<<min(s.failures-1, 10)))
+// served notes that the driver works: what went wrong before does not count.
+func (s *slot) served(g *generation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gen == g {
+		s.failures, s.trial = nil, false
+	}
+}
+
+// fail counts a failed start or a crash, and decides when the next start may
+// be: later with each failure in a row. Needs the lock.
+func (s *slot) fail(h happening) {
+	now := time.Now()
+	s.failures = slices.DeleteFunc(s.failures, func(at time.Time) bool { return now.Sub(at) > breakerWindow })
+	s.failures = append(s.failures, now)
+	if s.trial || len(s.failures) >= maxFailures {
+		s.move(tripped)
+		s.failures, s.trial, s.notUntil = nil, false, now.Add(s.limits.cool)
+		s.log.Error("driver failed too often and is left alone", "until", s.notUntil)
+		return
+	}
+	s.move(h)
+	in := len(s.failures)
+	if h == died {
+		in-- // the first crash after a served call costs nothing
+	}
+	s.notUntil = now
+	if in > 0 {
+		s.notUntil = now.Add(min(maxDelay, firstDelay<<min(in-1, 10)))
+	}
 }
 
 // watch notices when a process ends that nobody asked to.
 func (s *slot) watch(g *generation) {
-	<-g.process.exited
-	s.bury(g, errors.New("the process has ended"))
+	select {
+	case <-g.link.exited():
+		s.bury(g, errors.New("the process has ended"))
+	case <-g.idle: // out of service: whoever did that stops it
+	}
 }
 
 // bury takes a generation that died out of service. The first crash after a
@@ -222,27 +384,71 @@ func (s *slot) bury(g *generation, cause error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == g {
-		s.current = nil
+	if s.gen == g && s.state == Ready {
+		s.gen = nil
+		s.stopIdleTimer()
+		if served {
+			s.failures, s.trial = nil, false
+		}
+		s.fail(died)
 	}
-	if served {
-		s.failures = 0
-	}
-	if s.failures > 0 {
-		s.delay()
-	}
-	s.failures++
-	g.log.Warn("driver died", "cause", cause, "in_a_row", s.failures)
+	s.journal.crashed(cause)
+	g.log.Warn("driver died", "cause", cause, "state", s.state)
 	if !s.closed { // else close stops it
-		s.host.work.Go(func() { g.stop(0) })
+		s.host.work.Go(func() { g.link.stop(0) })
+	}
+}
+
+// watchIdle stops the generation when nobody has needed it for long. Needs the lock.
+func (s *slot) watchIdle(g *generation) *time.Timer {
+	if s.limits.idle < 0 || s.attach != nil {
+		return nil
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(s.limits.idle, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.gen != g || s.state != Ready || s.closed {
+			return
+		}
+		retired, wait := g.retireUnused(s.limits.idle)
+		if !retired {
+			timer.Reset(wait)
+			return
+		}
+		s.gen = nil
+		s.move(unused)
+		g.log.Info("driver is stopped because nobody needs it", "idle", s.limits.idle)
+		s.host.work.Go(func() { g.link.stop(s.limits.stop) })
+	})
+	return timer
+}
+
+func (s *slot) stopIdleTimer() {
+	if s.idleTimer != nil {
+		s.idleTimer.Stop()
+		s.idleTimer = nil
 	}
 }
 
 // warm starts the driver in the background if it does not run.
 func (s *slot) warm() {
-	_, _, err := s.present()
-	if err != nil {
-		s.host.log.Warn("driver cannot be warmed", "driver", s.entry.Name, "error", err)
+	if _, _, err := s.present(); err != nil {
+		s.log.Warn("driver cannot be warmed", "error", err)
+	}
+}
+
+// ready starts the driver if it does not run, and waits until it does.
+func (s *slot) ready(ctx context.Context) error {
+	g, p, err := s.present()
+	if err != nil || g != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -250,19 +456,32 @@ func (s *slot) warm() {
 func (s *slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	s.closed = true
-	pending, current := s.pending, s.current
+	s.stopIdleTimer()
+	s.move(retired)
+	s.cancel()
+	pending := s.pending
 	s.host.work.Go(func() {
 		if pending != nil {
 			<-pending.done
-			current = pending.g
 		}
-		if current == nil {
-			return // its start did not get far
+		s.mu.Lock()
+		g := s.gen
+		s.mu.Unlock()
+		if g != nil {
+			ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
+			defer cancel()
+			g.retire(ctx)
+			g.link.stop(s.limits.stop)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), s.host.grace)
-		defer cancel()
-		current.retire(ctx)
-		current.stop(s.host.grace)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gen = nil
+		if s.state == Draining {
+			s.move(ended)
+		}
 	})
 }

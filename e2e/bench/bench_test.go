@@ -270,13 +270,14 @@ func driverCalls(b *testing.B) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host, err := driverhost.New(driverhost.Config{Dir: dir, Lock: lock}, slog.New(slog.DiscardHandler))
+	host := driverhost.New(slog.New(slog.DiscardHandler))
+	b.Cleanup(func() { _ = host.Close() })
+	set, err := host.Load(driverhost.Config{Dir: dir, Lock: lock})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = host.Close() })
-	shell, _ := host.Challenge("shell")
-	agent, _ := host.Capability("agent")
+	shell, _ := set.Challenge("shell")
+	agent, _ := set.Capability("agent")
 	ctx := context.Background()
 	step := driver.Step{Protocol: "Bench", Label: "One", Text: "## One\n\nRun it.", Index: 1, Count: 2}
 	req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"type":"shell","shell":{"cmd":"true"}}`), Step: step}

@@ -1,6 +1,7 @@
 // Command driver is a real small driver for the tests of package driverhost.
 // Its name is that of its file, what a call does stands in the challenge, and
-// what goes wrong at its start stands in KAIROS_TEST_START.
+// what goes wrong at its start stands in KAIROS_TEST_START, or in the file
+// that KAIROS_TEST_START_FILE names.
 package main
 
 import (
@@ -21,7 +22,12 @@ import (
 
 func main() {
 	name := strings.TrimPrefix(filepath.Base(os.Args[0]), "kairos-driver-")
-	switch os.Getenv("KAIROS_TEST_START") {
+	start := os.Getenv("KAIROS_TEST_START")
+	if file := os.Getenv("KAIROS_TEST_START_FILE"); file != "" {
+		b, _ := os.ReadFile(file)
+		start = string(b)
+	}
+	switch start {
 	case "silent":
 		select {}
 	case "gibberish":

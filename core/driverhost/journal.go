@@ -1,0 +1,178 @@
+package driverhost
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	keptLines   = 200  // of what a driver said
+	keptSamples = 1024 // durations of calls, by method
+	behind      = 256  // lines that a follower may be late
+)
+
+// Line is one line that a driver printed, cleaned, or that the host has to say of it.
+type Line struct {
+	At         time.Time `json:"at"`
+	Generation int       `json:"generation"`
+	Stream     string    `json:"stream"` // "stderr", "stdout" or "host"
+	Level      string    `json:"level"`
+	Text       string    `json:"text"`
+}
+
+// journal is what the host remembers of a driver by name, over all its
+// generations and sets. Its methods are safe for concurrent use.
+type journal struct {
+	mu         sync.Mutex // guards the fields below
+	generation int        // of the latest start
+	crashes    int
+	calls      int64
+	failures   int64
+	repeats    int64
+	lastError  string
+	lastAt     time.Time
+	latency    map[string]*samples
+	lines      []Line
+	followers  map[chan Line]struct{}
+}
+
+func newJournal() *journal {
+	return &journal{latency: map[string]*samples{}, followers: map[chan Line]struct{}{}}
+}
+
+func (j *journal) nextGeneration() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.generation++
+	return j.generation
+}
+
+func (j *journal) called(method string, took time.Duration, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.calls++
+	if err != nil {
+		j.failures++
+		j.lastError, j.lastAt = err.Error(), time.Now()
+	}
+	s := j.latency[method]
+	if s == nil {
+		s = &samples{}
+		j.latency[method] = s
+	}
+	s.add(took)
+}
+
+func (j *journal) repeated() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.repeats++
+}
+
+// crashed notes the end of a process that nobody asked for.
+func (j *journal) crashed(cause error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.crashes++
+	j.lastError, j.lastAt = "its process died: "+cause.Error(), time.Now()
+}
+
+// failed notes a start that did not succeed.
+func (j *journal) failed(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lastError, j.lastAt = err.Error(), time.Now()
+}
+
+// say keeps a line and hands it to the followers; one that is too slow misses it.
+func (j *journal) say(l Line) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.lines) == keptLines {
+		j.lines = slices.Delete(j.lines, 0, 1)
+	}
+	j.lines = append(j.lines, l)
+	for f := range j.followers {
+		select {
+		case f <- l:
+		default:
+		}
+	}
+}
+
+// last returns the last n lines, oldest first.
+func (j *journal) last(n int) []Line {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.tail(n)
+}
+
+// tail needs the lock.
+func (j *journal) tail(n int) []Line {
+	return slices.Clone(j.lines[max(0, len(j.lines)-max(0, n)):])
+}
+
+// follow gives emit the last n lines and every later one, until ctx ends or
+// emit fails.
+func (j *journal) follow(ctx context.Context, n int, emit func(Line) error) error {
+	news := make(chan Line, behind)
+	j.mu.Lock()
+	old := j.tail(n)
+	j.followers[news] = struct{}{}
+	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		delete(j.followers, news)
+	}()
+	for _, l := range old {
+		if err := emit(l); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case l := <-news:
+			if err := emit(l); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// samples are the latest durations of one method.
+type samples struct {
+	count  int64
+	recent []time.Duration
+}
+
+func (s *samples) add(took time.Duration) {
+	if len(s.recent) < keptSamples {
+		s.recent = append(s.recent, took)
+	} else {
+		s.recent[s.count%keptSamples] = took
+	}
+	s.count++
+}
+
+// Latency is how long the calls of one method took, in milliseconds, over the
+// latest 1024 of them; Count is of all.
+type Latency struct {
+	Count int64   `json:"count"`
+	P50   float64 `json:"p50_ms"`
+	P90   float64 `json:"p90_ms"`
+	P99   float64 `json:"p99_ms"`
+	Max   float64 `json:"max_ms"`
+}
+
+func (s *samples) summary() Latency {
+	sorted := slices.Sorted(slices.Values(s.recent))
+	at := func(q float64) float64 {
+		return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Microseconds()) / 1000
+	}
+	return Latency{Count: s.count, P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: at(1)}
+}

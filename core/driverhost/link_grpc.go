@@ -1,0 +1,139 @@
+package driverhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// grpcLink is a process that serves gRPC, and the one connection to it.
+type grpcLink struct {
+	log      *slog.Logger
+	name     string
+	held     *held
+	process  *process
+	client   *plugin.Client
+	hashed   chan verification // closed once the one value is taken
+	stopOnce sync.Once
+}
+
+// verification is a verified binary, or why it is not.
+type verification struct {
+	binary *binary
+	err    error
+}
+
+func newGRPCLink(log *slog.Logger, h *Host, name string, held *held, env []string, says *sayings, start time.Duration) (*grpcLink, error) {
+	base, err := h.sockets.make()
+	if err != nil {
+		return nil, err
+	}
+	l := &grpcLink{log: log, name: name, held: held, hashed: make(chan verification, 1)}
+	l.process = newProcess(log, name, h.starter, says)
+	l.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  driverrpc.Handshake(),
+		Plugins:          driverrpc.Plugins(),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (runner.Runner, error) {
+			l.process.env = append(env, spec.Env...)
+			l.process.socketDir = socketDir
+			return l.process, nil
+		},
+		StartTimeout:     start,
+		Logger:           newPluginLog(log),
+		SyncStdout:       says.writer("stdout"),
+		SyncStderr:       says.writer("stderr"),
+		AutoMTLS:         true,
+		SkipHostEnv:      true,
+		GRPCDialOptions:  driverrpc.DialOptions(),
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: base},
+	})
+	return l, nil
+}
+
+// connect implements link.
+func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
+	go func() { // the binary is hashed while go-plugin makes its certificate
+		b, err := l.held.verified()
+		l.hashed <- verification{b, err}
+	}()
+	l.process.verify = func() (*binary, error) {
+		v := <-l.hashed
+		if v.err == nil {
+			v.err = verified()
+		}
+		return v.binary, v.err
+	}
+	abort := context.AfterFunc(ctx, l.process.kill)
+	rpc, err := l.dial()
+	if !abort() {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rpc, nil
+}
+
+// settled implements link: the one connection of this generation stands, so
+// nobody needs the socket.
+func (l *grpcLink) settled() { removeSocket(l.log, l.process.socketDir) }
+
+// dial starts the process and connects to it.
+func (l *grpcLink) dial() (*driverrpc.Client, error) {
+	if _, err := l.client.Start(); err != nil {
+		if l.process.handshake.missing() {
+			return nil, errors.New("it closed its stdout without a handshake")
+		}
+		return nil, err
+	}
+	protocol, err := l.client.Client()
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	raw, err := protocol.Dispense(driverrpc.PluginName)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	rpc, ok := raw.(*driverrpc.Client)
+	if !ok {
+		return nil, fmt.Errorf("connect: the plugin is a %T", raw)
+	}
+	return rpc, nil
+}
+
+func (l *grpcLink) exited() <-chan struct{} { return l.process.exited }
+
+func (l *grpcLink) pid() int { return l.process.pid() }
+
+// explain adds how the process ended and what it said last.
+func (l *grpcLink) explain(err error) error {
+	if how := l.process.ownEnd(); how != nil {
+		err = fmt.Errorf("%w; the process ended: %w", err, how)
+	}
+	if last := l.process.says.last(); last != "" {
+		err = fmt.Errorf("%w; it said: %s", err, last)
+	}
+	return err
+}
+
+func (l *grpcLink) protection() []string { return nil }
+
+// stop implements link.
+func (l *grpcLink) stop(grace time.Duration) {
+	l.stopOnce.Do(func() {
+		l.process.stop(grace)
+		l.client.Kill() // the process is gone: this only waits for go-plugin's goroutines
+		removeSocket(l.log, l.process.socketDir)
+	})
+}

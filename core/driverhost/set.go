@@ -1,0 +1,223 @@
+package driverhost
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// Set is the drivers of one configuration. Whoever calls drivers of a set that
+// may be retired holds it meanwhile. Its methods are safe for concurrent use.
+type Set struct {
+	host  *Host
+	lock  Lock
+	slots map[string]*slot // fixed at creation
+
+	mu      sync.Mutex // guards the fields below
+	holders int
+	retired bool
+	free    chan struct{} // closed when retired and nobody holds it
+}
+
+// Hold keeps the set's drivers from being stopped until Release; false when the
+// set is retired, and a later one is to be asked for.
+func (s *Set) Hold() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return false
+	}
+	s.holders++
+	return true
+}
+
+// Release ends one Hold.
+func (s *Set) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders--
+	if s.retired && s.holders == 0 {
+		close(s.free)
+	}
+}
+
+// retire lets nobody hold the set any more; false when it is retired already.
+func (s *Set) retire() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.retired {
+		return false
+	}
+	s.retired = true
+	if s.holders == 0 {
+		close(s.free)
+	}
+	return true
+}
+
+// Lock returns what the set was made from, attached drivers included.
+func (s *Set) Lock() Lock { return s.lock }
+
+// Descriptors returns what the drivers said of themselves, by name.
+func (s *Set) Descriptors() []driver.Descriptor { return s.lock.Descriptors() }
+
+// Describe returns what the named driver said of itself when it was locked and
+// the sum of its binary on this platform. It starts nothing.
+func (s *Set) Describe(name string) (d driver.Descriptor, sha256 string, ok bool) {
+	sl, ok := s.slots[name]
+	if !ok {
+		return driver.Descriptor{}, "", false
+	}
+	return sl.entry.Descriptor, sl.entry.SHA256[Platform()], true
+}
+
+// Challenge returns the named challenge driver. Its first call starts the
+// process; a call under which the process dies is made once more on a fresh one.
+func (s *Set) Challenge(name string) (driver.Challenge, bool) {
+	sl, ok := s.slots[name]
+	if !ok || sl.entry.Descriptor.Role != driver.RoleChallenge {
+		return nil, false
+	}
+	return challengeCalls{sl}, true
+}
+
+// Capability returns the named capability driver; see Challenge.
+func (s *Set) Capability(name string) (driver.Capability, bool) {
+	sl, ok := s.slots[name]
+	if !ok || sl.entry.Descriptor.Role != driver.RoleCapability {
+		return nil, false
+	}
+	return capabilityCalls{sl}, true
+}
+
+// Warm starts the named drivers now, all at once and in the background, unless
+// ctx is over already. A driver that does not start says so in the log and
+// again when it is called. Host.Close waits for the starts.
+func (s *Set) Warm(ctx context.Context, names ...string) {
+	for _, name := range names {
+		if sl, ok := s.slots[name]; ok && ctx.Err() == nil {
+			sl.warm()
+		}
+	}
+}
+
+// CopyBinary writes the very bytes that the named driver runs, even when its
+// file has been replaced meanwhile.
+func (s *Set) CopyBinary(name string, to io.Writer) error {
+	sl, ok := s.slots[name]
+	if !ok {
+		return unknown(name)
+	}
+	return sl.held.copyTo(to)
+}
+
+// Version is which driver it is.
+type Version struct {
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// Change is what a later set does with one driver. From or To is empty where
+// there is none.
+type Change struct {
+	Driver string  `json:"driver"`
+	Kind   string  `json:"kind"` // added, removed, changed, restarted or kept
+	From   Version `json:"from,omitzero"`
+	To     Version `json:"to,omitzero"`
+	// Why says what is different: binary, configuration, environment, limits.
+	Why []string `json:"why,omitempty"`
+}
+
+// Changes says what becomes of each driver when following takes the set's place, by name.
+func (s *Set) Changes(following *Set) []Change {
+	names := slices.Sorted(maps.Keys(s.slots))
+	for name := range following.slots {
+		if s.slots[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	out := make([]Change, 0, len(names))
+	for _, name := range names {
+		out = append(out, change(name, s.slots[name], following.slots[name]))
+	}
+	return out
+}
+
+func change(name string, from, to *slot) Change {
+	c := Change{Driver: name, Kind: "changed"}
+	if from != nil {
+		c.From = from.version()
+	}
+	if to != nil {
+		c.To = to.version()
+	}
+	switch {
+	case from == nil:
+		c.Kind = "added"
+	case to == nil:
+		c.Kind = "removed"
+	case from == to:
+		c.Kind = "kept"
+	default:
+		if c.Why = from.differences(to.spec); len(c.Why) == 0 {
+			c.Kind = "restarted"
+		}
+	}
+	return c
+}
+
+func (s *slot) version() Version {
+	return Version{Version: s.entry.Version, SHA256: s.entry.SHA256[Platform()]}
+}
+
+// differences names in words what makes the other another driver.
+func (s spec) differences(o spec) []string {
+	var why []string
+	note := func(same bool, what string) {
+		if !same {
+			why = append(why, what)
+		}
+	}
+	note(s.entry.sameAs(o.entry), "binary")
+	note(sameDocument(s.config.Config, o.config.Config), "configuration")
+	a, b := s.config, o.config
+	a.Config, b.Config = nil, nil
+	note(a.equal(b), "settings")
+	note(slices.Equal(s.env, o.env), "environment")
+	note(s.limits == o.limits, "limits")
+	return why
+}
+
+type challengeCalls struct{ s *slot }
+
+func (c challengeCalls) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+	return call(ctx, c.s, "Validate", func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
+		return rpc.Challenge().Validate(ctx, req)
+	})
+}
+
+func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	return call(ctx, c.s, "Advance", func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
+		return rpc.Challenge().Advance(ctx, req)
+	})
+}
+
+type capabilityCalls struct{ s *slot }
+
+func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	return call(ctx, c.s, "Render", func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
+		return rpc.Capability().Render(ctx, req)
+	})
+}
+
+func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	return call(ctx, c.s, "Interpret", func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+		return rpc.Capability().Interpret(ctx, req)
+	})
+}

@@ -1,0 +1,124 @@
+package driverhost
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Status is what can be seen of a driver from outside. It holds no secrets.
+type Status struct {
+	Name        string             `json:"name"`
+	Version     string             `json:"version"`
+	Role        driver.Role        `json:"role"`
+	Handles     []string           `json:"handles"`
+	Effect      driver.Effect      `json:"effect"`
+	Transport   string             `json:"transport"` // grpc or exec
+	State       State              `json:"state"`
+	Since       time.Time          `json:"since"`
+	Generation  int                `json:"generation"` // of the latest start; 0: never started
+	SHA256      string             `json:"sha256"`
+	PID         int                `json:"pid,omitempty"`
+	StartedAt   time.Time          `json:"started_at,omitzero"`
+	Starts      int                `json:"starts"`
+	Crashes     int                `json:"crashes"`
+	Breaker     Breaker            `json:"breaker"`
+	RetryAt     time.Time          `json:"retry_at,omitzero"` // backoff ends
+	Calls       int64              `json:"calls"`
+	Failures    int64              `json:"failures"`
+	Repeats     int64              `json:"repeats"` // calls made again because the process died under them
+	InFlight    int                `json:"in_flight"`
+	Latency     map[string]Latency `json:"latency,omitempty"` // by method
+	RSSBytes    int64              `json:"rss_bytes,omitempty"`
+	Config      json.RawMessage    `json:"config,omitempty"` // secrets hidden
+	EnvFrom     []string           `json:"env_from,omitempty"`
+	Protection  []string           `json:"protection,omitempty"`
+	LastError   string             `json:"last_error,omitempty"`
+	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
+}
+
+// Breaker says whether a driver that failed too often is left alone.
+type Breaker struct {
+	State string    `json:"state"` // closed, open or half-open
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Status describes the drivers of the set in use, by name.
+func (h *Host) Status() []Status {
+	slots := h.present()
+	out := make([]Status, 0, len(slots))
+	for _, name := range slices.Sorted(maps.Keys(slots)) {
+		out = append(out, slots[name].status())
+	}
+	return out
+}
+
+// StatusOf describes one driver of the set in use.
+func (h *Host) StatusOf(name string) (Status, bool) {
+	s, ok := h.present()[name]
+	if !ok {
+		return Status{}, false
+	}
+	return s.status(), true
+}
+
+func (s *slot) status() Status {
+	d := s.entry.Descriptor
+	out := Status{
+		Name: d.Name, Version: d.Version, Role: d.Role, Handles: d.Handles, Effect: d.Effect, Transport: transportOf(d),
+		SHA256: s.entry.SHA256[Platform()], Config: s.config.Config, EnvFrom: s.config.EnvFrom,
+	}
+	s.lifeIn(&out)
+	s.journal.statusIn(&out)
+	return out
+}
+
+func transportOf(d driver.Descriptor) string {
+	if d.Transport == driver.TransportGRPC {
+		return "grpc"
+	}
+	return string(d.Transport)
+}
+
+// lifeIn fills in where the driver stands.
+func (s *slot) lifeIn(out *Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.State, out.Since = s.state, s.since
+	out.Breaker = Breaker{State: "closed"}
+	switch {
+	case s.state == BreakerOpen && time.Now().Before(s.notUntil):
+		out.Breaker = Breaker{State: "open", Until: s.notUntil}
+	case s.state == BreakerOpen:
+		// Nobody has called since the breaker cooled down: the next call tries.
+		out.State, out.Breaker.State = HalfOpen, "half-open"
+	case s.trial:
+		out.Breaker.State = "half-open"
+	}
+	if s.state == Backoff {
+		out.RetryAt = s.notUntil
+	}
+	if s.gen == nil {
+		return
+	}
+	out.PID, out.InFlight, out.Protection = s.gen.link.pid(), s.gen.inFlight(), s.gen.link.protection()
+	out.RSSBytes = residentBytes(out.PID)
+	if s.state == Ready {
+		out.StartedAt = s.startedAt
+	}
+}
+
+func (j *journal) statusIn(out *Status) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out.Generation, out.Starts, out.Crashes = j.generation, j.generation, j.crashes
+	out.Calls, out.Failures, out.Repeats = j.calls, j.failures, j.repeats
+	out.LastError, out.LastErrorAt = j.lastError, j.lastAt
+	out.Latency = make(map[string]Latency, len(j.latency))
+	for method, s := range j.latency {
+		out.Latency[method] = s.summary()
+	}
+}
