@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -124,4 +127,68 @@ func startDrivers(b *testing.B, names ...string) {
 		}
 		b.StartTimer()
 	}
+}
+
+// BenchmarkSwapUnderLoad swaps a driver while eight callers call it. A failed
+// call fails the benchmark. worst-added-ms is how much longer than the slowest
+// call of an undisturbed second the slowest call under the swaps took.
+func BenchmarkSwapUnderLoad(b *testing.B) {
+	cfg := folder(b, "alpha")
+	h := newHost(b, cfg, io.Discard)
+	var current switched
+	current.Store(h.Set)
+	quietest := startLoad(b, 8, current.hold)
+	<-time.After(time.Second)
+	if err := quietest.stop(); err != nil {
+		b.Fatal(err)
+	}
+	load := startLoad(b, 8, current.hold)
+	for b.Loop() {
+		current.swap(b, h.Host, cfg)
+		load.everyCallerAnswered(b)
+	}
+	if err := load.stop(); err != nil {
+		b.Fatalf("calls failed: %v", err)
+	}
+	added := slices.Max(load.worst) - slices.Max(quietest.worst)
+	b.ReportMetric(float64(added.Microseconds())/1000, "worst-added-ms")
+}
+
+// BenchmarkKillUnderLoad ends the process under eight callers, again and again.
+func BenchmarkKillUnderLoad(b *testing.B) {
+	h := newHost(b, driverhost.Config{}, io.Discard)
+	load := startLoad(b, 8, func() (drivers, func()) { return h, func() {} })
+	for b.Loop() {
+		if err := syscall.Kill(pidOf(b, h, "alpha"), syscall.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		load.everyCallerAnswered(b)
+	}
+	if err := load.stop(); err != nil {
+		b.Fatalf("calls failed: %v", err)
+	}
+	b.ReportMetric(float64(slices.Max(load.worst).Microseconds())/1000, "worst-call-ms")
+}
+
+// BenchmarkStopOfAHangingDriver stops a frozen process. over-grace-ms is what
+// that took beyond the grace for a call in flight and for the process itself.
+func BenchmarkStopOfAHangingDriver(b *testing.B) {
+	const grace = 200 * time.Millisecond
+	var over time.Duration
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		h := newHost(b, driverhost.Config{Stop: grace}, io.Discard)
+		if err := syscall.Kill(pidOf(b, h, "alpha"), syscall.SIGSTOP); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		began := time.Now()
+		if err := h.Close(); err != nil {
+			b.Fatal(err)
+		}
+		over += time.Since(began) - grace
+		n++
+	}
+	b.ReportMetric(float64(over.Microseconds())/1000/float64(n), "over-grace-ms")
 }

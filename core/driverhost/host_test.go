@@ -312,37 +312,78 @@ func TestKilledInTheMiddleOfACallItIsMadeAgain(t *testing.T) {
 
 func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
-	var callers sync.WaitGroup
-	var answered [8]atomic.Int64
-	var errs [8]error
-	stop := make(chan struct{})
-	for i := range errs {
-		callers.Go(func() {
-			for errs[i] == nil {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				_, errs[i] = obey(t.Context(), t, h, "alpha", "pid")
-				answered[i].Add(1)
-			}
-		})
-	}
-	for range 5 {
+	load := startLoad(t, 8, func() (drivers, func()) { return h, func() {} })
+	for range shortened(50, 5) {
 		pid := pidOf(t, h, "alpha")
 		check(t, syscall.Kill(pid, syscall.SIGKILL))
 		// A call may lose one process, not two: let each caller have an answer.
-		for i := range answered {
-			before := answered[i].Load()
-			eventually(t, "every caller has an answer", func() bool { return answered[i].Load() > before+1 })
-		}
+		load.everyCallerAnswered(t)
 	}
-	close(stop)
-	callers.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := load.stop(); err != nil {
 		t.Errorf("calls were lost: %v", err)
 	}
+}
+
+// shortened is how often a test does something, less often with -short.
+func shortened(full, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
+// load is callers that call alpha without a pause.
+type load struct {
+	answered []atomic.Int64
+	worst    []time.Duration
+	errs     []error
+	end      chan struct{}
+	callers  sync.WaitGroup
+}
+
+// startLoad starts the callers. Each call is made on what hold gives, which is
+// released after it.
+func startLoad(t testing.TB, callers int, hold func() (drivers, func())) *load {
+	t.Helper()
+	l := &load{
+		answered: make([]atomic.Int64, callers), worst: make([]time.Duration, callers),
+		errs: make([]error, callers), end: make(chan struct{}),
+	}
+	for i := range callers {
+		l.callers.Go(func() {
+			for l.errs[i] == nil {
+				select {
+				case <-l.end:
+					return
+				default:
+				}
+				began := time.Now()
+				on, release := hold()
+				_, l.errs[i] = obey(t.Context(), t, on, "alpha", "pid")
+				release()
+				l.worst[i] = max(l.worst[i], time.Since(began))
+				l.answered[i].Add(1)
+			}
+		})
+	}
+	return l
+}
+
+// everyCallerAnswered waits until each caller has had an answer to a call that
+// it began meanwhile.
+func (l *load) everyCallerAnswered(t testing.TB) {
+	t.Helper()
+	for i := range l.answered {
+		before := l.answered[i].Load()
+		eventually(t, "every caller has an answer", func() bool { return l.answered[i].Load() > before+1 })
+	}
+}
+
+// stop ends the callers and returns what went wrong.
+func (l *load) stop() error {
+	close(l.end)
+	l.callers.Wait()
+	return errors.Join(l.errs...)
 }
 
 func TestDriverThatChangesTheWorldIsNotCalledTwice(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,54 +75,48 @@ func (h hosted) swap(t testing.TB, cfg driverhost.Config, again ...string) hoste
 	return hosted{h.Host, next}
 }
 
+// switched is the set in use, as a server keeps it.
+type switched struct{ atomic.Pointer[driverhost.Set] }
+
+func (s *switched) hold() (drivers, func()) {
+	for {
+		if set := s.Load(); set.Hold() {
+			return set, set.Release
+		}
+	}
+}
+
+// swap prepares alpha anew and switches to it.
+func (s *switched) swap(t testing.TB, h *driverhost.Host, cfg driverhost.Config) {
+	t.Helper()
+	old := s.Load()
+	following, err := h.Prepare(t.Context(), old, cfg, "alpha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Store(following)
+	h.Use(following)
+	h.Retire(old)
+	h.Forget(old)
+}
+
 func TestSwapsUnderLoadLoseNoCall(t *testing.T) {
-	const callers, swaps = 8, 12
+	swaps := shortened(100, 10)
 	cfg := folder(t, "alpha", "beta")
 	h := newHost(t, cfg, io.Discard)
-	var current atomic.Pointer[driverhost.Set]
+	var current switched
 	current.Store(h.Set)
-	hold := func() *driverhost.Set {
-		for {
-			if s := current.Load(); s.Hold() {
-				return s
-			}
-		}
-	}
-	var done atomic.Bool
-	var calls atomic.Int64
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			for !done.Load() {
-				set := hold()
-				_, err := obey(t.Context(), t, set, "alpha", "pid")
-				set.Release()
-				if err != nil {
-					t.Errorf("a call failed: %v", err)
-					return
-				}
-				calls.Add(1)
-			}
-		})
-	}
+	load := startLoad(t, 8, current.hold)
 	for i := range swaps {
-		if i%2 == 0 {
+		if i%5 == 0 {
 			cfg = rebuilt(t, cfg, "alpha")
 		}
-		old := current.Load()
-		next, err := h.Prepare(t.Context(), old, cfg, "alpha")
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := calls.Load()
-		current.Store(next)
-		h.Use(next)
-		h.Retire(old)
-		h.Forget(old)
-		eventually(t, "calls go on", func() bool { return calls.Load() > before+callers || t.Failed() })
+		current.swap(t, h.Host, cfg)
+		load.everyCallerAnswered(t)
 	}
-	done.Store(true)
-	wg.Wait()
+	if err := load.stop(); err != nil {
+		t.Errorf("calls failed: %v", err)
+	}
 	status, _ := h.StatusOf("alpha")
 	if status.Generation != swaps+1 || status.State != driverhost.Ready || status.Crashes != 0 {
 		t.Errorf("generation %d, %s, %d crashes after %d swaps", status.Generation, status.State, status.Crashes, swaps)
