@@ -19,8 +19,9 @@ type Client struct{ cc grpc.ClientConnInterface }
 
 var _ driver.Configurer = (*Client)(nil)
 
-// NewClient calls the driver at the other end of the connection.
-func NewClient(cc grpc.ClientConnInterface) *Client { return &Client{cc: cc} }
+// NewClient calls the driver at the other end of the connection. The trace of
+// a call's context, see driver.WithTrace, goes along.
+func NewClient(cc grpc.ClientConnInterface) *Client { return &Client{cc: sendTrace{cc}} }
 
 // Describe returns the driver's descriptor, checked.
 func (c *Client) Describe(ctx context.Context) (driver.Descriptor, error) {

@@ -10,13 +10,24 @@ import (
 
 func drawText(t *rapid.T) string { return rapid.String().Draw(t, "text") }
 
-// drawJSON draws absent JSON or any bytes: the wire does not look inside.
+// drawJSON draws a document that may be left out.
 func drawJSON(t *rapid.T) json.RawMessage {
-	b := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "json")
-	if len(b) == 0 {
+	if rapid.Bool().Draw(t, "left out") {
 		return nil
 	}
-	return b
+	return drawDocument(t)
+}
+
+// drawDocument draws a document in the form in which encoding/json hands it on.
+func drawDocument(t *rapid.T) json.RawMessage {
+	raw, err := json.Marshal(rapid.SampledFrom([]any{
+		true, drawText(t), rapid.Float64().Draw(t, "number"), []any{}, []any{drawText(t), nil},
+		map[string]any{}, map[string]any{drawText(t): drawText(t), "deep": map[string]any{"list": []any{1, "\u2028<&>"}}},
+	}).Draw(t, "document"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 func drawFloat(t *rapid.T) *float64 {
@@ -83,7 +94,7 @@ func drawAnswer(t *rapid.T) driver.Answer {
 		driver.AgentReported, driver.ModelGenerated, driver.ClientAttested, driver.ServerObserved,
 	}
 	return driver.Answer{
-		InputID: drawText(t), Value: drawJSON(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
+		InputID: drawText(t), Value: drawDocument(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
 		Via: drawText(t), Model: drawText(t), StopReason: drawText(t),
 	}
 }
@@ -100,7 +111,7 @@ func drawValidateResult(t *rapid.T) driver.ValidateResult {
 
 func drawAdvanceRequest(t *rapid.T) driver.AdvanceRequest {
 	return driver.AdvanceRequest{
-		Challenge: drawJSON(t), Step: drawStep(t), Client: drawClient(t), Answers: drawList(t, drawAnswer),
+		Challenge: drawDocument(t), Step: drawStep(t), Client: drawClient(t), Answers: drawList(t, drawAnswer),
 		State: drawState(t), Round: drawCount(t),
 	}
 }

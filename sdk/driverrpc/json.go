@@ -66,7 +66,8 @@ func checkKeys(raw []byte) error {
 			return err
 		}
 	}
-	return nil // json.Unmarshal sees what is behind the object
+	_, err = dec.Token() // its end; json.Unmarshal sees what is behind it
+	return err
 }
 
 // absent makes the null of a document that may be left out a left out one.
@@ -98,7 +99,7 @@ func (c *conversion) jsonValidateResult(r driver.ValidateResult) driver.Validate
 func (c *conversion) jsonAdvanceResult(r driver.AdvanceResult) driver.AdvanceResult {
 	absent(&r.State.Data)
 	if r.Accepted != nil {
-		absent(&r.Accepted.Output)
+		absent(&r.Accepted.Proof, &r.Accepted.Output)
 	}
 	for i := range r.NeedInput {
 		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display)
@@ -107,6 +108,9 @@ func (c *conversion) jsonAdvanceResult(r driver.AdvanceResult) driver.AdvanceRes
 }
 
 func (c *conversion) jsonRenderResult(r driver.RenderResult) driver.RenderResult {
+	if r.ClientRequest != nil {
+		absent(&r.ClientRequest.Params)
+	}
 	if r.AgentChallenge != nil {
 		absent(&r.AgentChallenge.Display)
 	}

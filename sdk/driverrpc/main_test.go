@@ -18,13 +18,15 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// driverMode makes this test binary a driver: "sound" or "unsound".
+// driverMode makes this test binary a driver: "sound", "unsound" or "judge".
 const driverMode = "KAIROS_TEST_DRIVER"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(driverMode) {
 	case "sound":
 		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor(), Challenge: &recorder{}})
+	case "judge":
+		driverrpc.Main(driver.Driver{Descriptor: judgeDescriptor(), Challenge: &judge{}})
 	case "unsound":
 		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor()})
 	default:

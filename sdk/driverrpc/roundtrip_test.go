@@ -115,11 +115,27 @@ func TestEveryMessageSurvivesTheWire(t *testing.T) {
 	challenge := loopback(t, driver.Driver{Descriptor: challengeDescriptor(), Challenge: rec}).Challenge()
 	capability := loopback(t, driver.Driver{Descriptor: capabilityDescriptor(), Capability: rec}).Capability()
 	rapid.Check(t, func(t *rapid.T) {
-		checkCall(t, rec, challenge.Validate, driver.ValidateRequest{Challenge: drawJSON(t)}, drawValidateResult(t))
+		checkCall(t, rec, challenge.Validate, driver.ValidateRequest{Challenge: drawDocument(t)}, drawValidateResult(t))
 		checkCall(t, rec, challenge.Advance, drawAdvanceRequest(t), drawAdvanceResult(t))
 		checkCall(t, rec, capability.Render, drawRenderRequest(t), drawRenderResult(t))
 		checkCall(t, rec, capability.Interpret, drawInterpretRequest(t), drawInterpretResult(t))
 	})
+}
+
+// The wire carries documents as they are; whoever reads one judges it.
+func TestTheWireDoesNotLookInsideDocuments(t *testing.T) {
+	for _, document := range []string{"", "null", "{", "\xff\x00", ` { "a" : 1, "a": 2 } `} {
+		rec := &recorder{result: driver.Accept(json.RawMessage(document), nil)}
+		challenge := loopback(t, driver.Driver{Descriptor: challengeDescriptor(), Challenge: rec}).Challenge()
+		got, err := challenge.Advance(t.Context(), driver.AdvanceRequest{Challenge: json.RawMessage(document)})
+		if err != nil {
+			t.Fatalf("Advance(%q): %v", document, err)
+		}
+		seen, _ := rec.request.(driver.AdvanceRequest)
+		if string(seen.Challenge) != document || string(got.Accepted.Proof) != document {
+			t.Errorf("document %q: the driver saw %q, the host saw %q", document, seen.Challenge, got.Accepted.Proof)
+		}
+	}
 }
 
 func checkCall[Req, Res any](

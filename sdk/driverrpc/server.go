@@ -3,6 +3,7 @@ package driverrpc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,12 +18,12 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// serverOptions are the limits and the panic net of every driver server.
+// serverOptions are the limits, the trace and the panic net of every driver server.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
-		grpc.UnaryInterceptor(recoverPanic(log)),
+		grpc.ChainUnaryInterceptor(receiveTrace, recoverPanic(log)),
 	}
 }
 
@@ -32,27 +33,28 @@ func recoverPanic(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "driver panicked", "call", info.FullMethod, "panic", fmt.Sprint(p),
-					"stack", string(debug.Stack()))
-				resp, err = nil, status.Errorf(codes.Internal, "driver panicked in %s: %v", info.FullMethod, p)
+				resp, err = nil, panicked(ctx, log, info.FullMethod, p)
 			}
 		}()
 		return next(ctx, req)
 	}
 }
 
+// panicked logs a panic with its stack and gives the error of the call.
+func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
+	log.ErrorContext(ctx, "driver panicked", "call", call, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return status.Errorf(codes.Internal, "driver panicked in %s: %v", call, p)
+}
+
 // register puts the driver's services on a gRPC server.
 func register(s grpc.ServiceRegistrar, d driver.Driver) {
-	base := &driverServer{descriptor: d.Descriptor}
 	if d.Challenge != nil {
-		base.configurer, _ = d.Challenge.(driver.Configurer)
 		driverv1.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		base.configurer, _ = d.Capability.(driver.Configurer)
 		driverv1.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
 	}
-	driverv1.RegisterDriverServiceServer(s, base)
+	driverv1.RegisterDriverServiceServer(s, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
 }
 
 type driverServer struct {
@@ -72,7 +74,7 @@ func (s *driverServer) Configure(
 ) (*driverv1.ConfigureResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, err := configure(ctx, s.configurer, req)
+	found, err := configure(ctx, s.configurer, fromBytes(req.GetConfigJson()), req.GetDryRun())
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
@@ -81,27 +83,35 @@ func (s *driverServer) Configure(
 	})
 }
 
-func configure(ctx context.Context, to driver.Configurer, req *driverv1.ConfigureRequest) ([]driver.Diagnostic, error) {
+func configure(
+	ctx context.Context, to driver.Configurer, config json.RawMessage, dryRun bool,
+) ([]driver.Diagnostic, error) {
 	if to != nil {
-		return to.Configure(ctx, fromBytes(req.GetConfigJson()), req.GetDryRun())
+		return to.Configure(ctx, config, dryRun)
 	}
-	switch string(bytes.TrimSpace(req.GetConfigJson())) {
+	switch string(bytes.TrimSpace(config)) {
 	case "", "null", "{}":
 		return nil, nil
 	}
 	return []driver.Diagnostic{driver.Problem("", "this driver takes no configuration")}, nil
 }
 
+// configurerOf is the driver's Configurer; nil: it takes no configuration and
+// is always healthy.
+func configurerOf(d driver.Driver) driver.Configurer {
+	var role any = d.Challenge
+	if d.Capability != nil {
+		role = d.Capability
+	}
+	c, _ := role.(driver.Configurer)
+	return c
+}
+
 func (s *driverServer) CheckHealth(
 	ctx context.Context, _ *driverv1.CheckHealthRequest,
 ) (*driverv1.CheckHealthResponse, error) {
-	if s.configurer == nil {
-		return &driverv1.CheckHealthResponse{Healthy: true}, nil
-	}
-	if sick := s.configurer.CheckHealth(ctx); sick != nil {
-		return &driverv1.CheckHealthResponse{Reason: sick.Error()}, nil //nolint:nilerr // being sick is an answer, not a failed call
-	}
-	return &driverv1.CheckHealthResponse{Healthy: true}, nil
+	h := health(ctx, s.configurer)
+	return &driverv1.CheckHealthResponse{Healthy: h.Healthy, Reason: h.Reason}, nil
 }
 
 type challengeServer struct {
