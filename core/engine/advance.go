@@ -66,7 +66,14 @@ func (t *turn) startOver(k task) (bool, error) {
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
 		t.run.Step.Index, k.use, desc.Version)
 	t.note = join(t.note, why)
-	return true, t.apply(run.Event{Kind: run.Restarted, Reason: why})
+	if err := t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
+		return false, err
+	}
+	if t.solution.supplied() {
+		// It answers what the other version asked for.
+		return true, t.setAside()
+	}
+	return true, nil
 }
 
 // errorCode keeps a driver's code if it looks like one.
@@ -124,7 +131,13 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 		}
 		ev.Inputs = append(ev.Inputs, files)
 	}
-	return t.apply(ev)
+	if err := t.apply(ev); err != nil {
+		return err
+	}
+	if _, told := t.evidence(); told {
+		return t.moreDue()
+	}
+	return nil
 }
 
 func filesInput(k task) (driver.Input, error) {

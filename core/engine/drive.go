@@ -398,6 +398,12 @@ func (t *turn) moreDue() error {
 	if !slices.ContainsFunc(t.run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
 		return nil
 	}
+	return t.setAside()
+}
+
+// setAside is done with the submission, whose nonce can then not be used for
+// what the step needs next.
+func (t *turn) setAside() error {
 	t.taken()
 	t.solution, t.target = nil, 0
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -85,9 +87,9 @@ func (w *world) setup(version string, d driver.Challenge, reads ...int) engine.S
 	return w.setupOf(map[string]driver.Challenge{"user_input": d}, desc)
 }
 
-// without is a setup that lacks drivers.
+// without is a setup of version 1.0.0 that lacks drivers.
 func (w *world) without(names ...string) engine.Setup {
-	s := w.setupOf(nil)
+	s := w.setup("1.0.0", staged{writes: 1}, 1)
 	drivers, _ := s.Drivers.(catalog)
 	for _, name := range names {
 		delete(drivers.descriptors, name)
@@ -191,9 +193,11 @@ func TestAStepInFlightGoesOnWithADriverThatReadsItsState(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
 	uri := w.mint(stagedStep)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	if !strings.Contains(r.Challenge.Description, "second") {
-		t.Fatalf("challenge = %q, want the second stage", r.Challenge.Description)
+	first := w.begin(uri)
+	r := w.next(uri, solve(first, `{"ok":true}`))
+	w.code(r, "")
+	if !strings.Contains(r.Challenge.Description, "second") || r.Challenge.Nonce == first.Challenge.Nonce {
+		t.Fatalf("challenge = %+v, want the second stage under a nonce of its own", r.Challenge)
 	}
 	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 1, 2))
 	r = w.next(uri, solve(r, `{"ok":true}`))
@@ -207,11 +211,15 @@ func TestAStepInFlightStartsOverWithADriverThatDoesNot(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
 	uri := w.mint(stagedStep)[0]
-	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
+	second := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
 	w.setups.replace(w.setup("2.0.0", staged{writes: 2}, 2))
-	r = w.next(uri, placeholder(r))
+	r := w.next(uri, solve(second, `{"ok":true}`)) // which answers what 1.0.0 asked for
 	if !strings.Contains(r.Message, "starts over: driver user_input 2.0.0") || !strings.Contains(r.Challenge.Description, "first") {
 		t.Fatalf("reply = %q, challenge %q; want a notice and the first stage", r.Message, r.Challenge.Description)
+	}
+	w.code(r, "")
+	if diff := cmp.Diff(r, w.next(uri, solve(second, `{"ok":true}`))); diff != "" {
+		t.Errorf("a network retry got another reply (-first +again):\n%s", diff)
 	}
 	if r.RetryCount != nil && *r.RetryCount != 0 {
 		t.Errorf("retry_count = %d, want none counted", *r.RetryCount)

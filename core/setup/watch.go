@@ -1,0 +1,97 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// settle is how long the files have to be left alone before they are read:
+// editors and installers write more than once.
+const settle = 250 * time.Millisecond
+
+// Watch reloads when the files change, until ctx is done. It watches their
+// folders, because editors replace files instead of writing into them. What is
+// refused is said once in the log and tried again when something has changed.
+func (c *Current) Watch(ctx context.Context) (err error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch the configuration: %w", err)
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	c.follow(w)
+	// Something may have changed since the files were read.
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-w.Events:
+			if c.concerns(event.Name) {
+				due.Reset(settle)
+			}
+		case err := <-w.Errors:
+			// Events were lost, so anything may have changed.
+			c.log.Warn("watch the configuration", "error", err)
+			due.Reset(settle)
+		case <-due.C:
+			c.reloadChanged(ctx)
+			c.follow(w)
+		}
+	}
+}
+
+// follow watches the folders of the files that matter now.
+func (c *Current) follow(w *fsnotify.Watcher) {
+	for _, path := range c.known() {
+		for _, dir := range []string{filepath.Dir(path), path} {
+			if !isFolder(dir) {
+				continue // a file, which its folder's watch covers, or not there
+			}
+			// Adding what is watched already does nothing.
+			if err := w.Add(dir); err != nil {
+				c.log.Warn("folder is not watched", "folder", dir, "error", err)
+			}
+		}
+	}
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// concerns reports whether a change at the path may change what is wanted.
+// Databases lie in the same folders and change all the time.
+func (c *Current) concerns(path string) bool {
+	if strings.HasPrefix(filepath.Base(path), "..") {
+		return true // how a Kubernetes volume is switched
+	}
+	for _, known := range c.known() {
+		if path == known || filepath.Dir(path) == known {
+			return true
+		}
+	}
+	return false
+}
+
+// reloadChanged reloads unless the files are as they were last seen.
+func (c *Current) reloadChanged(ctx context.Context) {
+	c.mu.Lock()
+	same := fingerprint(c.files) == c.judged
+	c.mu.Unlock()
+	if same {
+		c.log.Debug("files are as they were last seen")
+		return
+	}
+	if _, err := c.Reload(ctx); err != nil && ctx.Err() == nil {
+		c.log.Error("the changed files are refused, everything goes on as before", "error", err)
+	}
+}
