@@ -88,6 +88,9 @@ func files(t *testing.T) []file {
 		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || d.Name() == "node_modules" || d.Name() == "bin") {
 			return filepath.SkipDir
 		}
+		if d.IsDir() && rel != "." && exists(filepath.Join(path, "go.mod")) {
+			return filepath.SkipDir // a module of its own, which has its own rules
+		}
 		if d.IsDir() || !strings.HasSuffix(rel, ".go") {
 			return nil
 		}
@@ -109,6 +112,11 @@ func files(t *testing.T) []file {
 		t.Fatalf("found only %d files below %s; the test looks in the wrong place", len(out), root)
 	}
 	return out
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func below(dir, folder string) bool { return dir == folder || strings.HasPrefix(dir, folder+"/") }
