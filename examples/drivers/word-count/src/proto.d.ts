@@ -1,0 +1,4 @@
+declare module "kairos:proto" {
+  const protocol: import("protobufjs").INamespace;
+  export default protocol;
+}
