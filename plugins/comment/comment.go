@@ -30,12 +30,13 @@ const (
 )
 
 func definition() driver.Driver {
+	c := newComment()
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "comment", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName},
-			Effect: driver.EffectPure, ConfigSchema: json.RawMessage(configSchema),
+			Effect: driver.EffectPure, ConfigSchema: c.Schema(),
 		},
-		Challenge: newComment(),
+		Challenge: c,
 	}
 }
 
@@ -60,7 +61,7 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 }
 
 // Validate implements driver.Challenge.
-func (*comment) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+func (comment) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	res := driver.ValidateResult{Diagnostics: diagnostics}
 	if fields.AnyError(diagnostics) {
@@ -73,7 +74,7 @@ func (*comment) Validate(_ context.Context, req driver.ValidateRequest) (driver.
 
 // Advance implements driver.Challenge. It asks for the comment first and, when
 // the comment holds so far, for its similarity to the step.
-func (c *comment) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+func (c comment) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
 		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil

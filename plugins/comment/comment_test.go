@@ -50,7 +50,7 @@ func evidence(text string) string {
 	return string(raw)
 }
 
-func configured(t *testing.T, config string) *comment {
+func configured(t *testing.T, config string) comment {
 	t.Helper()
 	c := newComment()
 	found, err := c.Configure(t.Context(), json.RawMessage(config), false)

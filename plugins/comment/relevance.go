@@ -1,15 +1,13 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const (
@@ -23,56 +21,18 @@ const (
 	methodNone      = "none"
 )
 
-const configSchema = `{"type":"object","properties":{` +
-	`"embedding_threshold":{"type":"number","minimum":0,"maximum":1,"default":0.25,` +
-	`"description":"least similarity of comment and step when embeddings are configured"},` +
-	`"lexical_threshold":{"type":"number","minimum":0,"maximum":1,` +
-	`"description":"least similarity without embeddings; not set: recorded, not enforced"}},` +
-	`"additionalProperties":false}`
-
-// config is the driver's configuration; a nil threshold is not enforced.
+// config is the driver's configuration.
 type config struct {
-	Embedding *float64 `json:"embedding_threshold"`
-	Lexical   *float64 `json:"lexical_threshold"`
+	Embedding float64  `json:"embedding_threshold" default:"0.25" min:"0" max:"1" doc:"least similarity of comment and step when embeddings are configured"`
+	Lexical   *float64 `json:"lexical_threshold" min:"0" max:"1" doc:"least similarity without embeddings; not set: recorded, not enforced"`
 }
 
 // comment is the driver. It is safe for concurrent use.
 type comment struct {
-	config atomic.Pointer[config]
+	*settings.Of[config]
 }
 
-var _ driver.Configurer = (*comment)(nil)
-
-func newComment() *comment {
-	c := new(comment)
-	c.config.Store(defaultConfig())
-	return c
-}
-
-func defaultConfig() *config {
-	threshold := 0.25
-	return &config{Embedding: &threshold}
-}
-
-// Configure implements driver.Configurer.
-func (c *comment) Configure(_ context.Context, raw json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
-	next := defaultConfig()
-	if len(raw) > 0 {
-		if found := schema.Validate(json.RawMessage(configSchema), raw); found != nil {
-			return found, nil
-		}
-		if err := json.Unmarshal(raw, next); err != nil {
-			return nil, fmt.Errorf("read configuration: %w", err)
-		}
-	}
-	if !dryRun {
-		c.config.Store(next)
-	}
-	return nil, nil
-}
-
-// CheckHealth implements driver.Configurer.
-func (*comment) CheckHealth(context.Context) error { return nil }
+func newComment() comment { return comment{settings.New[config]()} }
 
 // relevance is how a comment was compared with its step, as the proof tells it.
 type relevance struct {
@@ -91,7 +51,7 @@ type proof struct {
 }
 
 // judge decides on a comment that is long enough and no copy.
-func (c *comment) judge(text string, p params, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+func (c comment) judge(text string, p params, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	reference := firstRunes(body(req.Step.Text), maxReference)
 	if utf8.RuneCountInString(reference) < minReference {
 		return accept(text, p, relevance{Method: methodNone, Reason: "the step's text is too short to compare with"})
@@ -117,7 +77,7 @@ func (c *comment) judge(text string, p params, req driver.AdvanceRequest) (drive
 	return accept(text, p, measured)
 }
 
-func (c *comment) measured(value json.RawMessage) (relevance, error) {
+func (c comment) measured(value json.RawMessage) (relevance, error) {
 	var v struct {
 		Score  *float64 `json:"score"`
 		Method string   `json:"method"`
@@ -131,9 +91,10 @@ func (c *comment) measured(value json.RawMessage) (relevance, error) {
 	r := relevance{Method: v.Method, Score: v.Score}
 	switch v.Method {
 	case methodEmbedding:
-		r.Threshold = c.config.Load().Embedding
+		threshold := c.Now().Embedding
+		r.Threshold = &threshold
 	case methodLexical:
-		r.Threshold = c.config.Load().Lexical
+		r.Threshold = c.Now().Lexical
 	}
 	r.Enforced = r.Threshold != nil
 	return r, nil

@@ -37,7 +37,7 @@ func Open(raw json.RawMessage, pointer string) *Object {
 
 func (o *Object) read(one json.RawMessage) {
 	if one[0] != '{' {
-		o.add(driver.Problem(o.pointer, "must be an object, not "+typeName(one)))
+		o.add(driver.Problem(o.pointer, "must be an object, not "+TypeOf(one)))
 		return
 	}
 	// DecodeOne has refused everything that could fail here.
@@ -113,7 +113,7 @@ func (o *Object) typed(key string, into any, want string) bool {
 		return false
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		o.Wrong(key, "must be "+want+", not "+typeName(raw))
+		o.Wrong(key, "must be "+want+", not "+TypeOf(raw))
 		return false
 	}
 	return true
@@ -148,7 +148,9 @@ func (o *Object) Problems() []driver.Diagnostic {
 	return problems
 }
 
-func typeName(raw json.RawMessage) string {
+// TypeOf says in words of what type a value is: "a string", "a list". The value is
+// one that DecodeOne returned or a part of it.
+func TypeOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '{':
 		return "an object"
