@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"sdk/fields":           {"sdk/driver"},
 	"sdk/internal/shape":   {"sdk/driver", "sdk/fields"},
 	"sdk/settings":         {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
+	"sdk/challenge":        {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
 	"sdk/driverrpc":        {"sdk/driver", "proto"},
 	"sdk/drivertest":       {"sdk/driver", "sdk/driverrpc"},
 	"plugins":              {"sdk"},

@@ -23,7 +23,7 @@ var durations = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 // reader fills a struct from one document. What it reads has passed DecodeOne.
 type reader struct {
 	templates bool // texts with a template are not held to their bounds
-	unknown   bool // unknown keys are passed over
+	lenient   bool // unknown keys are passed over, null counts as not there
 	found     []driver.Diagnostic
 }
 
@@ -220,6 +220,7 @@ func (r *reader) object(n *node, raw json.RawMessage, into reflect.Value, pointe
 	for _, f := range n.members {
 		at := pointer + fields.Pointer(f.name)
 		entry, there := entries[f.name]
+		there = there && (!r.lenient || string(entry) != "null")
 		delete(entries, f.name)
 		switch {
 		case there:
@@ -230,7 +231,7 @@ func (r *reader) object(n *node, raw json.RawMessage, into reflect.Value, pointe
 			r.found = append(r.found, f.fillDefault(into, at)...)
 		}
 	}
-	if r.unknown {
+	if r.lenient {
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(entries)) {

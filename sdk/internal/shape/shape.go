@@ -116,9 +116,10 @@ func (s *Shape[T]) ReadTemplated(raw json.RawMessage, pointer string) (T, []driv
 	return s.read(raw, pointer, reader{templates: true})
 }
 
-// ReadKnown is Read that passes over keys which the struct does not have.
-func (s *Shape[T]) ReadKnown(raw json.RawMessage, pointer string) (T, []driver.Diagnostic) {
-	return s.read(raw, pointer, reader{unknown: true})
+// ReadLenient is Read that passes over keys which the struct does not have and
+// takes null for not there.
+func (s *Shape[T]) ReadLenient(raw json.RawMessage, pointer string) (T, []driver.Diagnostic) {
+	return s.read(raw, pointer, reader{lenient: true})
 }
 
 func (s *Shape[T]) read(raw json.RawMessage, pointer string, r reader) (T, []driver.Diagnostic) {

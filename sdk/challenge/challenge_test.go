@@ -1,0 +1,351 @@
+package challenge_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/sdk/challenge"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type demand struct {
+	Target  string        `json:"target" required:"true" min:"3" doc:"what to look at"`
+	Mode    string        `json:"mode" default:"quick" enum:"quick,deep"`
+	Within  time.Duration `json:"within" default:"10s" max:"1m"`
+	Secret  string        `json:"secret" secret:"true"`
+	Options options       `json:"options"`
+}
+
+type options struct {
+	Tries int `json:"tries" default:"2" min:"1"`
+}
+
+type evidence struct {
+	Says string   `json:"says" required:"true" doc:"the verdict to come to"`
+	Note *string  `json:"note"`
+	Tags []string `json:"tags"`
+}
+
+type config struct {
+	Strict bool `json:"strict" default:"true"`
+}
+
+var errBroken = errors.New("out of order")
+
+// told comes to the verdict that the evidence names.
+func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
+	switch e.Says {
+	case "yes":
+		return challenge.Accept(map[string]any{"target": d.Target, "within": d.Within.Seconds()})
+	case "plain yes":
+		return challenge.Accept(nil)
+	case "seen":
+		return challenge.Observe(nil)
+	case "unsayable":
+		return challenge.Accept(func() {})
+	case "no":
+		return challenge.Decline("the person said no")
+	case "later":
+		return challenge.Unavailable("closed")
+	case "broken":
+		return challenge.Fail(errBroken)
+	case "who":
+		answer, _ := challenge.RequestOf(ctx).Answer(challenge.InputID)
+		return challenge.Accept(answer.Provenance)
+	case "nothing":
+		return challenge.Verdict{}
+	}
+	return challenge.Reject("NOT_SAID", "Say yes.")
+}
+
+func check(d demand) []driver.Diagnostic {
+	if strings.HasPrefix(d.Target, "bad") {
+		return []driver.Diagnostic{driver.Problem("/target", "is bad")}
+	}
+	return nil
+}
+
+func definition() driver.Driver {
+	return challenge.New("probe", "1.2.3", told, challenge.Options[demand]{
+		Ask:      func(d demand) string { return "Look at " + d.Target + "." },
+		Check:    check,
+		Settings: settings.New[config](),
+	})
+}
+
+const sound = `{"type":"probe","probe":{"target":"door"}}`
+
+func request(challenge, value string, by driver.Provenance) driver.AdvanceRequest {
+	req := driver.AdvanceRequest{Challenge: json.RawMessage(challenge), Step: driver.Step{Text: "## Look\n\nLook twice."}}
+	if value != "" {
+		req.Answers = []driver.Answer{{InputID: "evidence", Value: json.RawMessage(value), Provenance: by}}
+	}
+	return req
+}
+
+func TestChallengeIsJudgedAtMintTime(t *testing.T) {
+	for name, tc := range map[string]struct{ challenge, says, normal string }{
+		"defaults": {sound, "", `{"probe":{"mode":"quick","options":{"tries":2},"target":"door","within":"10s"},"type":"probe"}`},
+		"kept": {
+			`{"required":false,"probe":{"target":"door","mode":"deep","within":"5s","options":{"tries":9},"secret":"s"}}`, "",
+			`{"probe":{"mode":"deep","options":{"tries":9},"secret":"s","target":"door","within":"5s"},"required":false,"type":"probe"}`,
+		},
+		"template":         {`{"probe":{"target":"{{ input.t }}"}}`, "", `{"probe":{"mode":"quick","options":{"tries":2},"target":"{{ input.t }}","within":"10s"},"type":"probe"}`},
+		"template in enum": {`{"probe":{"target":"door","mode":"{{ input.m }}","within":"{{ input.w }}"}}`, "", `{"probe":{"mode":"{{ input.m }}","options":{"tries":2},"target":"door","within":"{{ input.w }}"},"type":"probe"}`},
+		"nothing":          {`{"type":"probe"}`, "/probe/target: is missing", ""},
+		"short":            {`{"probe":{"target":"x"}}`, "/probe/target: must have at least 3 characters, not 1", ""},
+		"stray":            {`{"probe":{"target":"door","modus":"deep"}}`, `/probe/modus: unknown key "modus"; known: target, mode, within, secret, options`, ""},
+		"checked":          {`{"probe":{"target":"bad door"}}`, "/probe/target: is bad", ""},
+		"no object":        {`{"probe":["door"]}`, "/probe: must be an object, not a list", ""},
+		"twice":            {`{"probe":{"target":"door"},"probe":{"target":"gate"}}`, `the key "probe" occurs twice in one object`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, err := definition().Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(tc.challenge)})
+			if err != nil || fields.Text(res.Diagnostics) != tc.says {
+				t.Fatalf("Validate says %q, %v, want %q", fields.Text(res.Diagnostics), err, tc.says)
+			}
+			if diff := cmp.Diff(tc.normal, string(res.Challenge)); diff != "" {
+				t.Errorf("normal form (-want +got):\n%s", diff)
+			}
+			if want := []driver.Template{{Pointer: "/probe", Escaping: driver.EscapeText}}; !cmp.Equal(want, res.Templates) {
+				t.Errorf("Templates = %v, want %v", res.Templates, want)
+			}
+		})
+	}
+}
+
+func TestQuestionTellsAllThatIsNeeded(t *testing.T) {
+	res, err := definition().Challenge.Advance(t.Context(), request(`{"probe":{"target":"door","secret":"4711"}}`, "", ""))
+	if err != nil || len(res.NeedInput) != 1 {
+		t.Fatalf("Advance = %+v, %v, want one input", res, err)
+	}
+	in := res.NeedInput[0]
+	const asked = "Look at door.\n\nSubmit as evidence:\n- says (string): the verdict to come to\n- note (string, optional)\n- tags (list: string, optional)"
+	if in.Description != asked || in.User != asked+"\n\nThe step:\n## Look\n\nLook twice." || in.System == "" {
+		t.Errorf("the question is %q, %q, %q", in.Description, in.User, in.System)
+	}
+	if got, want := string(in.Display), `{"mode":"quick","options":{"tries":2},"target":"door","within":"10s"}`; got != want {
+		t.Errorf("Display = %s, want %s", got, want)
+	}
+	if found := schema.Validate(in.Schema, json.RawMessage(`{"says":"yes","tags":["a"]}`)); found != nil {
+		t.Errorf("the schema %s refuses evidence: %s", in.Schema, fields.Text(found))
+	}
+	if found := schema.Validate(in.Schema, json.RawMessage(`{"tags":["a"]}`)); found == nil {
+		t.Errorf("the schema %s requires nothing", in.Schema)
+	}
+}
+
+func TestQuestionCanBeChanged(t *testing.T) {
+	d := challenge.New("probe", "1.0.0", told, challenge.Options[demand]{
+		Question: func(in *driver.Input, d demand, step driver.Step) {
+			in.User, in.Person = d.Target+" "+step.Label, true
+		},
+		Effect: driver.EffectReads, Approval: driver.ApprovalUser,
+	})
+	req := request(sound, "", "")
+	req.Step.Label = "front"
+	res, err := d.Challenge.Advance(t.Context(), req)
+	if err != nil || len(res.NeedInput) != 1 || res.NeedInput[0].User != "door front" || !res.NeedInput[0].Person {
+		t.Errorf("Advance = %+v, %v, want the changed question", res, err)
+	}
+	if d.Descriptor.Effect != driver.EffectReads || d.Descriptor.Approval != driver.ApprovalUser || d.Descriptor.ConfigSchema != nil {
+		t.Errorf("Descriptor = %+v", d.Descriptor)
+	}
+}
+
+func TestVerdictsReachTheHost(t *testing.T) {
+	const by = driver.AgentReported
+	for name, tc := range map[string]struct {
+		value string
+		by    driver.Provenance
+		want  driver.AdvanceResult
+		fails string
+	}{
+		"accept": {value: `{"says":"yes"}`, by: by, want: driver.Accept(proof(`{"says":"yes"}`), json.RawMessage(`{"target":"door","within":10}`))},
+		"plain":  {value: `{"says":"plain yes"}`, by: by, want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`))},
+		"seen":   {value: `{"says":"seen"}`, by: by, want: driver.Observe(proof(`{"says":"seen"}`), json.RawMessage(`{"says":"seen"}`))},
+		"reject": {value: `{"says":"maybe"}`, by: by, want: driver.Reject("NOT_SAID", "Say yes.")},
+		"later":  {value: `{"says":"later"}`, by: by, want: driver.CannotAdvance("closed")},
+		"no":     {value: `{"says":"no"}`, by: by, want: driver.Decline("the person said no")},
+		"who":    {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`"model-generated"`))},
+		"agents write more": {
+			value: `{"says":"plain yes","note":null,"mood":"good"}`, by: by,
+			want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`)),
+		},
+		"broken":     {value: `{"says":"broken"}`, by: by, fails: "out of order"},
+		"nothing":    {value: `{"says":"nothing"}`, by: by, fails: "no verdict"},
+		"unsayable":  {value: `{"says":"unsayable"}`, by: by, fails: "encode the output"},
+		"left out":   {value: `{}`, by: by, want: incomplete("/evidence/says: is missing")},
+		"other type": {value: `"yes"`, by: by, want: incomplete("/evidence: must be an object, not a string")},
+		"models must keep to it": {
+			value: `{"says":"yes","mood":"good"}`, by: driver.ModelGenerated,
+			want: incomplete(`/evidence/mood: unknown key "mood"; known: says, note, tags`),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := definition().Challenge.Advance(t.Context(), request(sound, tc.value, tc.by))
+			if tc.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.fails) {
+					t.Errorf("Advance = %+v, %v, want an error with %q", got, err, tc.fails)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+				t.Errorf("Advance: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func proof(evidence string) json.RawMessage {
+	return json.RawMessage(`{"evidence":` + evidence +
+		`,"probe":{"mode":"quick","options":{"tries":2},"target":"door","within":"10s"},"type":"probe"}`)
+}
+
+func incomplete(problem string) driver.AdvanceResult {
+	return driver.Reject("MISSING_FIELD", "Solution incomplete: "+problem+". Submit evidence as it really is; do not make it up. "+
+		"Look at door.\n\nSubmit as evidence:\n- says (string): the verdict to come to\n- note (string, optional)\n- tags (list: string, optional)")
+}
+
+func TestFilledInTemplatesAreHeldToTheBounds(t *testing.T) {
+	for _, c := range []string{`{"probe":{"target":"x"}}`, `{"probe":{"target":"bad door"}}`, `{"probe":{"target":"{{"}}`} {
+		res, err := definition().Challenge.Advance(t.Context(), request(c, `{"says":"yes"}`, driver.AgentReported))
+		if err != nil || res.Unavailable == nil {
+			t.Errorf("Advance(%s) = %+v, %v, want unavailable", c, res, err)
+		}
+	}
+}
+
+func TestContract(t *testing.T) {
+	advance := func(value string) driver.AdvanceRequest { return request(sound, value, driver.AgentReported) }
+	drivertest.Run(t, definition(),
+		drivertest.Sample{Name: "valid", Request: driver.ValidateRequest{Challenge: json.RawMessage(sound)}, Want: drivertest.Valid},
+		drivertest.Sample{Name: "invalid", Request: driver.ValidateRequest{Challenge: json.RawMessage(`{"probe":7}`)}, Want: drivertest.Invalid},
+		drivertest.Sample{Name: "ask", Request: advance(""), Want: drivertest.NeedInput},
+		drivertest.Sample{Name: "yes", Request: advance(`{"says":"yes"}`), Want: drivertest.Accepted},
+		drivertest.Sample{Name: "no", Request: advance(`{"says":"no"}`), Want: drivertest.Declined},
+		drivertest.Sample{Name: "maybe", Request: advance(`{"says":"maybe"}`), Want: drivertest.Rejected},
+		drivertest.Sample{Name: "later", Request: advance(`{"says":"later"}`), Want: drivertest.Unavailable},
+	)
+}
+
+func TestTypesThatCannotWorkAreRefusedAtOnce(t *testing.T) {
+	for want, build := range map[string]func(){
+		"has no judge": func() { challenge.New[demand, evidence]("probe", "1.0.0", nil, challenge.Options[demand]{}) },
+		"is not a struct": func() {
+			challenge.New("probe", "1.0.0", func(context.Context, string, evidence) challenge.Verdict {
+				return challenge.Accept(nil)
+			}, challenge.Options[string]{})
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			defer func() {
+				if got, _ := recover().(string); !strings.Contains(got, want) {
+					t.Errorf("New panics with %q, want %q", got, want)
+				}
+			}()
+			build()
+		})
+	}
+}
+
+// The smallest useful driver is a whole program of at most 40 lines.
+func TestSmallestDriverIsSmallAndWhole(t *testing.T) {
+	source, err := os.ReadFile("testdata/keyword/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), "\n"); n > 40 {
+		t.Errorf("testdata/keyword/main.go has %d lines, at most 40 are promised", n)
+	}
+	program := filepath.Join(t.TempDir(), "kairos-driver-keyword")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/keyword").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), program, "--describe").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d driver.Descriptor
+	if err := json.Unmarshal(out, &d); err != nil || d.Name != "keyword" || d.Role != driver.RoleChallenge || d.Effect != driver.EffectPure {
+		t.Errorf("--describe = %s, %v", out, err)
+	}
+	client := started(t, program)
+	keyword := `{"type":"keyword","keyword":{"words":["key","rollback"]}}`
+	subject := drivertest.Subject{Descriptor: d, Challenge: client.Challenge(), Configurer: client, Samples: []drivertest.Sample{
+		{Name: "valid", Request: driver.ValidateRequest{Challenge: json.RawMessage(keyword)}, Want: drivertest.Valid},
+		{Name: "no words", Request: driver.ValidateRequest{Challenge: json.RawMessage(`{"keyword":{"words":[]}}`)}, Want: drivertest.Invalid},
+		{Name: "ask", Request: request(keyword, "", ""), Want: drivertest.NeedInput},
+		{Name: "all", Request: request(keyword, `{"text":"New key; no Rollback."}`, driver.AgentReported), Want: drivertest.Accepted},
+		{Name: "one", Request: request(keyword, `{"text":"New key."}`, driver.AgentReported), Want: drivertest.Rejected},
+	}}
+	for _, c := range drivertest.Checks() {
+		t.Run(c.ID, func(t *testing.T) {
+			if err := c.Run(t.Context(), subject); err != nil {
+				t.Errorf("%s\n%v", c.Why, err)
+			}
+		})
+	}
+}
+
+// started runs a driver's program as its host does.
+func started(t *testing.T, program string) *driverrpc.Client {
+	t.Helper()
+	cmd := exec.Command(program)
+	client := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: driverrpc.Handshake(), Plugins: driverrpc.Plugins(), Cmd: cmd, AutoMTLS: true,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(), SkipHostEnv: true,
+	})
+	t.Cleanup(client.Kill)
+	// go-plugin passes stdin on, and a driver takes its end for the host's.
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = read
+	t.Cleanup(func() {
+		os.Stdin = stdin
+		_, _ = read.Close(), write.Close()
+	})
+	protocol, err := client.Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := protocol.Dispense(driverrpc.PluginName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return served.(*driverrpc.Client)
+}
+
+func FuzzAdvance(f *testing.F) {
+	f.Add([]byte(sound), []byte(`{"says":"yes"}`))
+	f.Add([]byte(`{"probe":{"target":"{{ a }}"}}`), []byte(`{"says":"plain yes","note":null}`))
+	d := definition()
+	f.Fuzz(func(t *testing.T, c, value []byte) {
+		res, err := d.Challenge.Advance(t.Context(), request(string(c), string(value)+" ", driver.AgentReported))
+		if err == nil && res.Accepted != nil && (!json.Valid(res.Accepted.Proof) || !json.Valid(res.Accepted.Output)) {
+			t.Errorf("Advance(%s, %s) = %+v", c, value, res.Accepted)
+		}
+	})
+}

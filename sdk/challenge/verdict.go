@@ -1,0 +1,76 @@
+package challenge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Verdict is what a judge decides: one of Accept, Observe, Reject, Decline,
+// Unavailable and Fail. The zero Verdict is no verdict and fails the call.
+type Verdict struct {
+	result driver.AdvanceResult
+	output any
+	err    error
+}
+
+// Accept means that the evidence satisfies the demand. Later steps see output,
+// which is encoded as JSON; nil stands for the evidence itself. The proof that
+// is recorded holds demand and evidence.
+func Accept(output any) Verdict {
+	return Verdict{result: driver.Accept(nil, nil), output: output}
+}
+
+// Observe is Accept by a judge that looked at the world itself instead of
+// taking the evidence's word, so that the proof counts as server-observed. The
+// Effect of the type has to say that it looks.
+func Observe(output any) Verdict {
+	return Verdict{result: driver.Observe(nil, nil), output: output}
+}
+
+// Reject means that the evidence does not satisfy the demand. The code is in
+// capitals; the message tells the agent what to do better when it tries again.
+func Reject(code, message string) Verdict {
+	return Verdict{result: driver.Reject(code, message)}
+}
+
+// Decline means that a person said no.
+func Decline(reason string) Verdict { return Verdict{result: driver.Decline(reason)} }
+
+// Unavailable means that nothing can be judged now; the next route is tried.
+func Unavailable(reason string) Verdict { return Verdict{result: driver.CannotAdvance(reason)} }
+
+// Fail means that the driver itself failed, which is no verdict on the evidence.
+// The host tries again.
+func Fail(err error) Verdict {
+	if err == nil {
+		err = errors.New("failed without saying why")
+	}
+	return Verdict{err: err}
+}
+
+// advance is the verdict as the host takes it.
+func (v Verdict) advance(proof, evidence json.RawMessage) (driver.AdvanceResult, error) {
+	if v.err != nil {
+		return driver.AdvanceResult{}, v.err
+	}
+	res := v.result
+	switch {
+	case res.Accepted != nil:
+		accepted := *res.Accepted
+		accepted.Proof, accepted.Output = proof, evidence
+		if v.output != nil {
+			output, err := json.Marshal(v.output)
+			if err != nil {
+				return driver.AdvanceResult{}, fmt.Errorf("encode the output: %w", err)
+			}
+			accepted.Output = output
+		}
+		res.Accepted = &accepted
+	case res.Rejected == nil && res.Declined == nil && res.Unavailable == nil:
+		return driver.AdvanceResult{}, errors.New("the judge gave no verdict")
+	}
+	return res, nil
+}
