@@ -1,0 +1,206 @@
+// Package drivers_test holds the example drivers to what their READMEs say:
+// with the drivers that `make examples` built it runs the kit on each binary,
+// plays each protocol with `kairos run`, and looks at a step as an agent sees it.
+package drivers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// example is a driver and its folder.
+type example struct {
+	folder, driver string
+	// prepare gives what a run needs beside the script: flags of `kairos run`.
+	prepare func(t *testing.T) []string
+	// says is in the output of an accepted run, refusal in that of a rejected one.
+	says    []string
+	refusal string
+	// unlike makes prepare's world one in which the step is rejected; nil: answers-rejected.yaml does.
+	unlike func(t *testing.T) []string
+}
+
+var examples = []example{
+	{
+		folder: "http-check", driver: "http_check",
+		prepare: func(t *testing.T) []string { return site(t, "Welcome to KAIROS") },
+		says:    []string{"http_check via http_check (server-observed)", `"status":200`},
+		unlike:  func(t *testing.T) []string { return site(t, "It works!") },
+		refusal: `HTTP_BODY: GET http://127.0.0.1:`,
+	},
+	{
+		folder: "regex-python", driver: "regex",
+		says:    []string{"solved 1 Write the message: regex via agent (agent-reported)"},
+		refusal: `PATTERN_FORBIDDEN: The text matches (?i)\bwip\b, which it must not`,
+	},
+	{
+		folder: "word-count", driver: "word_count",
+		says: []string{
+			"solved 1 Write the announcement: word_count via agent (agent-reported)",
+			"solved 2 Write it in Japanese: word_count via agent (agent-reported)",
+		},
+		refusal: "TOO_FEW_WORDS: The text has 5 words; 8 to 30 are asked for.",
+	},
+}
+
+// site serves one page and gives the flags of a run that checks it.
+func site(t *testing.T, text string) []string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, "<h1>%s</h1>", text)
+	}))
+	t.Cleanup(server.Close)
+	host := strings.TrimPrefix(server.URL, "http://")
+	config, err := os.ReadFile(filepath.Join("http-check", "kairos.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kairos.yaml")
+	if err := os.WriteFile(file, bytes.ReplaceAll(config, []byte("127.0.0.1:8000"), []byte(host)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--config", file, "--input", fmt.Sprintf(`{"url": %q, "text": "Welcome"}`, server.URL)}
+}
+
+func eachExample(t *testing.T, test func(t *testing.T, e example)) {
+	for _, e := range examples {
+		t.Run(e.folder, func(t *testing.T) {
+			requireBuilt(t, e)
+			test(t, e)
+		})
+	}
+}
+
+func TestDriversPassTheKit(t *testing.T) {
+	eachExample(t, func(t *testing.T, e example) {
+		out, err := kairos(t, "driver", "test", filepath.Join(folder(t), "kairos-driver-"+e.driver),
+			"--sample", filepath.Join(e.folder, "samples.json"))
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func TestProtocolsArePlayed(t *testing.T) {
+	eachExample(t, func(t *testing.T, e example) {
+		out, err := play(t, e, "answers.yaml", e.prepare)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, want := range append(e.says, "attested: verified true", "verified: every step's evidence was accepted") {
+			if !strings.Contains(out, want) {
+				t.Errorf("it prints no %q:\n%s", want, out)
+			}
+		}
+	})
+}
+
+func TestWrongEvidenceIsRejected(t *testing.T) {
+	eachExample(t, func(t *testing.T, e example) {
+		script, prepare := "answers-rejected.yaml", e.prepare
+		if e.unlike != nil {
+			script, prepare = "answers.yaml", e.unlike
+		}
+		out, err := play(t, e, script, prepare)
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatalf("error = %v, want one of the run\n%s", err, out)
+		}
+		for _, want := range []string{e.refusal, "MAX_RETRIES_EXCEEDED", "not verified: "} {
+			if !strings.Contains(out, want) {
+				t.Errorf("it prints no %q:\n%s", want, out)
+			}
+		}
+	})
+}
+
+func TestRulesFitIntoTheShippedTree(t *testing.T) {
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "core", "decision", "default.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachExample(t, func(t *testing.T, e example) {
+		rule, err := os.ReadFile(filepath.Join(e.folder, "tree.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, rest, _ := bytes.Cut(shipped, []byte("\nchallenges:\n"))
+		tree := filepath.Join(t.TempDir(), "tree.yaml")
+		if err := os.WriteFile(tree, slices.Concat(head, []byte("\n"), rule, rest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := kairos(t, "tree", "check", tree); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func play(t *testing.T, e example, script string, prepare func(*testing.T) []string) (string, error) {
+	t.Helper()
+	args := []string{"run", filepath.Join(e.folder, "protocol.md"), "--script", filepath.Join(e.folder, script)}
+	if prepare != nil {
+		args = append(args, prepare(t)...)
+	}
+	return kairos(t, args...)
+}
+
+// kairos runs the program with the built drivers and returns all it printed.
+func kairos(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program(t), args...)
+	cmd.Env = environment(t)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func environment(t *testing.T) []string {
+	return append(os.Environ(), "KAIROS_DRIVERS_DIR="+folder(t), "XDG_DATA_HOME="+t.TempDir())
+}
+
+// folder is the folder of drivers that make examples filled.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("KAIROS_EXAMPLES")
+	if dir == "" {
+		t.Skip("the example drivers are not built: run make examples")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func program(t *testing.T) string {
+	return filepath.Join(folder(t), "..", "..", "kairos")
+}
+
+// requireBuilt skips an example whose language is missing, except where CI promises it.
+func requireBuilt(t *testing.T, e example) {
+	t.Helper()
+	_, err := os.Stat(filepath.Join(folder(t), "kairos-driver-"+e.driver))
+	if err == nil {
+		return
+	}
+	text := fmt.Sprintf("EXAMPLE %s DID NOT RUN: %v", e.folder, err)
+	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
+		t.Fatal(text)
+	}
+	fmt.Fprintln(os.Stderr, text)
+	t.Skip(text)
+}
