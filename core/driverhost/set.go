@@ -197,13 +197,13 @@ func (s spec) differences(o spec) []string {
 type challengeCalls struct{ s *slot }
 
 func (c challengeCalls) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return call(ctx, c.s, "Validate", func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
+	return call(ctx, c.s, "Validate", soundValidate, func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
 		return rpc.Challenge().Validate(ctx, req)
 	})
 }
 
 func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	return call(ctx, c.s, "Advance", func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
+	return call(ctx, c.s, "Advance", soundAdvance, func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
 		return rpc.Challenge().Advance(ctx, req)
 	})
 }
@@ -211,13 +211,13 @@ func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) 
 type capabilityCalls struct{ s *slot }
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	return call(ctx, c.s, "Render", func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
+	return call(ctx, c.s, "Render", soundRender, func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
 		return rpc.Capability().Render(ctx, req)
 	})
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, "Interpret", func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+	return call(ctx, c.s, "Interpret", soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)
 	})
 }

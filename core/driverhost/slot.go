@@ -127,7 +127,8 @@ func environment(names []string) []string {
 // call makes one call. When the process dies under it, it is made once more on
 // a fresh process, unless the driver changes the world.
 func call[Res any](
-	ctx context.Context, s *slot, method string, do func(context.Context, driverrpc.Calls) (Res, error),
+	ctx context.Context, s *slot, method string, sound func(Res) (Res, error),
+	do func(context.Context, driverrpc.Calls) (Res, error),
 ) (Res, error) {
 	began := time.Now()
 	res, lost, err := attempt(ctx, s, do)
@@ -137,6 +138,11 @@ func call[Res any](
 	}
 	if lost {
 		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
+	}
+	if err == nil {
+		if res, err = sound(res); err != nil {
+			err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+		}
 	}
 	s.journal.called(method, time.Since(began), err)
 	return res, err

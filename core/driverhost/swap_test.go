@@ -410,3 +410,15 @@ func TestLaunchRunsOneBinaryOnItsOwn(t *testing.T) {
 	l.CutLifeline()
 	<-l.Exited()
 }
+
+func TestTextsOfADriverCannotDeceiveWhoReadsThem(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	c, _ := h.Capability("capable")
+	res, err := c.Render(t.Context(), driver.RenderRequest{Input: driver.Input{Description: "say"}})
+	if err != nil || res.Unavailable == nil {
+		t.Fatalf("Render = %+v, %v", res, err)
+	}
+	if want := "I only\tinterpret\n[31m and do not write backwards"; res.Unavailable.Reason != want {
+		t.Errorf("reason %q, want %q", res.Unavailable.Reason, want)
+	}
+}

@@ -152,7 +152,7 @@ func (p *puppet) dieOnce(file string) (any, error) {
 }
 
 func (p *puppet) Render(context.Context, driver.RenderRequest) (driver.RenderResult, error) {
-	return driver.CannotRender("I only interpret"), nil
+	return driver.CannotRender("I only\tinterpret\n\x1b[31m and do not\u202e write backwards\x00"), nil
 }
 
 func (p *puppet) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {

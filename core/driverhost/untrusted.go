@@ -1,0 +1,117 @@
+package driverhost
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// What a driver returns is a stranger's: its documents have to be JSON, and its
+// texts, which people and models read, lose what could deceive a terminal or a
+// reader. What the texts say is not judged here.
+
+// maxText is how many bytes of one text of a driver are passed on.
+const maxText = 64 << 10
+
+func soundValidate(r driver.ValidateResult) (driver.ValidateResult, error) {
+	r.Diagnostics = plainDiagnostics(r.Diagnostics)
+	return r, documents{"challenge": r.Challenge}.check()
+}
+
+func soundAdvance(r driver.AdvanceResult) (driver.AdvanceResult, error) {
+	docs := documents{"state": r.State.Data}
+	for i := range r.NeedInput {
+		in := &r.NeedInput[i]
+		in.Description, in.System, in.User = plain(in.Description), plain(in.System), plain(in.User)
+		docs["the schema of input "+in.ID], docs["the display of input "+in.ID] = in.Schema, in.Display
+	}
+	switch {
+	case r.Accepted != nil:
+		docs["proof"], docs["output"] = r.Accepted.Proof, r.Accepted.Output
+	case r.Rejected != nil:
+		r.Rejected.Message = plain(r.Rejected.Message)
+	case r.Declined != nil:
+		r.Declined.Reason = plain(r.Declined.Reason)
+	case r.Unavailable != nil:
+		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+	}
+	return r, docs.check()
+}
+
+func soundRender(r driver.RenderResult) (driver.RenderResult, error) {
+	docs := documents{}
+	switch {
+	case r.ClientRequest != nil:
+		docs["params"] = r.ClientRequest.Params
+	case r.AgentChallenge != nil:
+		r.AgentChallenge.Description = plain(r.AgentChallenge.Description)
+		docs["display"] = r.AgentChallenge.Display
+	case r.Answer != nil:
+		docs["answer"] = r.Answer.Value
+	case r.Unavailable != nil:
+		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+	case r.ClientReview != nil:
+		r.ClientReview.Reason = plain(r.ClientReview.Reason)
+	}
+	return r, docs.check()
+}
+
+func soundInterpret(r driver.InterpretResult) (driver.InterpretResult, error) {
+	docs := documents{}
+	switch {
+	case r.Answer != nil:
+		docs["answer"] = r.Answer.Value
+	case r.Declined != nil:
+		r.Declined.Reason = plain(r.Declined.Reason)
+	case r.Invalid != nil:
+		r.Invalid.Diagnostics = plainDiagnostics(r.Invalid.Diagnostics)
+	case r.Unavailable != nil:
+		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+	case r.Missing != nil:
+		r.Missing.Reason = plain(r.Missing.Reason)
+	}
+	return r, docs.check()
+}
+
+// documents are what has to be JSON where it is there at all, by what it is.
+type documents map[string]json.RawMessage
+
+func (d documents) check() error {
+	for what, doc := range d {
+		if len(doc) > 0 && !json.Valid(doc) {
+			return status.Error(codes.Internal, fmt.Sprintf("its result is unsound: %s is not JSON", what))
+		}
+	}
+	return nil
+}
+
+func plainDiagnostics(found []driver.Diagnostic) []driver.Diagnostic {
+	for i := range found {
+		found[i].Message = plain(found[i].Message)
+	}
+	return found
+}
+
+// plain makes a text safe to show: valid UTF-8 of at most maxText bytes,
+// without control characters but for line ends and tabs, and without characters
+// that turn the direction of what follows.
+func plain(text string) string {
+	if len(text) > maxText {
+		text = text[:maxText] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return r
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}
