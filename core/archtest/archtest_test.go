@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
 	"core/mcpserver":       {"core/engine", "core/run", "core/fault", "sdk/driver"},
+	"core/admin":           {"core/driverhost", "core/setup"},
 	"core/termhost":        {"sdk/fields", "sdk/schema"},
 	"sdk/driver":           {},
 	"sdk/schema":           {"sdk/driver", "sdk/fields"},

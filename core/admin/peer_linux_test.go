@@ -1,0 +1,62 @@
+package admin_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// The folder keeps other users out; this is what happens where somebody opened it.
+func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only the superuser can be somebody else")
+	}
+	dir := shortDir(t)
+	socket := filepath.Join(dir, "1.sock")
+	serve(t, socket, newFakeDrivers(), fakeSetup{})
+	for path, mode := range map[string]os.FileMode{filepath.Dir(dir): 0o755, dir: 0o755, socket: 0o666} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask(t, socket, 65534); got != "" {
+		t.Errorf("user 65534 got %q, want nothing", got)
+	}
+	if got := ask(t, socket, 0); got == "" {
+		t.Error("the owner got nothing")
+	}
+}
+
+// ask connects as a user, which on Linux is a property of the thread.
+func ask(t *testing.T, socket string, uid int) string {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine of the test
+	unset := ^uintptr(0)
+	become := func(uid int) {
+		if _, _, failed := syscall.RawSyscall(syscall.SYS_SETRESUID, unset, uintptr(uid), unset); failed != 0 {
+			t.Fatalf("become user %d: %v", uid, failed)
+		}
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	become(uid)
+	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: socket})
+	become(0)
+	if err != nil {
+		t.Fatalf("connect as user %d: %v", uid, err)
+	}
+	if _, err := syscall.Write(fd, []byte("GET /v1/server HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")); err != nil {
+		return ""
+	}
+	b := make([]byte, 1024)
+	n, err := syscall.Read(fd, b)
+	if err != nil || n <= 0 {
+		return ""
+	}
+	return string(b[:n])
+}

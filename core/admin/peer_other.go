@@ -1,0 +1,8 @@
+//go:build !linux
+
+package admin
+
+import "net"
+
+// checkPeer leaves it to the private folder where the kernel offers no SO_PEERCRED.
+func checkPeer(*net.UnixConn) error { return nil }

@@ -1,0 +1,192 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// closeGrace is how long Close lets requests finish.
+const closeGrace = 2 * time.Second
+
+// Server serves the admin interface of one server process.
+type Server struct {
+	socket string
+	log    *slog.Logger
+	http   *http.Server
+	ctx    context.Context // ends when Close begins: ends logs that are followed
+	cancel context.CancelFunc
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	opened bool
+	failed error         // of the one attempt to listen
+	done   chan struct{} // closed when serving ended; nil before
+}
+
+// NewServer prepares a server; Listen makes its socket. Call Close when done.
+func NewServer(socket string, info Info, drivers Drivers, setup Setup, log *slog.Logger) *Server {
+	s := &Server{socket: socket, log: log}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		Handler: NewHandler(info, drivers, setup),
+		// No ReadTimeout: it would cancel a request that is served for longer.
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		BaseContext: func(net.Listener) context.Context { return s.ctx },
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Socket is the path of the socket.
+func (s *Server) Socket() string { return s.socket }
+
+// Listen makes the socket and serves it in the background. Every call after
+// the first does nothing and returns the same; after Close it fails.
+func (s *Server) Listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errors.New("the admin socket is closed")
+	}
+	if s.opened {
+		return s.failed
+	}
+	s.opened = true
+	l, err := listen(s.socket)
+	if err != nil {
+		s.failed = fmt.Errorf("open the admin socket: %w", err)
+		return s.failed
+	}
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(&ownListener{UnixListener: l, log: s.log}); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("admin socket failed", "socket", s.socket, "error", err)
+		}
+	}()
+	s.log.Info("admin socket open", "socket", s.socket)
+	return nil
+}
+
+// Close takes no more requests, ends logs that are followed, waits for the
+// rest a bounded time and removes the socket. It may be called twice and
+// before Listen.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	done := s.done
+	s.mu.Unlock()
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close() // whoever still waits gets no reply
+	}
+	if done != nil {
+		<-done
+	}
+	if err != nil {
+		return fmt.Errorf("close the admin socket: %w", err)
+	}
+	return nil
+}
+
+// listen makes the socket, mode 0600 in a private folder, and removes what
+// servers that are dead have left in there.
+func listen(socket string) (l *net.UnixListener, err error) {
+	if !filepath.IsAbs(socket) {
+		return nil, fmt.Errorf("%s is not an absolute path", socket)
+	}
+	if len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
+	}
+	dir := filepath.Dir(socket)
+	if err := makePrivate(dir); err != nil {
+		return nil, err
+	}
+	unlock, err := lockFolder(dir)
+	if err != nil {
+		return nil, fmt.Errorf("lock the folder %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := sweep(dir, socket); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(socket); err == nil {
+		return nil, fmt.Errorf("%s is there already and is no dead server's socket: "+
+			"another server listens there; end admin.socket in a slash to give each server its own socket in that folder", socket)
+	}
+	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(socket, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// sweep removes sockets that nobody listens on: the one that is wanted, and
+// those of other processes. The folder is locked.
+func sweep(dir, wanted string) error {
+	sockets, err := socketsIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range append(sockets, wanted) {
+		if ofProcess.MatchString(filepath.Base(path)) || path == wanted {
+			removeDead(path)
+		}
+	}
+	return nil
+}
+
+// ofProcess is how SocketIn and DefaultSocket name a socket.
+var ofProcess = regexp.MustCompile(`^[0-9]+\.sock$`)
+
+// removeDead removes a socket that nobody listens on; at worst it is left.
+func removeDead(path string) {
+	conn, err := net.DialTimeout("unix", path, time.Second) //nolint:noctx // bounded by its own time
+	switch {
+	case err == nil:
+		_ = conn.Close()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+			_ = os.Remove(path)
+		}
+	}
+}
+
+// ownListener accepts only processes of the user who runs the server.
+type ownListener struct {
+	*net.UnixListener
+	log *slog.Logger
+}
+
+// Accept implements net.Listener.
+func (l *ownListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		refused := checkPeer(conn)
+		if refused == nil {
+			return conn, nil
+		}
+		l.log.Warn("admin connection refused", "error", refused)
+		_ = conn.Close()
+	}
+}
