@@ -2,6 +2,7 @@ package driverhost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -119,24 +120,11 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
-	defer cancel()
-
-	stdout, stderr := &bounded{max: describeMax}, &bounded{max: 2 << 10}
-	cmd := exec.CommandContext(ctx, b.path, driverrpc.DescribeFlag)
-	b.runBy(cmd)
-	cmd.Env = []string{} // nil would mean the host's
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.SysProcAttr = describeAttributes()
-	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
-	cmd.WaitDelay = time.Second // a grandchild may hold the pipes
-	if err := cmd.Run(); err != nil {
-		return LockedEntry{}, fmt.Errorf("describe %s: %w: %s", path, err, cleanLine(stderr.buf.Bytes()))
+	printed, err := b.describe(ctx)
+	if err != nil {
+		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
-	if stdout.cut {
-		return LockedEntry{}, fmt.Errorf("describe %s: it printed more than %d bytes", path, describeMax)
-	}
-	d, err := decodeDescriptor(stdout.buf.Bytes())
+	d, err := decodeDescriptor(printed)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
@@ -145,6 +133,27 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, seen: seen,
 	}
 	return e, e.compactSchema()
+}
+
+// describe runs the binary with --describe, held down as a driver is, and
+// returns what it prints.
+func (b *binary) describe(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	thread := newStarter()
+	defer thread.close()
+	thread.groups = func() (string, error) { return "", errors.New("it only describes itself") }
+	g := newGuard(filepath.Base(b.path), guardConfig{}, thread, slog.New(slog.DiscardHandler))
+	defer g.close()
+	last := ""
+	printed, err := oneShot{
+		binary: b, guard: g, args: []string{driverrpc.DescribeFlag}, max: describeMax,
+		say: func(line []byte, _ bool) { last = cmp.Or(cleanLine(line), last) },
+	}.run(ctx)
+	if err != nil && last != "" {
+		err = fmt.Errorf("%w: %s", err, last)
+	}
+	return printed, err
 }
 
 func decodeDescriptor(printed []byte) (driver.Descriptor, error) {
@@ -158,18 +167,4 @@ func decodeDescriptor(printed []byte) (driver.Descriptor, error) {
 		return driver.Descriptor{}, fmt.Errorf("its descriptor is unsound: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return d, nil
-}
-
-// bounded keeps the first max bytes written to it and swallows the rest.
-type bounded struct {
-	buf bytes.Buffer
-	max int
-	cut bool
-}
-
-func (w *bounded) Write(p []byte) (int, error) {
-	keep := min(len(p), w.max-w.buf.Len())
-	w.buf.Write(p[:keep])
-	w.cut = w.cut || keep < len(p)
-	return len(p), nil
 }

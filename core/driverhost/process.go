@@ -24,9 +24,9 @@ const lingering = 100 * time.Millisecond
 // process runs one driver process for go-plugin, whose own runner gives the
 // host's stdin to the driver, parses its stderr unsafely and waits without bound.
 type process struct {
-	log     *slog.Logger
-	name    string
-	starter *starter
+	log   *slog.Logger
+	name  string
+	guard *guard
 
 	// Set before Start: what waits for the verified binary, and what go-plugin
 	// has made up its mind about.
@@ -49,9 +49,9 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-func newProcess(log *slog.Logger, name string, s *starter, says *sayings) *process {
+func newProcess(log *slog.Logger, name string, g *guard, says *sayings) *process {
 	return &process{
-		log: log, name: name, starter: s,
+		log: log, name: name, guard: g,
 		handshake: newHandshake(), says: says, exited: make(chan struct{}),
 	}
 }
@@ -93,7 +93,8 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := p.starter.do(cmd.Start); err != nil {
+	if err := p.guard.start(cmd); err != nil {
+		p.guard.close()
 		return err
 	}
 	p.cmd, p.lifeline = cmd, lifeline
@@ -104,6 +105,7 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 // group, and closes the pipes.
 func (p *process) reap(pipes *pipes) {
 	err := waitFor(p.cmd, p.end)
+	p.guard.close() // ends what has left the process group
 	deadline := time.Now().Add(lingering)
 	_ = pipes.stdout.host.SetReadDeadline(deadline)
 	_ = pipes.stderr.host.SetReadDeadline(deadline)

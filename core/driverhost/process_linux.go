@@ -26,8 +26,6 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func describeAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 // waitFor reaps the process. It calls ended when the process has ended but is
 // not reaped yet, so that its number still is its own.
 func waitFor(cmd *exec.Cmd, ended func()) error {

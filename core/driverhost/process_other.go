@@ -16,8 +16,6 @@ func (b *binary) runBy(cmd *exec.Cmd) { cmd.Path = b.path }
 // dies, the closed lifeline ends the driver.
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-func describeAttributes() *syscall.SysProcAttr { return processAttributes() }
-
 // waitFor reaps the process and calls ended right after.
 func waitFor(cmd *exec.Cmd, ended func()) error {
 	defer ended()

@@ -1,17 +1,41 @@
 package driverhost
 
-import "runtime"
+import (
+	"runtime"
+	"sync"
+)
 
 // starter starts processes from one thread that lives as long as the host:
 // the kernel ends a driver when the thread that forked it ends, not the process.
+// What the thread has given up, such as new privileges, its children have not
+// either; the other threads of the host keep it.
 type starter struct {
-	work chan func()
-	done chan struct{}
+	work  chan func()
+	done  chan struct{}
+	setUp error // why the thread is not as it should be; nil: it is
+
+	// What this machine offers for holding processes down; looked for once, when
+	// the first driver needs it.
+	network func() (isolation, *starter)
+	groups  func() (string, error)
+
+	mu      sync.Mutex // guards the field below
+	offline *starter   // its processes reach no TCP port; made when it is needed
 }
 
 func newStarter() *starter {
+	s := startThread(forbidPrivileges)
+	s.network = sync.OnceValues(s.findIsolation)
+	s.groups = sync.OnceValues(openCgroup)
+	return s
+}
+
+// startThread starts a thread that is set up before it starts its first process.
+func startThread(setUp func() error) *starter {
 	s := &starter{work: make(chan func()), done: make(chan struct{})}
-	go s.loop()
+	ready := make(chan error)
+	go s.loop(setUp, ready)
+	s.setUp = <-ready
 	return s
 }
 
@@ -26,13 +50,29 @@ func (s *starter) do(start func() error) error {
 func (s *starter) close() {
 	close(s.work)
 	<-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.offline != nil {
+		s.offline.close()
+		s.offline = nil
+	}
 }
 
 // loop keeps its thread to itself and never unlocks it, so that the thread
-// lives exactly as long as the loop.
-func (s *starter) loop() {
+// lives exactly as long as the loop and nobody else gets what it gave up.
+func (s *starter) loop(setUp func() error, ready chan<- error) {
 	runtime.LockOSThread()
+	if onMainThread() {
+		// The main thread never ends. While this goroutine holds it, another one
+		// cannot get it.
+		defer runtime.UnlockOSThread()
+		other := make(chan error)
+		go s.loop(setUp, other)
+		ready <- <-other
+		return
+	}
 	defer close(s.done)
+	ready <- setUp()
 	for work := range s.work {
 		work()
 	}

@@ -1,0 +1,308 @@
+package driverhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+const (
+	maxReply    = 16 << 20 // bytes; as over gRPC
+	execAtOnce  = 16       // processes of one driver; more calls wait
+	shownOutput = 80       // bytes of a reply that is none, in its error
+)
+
+// execOptions is what the calls of a driver on the exec transport need.
+type execOptions struct {
+	name   string
+	binary *binary // verified; it stays open until close has returned
+	guard  *guard  // close closes it
+	env    []string
+	config json.RawMessage // empty: none
+	says   *sayings
+	secret *redactor
+}
+
+// execCalls calls a driver by running its binary once a call. It is safe for
+// concurrent use.
+type execCalls struct {
+	execOptions
+	places chan struct{} // one for each process
+	closed context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex // guards the field below
+	running sync.WaitGroup
+}
+
+func newExecCalls(o execOptions) *execCalls {
+	c := &execCalls{execOptions: o, places: make(chan struct{}, execAtOnce)}
+	c.closed, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// calls is the driver behind the transport.
+func (c *execCalls) calls() driverrpc.Calls { return driverrpc.NewExecClient(c.run) }
+
+// close takes no more calls, ends those under way with all their processes, and
+// waits for that. It may be called twice.
+func (c *execCalls) close() {
+	c.mu.Lock()
+	c.cancel()
+	c.mu.Unlock()
+	c.running.Wait()
+	c.guard.close()
+	c.says.mu.Lock()
+	defer c.says.mu.Unlock()
+	c.says.reportDropped()
+}
+
+// enter counts a call in, unless the transport is closed.
+func (c *execCalls) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Err() != nil {
+		return false
+	}
+	c.running.Add(1)
+	return true
+}
+
+// run makes one call. An error with the gRPC code Unavailable says that the
+// process died, or did not even start, and not what the driver thinks.
+func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]byte, error) {
+	if !c.enter() {
+		return nil, errStopped
+	}
+	defer c.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.closed, cancel)()
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for one of %d processes: %w", execAtOnce, context.Cause(ctx))
+	}
+	last := ""
+	shot := oneShot{
+		binary: c.binary, guard: c.guard, args: []string{driverrpc.CallFlag, method},
+		env: c.environment(ctx), input: request, max: maxReply,
+		say: func(line []byte, cut bool) {
+			if text := cleanLine(line); text != "" {
+				last = text
+			}
+			c.says.say("stderr", line, cut)
+		},
+	}
+	reply, err := shot.run(ctx)
+	if err == nil {
+		err = checkReply(reply)
+	}
+	if err != nil {
+		return nil, c.explain(err, last)
+	}
+	return reply, nil
+}
+
+// environment is that of one call; the guard adds the rest.
+func (c *execCalls) environment(ctx context.Context) []string {
+	env := append([]string{}, c.env...)
+	if len(c.config) > 0 {
+		env = append(env, driverrpc.ConfigEnv+"="+string(c.config))
+	}
+	if trace := driver.TraceOf(ctx); trace != "" {
+		env = append(env, "TRACEPARENT="+trace)
+	}
+	return env
+}
+
+// explain quotes what the driver said last. It keeps what errors.Is and
+// status.Code see.
+func (c *execCalls) explain(err error, last string) error {
+	if last == "" {
+		return err
+	}
+	return fmt.Errorf("%w; it said: %s", err, c.secret.hide(last))
+}
+
+// checkReply makes sure that a reply is one JSON document.
+func checkReply(reply []byte) error {
+	if len(bytes.TrimSpace(reply)) == 0 {
+		return errors.New("it ended without a reply on stdout")
+	}
+	if !json.Valid(reply) {
+		return fmt.Errorf("its reply is not one JSON document: %.*q", shownOutput, cleanLine(reply))
+	}
+	return nil
+}
+
+// diedError is a process that ended without being able to say why.
+type diedError struct{ error }
+
+func (e diedError) Unwrap() error { return e.error }
+
+// GRPCStatus lets a dead process look as it does on the other transport.
+func (e diedError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
+
+// oneShot is a process that takes one input and gives one output.
+type oneShot struct {
+	binary *binary
+	guard  *guard
+	args   []string
+	env    []string
+	input  []byte
+	max    int                         // bytes of output
+	say    func(line []byte, cut bool) // gets each line of stderr
+}
+
+// run runs the process to its end and returns what it printed. When ctx ends it
+// is killed. No process of its group and no pipe is left, whatever it does.
+func (o oneShot) run(ctx context.Context) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	p, err := o.start()
+	if err != nil {
+		return nil, err
+	}
+	abort := context.AfterFunc(ctx, p.kill)
+	out := &output{max: o.max, full: p.kill}
+	var streams sync.WaitGroup
+	streams.Go(func() { p.feed(o.input) })
+	streams.Go(func() { _, _ = io.Copy(out, p.pipes.stdout.host) })
+	streams.Go(func() { p.listen(o.say) })
+	ended := waitFor(p.cmd, p.end)
+	// The group is dead. Who has left it may still hold the pipes.
+	deadline := time.Now().Add(lingering)
+	for _, f := range []pipe{p.pipes.stdin, p.pipes.stdout, p.pipes.stderr} {
+		_ = f.host.SetDeadline(deadline)
+	}
+	streams.Wait()
+	aborted := !abort()
+	_ = p.pipes.closeHostEnds() // stdin is closed already
+	switch {
+	case out.over:
+		return nil, fmt.Errorf("it printed more than %d bytes", o.max)
+	case ended == nil:
+		return out.kept.Bytes(), nil
+	case aborted:
+		return nil, fmt.Errorf("it was still running and is killed: %w", context.Cause(ctx))
+	default:
+		return nil, howItEnded(ended)
+	}
+}
+
+func (o oneShot) start() (*oneProcess, error) {
+	pipes, err := openPipes()
+	if err != nil {
+		return nil, fmt.Errorf("open pipes: %w", err)
+	}
+	cmd := &exec.Cmd{
+		Args: append([]string{o.binary.path}, o.args...), Env: o.env, Dir: "/",
+		Stdin: pipes.stdin.child, Stdout: pipes.stdout.child, Stderr: pipes.stderr.child,
+		SysProcAttr: processAttributes(),
+	}
+	o.binary.runBy(cmd)
+	err = o.guard.start(cmd)
+	_ = pipes.closeChildEnds()
+	if err != nil {
+		_ = pipes.closeHostEnds()
+		return nil, diedError{fmt.Errorf("execute %s: %w", o.binary.path, startHint(err))}
+	}
+	return &oneProcess{cmd: cmd, pipes: pipes}, nil
+}
+
+// startHint adds what the number of an error does not say.
+func startHint(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%w (is the program in its #! line there?)", err)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w (a script needs a #! line; a program has to be for %s)", err, Platform())
+	case errors.Is(err, syscall.E2BIG):
+		return fmt.Errorf("%w (its configuration is too big for the environment)", err)
+	default:
+		return err
+	}
+}
+
+func howItEnded(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return fmt.Errorf("it failed: %w", err)
+	}
+	return diedError{fmt.Errorf("its process ended: %w", err)}
+}
+
+// oneProcess is a running oneShot.
+type oneProcess struct {
+	cmd   *exec.Cmd
+	pipes *pipes
+
+	mu    sync.Mutex // guards the field below
+	ended bool
+}
+
+// kill ends the process group.
+func (p *oneProcess) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended { // after its end the number may be somebody else's
+		_ = killGroup(p.cmd.Process.Pid)
+	}
+}
+
+// end ends what the process left behind in its group.
+func (p *oneProcess) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	_ = killGroup(p.cmd.Process.Pid) // no such process: it left nothing behind
+}
+
+// feed writes the input; a process need not read it.
+func (p *oneProcess) feed(input []byte) {
+	_, _ = p.pipes.stdin.host.Write(input)
+	_ = p.pipes.stdin.host.Close()
+}
+
+func (p *oneProcess) listen(say func(line []byte, cut bool)) {
+	split := &lineSplitter{max: maxLine, emit: say}
+	_, _ = io.Copy(split, p.pipes.stderr.host) // ends when the process does
+	split.flush()
+}
+
+// output keeps at most max bytes. When there are more it calls full once and
+// swallows the rest.
+type output struct {
+	kept bytes.Buffer
+	max  int
+	full func()
+	over bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if o.over {
+		return len(p), nil
+	}
+	if o.kept.Len()+len(p) > o.max {
+		o.over = true
+		o.full()
+		return len(p), nil
+	}
+	return o.kept.Write(p)
+}

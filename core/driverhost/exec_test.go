@@ -1,0 +1,390 @@
+package driverhost_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+// probeBuilt builds the driver on the exec transport once.
+var probeBuilt = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(binaries, "probe")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./testdata/probe")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the probe: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func probePath(t testing.TB) string {
+	t.Helper()
+	path, err := probeBuilt()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newExec opens a driver on the exec transport; an empty path is the probe's.
+func newExec(t testing.TB, path string, s driverhost.ExecSetup, log io.Writer) *driverhost.Exec {
+	t.Helper()
+	if path == "" {
+		path = probePath(t)
+	}
+	e, err := driverhost.NewExec(path, s, slog.New(slog.NewJSONHandler(log, nil)))
+	if err != nil {
+		t.Fatalf("NewExec: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return e
+}
+
+func order(do string, more ...string) string {
+	o := map[string]string{"do": do}
+	for i := 0; i+1 < len(more); i += 2 {
+		o[more[i]] = more[i+1]
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// openFiles counts the files that this process has open.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(files)
+}
+
+func TestExecCallIsAnsweredByAProcessOfItsOwn(t *testing.T) {
+	e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+	text := strings.Repeat("a long text ", 200_000)
+	got, err := e.Run(t.Context(), "Advance", order("echo", "text", text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	if err := json.Unmarshal([]byte(got), &back); err != nil || back != text {
+		t.Errorf("%d bytes came back, want %d: %v", len(back), len(text), err)
+	}
+}
+
+func TestExecEnvironmentIsFixed(t *testing.T) {
+	t.Setenv("KAIROS_TEST_SECRET", "secret")
+	e := newExec(t, "", driverhost.ExecSetup{Env: []string{"SHARED=yes"}, Config: json.RawMessage(`{"a": 1}`)}, io.Discard)
+	got := stateOf(t, e)
+	want := map[string]bool{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": true,
+		"GOMEMLIMIT=256MiB": true, "SHARED=yes": true, `KAIROS_DRIVER_CONFIG={"a": 1}`: true,
+	}
+	for _, e := range got.Env {
+		if strings.HasPrefix(e, "GOMEMLIMIT=") { // with a cgroup it is lower
+			e = "GOMEMLIMIT=256MiB"
+		}
+		if !want[e] {
+			t.Errorf("the driver sees %s", e)
+		}
+		delete(want, e)
+	}
+	if len(want) > 0 {
+		t.Errorf("the driver does not see %v", want)
+	}
+}
+
+func TestExecFailuresSayWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		request, want string
+		died          bool
+	}{
+		"its own failure":    {order("fail", "text", "no \x1b[31mpaper"), "exit status 1; it said: I cannot: no  [31mpaper", false},
+		"no reply":           {order("nothing"), "without a reply", false},
+		"garbage":            {order("garbage"), "not one JSON document", false},
+		"an unreadable call": {"{", "unexpected EOF", false},
+		"a signal":           {order("die"), "signal: killed", true},
+		"an endless reply":   {order("huge"), "printed more than 16777216 bytes", false},
+		"too big a file":     {order("write", "file", filepath.Join(t.TempDir(), "big")), "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+			got, err := e.Run(t.Context(), "Advance", tc.request)
+			if err == nil {
+				t.Fatalf("Run = %.80s, want an error", got)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Run = %v, want %q", err, tc.want)
+			}
+			if tc.want != "" && (status.Code(err) == codes.Unavailable) != tc.died {
+				t.Errorf("code of %v is %v, died is %t", err, status.Code(err), tc.died)
+			}
+			if strings.ContainsRune(err.Error(), '\x1b') {
+				t.Errorf("%q has a control character", err)
+			}
+		})
+	}
+}
+
+func TestExecErrorsHideSecrets(t *testing.T) {
+	e := newExec(t, "", driverhost.ExecSetup{Secrets: []string{"open sesame"}}, io.Discard)
+	_, err := e.Run(t.Context(), "Advance", order("fail", "text", "open sesame is wrong"))
+	if err == nil || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "*** is wrong") {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+func TestExecLeavesNothingBehind(t *testing.T) {
+	t.Run("a grandchild that holds the streams", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		got, err := e.Run(t.Context(), "Advance", order("grandchild"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(got))
+		check(t, err)
+		eventually(t, "the grandchild is gone", func() bool { return gone(pid) })
+	})
+	t.Run("one that has left the group cannot hold the call", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		before, began := openFiles(t), time.Now()
+		got, err := e.Run(t.Context(), "Advance", order("escape"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(got))
+		check(t, err)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the call took %v", took)
+		}
+		if after := openFiles(t); after > before {
+			t.Errorf("%d files are open, before it were %d", after, before)
+		}
+		if p, err := os.FindProcess(pid); err == nil {
+			_ = p.Kill() // without a cgroup nobody else does
+		}
+	})
+	t.Run("a call that is given up", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		file := filepath.Join(t.TempDir(), "pid")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := e.Run(ctx, "Advance", order("hang", "file", file))
+			done <- err
+		}()
+		pid := pidIn(t, file)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v, want %v", err, context.Canceled)
+		}
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
+		}
+	})
+	t.Run("a driver that does not read", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{Env: []string{"KAIROS_TEST_DO=deaf"}}, io.Discard)
+		before := openFiles(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err := e.Run(ctx, "Advance", order("deaf", "text", strings.Repeat("x", 1<<20)))
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run = %v, want %v", err, context.DeadlineExceeded)
+		}
+		if after := openFiles(t); after > before {
+			t.Errorf("%d files are open, before it were %d", after, before)
+		}
+	})
+	t.Run("a transport that is closed", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		file := filepath.Join(t.TempDir(), "pid")
+		done := make(chan error)
+		go func() {
+			_, err := e.Run(t.Context(), "Advance", order("hang", "file", file))
+			done <- err
+		}()
+		pid := pidIn(t, file)
+		e.CloseCalls()
+		if err := <-done; err == nil {
+			t.Error("the call has no error")
+		}
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
+		}
+		if _, err := e.Run(t.Context(), "Advance", order("echo")); err == nil {
+			t.Error("a closed transport takes a call")
+		}
+	})
+}
+
+// pidIn waits for a process that notes its number.
+func pidIn(t *testing.T, file string) int {
+	t.Helper()
+	eventually(t, "the process notes its number", func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+	b, err := os.ReadFile(file)
+	check(t, err)
+	pid, err := strconv.Atoi(string(b))
+	check(t, err)
+	return pid
+}
+
+func TestExecFloodOfStderrIsCutAndHarmless(t *testing.T) {
+	log := &logBuffer{}
+	e := newExec(t, "", driverhost.ExecSetup{}, log)
+	if got, err := e.Run(t.Context(), "Advance", order("flood")); err != nil || strings.TrimSpace(got) != `"flooded"` {
+		t.Errorf("Run = %s, %v", got, err)
+	}
+	e.CloseCalls()
+	if lines := strings.Count(log.String(), `"line":"noise`); lines < 100 || lines > 2000 {
+		t.Errorf("%d of 50000 lines were logged", lines)
+	}
+	if !strings.Contains(log.String(), "lines dropped") {
+		t.Error("nothing says that lines were dropped")
+	}
+}
+
+func TestExecRunsABoundedNumberOfProcesses(t *testing.T) {
+	const calls, atOnce = 40, 16
+	e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+	dir := t.TempDir()
+	var group errgroup.Group
+	for i := range calls {
+		group.Go(func() error {
+			got, err := e.Run(t.Context(), "Advance", order("wait", "file", filepath.Join(dir, fmt.Sprint("at-", i))))
+			if err == nil && strings.TrimSpace(got) != `"went"` {
+				err = fmt.Errorf("Run = %s", got)
+			}
+			return err
+		})
+	}
+	present := func() int {
+		files, err := filepath.Glob(filepath.Join(dir, "at-*[0-9]"))
+		check(t, err)
+		return len(files)
+	}
+	eventually(t, "16 processes run", func() bool { return present() >= atOnce })
+	if n := present(); n != atOnce {
+		t.Errorf("%d processes run at once, want %d", n, atOnce)
+	}
+	// One more has to wait, and can be given up.
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Run(ctx, "Advance", order("echo")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run = %v, want %v", err, context.DeadlineExceeded)
+	}
+	check(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	check(t, group.Wait())
+	if n := present(); n != calls {
+		t.Errorf("%d of %d calls ran", n, calls)
+	}
+}
+
+const pythonDriver = `#!/usr/bin/env python3
+import json, os, sys
+if sys.argv[1] == "--describe":
+    print(json.dumps({"name": "script", "version": "1.0.0", "role": "challenge", "handles": ["script"],
+                      "effect": "pure"}))
+    sys.exit(0)
+request = json.load(sys.stdin)
+if "fail" in request:
+    sys.exit("I refuse")
+json.dump({"method": sys.argv[2], "was": request, "script": sys.argv[0],
+           "config": json.loads(os.environ.get("KAIROS_DRIVER_CONFIG", "null"))}, sys.stdout)
+`
+
+const shellDriver = `#!/bin/sh
+if [ "$1" = --describe ]; then
+  echo '{"name": "script", "version": "1.0.0", "role": "challenge", "handles": ["script"], "effect": "pure"}'
+  exit 0
+fi
+request=$(cat)
+case $request in *fail*) echo "I refuse" >&2; exit 1;; esac
+config=${KAIROS_DRIVER_CONFIG:-null}
+printf '{"method": "%s", "was": %s, "script": "%s", "config": %s}' "$2" "$request" "$0" "$config"
+`
+
+func TestScriptsAreDrivers(t *testing.T) {
+	for name, script := range map[string]string{"python3": pythonDriver, "sh": shellDriver} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skipf("%s IS MISSING: scripts in it are NOT tested", name)
+			}
+			dir := t.TempDir()
+			path := filepath.Join(dir, "kairos-driver-script")
+			check(t, os.WriteFile(path, []byte(script), 0o755))
+			lock, err := driverhost.DescribeAll(t.Context(), dir)
+			if err != nil {
+				t.Fatalf("DescribeAll: %v", err)
+			}
+			if len(lock.Drivers) != 1 || lock.Drivers[0].Name != "script" {
+				t.Errorf("DescribeAll = %+v", lock.Drivers)
+			}
+
+			e := newExec(t, path, driverhost.ExecSetup{Config: json.RawMessage(`{"a":1}`)}, io.Discard)
+			// What was opened runs, not what has taken its name.
+			check(t, os.Remove(path))
+			check(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 7\n"), 0o755))
+			got, err := e.Run(t.Context(), "Validate", `{"challenge":{"x":"ü"}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var reply struct {
+				Method, Script string
+				Was            struct{ Challenge struct{ X string } }
+				Config         struct{ A int }
+			}
+			if err := json.Unmarshal([]byte(got), &reply); err != nil {
+				t.Fatal(err)
+			}
+			if reply.Method != "Validate" || reply.Was.Challenge.X != "ü" || reply.Config.A != 1 {
+				t.Errorf("the script answers %s", got)
+			}
+			_, err = e.Run(t.Context(), "Validate", `{"fail":1}`)
+			if err == nil || !strings.Contains(err.Error(), "exit status 1; it said: I refuse") {
+				t.Errorf("Run = %v", err)
+			}
+		})
+	}
+}
+
+func TestScriptWithoutAnInterpreterSaysSo(t *testing.T) {
+	for name, tc := range map[string]struct{ script, want string }{
+		"not there":  {"#!/no/such/program\n", "#! line there"},
+		"no #! line": {"echo hello\n", "a script needs a #! line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "kairos-driver-script")
+			check(t, os.WriteFile(path, []byte(tc.script), 0o755))
+			e := newExec(t, path, driverhost.ExecSetup{}, io.Discard)
+			_, err := e.Run(t.Context(), "Advance", "{}")
+			if err == nil || !strings.Contains(err.Error(), tc.want) || status.Code(err) != codes.Unavailable {
+				t.Errorf("Run = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package driverhost
+
+func (s *starter) findLandlockOnce() func() (isolation, *starter) { return s.findIsolation }

@@ -1,0 +1,79 @@
+package driverhost
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+)
+
+// Exec is a driver on the exec transport with what holds it down, outside of a host.
+type Exec struct {
+	calls   *execCalls
+	starter *starter
+	binary  *binary
+}
+
+// ExecSetup says how an Exec is run.
+type ExecSetup struct {
+	Env, Secrets []string
+	Config       json.RawMessage
+	MemoryMiB    int
+	Offline      bool
+	Isolation    string // "Landlock", "user namespace" or "nothing": use this although there may be something better
+}
+
+// NewExec opens a binary without verifying it.
+func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
+	b, err := openBinary(path)
+	if err != nil {
+		return nil, err
+	}
+	st := newStarter()
+	switch s.Isolation {
+	case "Landlock":
+		st.network = st.findLandlockOnce()
+	case "user namespace":
+		st.network = func() (isolation, *starter) { return byUserNamespace, nil }
+	case "nothing":
+		st.network = func() (isolation, *starter) { return byNothing, nil }
+	}
+	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
+		name: "probe", binary: b, env: s.Env, config: s.Config, says: newSayings(log), secret: redactorOf(s.Secrets...),
+		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline}, st, log),
+	})}, nil
+}
+
+// Run makes one call.
+func (e *Exec) Run(ctx context.Context, method, request string) (string, error) {
+	reply, err := e.calls.run(ctx, method, []byte(request))
+	return string(reply), err
+}
+
+// Protection is guard.protection.
+func (e *Exec) Protection() []string { return e.calls.guard.protection() }
+
+// CloseCalls closes the transport only.
+func (e *Exec) CloseCalls() { e.calls.close() }
+
+// Close ends everything.
+func (e *Exec) Close() error {
+	e.calls.close()
+	e.starter.close()
+	return e.binary.close()
+}
+
+// Redact hides secrets in a text.
+func Redact(text string, secrets ...string) string { return redactorOf(secrets...).hide(text) }
+
+// RedactDriver hides the secrets of a driver in a text.
+func RedactDriver(text string, envFrom []string, config, schema string) string {
+	return newRedactor(envFrom, json.RawMessage(config), json.RawMessage(schema)).hide(text)
+}
+
+// HideSecrets is hideSecrets.
+func HideSecrets(config, schema string) string {
+	return string(hideSecrets(json.RawMessage(config), json.RawMessage(schema)))
+}
+
+// CheckBinaryPermissions is checkBinaryPermissions.
+func CheckBinaryPermissions(path string) error { return checkBinaryPermissions(path) }
