@@ -22,9 +22,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the server, the drivers and the example calendar; write bin/drivers/drivers.lock
-	@mkdir -p $(BIN)/drivers
+	@# A driver that its group can write is refused, and a umask of 0002 would let it.
+	@mkdir -p $(BIN)/drivers && chmod 0755 $(BIN)/drivers
+	@find $(BIN)/drivers -type f \( -perm -020 -o -perm -002 \) -exec chmod go-w {} +
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kairos ./cmd/kairos
-	@for d in $(DRIVERS); do \
+	@umask 022; for d in $(DRIVERS); do \
 		echo "$(GO) build kairos-driver-$$d"; \
 		$(GO) build -trimpath -ldflags '-s -w' -o $(BIN)/drivers/kairos-driver-$$d ./plugins/$$(echo $$d | tr -d _) || exit 1; \
 	done

@@ -89,6 +89,11 @@ func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 	if !ok && !dev {
 		return nil, fmt.Errorf("driver %s: %s is not locked for %s; %s", e.Name, path, Platform(), fix)
 	}
+	if !dev {
+		if err := checkBinaryPermissions(path); err != nil {
+			return nil, fmt.Errorf("driver %s: %w", e.Name, err)
+		}
+	}
 	b, err := openBinary(path)
 	if err != nil {
 		return nil, fmt.Errorf("driver %s: its binary %s (sha256 %s in the lock) cannot be used: %w; %s",

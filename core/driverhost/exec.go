@@ -2,6 +2,7 @@ package driverhost
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,6 @@ const (
 
 // execOptions is what the calls of a driver on the exec transport need.
 type execOptions struct {
-	name   string
 	binary *binary // verified; it stays open until close has returned
 	guard  *guard  // close closes it
 	env    []string
@@ -54,9 +54,6 @@ func newExecCalls(o execOptions) *execCalls {
 	return c
 }
 
-// calls is the driver behind the transport.
-func (c *execCalls) calls() driverrpc.Calls { return driverrpc.NewExecClient(c.run) }
-
 // close takes no more calls, ends those under way with all their processes, and
 // waits for that. It may be called twice.
 func (c *execCalls) close() {
@@ -81,9 +78,14 @@ func (c *execCalls) enter() bool {
 	return true
 }
 
-// run makes one call. An error with the gRPC code Unavailable says that the
-// process died, or did not even start, and not what the driver thinks.
+// run makes one call of a method. An error with the gRPC code Unavailable says
+// that the process died, or did not even start, and not what the driver thinks.
 func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]byte, error) {
+	return c.once(ctx, []string{driverrpc.CallFlag, method}, request)
+}
+
+// once runs the binary once, when there is a place for it.
+func (c *execCalls) once(ctx context.Context, args []string, input []byte) ([]byte, error) {
 	if !c.enter() {
 		return nil, errStopped
 	}
@@ -99,12 +101,9 @@ func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]b
 	}
 	last := ""
 	shot := oneShot{
-		binary: c.binary, guard: c.guard, args: []string{driverrpc.CallFlag, method},
-		env: c.environment(ctx), input: request, max: maxReply,
+		binary: c.binary, guard: c.guard, args: args, env: c.environment(ctx), input: input, max: maxReply,
 		say: func(line []byte, cut bool) {
-			if text := cleanLine(line); text != "" {
-				last = text
-			}
+			last = cmp.Or(cleanLine(line), last)
 			c.says.say("stderr", line, cut)
 		},
 	}
@@ -112,10 +111,10 @@ func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]b
 	if err == nil {
 		err = checkReply(reply)
 	}
-	if err != nil {
-		return nil, c.explain(err, last)
+	if err != nil && last != "" { // errors.Is and status.Code still see what it is
+		err = fmt.Errorf("%w; it said: %s", err, c.secret.hide(last))
 	}
-	return reply, nil
+	return reply, err
 }
 
 // environment is that of one call; the guard adds the rest.
@@ -128,15 +127,6 @@ func (c *execCalls) environment(ctx context.Context) []string {
 		env = append(env, "TRACEPARENT="+trace)
 	}
 	return env
-}
-
-// explain quotes what the driver said last. It keeps what errors.Is and
-// status.Code see.
-func (c *execCalls) explain(err error, last string) error {
-	if last == "" {
-		return err
-	}
-	return fmt.Errorf("%w; it said: %s", err, c.secret.hide(last))
 }
 
 // checkReply makes sure that a reply is one JSON document.

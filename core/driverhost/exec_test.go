@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // probeBuilt builds the driver on the exec transport once.
@@ -90,28 +91,6 @@ func TestExecCallIsAnsweredByAProcessOfItsOwn(t *testing.T) {
 	var back string
 	if err := json.Unmarshal([]byte(got), &back); err != nil || back != text {
 		t.Errorf("%d bytes came back, want %d: %v", len(back), len(text), err)
-	}
-}
-
-func TestExecEnvironmentIsFixed(t *testing.T) {
-	t.Setenv("KAIROS_TEST_SECRET", "secret")
-	e := newExec(t, "", driverhost.ExecSetup{Env: []string{"SHARED=yes"}, Config: json.RawMessage(`{"a": 1}`)}, io.Discard)
-	got := stateOf(t, e)
-	want := map[string]bool{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": true,
-		"GOMEMLIMIT=256MiB": true, "SHARED=yes": true, `KAIROS_DRIVER_CONFIG={"a": 1}`: true,
-	}
-	for _, e := range got.Env {
-		if strings.HasPrefix(e, "GOMEMLIMIT=") { // with a cgroup it is lower
-			e = "GOMEMLIMIT=256MiB"
-		}
-		if !want[e] {
-			t.Errorf("the driver sees %s", e)
-		}
-		delete(want, e)
-	}
-	if len(want) > 0 {
-		t.Errorf("the driver does not see %v", want)
 	}
 }
 
@@ -386,5 +365,111 @@ func TestScriptWithoutAnInterpreterSaysSo(t *testing.T) {
 				t.Errorf("Run = %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+const execDriver = `#!/bin/sh
+if [ "$1" = --describe ]; then
+  echo '{"name": "script", "version": "1.0.0", "role": "challenge", "handles": ["script"], "effect": "pure",'
+  echo '"transport": "exec", "config_schema": {"type": "object", "properties": {"key": {"type": "string", "writeOnly": true}}}}'
+  exit 0
+fi
+request=$(cat)
+echo "$2 with $KAIROS_DRIVER_CONFIG and $TRACEPARENT" >&2
+case $2 in
+  Configure) case $request in
+    *refused*) echo '{"diagnostics": [{"severity": "error", "pointer": "/key", "message": "I do not like it"}]}';;
+    *) echo '{"diagnostics": []}';; esac;;
+  CheckHealth) echo '{"healthy": true}';;
+  Validate) echo '{}';;
+  Advance) case $request in
+    *fail*) echo "I refuse $KAIROS_DRIVER_CONFIG" >&2; exit 1;;
+    *die*) kill -9 $$;;
+    *) echo '{"accepted": {"proof": {"by": "a script"}}}';; esac;;
+esac
+`
+
+// scriptHost is a host with one driver that is a script.
+func scriptHost(t *testing.T, cfg driverhost.Config, log io.Writer) (*driverhost.Host, driver.Challenge, error) {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "kairos-driver-script"), []byte(execDriver), 0o755))
+	lock, err := driverhost.DescribeAll(t.Context(), dir)
+	if err != nil {
+		t.Fatalf("DescribeAll: %v", err)
+	}
+	cfg.Dir, cfg.Lock = dir, lock
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)))
+	t.Cleanup(func() { check(t, h.Close()) })
+	set, err := h.Prepare(t.Context(), nil, cfg)
+	if err != nil {
+		return h, nil, err
+	}
+	c, ok := set.Challenge("script")
+	if !ok {
+		t.Fatal("there is no challenge driver script")
+	}
+	return h, c, nil
+}
+
+func TestAScriptServesInAHost(t *testing.T) {
+	log := &logBuffer{}
+	h, c, err := scriptHost(t, driverhost.Config{
+		Drivers: map[string]driverhost.DriverConfig{"script": {Config: json.RawMessage(`{"key":"very private"}`)}},
+	}, log)
+	if err != nil {
+		t.Fatalf("Prepare: %v", err)
+	}
+	res, err := c.Advance(t.Context(), driver.AdvanceRequest{Challenge: json.RawMessage(`{"x":1}`)})
+	if err != nil || res.Accepted == nil || string(res.Accepted.Proof) != `{"by":"a script"}` && string(res.Accepted.Proof) != `{"by": "a script"}` {
+		t.Errorf("Advance = %+v, %v", res, err)
+	}
+	_, err = c.Advance(t.Context(), driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"fail"}`)})
+	if err == nil || !strings.Contains(err.Error(), `I refuse {"key":"***"}`) {
+		t.Errorf("Advance = %v", err)
+	}
+	status, ok := h.StatusOf("script")
+	if !ok || status.Transport != "exec" || status.PID != 0 || string(status.Config) != `{"key":"***"}` || len(status.Protection) == 0 {
+		t.Errorf("StatusOf = %+v", status)
+	}
+	said := fmt.Sprint(h.Logs("script", 100), status, log)
+	if !strings.Contains(said, "Advance with") || strings.Contains(said, "very private") {
+		t.Errorf("log and status are %s", said)
+	}
+	_, err = c.Advance(t.Context(), driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"die"}`)})
+	if err == nil || !strings.Contains(err.Error(), "died during the call") {
+		t.Errorf("Advance = %v", err)
+	}
+}
+
+func TestAScriptMayRefuseItsConfiguration(t *testing.T) {
+	_, _, err := scriptHost(t, driverhost.Config{
+		Drivers: map[string]driverhost.DriverConfig{"script": {Config: json.RawMessage(`{"key":"refused"}`)}},
+	}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "I do not like it") || strings.Contains(err.Error(), "refused\"") {
+		t.Errorf("Prepare = %v", err)
+	}
+}
+
+func TestDriversThatOthersCanWriteDoNotStart(t *testing.T) {
+	dir, binary := soundDrivers(t)
+	check(t, os.WriteFile(binary, []byte(execDriver), 0o755))
+	check(t, os.Rename(binary, filepath.Join(dir, "kairos-driver-script")))
+	lock, err := driverhost.DescribeAll(t.Context(), dir)
+	check(t, err)
+	h := driverhost.New(slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { check(t, h.Close()) })
+	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock})
+	check(t, err)
+	check(t, os.Chmod(dir, 0o775))
+	if _, err := h.Load(driverhost.Config{Dir: dir, Lock: lock}); err == nil || !strings.Contains(err.Error(), "chmod go-w") {
+		t.Errorf("Load = %v", err)
+	}
+	if _, err := h.Load(driverhost.Config{Dir: dir, Lock: lock, Dev: true}); err != nil {
+		t.Errorf("Load in dev mode = %v", err)
+	}
+	c, _ := set.Challenge("script")
+	if _, err := c.Advance(t.Context(), driver.AdvanceRequest{}); err != nil {
+		t.Errorf("a binary that was open before = %v", err)
 	}
 }

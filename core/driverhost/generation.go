@@ -126,14 +126,14 @@ func (g *generation) configure(ctx context.Context, s *slot) error {
 		if err != nil {
 			return fmt.Errorf("configure: %w", err)
 		}
-		if err := g.judge(found, dryRun); err != nil {
+		if err := g.judge(found, dryRun, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *generation) judge(found []driver.Diagnostic, dryRun bool) error {
+func (g *generation) judge(found []driver.Diagnostic, dryRun bool, s *slot) error {
 	var problems []string
 	for _, d := range found {
 		if d.Severity == driver.SeverityError {
@@ -141,7 +141,7 @@ func (g *generation) judge(found []driver.Diagnostic, dryRun bool) error {
 			continue
 		}
 		if dryRun {
-			g.log.Warn("driver warns about its configuration", "pointer", d.Pointer, "warning", d.Message)
+			g.log.Warn("driver warns about its configuration", "pointer", d.Pointer, "warning", s.secret.hide(d.Message))
 		}
 	}
 	if len(problems) > 0 {

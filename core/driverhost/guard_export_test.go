@@ -28,7 +28,7 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := newStarter()
+	st, secret := newStarter(), redactorOf(s.Secrets...)
 	switch s.Isolation {
 	case "Landlock":
 		st.network = st.findLandlockOnce()
@@ -38,7 +38,7 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 		st.network = func() (isolation, *starter) { return byNothing, nil }
 	}
 	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
-		name: "probe", binary: b, env: s.Env, config: s.Config, says: newSayings(log), secret: redactorOf(s.Secrets...),
+		binary: b, env: s.Env, config: s.Config, says: newSayings(log, newJournal(), 1, secret), secret: secret,
 		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline}, st, log),
 	})}, nil
 }
@@ -67,7 +67,7 @@ func Redact(text string, secrets ...string) string { return redactorOf(secrets..
 
 // RedactDriver hides the secrets of a driver in a text.
 func RedactDriver(text string, envFrom []string, config, schema string) string {
-	return newRedactor(envFrom, json.RawMessage(config), json.RawMessage(schema)).hide(text)
+	return newRedactor(environment(envFrom), json.RawMessage(config), json.RawMessage(schema)).hide(text)
 }
 
 // HideSecrets is hideSecrets.

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
@@ -34,6 +37,28 @@ func stateOf(t testing.TB, e *driverhost.Exec) probeState {
 		t.Fatalf("%v: %s", err, got)
 	}
 	return s
+}
+
+func TestExecEnvironmentIsFixed(t *testing.T) {
+	t.Setenv("KAIROS_TEST_SECRET", "secret")
+	e := newExec(t, "", driverhost.ExecSetup{Env: []string{"SHARED=yes"}, Config: json.RawMessage(`{"a": 1}`)}, io.Discard)
+	got := stateOf(t, e)
+	want := map[string]bool{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin": true,
+		"GOMEMLIMIT=256MiB": true, "SHARED=yes": true, `KAIROS_DRIVER_CONFIG={"a": 1}`: true,
+	}
+	for _, e := range got.Env {
+		if strings.HasPrefix(e, "GOMEMLIMIT=") { // with a cgroup it is lower
+			e = "GOMEMLIMIT=256MiB"
+		}
+		if !want[e] {
+			t.Errorf("the driver sees %s", e)
+		}
+		delete(want, e)
+	}
+	if len(want) > 0 {
+		t.Errorf("the driver does not see %v", want)
+	}
 }
 
 func procFile(t *testing.T, pid int, name string) string {
@@ -165,6 +190,57 @@ func TestNetworkIsDeniedByWhateverTheKernelOffers(t *testing.T) {
 				t.Errorf("user %d, status %s", s.UID, s.Status)
 			}
 		})
+	}
+}
+
+func TestAnOperatorKeepsADriverFromTheNetwork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		network driverhost.Network
+		reached bool
+		words   string
+	}{
+		"by default": {"", true, "network: allowed"},
+		"allow":      {driverhost.NetworkAllow, true, "network: allowed"},
+		"deny":       {driverhost.NetworkDeny, false, "denied by"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const grace = 300 * time.Millisecond
+			h := newHost(t, driverhost.Config{
+				Stop: grace, Drivers: map[string]driverhost.DriverConfig{"alpha": {Network: tc.network}},
+			}, io.Discard)
+			got := mustObey(t, h, "alpha", "dial", "text", listener(t))
+			status, _ := h.StatusOf("alpha")
+			words := strings.Join(status.Protection, "\n")
+			if strings.Contains(words, "NOT restricted") {
+				t.Skipf("the kernel offers no isolation, so it is NOT tested: %s", words)
+			}
+			if reached := got == `"reached"`; reached != tc.reached || !strings.Contains(words, tc.words) {
+				t.Errorf("the driver says %s, protection is %q", got, words)
+			}
+			// It can still be ended, with its children, and says what it wants to.
+			child, err := strconv.Atoi(mustObey(t, h, "alpha", "grandchild"))
+			check(t, err)
+			pid := pidOf(t, h, "alpha")
+			check(t, h.Close())
+			eventually(t, "driver and grandchild are gone", func() bool { return gone(pid) && gone(child) })
+		})
+	}
+}
+
+func TestDriverWithoutNetworkDiesWithItsHost(t *testing.T) {
+	t.Setenv(hostNetwork, "deny")
+	host, pid, _, _ := hostProcess(t, t.TempDir())
+	check(t, host.Process.Kill())
+	_ = host.Wait()
+	eventually(t, "the driver is gone", func() bool { return gone(pid) })
+}
+
+func TestNetworkPolicyIsOneOfTwo(t *testing.T) {
+	h := driverhost.New(slog.New(slog.DiscardHandler))
+	defer func() { check(t, h.Close()) }()
+	_, err := h.Load(complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": {Network: "denied"}}}))
+	if err == nil || !strings.Contains(err.Error(), "allow or deny") {
+		t.Errorf("Load = %v", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,11 +28,13 @@ type redactor struct {
 }
 
 // newRedactor knows the values of the environment variables that the driver
-// sees, and what in its configuration the schema or the name of a key calls secret.
-func newRedactor(envFrom []string, config, schema json.RawMessage) *redactor {
+// sees (name=value), and what in its configuration the schema or the name of a
+// key calls secret.
+func newRedactor(env []string, config, schema json.RawMessage) *redactor {
 	var values []string
-	for _, name := range envFrom {
-		values = append(values, os.Getenv(name))
+	for _, variable := range env {
+		_, value, _ := strings.Cut(variable, "=")
+		values = append(values, value)
 	}
 	_, found := concealSecrets(config, schema)
 	return redactorOf(append(values, found...)...)
@@ -99,6 +100,28 @@ func (r *redactor) hide(text string) string {
 		}
 	}
 }
+
+// hideIn hides secrets in the text of an error, which stays what it is.
+func (r *redactor) hideIn(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := r.hide(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return hiddenError{text, err}
+}
+
+// hiddenError is an error with another text.
+type hiddenError struct {
+	text string
+	err  error
+}
+
+func (e hiddenError) Error() string { return e.text }
+
+func (e hiddenError) Unwrap() error { return e.err }
 
 func (r *redactor) finds(text string) bool {
 	return slices.ContainsFunc(r.secrets, func(s string) bool { return strings.Contains(text, s) })

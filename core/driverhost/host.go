@@ -390,6 +390,11 @@ func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
 			return nil, Lock{}, fmt.Errorf("driver lock: %w", err)
 		}
 	}
+	if len(lock.Drivers) > 0 && !c.Dev {
+		if err := CheckPermissions(c.Dir); err != nil {
+			return nil, Lock{}, err
+		}
+	}
 	out := make(map[string]spec, len(lock.Drivers))
 	for _, e := range lock.Drivers {
 		out[e.Name] = c.spec(e)
@@ -397,7 +402,10 @@ func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
 	if err := c.attach(ctx, &lock, out); err != nil {
 		return nil, Lock{}, err
 	}
-	for name := range c.Drivers {
+	for name, own := range c.Drivers {
+		if own.Network != "" && own.Network != NetworkAllow && own.Network != NetworkDeny {
+			return nil, Lock{}, fmt.Errorf("driver %q: network is %q, it can be allow or deny", name, own.Network)
+		}
 		if _, ok := out[name]; !ok {
 			return nil, Lock{}, fmt.Errorf("driver %q is configured but not in the lock: "+
 				"put its binary into %s and run `kairos driver lock`", name, c.Dir)

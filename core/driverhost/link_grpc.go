@@ -19,7 +19,6 @@ import (
 // grpcLink is a process that serves gRPC, and the one connection to it.
 type grpcLink struct {
 	log      *slog.Logger
-	name     string
 	held     *held
 	process  *process
 	client   *plugin.Client
@@ -33,13 +32,15 @@ type verification struct {
 	err    error
 }
 
-func newGRPCLink(log *slog.Logger, h *Host, name string, held *held, env []string, says *sayings, start time.Duration) (*grpcLink, error) {
+func newGRPCLink(
+	log *slog.Logger, h *Host, g *guard, held *held, env []string, says *sayings, start time.Duration,
+) (*grpcLink, error) {
 	base, err := h.sockets.make()
 	if err != nil {
 		return nil, err
 	}
-	l := &grpcLink{log: log, name: name, held: held, hashed: make(chan verification, 1)}
-	l.process = newProcess(log, name, h.starter, says)
+	l := &grpcLink{log: log, held: held, hashed: make(chan verification, 1)}
+	l.process = newProcess(log, g.name, g, says)
 	l.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  driverrpc.Handshake(),
 		Plugins:          driverrpc.Plugins(),
@@ -127,7 +128,7 @@ func (l *grpcLink) explain(err error) error {
 	return err
 }
 
-func (l *grpcLink) protection() []string { return nil }
+func (l *grpcLink) protection() []string { return l.process.guard.protection() }
 
 // stop implements link.
 func (l *grpcLink) stop(grace time.Duration) {

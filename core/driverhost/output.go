@@ -113,6 +113,7 @@ type sayings struct {
 	log        *slog.Logger
 	journal    *journal
 	generation int
+	secret     *redactor // nil: the driver knows none
 
 	mu      sync.Mutex // guards the fields below
 	tail    []string
@@ -121,8 +122,8 @@ type sayings struct {
 	dropped int
 }
 
-func newSayings(log *slog.Logger, j *journal, generation int) *sayings {
-	return &sayings{log: log, journal: j, generation: generation, budget: linesAtOnce, counted: time.Now()}
+func newSayings(log *slog.Logger, j *journal, generation int, secret *redactor) *sayings {
+	return &sayings{log: log, journal: j, generation: generation, secret: secret, budget: linesAtOnce, counted: time.Now()}
 }
 
 // readFrom logs everything that is read.
@@ -141,7 +142,7 @@ func (s *sayings) writer(stream string) *lineSplitter {
 }
 
 func (s *sayings) say(stream string, line []byte, cut bool) {
-	text := cleanLine(line)
+	text := s.secret.hide(cleanLine(line))
 	if text == "" {
 		return
 	}

@@ -33,7 +33,8 @@ type slot struct {
 	journal *journal
 	log     *slog.Logger
 	spec
-	held *held
+	held   *held
+	secret *redactor // what the driver knows and nobody else should
 
 	// Guarded by host.mu.
 	sets    int // live sets that have it: it runs
@@ -107,7 +108,7 @@ type pending struct {
 func newSlot(h *Host, sp spec, held *held) *slot {
 	s := &slot{
 		host: h, journal: h.journalOf(sp.entry.Name), log: h.log.With("driver", sp.entry.Name), spec: sp, held: held,
-		state: Registered, since: time.Now(),
+		secret: sp.secret(), state: Registered, since: time.Now(),
 	}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	return s
@@ -162,6 +163,7 @@ func attempt[Res any](
 	res, err = do(bounded, g.rpc)
 	late := err != nil && ctx.Err() == nil && bounded.Err() != nil
 	lost = err != nil && bounded.Err() == nil && g.lost(err)
+	err = s.secret.hideIn(err)
 	g.leave(!lost && !late)
 	switch {
 	case lost:
@@ -265,7 +267,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 	began := time.Now()
 	g, err := s.generate(ctx)
 	if err != nil {
-		err = fmt.Errorf("start driver %s: %w", s.entry.Name, err)
+		err = s.secret.hideIn(fmt.Errorf("start driver %s: %w", s.entry.Name, err))
 	}
 
 	s.mu.Lock()
@@ -295,7 +297,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 func (s *slot) generate(ctx context.Context) (*generation, error) {
 	number := s.journal.nextGeneration()
 	log := s.log.With("generation", number)
-	l, err := s.link(s.host, s.held, log, newSayings(log, s.journal, number))
+	l, err := s.link(s.host, s.held, log, newSayings(log, s.journal, number, s.secret))
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +327,20 @@ func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings) (link, 
 	if s.attach != nil {
 		return &attachLink{to: *s.attach}, nil
 	}
-	return newGRPCLink(log, h, s.entry.Name, held, slices.Clone(s.env), says, s.limits.start)
+	guard := newGuard(s.entry.Name, guardConfig{
+		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
+	}, h.starter, log)
+	if s.entry.Descriptor.Transport == driver.TransportExec {
+		return &execLink{held: held, descriptor: s.entry.Descriptor, options: execOptions{
+			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
+		}}, nil
+	}
+	return newGRPCLink(log, h, guard, held, slices.Clone(s.env), says, s.limits.start)
+}
+
+// secret knows what is not to be shown of the driver.
+func (s spec) secret() *redactor {
+	return newRedactor(s.env, s.config.Config, s.entry.Descriptor.ConfigSchema)
 }
 
 func pause(ctx context.Context, wait time.Duration) {

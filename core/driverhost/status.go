@@ -69,7 +69,7 @@ func (s *slot) status() Status {
 	d := s.entry.Descriptor
 	out := Status{
 		Name: d.Name, Version: d.Version, Role: d.Role, Handles: d.Handles, Effect: d.Effect, Transport: transportOf(d),
-		SHA256: s.entry.SHA256[Platform()], Config: s.config.Config, EnvFrom: s.config.EnvFrom,
+		SHA256: s.entry.SHA256[Platform()], Config: hideSecrets(s.config.Config, d.ConfigSchema), EnvFrom: s.config.EnvFrom,
 	}
 	s.lifeIn(&out)
 	s.journal.statusIn(&out)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +107,12 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 	switch o.Do {
 	case "pid":
 		return os.Getpid(), nil
+	case "dial":
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Text)
+		if err != nil {
+			return err.Error(), nil
+		}
+		return "reached", conn.Close()
 	case "environment":
 		return os.Environ(), nil
 	case "config":

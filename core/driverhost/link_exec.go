@@ -1,0 +1,88 @@
+package driverhost
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// execLink is a driver that is one process a call, so that nothing runs between
+// calls and nothing can be unreachable.
+type execLink struct {
+	held       *held
+	options    execOptions // all but the binary
+	descriptor driver.Descriptor
+
+	mu    sync.Mutex // guards the field below
+	calls *execCalls // nil: not connected
+}
+
+// connect implements link: it verifies the binary that every call runs.
+func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
+	b, err := l.held.verified()
+	if err != nil {
+		return nil, err
+	}
+	if err := verified(); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.options
+	o.binary = b
+	l.calls = newExecCalls(o)
+	return &execDriver{ExecClient: driverrpc.NewExecClient(l.calls.run), calls: l.calls, descriptor: l.descriptor}, nil
+}
+
+func (l *execLink) settled() {}
+
+func (l *execLink) exited() <-chan struct{} { return nil }
+
+func (l *execLink) pid() int { return 0 }
+
+// explain has nothing to add: every error quotes the call's own stderr.
+func (l *execLink) explain(err error) error { return err }
+
+func (l *execLink) protection() []string { return l.options.guard.protection() }
+
+// stop implements link. Calls that are still under way end at once.
+func (l *execLink) stop(time.Duration) {
+	l.mu.Lock()
+	calls := l.calls
+	l.mu.Unlock()
+	if calls == nil {
+		l.options.guard.close()
+		return
+	}
+	calls.close()
+}
+
+// execDriver asks a driver on the exec transport only what it has to know: its
+// descriptor with --describe, and its opinion of its configuration if it takes any.
+type execDriver struct {
+	*driverrpc.ExecClient
+	calls      *execCalls
+	descriptor driver.Descriptor // as locked
+}
+
+// Describe implements driverrpc.Calls.
+func (d *execDriver) Describe(ctx context.Context) (driver.Descriptor, error) {
+	printed, err := d.calls.once(ctx, []string{driverrpc.DescribeFlag}, nil)
+	if err != nil {
+		return driver.Descriptor{}, err
+	}
+	return decodeDescriptor(printed)
+}
+
+// Configure implements driverrpc.Calls. Without a process that lives on there
+// is nothing to set: every call gets the configuration.
+func (d *execDriver) Configure(ctx context.Context, config json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
+	if !dryRun || len(d.descriptor.ConfigSchema) == 0 {
+		return nil, nil
+	}
+	return d.ExecClient.Configure(ctx, config, dryRun)
+}
