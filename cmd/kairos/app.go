@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -21,8 +19,8 @@ import (
 type app struct {
 	config config
 	log    *slog.Logger
-	lock   driverhost.Lock
 	host   *driverhost.Host
+	setup  *setup.Current
 	store  *sqlite.Store
 	engine *engine.Engine
 }
@@ -37,33 +35,8 @@ func localCaller() engine.Caller {
 	return engine.Caller{Principal: localPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: version, Transport: "cli"}}
 }
 
-func (c config) readLock() (driverhost.Lock, error) {
-	path := filepath.Join(c.Drivers.Dir, "drivers.lock")
-	lock, err := driverhost.ReadLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return lock, fmt.Errorf("no drivers.lock in %s: run `make build`, or `kairos driver lock` for drivers built elsewhere, or set drivers.dir", c.Drivers.Dir)
-	}
-	return lock, err
-}
-
-// compileTree reads and compiles the decision tree against the locked drivers.
-func (c config) compileTree() (*decision.Tree, error) {
-	lock, err := c.readLock()
-	if err != nil {
-		return nil, err
-	}
-	src := decision.Default()
-	if c.Tree != "" {
-		b, err := os.ReadFile(c.Tree)
-		if err != nil {
-			return nil, fmt.Errorf("read the decision tree: %w", err)
-		}
-		src = decision.Source{Name: c.Tree, YAML: b}
-	}
-	return decision.Compile(src, lock.Descriptors())
-}
-
-// open wires a server. It starts no process and touches no database.
+// open wires a server. It starts no process and touches no database; in dev
+// mode drivers are run once to describe themselves.
 func (s source) open() (*app, error) {
 	c, err := s.load()
 	if err != nil {
@@ -73,43 +46,17 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{config: c, log: log}
-	if a.lock, err = c.readLock(); err != nil {
-		return nil, err
-	}
-	tree, err := c.compileTree()
-	if err != nil {
-		return nil, err
-	}
-	a.host = driverhost.New(log)
-	set, err := a.host.Load(c.hostConfig(a.lock))
-	if err != nil {
+	a := &app{config: c, log: log, host: driverhost.New(log)}
+	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.store, err = sqlite.Open(c.Database, log); err != nil {
-		return nil, errors.Join(err, a.host.Close())
+		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.engine = engine.New(engine.Store{
 		Protocols: a.store, Writer: a.store, Searcher: a.store, Runs: a.store, Index: a.store, History: a.store,
-	}, engine.Fixed(engine.Setup{Drivers: set, Tree: tree, Settings: c.facts()}), c.engineOptions(), log)
+	}, a.setup, c.engineOptions(), log)
 	return a, nil
-}
-
-func (c config) hostConfig(lock driverhost.Lock) driverhost.Config {
-	out := driverhost.Config{Dir: c.Drivers.Dir, Lock: lock, Drivers: map[string]driverhost.DriverConfig{}}
-	for name, s := range c.Drivers.Settings {
-		b, _ := s.json() // came from YAML, so it encodes
-		out.Drivers[name] = driverhost.DriverConfig{Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects}
-	}
-	return out
-}
-
-// facts are what conditions of the tree see as `config`.
-func (c config) facts() decision.ConfigFacts {
-	return decision.ConfigFacts{
-		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
-		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
-	}
 }
 
 func (c config) engineOptions() engine.Options {
@@ -119,8 +66,21 @@ func (c config) engineOptions() engine.Options {
 	}
 }
 
+// restart lists the settings that only a restart applies: what open hands out
+// once. What is not here, wanted reads anew for every reload.
+func (c config) restart() map[string]string {
+	out := make(map[string]string)
+	for key, v := range map[string]any{
+		"database": c.Database, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
+		"search": c.Search, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
+	} {
+		out[key] = fmt.Sprintf("%+v", v)
+	}
+	return out
+}
+
 // close stops drivers and store; the first error is the one that matters.
-func (a *app) close() error { return errors.Join(a.host.Close(), a.store.Close()) }
+func (a *app) close() error { return errors.Join(a.setup.Close(), a.host.Close(), a.store.Close()) }
 
 // with opens a server, runs do on it and closes it again.
 func (s source) with(ctx context.Context, do func(context.Context, *app) error) (err error) {
@@ -132,10 +92,10 @@ func (s source) with(ctx context.Context, do func(context.Context, *app) error) 
 	return do(ctx, a)
 }
 
-// challengeTypes are the types that the configured challenge drivers handle.
+// challengeTypes are the types that the present challenge drivers handle.
 func (a *app) challengeTypes() []string {
 	var types []string
-	for _, d := range a.lock.Descriptors() {
+	for _, d := range a.setup.Descriptors() {
 		if d.Role == driver.RoleChallenge {
 			types = append(types, d.Handles...)
 		}

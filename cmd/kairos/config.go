@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // config is kairos.yaml. Every key is optional; its zero value is the default
@@ -33,12 +37,20 @@ type config struct {
 	Attest    attestConfig    `yaml:"attest"`
 	Search    searchConfig    `yaml:"search"`
 	MCP       mcpConfig       `yaml:"mcp"`
+	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
 }
 
 type driversConfig struct {
 	// Dir holds the driver binaries and drivers.lock; empty: "drivers" beside the program.
 	Dir string `yaml:"dir"`
+	// Watch: the server takes up changed files by itself. Default true.
+	Watch *bool `yaml:"watch"`
+	// IdleStop is after how much time without a call a driver is stopped until
+	// the next one. Default 10m; 0s: never.
+	IdleStop *duration `yaml:"idle_stop"`
+	// CallTimeout bounds one call of a driver. Default 10s.
+	CallTimeout duration `yaml:"call_timeout"`
 	// Settings of single drivers, by name.
 	Settings map[string]driverSettings `yaml:"settings"`
 }
@@ -49,6 +61,10 @@ type driverSettings struct {
 	EnvFrom []string `yaml:"env_from"`
 	// AllowEffects lets a driver run that changes the world.
 	AllowEffects bool `yaml:"allow_effects"`
+	// Network: allow or deny. Default allow.
+	Network string `yaml:"network"`
+	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
+	MemoryMiB int `yaml:"memory_mib"`
 }
 
 type userInputConfig struct {
@@ -90,6 +106,13 @@ type mcpConfig struct {
 	StateKeyFile string `yaml:"state_key_file"`
 }
 
+type adminConfig struct {
+	// Socket is where the commands of this machine reach a running server; one
+	// that ends in a slash is a folder with a socket for each server. Empty: a
+	// private folder of the user; "off": none.
+	Socket string `yaml:"socket"`
+}
+
 type logConfig struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
@@ -112,7 +135,11 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 }
 
 // source says where a configuration comes from.
-type source struct{ file, database string }
+type source struct {
+	file, database string
+	// dev relaxes what protects an operator and only hinders the author of a driver.
+	dev bool
+}
 
 // load reads the file, then the environment, then the flags.
 func (s source) load() (config, error) {
@@ -148,6 +175,12 @@ func (s source) read() (config, error) {
 	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
+		}
+	}
+	if p := &c.Admin.Socket; *p != "" && *p != adminOff && !filepath.IsAbs(*p) {
+		folder := strings.HasSuffix(*p, "/")
+		if *p = filepath.Join(dir, *p); folder {
+			*p += "/"
 		}
 	}
 	return c, nil
@@ -211,6 +244,10 @@ func (c *config) defaults() error {
 		yes := true
 		c.Approval.DelegateToClient = &yes
 	}
+	if c.Drivers.Watch == nil {
+		yes := true
+		c.Drivers.Watch = &yes
+	}
 	return nil
 }
 
@@ -226,8 +263,11 @@ func dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "kairos"), nil
 }
 
+// adminOff turns the admin socket off.
+const adminOff = "off"
+
 func (c config) validate() error {
-	var errs []error
+	errs := c.Drivers.problems()
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}
@@ -254,6 +294,26 @@ func (c config) validate() error {
 	return errors.Join(errs...)
 }
 
+func (d driversConfig) problems() []error {
+	var errs []error
+	if d.IdleStop != nil && *d.IdleStop < 0 {
+		errs = append(errs, fmt.Errorf("drivers.idle_stop is %s: must not be negative; 0s means never", *d.IdleStop))
+	}
+	if d.CallTimeout < 0 {
+		errs = append(errs, fmt.Errorf("drivers.call_timeout is %s: must not be negative", d.CallTimeout))
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
+		s := d.Settings[name]
+		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
+		}
+		if s.MemoryMiB < 0 {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))
+		}
+	}
+	return errs
+}
+
 func (l logConfig) level() (slog.Level, error) {
 	var level slog.Level
 	if l.Level == "" {
@@ -273,9 +333,29 @@ func (l logConfig) logger(to io.Writer) (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(to, options)), nil
+		return slog.New(traceHandler{slog.NewJSONHandler(to, options)}), nil
 	}
-	return slog.New(slog.NewTextHandler(to, options)), nil
+	return slog.New(traceHandler{slog.NewTextHandler(to, options)}), nil
+}
+
+// traceHandler adds the trace of the context to each record. It is for handlers
+// that are not grouped.
+type traceHandler struct{ slog.Handler }
+
+func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
+	if t := driver.TraceOf(ctx); t != "" {
+		r = r.Clone()
+		r.AddAttrs(slog.String("trace_id", t[3:35]))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traceHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h traceHandler) WithGroup(name string) slog.Handler {
+	return traceHandler{h.Handler.WithGroup(name)}
 }
 
 func configCommand(at *source) *cobra.Command {
@@ -291,9 +371,20 @@ func configCommand(at *source) *cobra.Command {
 				return nil
 			})
 		},
+	}, &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(configSchema)
+			return err
+		},
 	})
 	return cmd
 }
+
+// configSchema describes config; a test compares the two.
+//
+//go:embed config.schema.json
+var configSchema []byte
 
 func (s driverSettings) json() (json.RawMessage, error) {
 	if len(s.Config) == 0 {

@@ -44,6 +44,7 @@ func runCommand(at *source) *cobra.Command {
 	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
 	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
 	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
+	flags.BoolVar(&at.dev, "dev", false, devHelp)
 	flags.BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
 	return cmd
 }
@@ -122,6 +123,9 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 	}
 	if database != "" {
 		c.Server = append(c.Server, "--db", database)
+	}
+	if at.dev {
+		c.Server = append(c.Server, "--dev")
 	}
 	return c, ownDB, nil
 }

@@ -18,25 +18,40 @@ import (
 )
 
 func serveCommand(at *source) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over stdin and stdout",
 		Long: "Serve MCP over stdin and stdout, for clients of 2025-11-25 and older and of 2026-07-28 alike.\n" +
-			"Logs go to stderr. Drivers and database are first touched by the first tool call.",
+			"Logs go to stderr. Drivers and database are first touched by the first tool call.\n\n" +
+			"Changes of the configuration, the tree and drivers.lock are taken up while the server runs, also on SIGHUP\n" +
+			"and on `kairos driver reload`. What is wrong with them is logged and changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return at.with(cmd.Context(), serve)
+			if at.dev {
+				if err := checkDev(""); err != nil {
+					return err
+				}
+			}
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				at.sayDev(cmd.ErrOrStderr(), a.config)
+				return serve(ctx, a)
+			})
 		},
 	}
+	cmd.Flags().BoolVar(&at.dev, "dev", false, devHelp)
+	return cmd
 }
 
 func serve(ctx context.Context, a *app) (err error) {
 	if err := a.store.Check(); err != nil {
 		return err
 	}
+	ops := newOperation(ctx, a)
+	defer func() { err = errors.Join(err, ops.close()) }()
 	s, err := mcpserver.New(mcpserver.Config{
 		Version:        fmt.Sprintf("v%s+%s", version, time.Now().UTC().Format("20060102.150405")),
-		ChallengeTypes: a.challengeTypes(),
+		ChallengeTypes: a.challengeTypes,
+		FirstCall:      ops.begin,
 		Principal:      localPrincipal, Space: localSpace,
 		StateKey:  a.config.stateKey,
 		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
@@ -44,6 +59,7 @@ func serve(ctx context.Context, a *app) (err error) {
 	if err != nil {
 		return err
 	}
+	ops.tell(s.Refresh)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return s.ServeStdio(ctx, os.Stdin, os.Stdout)
 }

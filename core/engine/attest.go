@@ -20,7 +20,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	if in.Message == "" {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
 	}
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	return again(func() (AttestReply, error) { return h.attest(ctx, c, in) })
 }

@@ -13,7 +13,7 @@ import (
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	return h.begin(ctx, c, in)
 }

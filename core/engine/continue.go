@@ -15,7 +15,7 @@ import (
 // Continue takes the client's reply to an Ask. The same reply to the same
 // question again gets the recorded outcome; another one is fault.Replayed.
 func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
@@ -237,7 +237,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question goes on; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	round, err := again(func() (Round, error) {
 		t, err := h.resume(ctx, c, id)

@@ -20,7 +20,7 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (UpdateRe
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
 		return UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
 	}
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	var reply UpdateReply
 	for i, uri := range in.URIs {
@@ -179,7 +179,7 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (Du
 		Position: &Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
 	if s.Challenge != nil {
-		h, release := e.hold()
+		h, release := e.hold(ctx)
 		defer release()
 		kind := h.typeOf(s)
 		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}

@@ -27,7 +27,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 	if err := e.ready(ctx); err != nil {
 		return MintReply{}, err
 	}
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	chains, warnings, err := h.check(ctx, in.Document)
 	if err != nil {
@@ -79,7 +79,7 @@ func mintSpace(c Caller, space string) (string, error) {
 // Check parses a document and lets the challenge drivers judge every
 // challenge. The chains carry the templates that their drivers allow.
 func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	return h.check(ctx, document)
 }

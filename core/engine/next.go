@@ -15,7 +15,7 @@ import (
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
 func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	return again(func() (Round, error) { return h.next(ctx, c, in) })
 }

@@ -1,6 +1,12 @@
 package engine
 
-import "github.com/kairos-mcp/kairos/core/decision"
+import (
+	"context"
+	"log/slog"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
 
 // Setup is what a run is driven with: drivers, tree and settings that belong
 // together.
@@ -30,11 +36,16 @@ func (f fixed) Hold() (Setup, func()) { return Setup(f), func() {} }
 type held struct {
 	*Engine
 	Setup
+	log *slog.Logger // names the trace of the call
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
-func (e *Engine) hold() (h held, release func()) {
+func (e *Engine) hold(ctx context.Context) (h held, release func()) {
 	s, release := e.setups.Hold()
-	return held{e, s}, release
+	h = held{Engine: e, Setup: s, log: e.log}
+	if t := driver.TraceOf(ctx); t != "" {
+		h.log = e.log.With("trace_id", t[3:35])
+	}
+	return h, release
 }

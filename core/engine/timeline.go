@@ -45,7 +45,7 @@ type Timeline struct {
 
 // Timeline tells what happened in one of the caller's runs.
 func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
-	h, release := e.hold()
+	h, release := e.hold(ctx)
 	defer release()
 	t, err := h.resume(ctx, c, id)
 	if err != nil {

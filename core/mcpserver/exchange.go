@@ -80,9 +80,10 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		return engine.Round{}, err
 	}
 	if fresh {
+		trace := driver.TraceOf(ctx)
 		c.conn.background(func(ctx context.Context) {
 			defer cancel()
-			s.resolve(ctx, waiting, c.conn, q, a)
+			s.resolve(driver.WithTrace(ctx, trace), waiting, c.conn, q, a)
 		})
 	}
 	inTime := s.await(ctx, c, q, a)

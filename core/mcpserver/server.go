@@ -60,8 +60,12 @@ var _ Engine = (*engine.Engine)(nil)
 type Config struct {
 	// Version is reported in serverInfo.
 	Version string
-	// ChallengeTypes is the enum of solution.type, in this order.
-	ChallengeTypes []string
+	// ChallengeTypes returns the enum of solution.type, in this order, as it is
+	// now. It is called often and concurrently, and returns at once.
+	ChallengeTypes func() []string
+	// FirstCall, if set, is called once, when the first tool call comes, and
+	// returns at once.
+	FirstCall func()
 	// Principal and Space are those of every stdio caller.
 	Principal string
 	Space     string
@@ -91,7 +95,7 @@ func (c Config) Validate() error {
 	if c.Version == "" {
 		errs = append(errs, errors.New("version is empty"))
 	}
-	if len(c.ChallengeTypes) == 0 {
+	if c.ChallengeTypes == nil || len(c.ChallengeTypes()) == 0 {
 		errs = append(errs, errors.New("challenge types: none given"))
 	}
 	if c.Principal == "" || c.Space == "" {
@@ -133,11 +137,19 @@ type Server struct {
 	log    *slog.Logger
 	mcp    *server.MCPServer
 	seal   sealer
+	first  sync.Once
+	next   typedTool
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
-	stops  map[*stdioLink]func()
+	links  map[*stdioLink]link
 	served sync.WaitGroup
+}
+
+// link is a connection that is being served.
+type link struct {
+	conn *connection
+	stop func()
 }
 
 // New returns a server for the engine. It starts nothing and has no side effects.
@@ -146,13 +158,13 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, engine: e, log: log, stops: map[*stdioLink]func(){}}
+	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}}
 	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
-		server.WithToolCapabilities(false),
+		server.WithToolCapabilities(false), // see hooks
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
-		server.WithHooks(hooks()),
+		server.WithHooks(s.hooks()),
 	)
 	if err := s.addTools(); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
@@ -164,11 +176,21 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 // hooks keep what mcp-go would lose: the capabilities of a legacy client, which
 // it overwrites with those of any modern request on the same session, and the
 // JSON-RPC code of a handler's error.
-func hooks() *server.Hooks {
+func (s *Server) hooks() *server.Hooks {
 	h := &server.Hooks{}
+	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) {
+		if err := s.next.refresh(s); err != nil {
+			s.log.ErrorContext(ctx, "tool list is not up to date", "error", err)
+		}
+	})
 	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		if conn := connectionFrom(ctx); conn != nil {
 			conn.initialized(req.Params, res.ProtocolVersion)
+		}
+		// Only legacy clients are told that the list changed; with the option
+		// of mcp-go, modern ones would hold a stream open for it.
+		if res.Capabilities.Tools != nil {
+			res.Capabilities.Tools.ListChanged = true
 		}
 	})
 	h.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
@@ -183,8 +205,8 @@ func hooks() *server.Hooks {
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	for _, stop := range s.stops {
-		stop()
+	for _, l := range s.links {
+		l.stop()
 	}
 	s.mu.Unlock()
 	s.served.Wait()

@@ -43,10 +43,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		notes:   make(chan mcp.JSONRPCNotification, maxInFlight),
 		pending: map[int64]chan clientReply{}, inflight: map[string]*inflight{},
 	}
-	if !s.register(l, stopReading) {
-		return errors.New("the server is closed")
-	}
-	defer s.unregister(l)
 	conn := &connection{
 		id: uuid.NewString(), transport: "stdio", peer: l, questions: newQuestions(),
 		background: func(f func(context.Context)) {
@@ -56,6 +52,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			})
 		},
 	}
+	if !s.register(l, link{conn, stopReading}) {
+		return errors.New("the server is closed")
+	}
+	defer s.unregister(l)
 	serving := s.mcp.WithContext(withConnection(work, conn), &session{id: conn.id, link: l})
 	err := l.serve(serving, reading.Done(), readLines(reading, in))
 	stopReading()
@@ -73,13 +73,13 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 var errStopped = errors.New("stopped")
 
 // register keeps a link until it is unregistered; false: the server is closed.
-func (s *Server) register(l *stdioLink, stop func()) bool {
+func (s *Server) register(l *stdioLink, as link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.stops[l] = stop
+	s.links[l] = as
 	s.served.Add(1)
 	return true
 }
@@ -87,7 +87,7 @@ func (s *Server) register(l *stdioLink, stop func()) bool {
 func (s *Server) unregister(l *stdioLink) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.stops, l)
+	delete(s.links, l)
 	s.served.Done()
 }
 
@@ -516,5 +516,5 @@ func (s *session) Initialized() bool { return true }
 func (s *session) SessionID() string { return s.id }
 
 // NotificationChannel is used for the acknowledgement of subscriptions alone:
-// nothing here ever changes its lists.
+// that a list has changed is said by Server.Refresh.
 func (s *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.link.notes }

@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
-func (s *Server) next(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) nextStep(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var in struct {
 		URI      string          `json:"uri"`
 		Solution json.RawMessage `json:"solution"`

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -70,50 +71,133 @@ type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolRe
 
 func (s *Server) addTools() error {
 	for name, h := range map[string]handler{
-		toolSearch: s.search, toolBegin: s.begin, toolNext: s.next, toolAttest: s.attest, toolMint: s.mint,
+		toolSearch: s.search, toolBegin: s.begin, toolAttest: s.attest, toolMint: s.mint,
 		toolUpdate: s.update, toolDelete: s.delete, toolDump: s.dump, toolSpaces: s.spaces,
 	} {
-		if err := s.addTool(name, h); err != nil {
+		d, err := declared(name)
+		if err != nil {
 			return err
 		}
+		tool, check, err := d.tool(name)
+		if err != nil {
+			return err
+		}
+		s.addTool(tool, func() (inputCheck, error) { return check() }, h)
 	}
-	return nil
+	return s.next.refresh(s)
 }
 
-func (s *Server) addTool(name string, h handler) error {
-	d, err := declared(name)
-	if err != nil {
-		return err
-	}
-	if name == toolNext {
-		if err := listTypes(d.InputSchema, s.cfg.ChallengeTypes); err != nil {
-			return fmt.Errorf("tool %s: %w", name, err)
-		}
-	}
+// tool is what agents see, and the check of its arguments.
+func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), error) {
 	input, err := encode(d.InputSchema, "")
 	if err != nil {
-		return fmt.Errorf("tool %s: input schema: %w", name, err)
+		return mcp.Tool{}, nil, fmt.Errorf("tool %s: input schema: %w", name, err)
 	}
 	// Compiled at the first call: a start must be quick, hosts make many of them.
 	check := sync.OnceValues(func() (inputCheck, error) { return newInputCheck(name, input) })
-	tool := mcp.Tool{
+	return mcp.Tool{
 		Name: name, Title: d.Title, Description: d.Description,
 		RawInputSchema: input, RawOutputSchema: d.OutputSchema,
 		Annotations: mcp.ToolAnnotation{
 			Title: d.Title, ReadOnlyHint: d.Annotations.ReadOnly, DestructiveHint: d.Annotations.Destructive,
 			IdempotentHint: d.Annotations.Idempotent, OpenWorldHint: d.Annotations.OpenWorld,
 		},
-	}
+	}, check, nil
+}
+
+// addTool serves a tool, or replaces it.
+func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h handler) {
 	s.mcp.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if s.cfg.FirstCall != nil {
+			s.first.Do(s.cfg.FirstCall)
+		}
 		c, err := check()
 		if err != nil {
-			return nil, fmt.Errorf("input schema of %s: %w", name, err)
+			return nil, fmt.Errorf("input schema of %s: %w", tool.Name, err)
 		}
 		if f := c.problem(req.Params.RawArguments); f != nil {
-			return errorResult(name, f)
+			return errorResult(tool.Name, f)
 		}
-		return h(ctx, req)
+		return h(traced(ctx, req), req)
 	})
+}
+
+// typedTool is kairos_next, whose schema lists the types of challenges that
+// there are now.
+type typedTool struct {
+	mu    sync.Mutex // guards the fields below
+	types []string
+	told  []string // the types that clients know, or were told to ask for
+	check func() (inputCheck, error)
+}
+
+// refresh declares the tool anew when there are other types than before. A
+// list without any is not taken: no schema allows it.
+func (n *typedTool) refresh(s *Server) error {
+	types := s.cfg.ChallengeTypes()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(types) == 0 || slices.Equal(types, n.types) {
+		return nil
+	}
+	d, err := declared(toolNext)
+	if err != nil {
+		return err
+	}
+	if err := listTypes(d.InputSchema, types); err != nil {
+		return fmt.Errorf("tool %s: %w", toolNext, err)
+	}
+	tool, check, err := d.tool(toolNext)
+	if err != nil {
+		return err
+	}
+	if n.told == nil {
+		n.told = types
+	}
+	n.types, n.check = types, check
+	s.addTool(tool, func() (inputCheck, error) { return n.present(s) }, s.nextStep)
+	return nil
+}
+
+// tell reports whether clients have still to be told of the present types.
+func (n *typedTool) tell() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.Equal(n.types, n.told) {
+		return false
+	}
+	n.told = n.types
+	return true
+}
+
+// present is the check for the types of now.
+func (n *typedTool) present(s *Server) (inputCheck, error) {
+	if err := n.refresh(s); err != nil {
+		return inputCheck{}, err
+	}
+	n.mu.Lock()
+	check := n.check
+	n.mu.Unlock()
+	return check()
+}
+
+// Refresh tells clients that their list of tools is out of date, if it is. It
+// is called after the types of challenges may have changed. Clients of the
+// modern era are told by the time to live of their list.
+func (s *Server) Refresh() error {
+	if err := s.next.refresh(s); err != nil || !s.next.tell() {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l, served := range s.links {
+		if served.conn.legacyClient().Era == "" {
+			continue // has not introduced itself, or not in this way
+		}
+		if err := l.notify(string(mcp.MethodNotificationToolsListChanged), map[string]any{}); err != nil {
+			s.log.Debug("a client was not told of its new tools", "error", err)
+		}
+	}
 	return nil
 }
 

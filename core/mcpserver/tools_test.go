@@ -70,7 +70,8 @@ func (w *wire) tools() map[string]toolInfo {
 
 func TestToolsKeepTheContract(t *testing.T) {
 	cfg := config()
-	cfg.ChallengeTypes = []string{"weather", "shell"}
+	types := []string{"weather", "shell"}
+	cfg.ChallengeTypes = func() []string { return types }
 	w := dial(t, cfg, newDirector())
 	w.initialize(`{}`)
 	tools := w.tools()
@@ -111,7 +112,7 @@ func TestToolsKeepTheContract(t *testing.T) {
 		t.Errorf("required of kairos_next (-want +got):\n%s", diff)
 	}
 	properties := solution.Properties.Solution.Properties
-	if diff := cmp.Diff(cfg.ChallengeTypes, properties["type"].Enum); diff != "" {
+	if diff := cmp.Diff(types, properties["type"].Enum); diff != "" {
 		t.Errorf("enum of solution.type (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"shell", "mcp", "user_input", "comment", "evidence", "nonce", "proof_hash"} {
@@ -361,7 +362,7 @@ func TestServerInfoResourcesAndPrompts(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	for name, spoil := range map[string]func(*mcpserver.Config){
 		"no version":   func(c *mcpserver.Config) { c.Version = "" },
-		"no types":     func(c *mcpserver.Config) { c.ChallengeTypes = nil },
+		"no types":     func(c *mcpserver.Config) { c.ChallengeTypes = func() []string { return nil } },
 		"no principal": func(c *mcpserver.Config) { c.Principal = "" },
 		"no space":     func(c *mcpserver.Config) { c.Space = "" },
 		"negative":     func(c *mcpserver.Config) { c.StateTTL = -1 },

@@ -23,7 +23,7 @@ const patience = 30 * time.Second
 
 func config() mcpserver.Config {
 	return mcpserver.Config{
-		Version: "v1.2.3", ChallengeTypes: []string{"shell", "mcp", "user_input", "comment"},
+		Version: "v1.2.3", ChallengeTypes: func() []string { return []string{"shell", "mcp", "user_input", "comment"} },
 		Principal: "local", Space: "space:personal", StateKey: func() ([32]byte, error) { return [32]byte{1}, nil },
 		ProgressEvery: time.Millisecond,
 	}

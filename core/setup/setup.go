@@ -46,7 +46,8 @@ type Current struct {
 	read Read
 	log  *slog.Logger
 
-	present atomic.Pointer[snapshot]
+	present  atomic.Pointer[snapshot]
+	switched chan struct{}
 
 	// turn is taken by whoever changes something, and guards the fields below.
 	turn    chan struct{}
@@ -62,7 +63,7 @@ type Current struct {
 // Open makes the first setup from what read returns. It starts no process. The
 // host remains the caller's, who closes it after the Current.
 func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) {
-	c := &Current{host: host, read: read, log: log, turn: make(chan struct{}, 1)}
+	c := &Current{host: host, read: read, log: log, turn: make(chan struct{}, 1), switched: make(chan struct{}, 1)}
 	w, err := c.wanted()
 	if err != nil {
 		return nil, err
@@ -204,7 +205,15 @@ func (c *Current) replace(old, next *snapshot) {
 	c.present.Store(next)
 	c.host.Use(next.set)
 	c.host.Retire(old.set)
+	select {
+	case c.switched <- struct{}{}:
+	default: // whoever listens has still to look
+	}
 }
+
+// Switched receives after the present setup was replaced, once for any number
+// of times. It is for one listener and never closed.
+func (c *Current) Switched() <-chan struct{} { return c.switched }
 
 // keep makes a snapshot the one to go back to.
 func (c *Current) keep(s *snapshot) {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// operation is what an operator does to a running server: reload by signal and
+// by changing files.
+type operation struct {
+	app    *app
+	ctx    context.Context // of everything in the background; ends with close
+	cancel context.CancelFunc
+	hangup chan os.Signal
+	work   sync.WaitGroup
+}
+
+// newOperation listens to SIGHUP. What can be seen from outside waits for begin.
+func newOperation(ctx context.Context, a *app) *operation {
+	o := &operation{app: a, hangup: make(chan os.Signal, 1)}
+	o.ctx, o.cancel = context.WithCancel(ctx)
+	signal.Notify(o.hangup, syscall.SIGHUP)
+	o.work.Go(o.reloadOnHangup)
+	return o
+}
+
+func (o *operation) reloadOnHangup() {
+	for {
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-o.hangup:
+			if _, err := o.app.setup.Reload(o.ctx); err != nil {
+				o.app.log.Error("SIGHUP: the reload is refused, everything goes on as before", "error", err)
+			}
+		}
+	}
+}
+
+// begin is called once, with the first tool call.
+func (o *operation) begin() {
+	if !*o.app.config.Drivers.Watch {
+		return
+	}
+	o.work.Go(func() {
+		if err := o.app.setup.Watch(o.ctx); err != nil {
+			o.app.log.Warn("changed files are not taken up; send SIGHUP instead", "error", err)
+		}
+	})
+}
+
+// tell calls do after the setup was replaced.
+func (o *operation) tell(do func() error) {
+	o.work.Go(func() {
+		for {
+			select {
+			case <-o.ctx.Done():
+				return
+			case <-o.app.setup.Switched():
+				if err := do(); err != nil {
+					o.app.log.Error("clients were not told of the change", "error", err)
+				}
+			}
+		}
+	})
+}
+
+// close ends it all and waits. It is called after the last begin.
+func (o *operation) close() error {
+	signal.Stop(o.hangup)
+	o.cancel()
+	o.work.Wait()
+	return nil
+}

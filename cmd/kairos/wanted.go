@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// wanted reads what a server should run with, at its start and at each reload.
+func (s source) wanted() (setup.Wanted, error) {
+	var w setup.Wanted
+	if s.file != "" {
+		w.Files = absolute(s.file)
+	}
+	c, err := s.load()
+	if err != nil {
+		return w, err
+	}
+	w.Files = append(w.Files, absolute(c.Tree, c.pinned(s.dev))...)
+	w.Settings, w.Restart = c.facts(), c.restart()
+	if w.Tree, err = c.treeSource(); err != nil {
+		return w, err
+	}
+	w.Drivers, err = s.hostConfig(c)
+	return w, err
+}
+
+// absolute is for files that may be named relative to the working folder.
+func absolute(paths ...string) []string {
+	var out []string
+	for _, p := range paths {
+		if p == "" {
+			continue
+		}
+		if abs, err := filepath.Abs(p); err == nil {
+			p = abs
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// pinned is what says which drivers there are.
+func (c config) pinned(dev bool) string {
+	if dev {
+		return c.Drivers.Dir
+	}
+	return filepath.Join(c.Drivers.Dir, driverhost.LockName)
+}
+
+func (s source) hostConfig(c config) (driverhost.Config, error) {
+	out := driverhost.Config{
+		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Dev: s.dev,
+	}
+	if d := c.Drivers.IdleStop; d != nil {
+		if out.Idle = time.Duration(*d); *d == 0 {
+			out.Idle = -1 // never
+		}
+	}
+	for name, s := range c.Drivers.Settings {
+		b, err := s.json()
+		if err != nil {
+			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
+		}
+		out.Drivers[name] = driverhost.DriverConfig{
+			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB,
+		}
+	}
+	var err error
+	if !s.dev {
+		out.Lock, err = c.readLock()
+		return out, err
+	}
+	if out.Attach, err = driverrpc.ParseAttachments(os.Getenv(driverrpc.AttachEnv)); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir)
+	return out, err
+}
+
+func (c config) readLock() (driverhost.Lock, error) {
+	lock, err := driverhost.ReadLock(filepath.Join(c.Drivers.Dir, driverhost.LockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return lock, fmt.Errorf("no drivers.lock in %s: run `make build`, or `kairos driver lock` for drivers built elsewhere, or set drivers.dir", c.Drivers.Dir)
+	}
+	return lock, err
+}
+
+// treeSource reads the decision tree.
+func (c config) treeSource() (decision.Source, error) {
+	if c.Tree == "" {
+		return decision.Default(), nil
+	}
+	b, err := os.ReadFile(c.Tree)
+	if err != nil {
+		return decision.Source{}, fmt.Errorf("read the decision tree: %w", err)
+	}
+	return decision.Source{Name: c.Tree, YAML: b}, nil
+}
+
+// compileTree reads and compiles the decision tree against the locked drivers.
+func (c config) compileTree() (*decision.Tree, error) {
+	lock, err := c.readLock()
+	if err != nil {
+		return nil, err
+	}
+	src, err := c.treeSource()
+	if err != nil {
+		return nil, err
+	}
+	return decision.Compile(src, lock.Descriptors())
+}
+
+// facts are what conditions of the tree see as `config`.
+func (c config) facts() decision.ConfigFacts {
+	return decision.ConfigFacts{
+		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
+		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
+	}
+}
