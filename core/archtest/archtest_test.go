@@ -50,7 +50,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":                {"proto", "sdk/driverrpc", "core/driverhost"},
 	"google.golang.org/protobuf":            {"proto", "sdk/driverrpc"},
 	"github.com/hashicorp/go-plugin":        {"sdk/driverrpc", "core/driverhost"},
-	"github.com/hashicorp/go-hclog":         {"sdk/driverrpc", "core/driverhost"},
+	"github.com/hashicorp/go-hclog":         {"core/driverhost"},
 	"github.com/mark3labs/mcp-go/server":    {"core/mcpserver", "examples"},
 	"github.com/mark3labs/mcp-go/client":    {"core/termhost", "examples"},
 	"github.com/mark3labs/mcp-go":           {"core/mcpserver", "core/termhost", "examples"},

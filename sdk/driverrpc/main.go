@@ -12,10 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -31,7 +27,7 @@ import (
 // collects; a record logged with the context of a call carries its trace_id.
 // stdin is the lifeline: the process ends when the host closes it.
 func Main(d driver.Driver) {
-	stderr := os.Stderr // go-plugin replaces os.Stderr once it serves
+	stderr := os.Stderr
 	log := slog.New(newTraceHandler(slog.NewJSONHandler(stderr, nil)))
 	slog.SetDefault(log)
 
@@ -120,8 +116,7 @@ func (how invocation) run(d driver.Driver, log *slog.Logger, stderr io.Writer) e
 			d.Descriptor.Name, d.Descriptor.Transport, CallFlag)
 	}
 	go exitWithHost(os.Stdin)
-	serve(d, log, stderr)
-	return nil
+	return servePlugin(d, log, stdout)
 }
 
 // oneLine puts an error on one line: of stderr the host quotes the last one.
@@ -129,22 +124,11 @@ func oneLine(err error) string { return strings.Join(strings.FieldsFunc(err.Erro
 
 func isBreak(r rune) bool { return r == '\n' || r == '\r' }
 
-func serve(d driver.Driver, log *slog.Logger, stderr io.Writer) {
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: Handshake(),
-		Plugins:         plugin.PluginSet{PluginName: &grpcPlugin{served: d}},
-		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
-			return newServer(log, options...)
-		},
-		Logger: hclog.New(&hclog.LoggerOptions{Output: stderr, Level: hclog.Warn}),
-	})
-}
-
 // exitWithHost ends the process when the lifeline closes, which also happens
 // when the host dies without a word. The host drains calls before it closes it.
 func exitWithHost(lifeline io.Reader) {
 	_, _ = io.Copy(io.Discard, lifeline)
-	if dir := os.Getenv(plugin.EnvUnixSocketDir); dir != "" {
+	if dir := os.Getenv(socketDirEnv); dir != "" {
 		sockets, _ := filepath.Glob(filepath.Join(dir, "plugin*"))
 		for _, socket := range sockets {
 			_ = os.Remove(socket)

@@ -5,12 +5,11 @@ package driverrpc
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 const (
@@ -52,7 +51,7 @@ func Handshake() plugin.HandshakeConfig {
 }
 
 // Plugins is the host's plugin set: dispensing PluginName gives a *Client.
-func Plugins() plugin.PluginSet { return plugin.PluginSet{PluginName: &grpcPlugin{}} }
+func Plugins() plugin.PluginSet { return plugin.PluginSet{PluginName: grpcPlugin{}} }
 
 // DialOptions are the host's limits on a connection to a driver. The
 // connection never goes idle: a generation has one connection for its life.
@@ -66,18 +65,16 @@ func DialOptions() []grpc.DialOption {
 	}
 }
 
-// grpcPlugin is the glue that go-plugin asks for; it ignores the broker.
+// grpcPlugin is the host's glue that go-plugin asks for; it ignores the broker.
 type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
-	served driver.Driver // set in the driver's process only
 }
 
-func (p *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	register(s, p.served)
-	return nil
+func (grpcPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("a driver is served by Main")
 }
 
-func (p *grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
+func (grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, cc *grpc.ClientConn) (any, error) {
 	return NewClient(cc), nil
 }
 
