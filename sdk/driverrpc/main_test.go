@@ -18,7 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// driverMode makes this test binary a driver: "sound", "unsound" or "judge".
+// driverMode makes this test binary a driver: "sound", "unsound", "judge" or "bare".
 const driverMode = "KAIROS_TEST_DRIVER"
 
 func TestMain(m *testing.M) {
@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor(), Challenge: &recorder{}})
 	case "judge":
 		driverrpc.Main(driver.Driver{Descriptor: judgeDescriptor(), Challenge: &judge{}})
+	case "bare":
+		serveBare()
 	case "unsound":
 		driverrpc.Main(driver.Driver{Descriptor: challengeDescriptor()})
 	default:
