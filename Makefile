@@ -10,13 +10,19 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BUF         := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
+APIDIFF     := $(GO) run golang.org/x/exp/cmd/apidiff@v0.0.0-20260824195058-e88cd73687aa
 BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
+# What drivers of others are built on, and the version it must stay compatible
+# with: the last tag. API_SINCE= compares with nothing.
+API       := driver driverrpc drivertest challenge settings schema fields
+API_SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 
 # The race detector needs cgo and a C compiler.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint fmt proto bench fuzz vuln clean
+.PHONY: help build demo test check lint api fmt proto bench fuzz vuln clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +54,7 @@ check: ## what every commit has to pass: vet, format, lint, proto, unit tests
 	@test -z "$$(gofmt -l cmd core sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core sdk plugins examples e2e; exit 1; }
 	$(GO) vet ./...
 	$(MAKE) lint
+	$(MAKE) api
 	$(GO) test $$($(GO) list ./... | grep -v /e2e)
 
 lint: ## golangci-lint and buf lint
@@ -55,6 +62,20 @@ lint: ## golangci-lint and buf lint
 	$(BUF) lint
 	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
 	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
+
+api: ## show what of sdk would break drivers of others, compared with the last tag
+	@if test -z "$(API_SINCE)"; then echo "api: no tag yet, so there is nothing to compare sdk with"; exit 0; fi; \
+	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
+	git archive $(API_SINCE) | tar -x -C "$$old/src" && broken=0 && \
+	for p in $(API); do \
+		test -d "$$old/src/sdk/$$p" || continue; \
+		test -d "sdk/$$p" || { echo "api: sdk/$$p of $(API_SINCE) is gone"; broken=1; continue; }; \
+		(cd "$$old/src" && $(APIDIFF) -w "$$old/$$p" ./sdk/$$p) && \
+		$(APIDIFF) -incompatible "$$old/$$p" ./sdk/$$p >"$$old/found" || exit 1; \
+		test -s "$$old/found" || continue; \
+		echo "api: sdk/$$p is not compatible with $(API_SINCE):"; cat "$$old/found"; broken=1; \
+	done && \
+	if test $$broken = 0; then echo "api: sdk is compatible with $(API_SINCE)"; else exit 1; fi
 
 fmt: ## format Go and proto
 	gofmt -w cmd core sdk plugins examples e2e

@@ -24,7 +24,7 @@ func judgeDescriptor() driver.Descriptor {
 func (j *judge) Configure(_ context.Context, config json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
 	var c struct{ Word string }
 	if len(config) > 0 {
-		if err := json.Unmarshal(config, &c); err != nil {
+		if json.Unmarshal(config, &c) != nil {
 			return []driver.Diagnostic{driver.Problem("/word", "must be text"), driver.Warning("", "and was odd")}, nil
 		}
 	}
