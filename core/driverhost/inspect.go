@@ -1,0 +1,28 @@
+package driverhost
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// DescribeFile runs one binary with --describe, as DescribeAll does, and
+// returns what a lock says of it on this platform.
+func DescribeFile(ctx context.Context, path string) (LockedEntry, error) {
+	full, err := filepath.Abs(path) // a bare name would be looked up in PATH
+	if err != nil {
+		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
+	}
+	return describeBinary(ctx, full)
+}
+
+// VerifyFile holds the binary of a locked driver against the lock, byte for
+// byte, and starts nothing. The error names both sums and the fix.
+func VerifyFile(dir string, e LockedEntry) error {
+	e.seen = seenFile{} // every byte is read, whatever was seen before
+	b, err := verifyBinary(filepath.Join(dir, e.File), e, false)
+	if err != nil {
+		return err
+	}
+	return b.close()
+}
