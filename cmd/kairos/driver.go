@@ -1,47 +1,75 @@
 package main
 
 import (
-	"fmt"
+	"context"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/admin"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func driverCommand(at *source) *cobra.Command {
-	cmd := &cobra.Command{Use: "driver", Short: "List and lock drivers"}
-	cmd.AddCommand(driverLockCommand(), driverListCommand(at))
+	cmd := &cobra.Command{Use: "driver", Short: "Write, install, look at and swap drivers"}
+	out := new(format)
+	out.addTo(cmd, formatText)
+	cmd.AddCommand(
+		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
+		driverLockCommand(out), driverInstallCommand(at, out), driverNewCommand(out),
+		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out),
+	)
 	return cmd
 }
 
-func driverLockCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "lock DIR",
-		Short: "Describe the driver binaries of a folder and write its drivers.lock",
-		Long: "Runs every kairos-driver-* of the folder with --describe and writes name, version, sha256 and descriptor\n" +
-			"to drivers.lock in the same folder. The server starts only what is locked there.",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			lock, err := driverhost.DescribeAll(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			path := filepath.Join(args[0], "drivers.lock")
-			if err := driverhost.WriteLock(path, lock); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "locked %d drivers in %s\n", len(lock.Descriptors()), path)
-			return nil
-		},
-	}
+// lockPath is the lock of a drivers folder.
+func lockPath(dir string) string { return filepath.Join(dir, driverhost.LockName) }
+
+// driverList is what `driver list` prints.
+type driverList struct {
+	DriversDir string         `json:"drivers_dir"`
+	Drivers    []listedDriver `json:"drivers"`
+	Servers    []serverInfo   `json:"servers"`
 }
 
-func driverListCommand(at *source) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the locked drivers; starts none", Args: cobra.NoArgs,
+// listedDriver is a driver of the lock and where it stands in each server.
+type listedDriver struct {
+	Name      string        `json:"name"`
+	Version   string        `json:"version"`
+	Role      driver.Role   `json:"role"`
+	Handles   []string      `json:"handles"`
+	Effect    driver.Effect `json:"effect"`
+	Features  []string      `json:"features"`
+	Platforms []string      `json:"platforms"` // the lock has a sum for
+	// Locked is false for a driver that a server still runs but the lock no longer has.
+	Locked bool         `json:"locked"`
+	Live   []liveDriver `json:"live"`
+}
+
+// liveDriver is where a driver stands in one server.
+type liveDriver struct {
+	Server     int              `json:"server"` // process id
+	State      driverhost.State `json:"state"`
+	Version    string           `json:"version"`
+	SHA256     string           `json:"sha256"`
+	Generation int              `json:"generation"`
+	PID        int              `json:"pid,omitempty"`
+}
+
+// serverInfo is a server that was found.
+type serverInfo struct {
+	admin.Info
+	Socket string `json:"socket"`
+}
+
+func driverListCommand(at *source, out *format) *cobra.Command {
+	var choice serverChoice
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the locked drivers and where they stand in running servers; starts none", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := at.load()
 			if err != nil {
@@ -51,13 +79,107 @@ func driverListCommand(at *source) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(t, "NAME\tVERSION\tROLE\tHANDLES\tEFFECT\tFEATURES")
-			for _, d := range lock.Descriptors() {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", d.Name, d.Version, d.Role,
-					strings.Join(d.Handles, ","), d.Effect, strings.Join(d.Features, ","))
-			}
-			return t.Flush()
+			return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+				list, err := listDrivers(cmd.Context(), c.Drivers.Dir, lock, servers)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), list, list.text)
+			})
 		},
 	}
+	choice.addTo(cmd)
+	return cmd
+}
+
+func listDrivers(ctx context.Context, dir string, lock driverhost.Lock, servers []admin.Found) (driverList, error) {
+	list := driverList{DriversDir: dir, Drivers: []listedDriver{}, Servers: []serverInfo{}}
+	for _, e := range lock.Drivers {
+		d := listed(e.Descriptor)
+		d.Locked = true
+		for platform := range e.SHA256 {
+			d.Platforms = append(d.Platforms, platform)
+		}
+		slices.Sort(d.Platforms)
+		list.Drivers = append(list.Drivers, d)
+	}
+	for _, s := range servers {
+		list.Servers = append(list.Servers, serverInfo{s.Info, s.Socket})
+		all, err := s.Client.Drivers(ctx)
+		if err != nil {
+			return list, err
+		}
+		for _, status := range all {
+			list.join(s.PID, status)
+		}
+	}
+	return list, nil
+}
+
+func listed(d driver.Descriptor) listedDriver {
+	return listedDriver{
+		Name: d.Name, Version: d.Version, Role: d.Role, Handles: orNone(d.Handles), Effect: d.Effect,
+		Features: orNone(d.Features), Platforms: []string{}, Live: []liveDriver{},
+	}
+}
+
+func orNone(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// join adds where a driver stands in a server.
+func (l *driverList) join(server int, s driverhost.Status) {
+	i := slices.IndexFunc(l.Drivers, func(d listedDriver) bool { return d.Name == s.Name })
+	if i < 0 {
+		i = len(l.Drivers)
+		l.Drivers = append(l.Drivers, listed(driver.Descriptor{
+			Name: s.Name, Version: s.Version, Role: s.Role, Handles: s.Handles, Effect: s.Effect,
+		}))
+	}
+	l.Drivers[i].Live = append(l.Drivers[i].Live, liveDriver{
+		Server: server, State: s.State, Version: s.Version, SHA256: s.SHA256, Generation: s.Generation, PID: s.PID,
+	})
+}
+
+func (l driverList) text(p *printer) {
+	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES"}
+	if len(l.Servers) > 0 {
+		head = append(head, "SERVER", "STATE", "GENERATION", "PID")
+	}
+	rows := [][]string{head}
+	for _, d := range l.Drivers {
+		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ",")}
+		for i, live := range d.Live {
+			if i > 0 {
+				row = []string{"", "", "", "", "", ""}
+			}
+			rows = append(rows, append(row, strconv.Itoa(live.Server), live.words(d), strconv.Itoa(live.Generation), pid(live.PID)))
+		}
+		if len(d.Live) == 0 {
+			rows = append(rows, row)
+		}
+	}
+	p.table(rows)
+}
+
+// words is the state, and how the server's driver differs from the lock's.
+func (l liveDriver) words(d listedDriver) string {
+	switch {
+	case !d.Locked:
+		return string(l.State) + " (no longer locked)"
+	case l.Version != d.Version:
+		return string(l.State) + " (" + l.Version + ")"
+	}
+	return string(l.State)
+}
+
+// pid is a process id in a table; one that is not there is a dash.
+func pid(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
 }

@@ -53,7 +53,8 @@ func readDocument(stdin io.Reader, path string) ([]byte, error) {
 }
 
 func searchCommand(at *source) *cobra.Command {
-	return &cobra.Command{
+	out := new(format)
+	cmd := &cobra.Command{
 		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
@@ -61,10 +62,27 @@ func searchCommand(at *source) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printJSON(cmd.OutOrStdout(), reply)
+				return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.choices(reply) })
 			})
 		},
 	}
+	out.addTo(cmd, formatJSON)
+	return cmd
+}
+
+func (p *printer) choices(reply engine.SearchReply) {
+	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "URI"}}
+	for _, c := range reply.Choices {
+		score, title := "-", c.Label
+		if c.Score != nil {
+			score = fmt.Sprintf("%.3f", *c.Score)
+		}
+		if c.ChainLabel != nil {
+			title = *c.ChainLabel
+		}
+		rows = append(rows, []string{score, c.Role, title, c.URI})
+	}
+	p.table(rows)
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +15,8 @@ import (
 
 func runsCommand(at *source) *cobra.Command {
 	cmd := &cobra.Command{Use: "runs", Short: "Look at runs"}
-	var asJSON bool
+	out := new(format)
+	out.addTo(cmd, formatText)
 	list := &cobra.Command{
 		Use: "list", Short: "List the runs that can go on", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,10 +25,10 @@ func runsCommand(at *source) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), runs)
+				if runs == nil {
+					runs = []run.Summary{}
 				}
-				return printRuns(cmd.OutOrStdout(), runs)
+				return out.print(cmd.OutOrStdout(), runs, func(p *printer) { p.runs(runs) })
 			})
 		},
 	}
@@ -40,31 +40,32 @@ func runsCommand(at *source) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					return printJSON(cmd.OutOrStdout(), line)
-				}
-				return printTimeline(cmd.OutOrStdout(), line)
+				return out.print(cmd.OutOrStdout(), line, func(p *printer) { p.timeline(line) })
 			})
 		},
 	}
-	cmd.PersistentFlags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { return out.Set(string(formatJSON)) })
 	cmd.AddCommand(list, show)
 	return cmd
 }
 
-func printRuns(w io.Writer, runs []run.Summary) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "RUN\tPROTOCOL\tSTATE\tSTEP\tCHANGED")
+func (p *printer) runs(runs []run.Summary) {
+	rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
 	for _, r := range runs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d/%d\t%s\n", r.ID, r.Title, r.State, min(r.StepIndex, r.StepCount), r.StepCount,
-			r.UpdatedAt.Local().Format("2006-01-02 15:04:05"))
+		at := fmt.Sprintf("%d/%d", min(r.StepIndex, r.StepCount), r.StepCount)
+		rows = append(rows, []string{string(r.ID), r.Title, string(r.State), at, moment(r.UpdatedAt)})
 	}
-	return t.Flush()
+	p.table(rows)
 }
 
-// printTimeline tells a run: a block for each step, a line for each moment.
 func printTimeline(w io.Writer, line engine.Timeline) error {
 	p := &printer{w: w}
+	p.timeline(line)
+	return p.err
+}
+
+// timeline tells a run: a block for each step, a line for each moment.
+func (p *printer) timeline(line engine.Timeline) {
 	p.printf("%s   run %s\n", line.Run.Title, line.Run.ID)
 	step := 0
 	for _, m := range line.Moments {
@@ -80,7 +81,6 @@ func printTimeline(w io.Writer, line engine.Timeline) error {
 	default:
 		p.printf("\n  not verified: %s\n", line.Problem)
 	}
-	return p.err
 }
 
 // printer keeps the first error of many writes.

@@ -14,16 +14,22 @@ import (
 )
 
 func treeCommand(at *source) *cobra.Command {
-	cmd := &cobra.Command{Use: "tree", Short: "Check, explain and draw the decision tree"}
+	cmd := &cobra.Command{Use: "tree", Short: "Show, check, explain and draw the decision tree"}
 	cmd.AddCommand(
+		treeCheckCommand(at),
 		&cobra.Command{
-			Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				if _, err := at.tree(args); err != nil {
+			Use: "show", Short: "Print the tree that is in use, as a start for one of your own", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				c, err := at.load()
+				if err != nil {
 					return err
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), "ok")
-				return nil
+				src, err := c.treeSource()
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(src.YAML)
+				return err
 			},
 		},
 		&cobra.Command{
@@ -42,6 +48,33 @@ func treeCommand(at *source) *cobra.Command {
 	return cmd
 }
 
+// treeReport is what `tree check` prints.
+type treeReport struct {
+	OK       bool               `json:"ok"`
+	Problems []decision.Problem `json:"problems"`
+}
+
+func treeCheckCommand(at *source) *cobra.Command {
+	out := new(format)
+	cmd := &cobra.Command{
+		Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := at.tree(args)
+			var refused *decision.LoadError
+			if err != nil && (*out == formatText || !errors.As(err, &refused)) {
+				return err
+			}
+			r := treeReport{OK: err == nil, Problems: []decision.Problem{}}
+			if refused != nil {
+				r.Problems = refused.Problems
+			}
+			return errors.Join(out.print(cmd.OutOrStdout(), r, func(p *printer) { p.printf("ok\n") }), err)
+		},
+	}
+	out.addTo(cmd, formatText)
+	return cmd
+}
+
 // tree compiles the tree of the arguments, else the configured one.
 func (s source) tree(args []string) (*decision.Tree, error) {
 	c, err := s.load()
@@ -57,6 +90,7 @@ func (s source) tree(args []string) (*decision.Tree, error) {
 func treeExplainCommand(at *source) *cobra.Command {
 	var challengeFile, clientFile, kind string
 	var supplied bool
+	out := new(format)
 	cmd := &cobra.Command{
 		Use:   "explain --challenge FILE [--client FILE]",
 		Short: "Walk the tree for a challenge and a client, with the reason at each node",
@@ -78,9 +112,11 @@ func treeExplainCommand(at *source) *cobra.Command {
 			}
 			facts.Config = c.facts()
 			facts.Solution.Supplied = supplied
-			return tree.Decide(kind, facts).Explain(cmd.OutOrStdout())
+			d := tree.Decide(kind, facts)
+			return out.print(cmd.OutOrStdout(), d, func(p *printer) { p.err = d.Explain(p.w) })
 		},
 	}
+	out.addTo(cmd, formatText)
 	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
 	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
 	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: evidence, approval, files")

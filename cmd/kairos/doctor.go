@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/admin"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// doctorReport is what `doctor` prints.
+type doctorReport struct {
+	OK     bool          `json:"ok"`
+	Checks []doctorCheck `json:"checks"`
+	// Steps and Runs are what no driver serves at present.
+	Steps   []unservedStep `json:"steps"`
+	Runs    []unservedRun  `json:"runs"`
+	Servers []serverInfo   `json:"servers"`
+}
+
+// doctorCheck is one thing that was looked at.
+type doctorCheck struct {
+	Check    string    `json:"check"`
+	OK       bool      `json:"ok"`
+	Detail   string    `json:"detail,omitempty"`
+	Problems []finding `json:"problems"`
+}
+
+// finding is what is wrong and what to do about it.
+type finding struct {
+	Problem string `json:"problem"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+type unservedStep struct {
+	engine.UnservedStep
+	Fix string `json:"fix"`
+}
+
+type unservedRun struct {
+	engine.UnservedRun
+	Fix string `json:"fix"`
+}
+
+func doctorCommand(at *source) *cobra.Command {
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps protocols and runs from going on, and say what to do",
+		Long: "Looks at the configuration, the driver lock, the binaries and who may write them, the decision tree, the\n" +
+			"database and the servers that run; then asks the drivers whether they still take every stored challenge and\n" +
+			"the open step of every run. It changes nothing. The exit status is 1 if something needs attention.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := at.examine(cmd.Context())
+			if err := out.print(cmd.OutOrStdout(), r, r.text); err != nil {
+				return err
+			}
+			if !r.OK {
+				return errors.New("something needs attention")
+			}
+			return nil
+		},
+	}
+	out.addTo(cmd, formatText)
+	return cmd
+}
+
+// examine looks at everything it can get at.
+func (s source) examine(ctx context.Context) doctorReport {
+	r := doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []serverInfo{}}
+	c, err := s.load()
+	r.check("configuration", s.file, "", err)
+	if err == nil {
+		r.drivers(ctx, c)
+		r.servers(ctx, c)
+		r.engine(ctx, s)
+	}
+	r.OK = len(r.Steps)+len(r.Runs) == 0 && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool { return !c.OK })
+	return r
+}
+
+// check notes one check that has at most one problem.
+func (r *doctorReport) check(name, detail, fix string, err error) {
+	if err == nil {
+		r.note(name, detail)
+		return
+	}
+	r.note(name, detail, finding{Problem: err.Error(), Fix: fix})
+}
+
+func (r *doctorReport) note(name, detail string, problems ...finding) {
+	r.Checks = append(r.Checks, doctorCheck{
+		Check: name, Detail: detail, OK: len(problems) == 0, Problems: append([]finding{}, problems...),
+	})
+}
+
+// drivers looks at lock, binaries, permissions and tree.
+func (r *doctorReport) drivers(ctx context.Context, c config) {
+	relock := fmt.Sprintf("run `kairos driver lock %s` if the drivers in there are those you want", c.Drivers.Dir)
+	_, err := c.readLock()
+	r.check("driver lock", lockPath(c.Drivers.Dir), relock, err)
+	if err != nil {
+		return
+	}
+	verified, err := c.verify(ctx, nil, false)
+	var problems []finding
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	for _, d := range verified.Drivers {
+		for _, problem := range d.Problems {
+			problems = append(problems, finding{Problem: problem, Fix: relock})
+		}
+	}
+	r.note("driver binaries", fmt.Sprintf("%d of %s", len(verified.Drivers), c.Drivers.Dir), problems...)
+	r.check("permissions", c.Drivers.Dir, "", driverhost.CheckPermissions(c.Drivers.Dir))
+	_, err = c.compileTree()
+	detail := c.Tree
+	if detail == "" {
+		detail = "the one that is shipped"
+	}
+	r.check("decision tree", detail, "run `kairos tree check` after you have mended it", err)
+}
+
+// servers looks at what runs.
+func (r *doctorReport) servers(ctx context.Context, c config) {
+	lock, _ := c.readLock() // what is wrong with it is noted already
+	var problems []finding
+	err := new(serverChoice).with(ctx, c, func(found []admin.Found) error {
+		for _, s := range found {
+			r.Servers = append(r.Servers, serverInfo{s.Info, s.Socket})
+			all, err := s.Client.Drivers(ctx)
+			if err != nil {
+				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", process(s), err)})
+			}
+			for _, d := range all {
+				problems = append(problems, ailments(s, d, lock)...)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	detail := "none runs with these drivers"
+	if len(r.Servers) > 0 {
+		detail = fmt.Sprintf("%d run", len(r.Servers))
+	}
+	r.note("servers", detail, problems...)
+}
+
+// ailments says what is wrong with a driver in a server.
+func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []finding {
+	var out []finding
+	switch d.State {
+	case driverhost.Backoff, driverhost.BreakerOpen, driverhost.HalfOpen:
+		out = append(out, finding{
+			Problem: fmt.Sprintf("%s: driver %s is in state %s: %s", process(s), d.Name, d.State, d.LastError),
+			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is mended", d.Name, d.Name),
+		})
+	}
+	if e, ok := entryOf(lock, d.Name); ok && e.SHA256[driverhost.Platform()] != d.SHA256 {
+		out = append(out, finding{
+			Problem: fmt.Sprintf("%s: driver %s runs as %s %s, but %s %s is locked", process(s), d.Name,
+				d.Version, shortSum(d.SHA256), e.Version, shortSum(e.SHA256[driverhost.Platform()])),
+			Fix: "run `kairos driver reload`",
+		})
+	}
+	return out
+}
+
+// engine looks at the database and asks the drivers.
+func (r *doctorReport) engine(ctx context.Context, s source) {
+	err := s.with(ctx, func(ctx context.Context, a *app) error {
+		err := a.store.Check()
+		r.check("database", a.config.Database, "", err)
+		if err != nil {
+			return nil
+		}
+		u, err := a.engine.Unserved(ctx, localCaller())
+		if err != nil {
+			return fmt.Errorf("ask the drivers about what is stored: %w", err)
+		}
+		for _, step := range u.Steps {
+			r.Steps = append(r.Steps, unservedStep{step, stepFix(step)})
+		}
+		for _, run := range u.Runs {
+			r.Runs = append(r.Runs, unservedRun{run, runFix(run)})
+		}
+		return nil
+	})
+	if err != nil && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool {
+		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
+	}) {
+		r.check("protocols", "", "", err)
+	}
+}
+
+func stepFix(s engine.UnservedStep) string {
+	switch s.Trouble {
+	case engine.TroubleGone:
+		return fmt.Sprintf("install a driver that handles %s (`kairos driver install FILE`), or change or delete the protocol", s.Type)
+	case engine.TroubleBroken:
+		return fmt.Sprintf("see `kairos driver verify --start %s`", s.Driver)
+	case engine.TroubleRefuses:
+		return fmt.Sprintf("change the step and mint the protocol again, or install the driver %s that took it", s.Driver)
+	}
+	return ""
+}
+
+func runFix(r engine.UnservedRun) string {
+	switch r.Trouble {
+	case engine.TroubleRefuses:
+		return fmt.Sprintf("install the driver %s that took it; or attest the run as a failure, change the step and begin anew", r.Driver)
+	case engine.TroubleGone, engine.TroubleBroken:
+		return stepFix(r.UnservedStep) + "; nothing is lost, the run goes on then"
+	}
+	return ""
+}
+
+func (r doctorReport) text(p *printer) {
+	for _, c := range r.Checks {
+		word := "ok "
+		if !c.OK {
+			word = "BAD"
+		}
+		p.printf("%s  %-16s %s\n", word, c.Check, c.Detail)
+		for _, f := range c.Problems {
+			p.finding(f)
+		}
+	}
+	if len(r.Steps) > 0 {
+		p.printf("\nsteps that no driver serves:\n")
+	}
+	for _, s := range r.Steps {
+		p.printf("  %s, step %d %q, type %s: %s\n", s.Protocol, s.Step, s.Label, s.Type, s.Trouble)
+		p.finding(finding{s.Problem, s.Fix})
+	}
+	if len(r.Runs) > 0 {
+		p.printf("\nruns that wait for a driver (DRIVER_UNAVAILABLE, no attempt is counted):\n")
+	}
+	for _, run := range r.Runs {
+		p.printf("  %s at %s, step %d %q, type %s: %s\n", run.Run, run.Protocol, run.Step, run.Label, run.Type, run.Trouble)
+		p.finding(finding{run.Problem, run.Fix})
+	}
+}
+
+func (p *printer) finding(f finding) {
+	p.printf("       %s\n", strings.ReplaceAll(f.Problem, "\n", "\n       "))
+	if f.Fix != "" {
+		p.printf("       -> %s\n", f.Fix)
+	}
+}

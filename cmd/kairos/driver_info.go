@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/admin"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+// driverInfo is what `driver info` prints: what the lock says of a driver, and
+// what each running server does.
+type driverInfo struct {
+	Name    string                  `json:"name"`
+	Locked  *driverhost.LockedEntry `json:"locked,omitempty"`
+	Servers []driverIn              `json:"servers"` // none: no server runs
+}
+
+// driverIn is a driver in one server.
+type driverIn struct {
+	Server serverInfo         `json:"server"`
+	Status *driverhost.Status `json:"status,omitempty"`
+	Log    []driverhost.Line  `json:"log"`
+	// Problem is why there is no status.
+	Problem string `json:"problem,omitempty"`
+}
+
+func driverInfoCommand(at *source, out *format) *cobra.Command {
+	var choice serverChoice
+	var lines int
+	cmd := &cobra.Command{
+		Use: "info NAME", Short: "Show everything about a driver: its lock entry, its state in running servers, its log",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := at.load()
+			if err != nil {
+				return err
+			}
+			lock, err := c.readLock()
+			if err != nil {
+				return err
+			}
+			return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+				info := driverInfo{Name: args[0], Servers: []driverIn{}}
+				if e, ok := entryOf(lock, args[0]); ok {
+					info.Locked = &e
+				}
+				known := info.Locked != nil
+				for _, s := range servers {
+					in := driverInServer(cmd.Context(), s, args[0], lines)
+					known = known || in.Status != nil
+					info.Servers = append(info.Servers, in)
+				}
+				if !known {
+					return noSuchDriver(args[0], lock, c)
+				}
+				return out.print(cmd.OutOrStdout(), info, info.text)
+			})
+		},
+	}
+	choice.addTo(cmd)
+	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last log lines")
+	return cmd
+}
+
+func entryOf(lock driverhost.Lock, name string) (driverhost.LockedEntry, bool) {
+	i := slices.IndexFunc(lock.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == name })
+	if i < 0 {
+		return driverhost.LockedEntry{}, false
+	}
+	return lock.Drivers[i], true
+}
+
+func noSuchDriver(name string, lock driverhost.Lock, c config) error {
+	names := make([]string, len(lock.Drivers))
+	for i, e := range lock.Drivers {
+		names[i] = e.Name
+	}
+	return fmt.Errorf("no driver %q is locked in %s; there are: %s", name, c.Drivers.Dir, strings.Join(names, ", "))
+}
+
+func driverInServer(ctx context.Context, s admin.Found, name string, lines int) driverIn {
+	in := driverIn{Server: serverInfo{s.Info, s.Socket}, Log: []driverhost.Line{}}
+	status, err := s.Client.Driver(ctx, name)
+	if err != nil {
+		in.Problem = err.Error()
+		return in
+	}
+	in.Status = &status
+	log, err := s.Client.Logs(ctx, name, lines)
+	if err != nil {
+		in.Problem = err.Error()
+	}
+	in.Log = append(in.Log, log...)
+	return in
+}
+
+func (i driverInfo) text(p *printer) {
+	p.printf("%s\n", i.Name)
+	if e := i.Locked; e != nil {
+		printEntry(p, *e)
+	} else {
+		p.printf("  not in the lock any more\n")
+	}
+	if len(i.Servers) == 0 {
+		p.printf("\nno server runs with these drivers; the above is what the lock says\n")
+	}
+	for _, in := range i.Servers {
+		p.printf("\nserver %d (%s)\n", in.Server.PID, in.Server.Version)
+		if in.Problem != "" {
+			p.row("problem", in.Problem)
+		}
+		if in.Status != nil {
+			printStatus(p, *in.Status)
+			printLog(p, in.Log)
+		}
+	}
+}
+
+// row prints one fact, unless there is none.
+func (p *printer) row(name, value string) {
+	if value != "" {
+		p.printf("  %-11s %s\n", name, value)
+	}
+}
+
+func printEntry(p *printer, e driverhost.LockedEntry) {
+	d := e.Descriptor
+	p.row("version", e.Version)
+	p.row("role", string(d.Role)+", handles "+strings.Join(d.Handles, ", "))
+	p.row("effect", string(d.Effect))
+	p.row("transport", cmp.Or(string(d.Transport), "grpc"))
+	p.row("features", strings.Join(d.Features, ", "))
+	p.row("needs", strings.Join(d.Needs, ", "))
+	p.row("file", e.File)
+	for _, platform := range slices.Sorted(maps.Keys(e.SHA256)) {
+		p.row("sha256", e.SHA256[platform]+"  "+platform)
+	}
+}
+
+func printStatus(p *printer, s driverhost.Status) {
+	state := string(s.State)
+	if !s.Since.IsZero() {
+		state += " since " + moment(s.Since)
+	}
+	p.row("state", state)
+	p.row("generation", fmt.Sprint(s.Generation))
+	p.row("version", s.Version)
+	p.row("sha256", s.SHA256)
+	p.row("pid", pid(s.PID))
+	p.row("transport", s.Transport)
+	p.row("effect", string(s.Effect))
+	p.row("starts", fmt.Sprintf("%d, %d crashes", s.Starts, s.Crashes))
+	breaker := s.Breaker.State
+	if !s.Breaker.Until.IsZero() {
+		breaker += " until " + moment(s.Breaker.Until)
+	}
+	p.row("breaker", breaker)
+	if !s.RetryAt.IsZero() {
+		p.row("next start", "not before "+moment(s.RetryAt))
+	}
+	p.row("calls", fmt.Sprintf("%d, %d failed, %d made again, %d in flight", s.Calls, s.Failures, s.Repeats, s.InFlight))
+	for _, method := range slices.Sorted(maps.Keys(s.Latency)) {
+		l := s.Latency[method]
+		p.row("latency", fmt.Sprintf("%-10s p50 %.2f ms  p90 %.2f ms  p99 %.2f ms  max %.2f ms  (%d calls)", method, l.P50, l.P90, l.P99, l.Max, l.Count))
+	}
+	if s.RSSBytes > 0 {
+		p.row("memory", fmt.Sprintf("%.1f MiB", float64(s.RSSBytes)/(1<<20)))
+	}
+	p.row("config", compactJSON(s.Config))
+	p.row("env_from", strings.Join(s.EnvFrom, ", "))
+	for _, protection := range s.Protection {
+		p.row("protection", protection)
+	}
+	if s.LastError != "" {
+		p.row("last error", moment(s.LastErrorAt)+"  "+s.LastError)
+	}
+}
+
+func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+func printLog(p *printer, log []driverhost.Line) {
+	if len(log) == 0 {
+		p.printf("  log         no lines\n")
+		return
+	}
+	p.printf("  log, the last %d lines:\n", len(log))
+	for _, line := range log {
+		p.printf("    %s\n", logText(line))
+	}
+}
+
+// logText is a log line for people.
+func logText(l driverhost.Line) string {
+	return fmt.Sprintf("%s  g%d  %-6s %-5s %s", l.At.Local().Format("15:04:05.000"), l.Generation, l.Stream, l.Level, l.Text)
+}
+
+// MarshalJSON leaves out nothing that a reader has to test for.
+func (i driverInfo) MarshalJSON() ([]byte, error) {
+	type plain driverInfo
+	return json.Marshal(struct {
+		plain
+		Running bool `json:"running"` // a server runs with these drivers
+	}{plain(i), len(i.Servers) > 0})
+}

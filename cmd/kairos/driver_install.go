@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/admin"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+func driverInstallCommand(at *source, out *format) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "install FILE...",
+		Short: "Copy driver binaries into the drivers folder and lock them",
+		Long: "Copies each file into the drivers folder as kairos-driver-NAME, in one step, and updates its entry of\n" +
+			"drivers.lock; entries of other drivers stay as they are. A driver that is installed already is replaced,\n" +
+			"but one that would change its role or no longer handle what it handles now only with --force, because\n" +
+			"protocols and the decision tree rely on it.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := at.load()
+			if err != nil {
+				return err
+			}
+			report, err := c.install(cmd.Context(), args, force)
+			if err != nil {
+				return err
+			}
+			return out.print(cmd.OutOrStdout(), report, func(p *printer) {
+				report.text(p)
+				p.printf("next: %s\n", whatNext(cmd.Context(), c))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also where a driver changes its role or what it handles")
+	return cmd
+}
+
+// install copies and locks the files, all or none of them.
+func (c config) install(ctx context.Context, files []string, force bool) (report lockReport, err error) {
+	dir := c.Drivers.Dir
+	report = lockReport{Lock: lockPath(dir), Warnings: []string{}}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return report, fmt.Errorf("make the drivers folder: %w", err)
+	}
+	release, err := holdFolder(dir)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	old, err := driverhost.ReadLock(report.Lock)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	staged, err := stageAll(ctx, dir, files)
+	defer func() {
+		for _, s := range staged {
+			_ = os.Remove(s.temp) // gone already where it was installed
+		}
+	}()
+	if err != nil {
+		return report, err
+	}
+	next := old
+	next.Drivers = slices.Clone(old.Drivers)
+	for _, s := range staged {
+		if err := mayReplace(old, s.entry, force); err != nil {
+			return report, err
+		}
+		next.Drivers = slices.DeleteFunc(next.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == s.entry.Name })
+		next.Drivers = append(next.Drivers, s.entry)
+	}
+	keepPlatforms(old, &next)
+	for _, s := range staged {
+		if err := os.Rename(s.temp, filepath.Join(dir, s.entry.File)); err != nil {
+			return report, fmt.Errorf("install driver %s: %w", s.entry.Name, err)
+		}
+		if was, ok := entryOf(old, s.entry.Name); ok && was.File != s.entry.File {
+			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
+		}
+	}
+	// The lock comes last: a server that watches the folder takes up the
+	// binaries when it sees the lock that fits them.
+	if err := driverhost.WriteLock(report.Lock, next); err != nil {
+		return report, err
+	}
+	for _, change := range lockChanges(old, next) {
+		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == change.Name }) {
+			report.Drivers = append(report.Drivers, change)
+		}
+	}
+	report.Warnings = append(report.Warnings, c.afterInstall(old, next, staged)...)
+	return report, nil
+}
+
+// stagedDriver is a driver that is copied into the folder but not installed yet.
+type stagedDriver struct {
+	entry driverhost.LockedEntry
+	temp  string
+}
+
+// stageAll copies and describes the files. What is staged has to be removed,
+// with an error too.
+func stageAll(ctx context.Context, dir string, files []string) ([]stagedDriver, error) {
+	var staged []stagedDriver
+	for _, file := range files {
+		temp, err := copyExecutable(dir, file)
+		if err != nil {
+			return staged, fmt.Errorf("copy %s: %w", file, err)
+		}
+		staged = append(staged, stagedDriver{temp: temp})
+		// The copy is what is described and locked, whatever becomes of the original.
+		entry, err := driverhost.DescribeFile(ctx, temp)
+		if err != nil {
+			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, err)
+		}
+		entry.File = driverhost.BinaryPrefix + entry.Name
+		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == entry.Name }) {
+			return staged, fmt.Errorf("%s: a driver %q is among the files already", file, entry.Name)
+		}
+		staged[len(staged)-1].entry = entry
+	}
+	return staged, nil
+}
+
+// copyExecutable copies a file into the folder under a name that is no driver's.
+func copyExecutable(dir, file string) (temp string, err error) {
+	from, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	info, err := from.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("it is not a file")
+	}
+	to, err := os.CreateTemp(dir, ".install-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(to.Name()))
+	}
+	return to.Name(), nil
+}
+
+// mayReplace refuses a driver that would take something away from those who
+// rely on the one that is installed.
+func mayReplace(old driverhost.Lock, e driverhost.LockedEntry, force bool) error {
+	was, ok := entryOf(old, e.Name)
+	if !ok || force {
+		return nil
+	}
+	if was.Descriptor.Role != e.Descriptor.Role {
+		return fmt.Errorf("driver %s is a %s driver, the new one a %s driver: --force replaces it all the same",
+			e.Name, was.Descriptor.Role, e.Descriptor.Role)
+	}
+	for _, handled := range was.Descriptor.Handles {
+		if !slices.Contains(e.Descriptor.Handles, handled) {
+			return fmt.Errorf("driver %s handles %s now, %s would handle %s: --force replaces it all the same",
+				e.Name, strings.Join(was.Descriptor.Handles, ", "), e.Version, strings.Join(e.Descriptor.Handles, ", "))
+		}
+	}
+	return nil
+}
+
+// afterInstall says what the operator should know of what is installed now.
+func (c config) afterInstall(old, next driverhost.Lock, staged []stagedDriver) []string {
+	var out []string
+	for _, s := range staged {
+		was, ok := entryOf(old, s.entry.Name)
+		if !ok {
+			continue
+		}
+		for _, v := range was.Descriptor.StateVersions {
+			if !slices.Contains(s.entry.Descriptor.StateVersions, v) {
+				out = append(out, fmt.Sprintf("%s %s does not read state of version %d: open steps that keep such state start over",
+					s.entry.Name, s.entry.Version, v))
+			}
+		}
+	}
+	src, err := c.treeSource()
+	if err == nil {
+		_, err = decision.Compile(src, next.Descriptors())
+	}
+	if err != nil {
+		out = append(out, fmt.Sprintf("the decision tree does not fit these drivers, so no server takes them up: %v", err))
+	}
+	return out
+}
+
+// whatNext says how running servers get to know.
+func whatNext(ctx context.Context, c config) string {
+	const idle = "no server runs with these drivers; the next one that starts takes them as they are"
+	next := idle
+	err := new(serverChoice).with(ctx, c, func(servers []admin.Found) error {
+		var watching, waiting []int
+		for _, s := range servers {
+			if s.Watch {
+				watching = append(watching, s.PID)
+				continue
+			}
+			waiting = append(waiting, s.PID)
+		}
+		switch {
+		case len(waiting) > 0:
+			next = fmt.Sprintf("run `kairos driver reload`, so that the servers that run (%v) take them up", waiting)
+		case len(watching) > 0:
+			next = fmt.Sprintf("nothing: the servers that run (%v) watch the folder and take them up by themselves", watching)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Sprintf("%s (%v)", idle, err)
+	}
+	return next
+}
