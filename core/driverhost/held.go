@@ -46,7 +46,9 @@ func (h *held) verified() (*binary, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.letGo()
+	if err := h.letGo(); err != nil {
+		return nil, errors.Join(fmt.Errorf("close the earlier binary: %w", err), fresh.close())
+	}
 	h.open = fresh
 	return fresh, nil
 }

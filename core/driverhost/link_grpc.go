@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,7 @@ func newGRPCLink(
 		Plugins:          driverrpc.Plugins(),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, socketDir string) (runner.Runner, error) {
-			l.process.env = append(env, spec.Env...)
+			l.process.env = slices.Concat(env, spec.Env)
 			l.process.socketDir = socketDir
 			return l.process, nil
 		},

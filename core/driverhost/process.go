@@ -184,16 +184,6 @@ func (p *process) ownEnd() error {
 	return p.err
 }
 
-// dead reports whether the process has ended.
-func (p *process) dead() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // pid is 0 before the start.
 func (p *process) pid() int {
 	p.mu.Lock()

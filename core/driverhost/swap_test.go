@@ -2,7 +2,7 @@ package driverhost_test
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -357,7 +357,7 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 		!strings.Contains(s.LastError, "no luck") || s.Latency["Advance"].Count != 2 || s.Latency["Advance"].P50 <= 0 {
 		t.Errorf("status %+v", s)
 	}
-	if all := h.Host.Status(); len(all) != len(lockOf(t).Drivers) {
+	if all := h.Status(); len(all) != len(lockOf(t).Drivers) {
 		t.Errorf("status of %d drivers, want %d", len(all), len(lockOf(t).Drivers))
 	}
 }
@@ -366,7 +366,7 @@ func TestLogsCanBeFollowed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, h, "alpha", "say", "text", "first\n")
 	eventually(t, "the line has arrived", func() bool { return len(h.Logs("alpha", 10)) == 1 })
-	enough := fmt.Errorf("enough")
+	enough := errors.New("enough")
 	var got []string
 	seen := make(chan struct{}, 1)
 	followed := make(chan error, 1)
@@ -381,7 +381,7 @@ func TestLogsCanBeFollowed(t *testing.T) {
 	}()
 	<-seen
 	mustObey(t, h, "alpha", "say", "text", "second\n")
-	if err := <-followed; err != enough {
+	if err := <-followed; !errors.Is(err, enough) {
 		t.Errorf("FollowLogs = %v", err)
 	}
 	if diff := cmp.Diff([]string{"first", "second"}, got); diff != "" {
