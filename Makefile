@@ -85,7 +85,7 @@ proto: ## generate the Go code of proto/
 	$(BUF) generate
 
 bench: build ## measure the figures against their floors; prints medians with benchstat
-	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench ./core/driverhost | tee $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 fuzz: ## fuzz every parser for 20 s each
