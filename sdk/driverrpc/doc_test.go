@@ -1,0 +1,66 @@
+package driverrpc_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// TestTheDriverInTheWireDocumentationWorks plays a step with the Python driver
+// of docs/wire.md.
+func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("PYTHON IS MISSING, the driver in docs/wire.md was not tried: install Python 3")
+	}
+	manual, err := os.ReadFile("../../docs/wire.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(manual), "```python\n")
+	program, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/wire.md holds no Python driver")
+	}
+	file := filepath.Join(t.TempDir(), "contains")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := driverrpc.NewExecClient(func(ctx context.Context, method string, request []byte) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, python, file, driverrpc.CallFlag, method)
+		cmd.Stdin = bytes.NewReader(request)
+		reply, err := cmd.Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		return reply, nil
+	})
+	if d, err := c.Describe(t.Context()); err != nil || d.Transport != driver.TransportExec {
+		t.Errorf("Describe = %+v, %v", d, err)
+	}
+	if err := c.CheckHealth(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r, err := c.Challenge().Validate(t.Context(), driver.ValidateRequest{Challenge: raw(`{"contains":{}}`)}); err != nil || len(r.Diagnostics) != 1 {
+		t.Errorf("Validate = %+v, %v, want one diagnostic", r, err)
+	}
+	req := driver.AdvanceRequest{Challenge: raw(`{"contains":{"word":"tea"}}`)}
+	if r, err := c.Challenge().Advance(t.Context(), req); err != nil || len(r.NeedInput) != 1 {
+		t.Errorf("Advance without an answer = %+v, %v, want one input needed", r, err)
+	}
+	for value, accepted := range map[string]bool{`"hot tea"`: true, `"coffee"`: false, `5`: false} {
+		req.Answers = []driver.Answer{{InputID: "evidence", Value: raw(value), Provenance: driver.AgentReported}}
+		r, err := c.Challenge().Advance(t.Context(), req)
+		if err != nil || (r.Accepted != nil) != accepted || (r.Rejected != nil) == accepted {
+			t.Errorf("Advance with %s = %+v, %v, want accepted: %t", value, r, err, accepted)
+		}
+	}
+}
