@@ -74,7 +74,7 @@ func listen(dir string) (net.Listener, error) {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	return net.Listen("unix", filepath.Join(dir, "plugin"+rand.Text()[:10]))
+	return new(net.ListenConfig).Listen(context.Background(), "unix", filepath.Join(dir, "plugin"+rand.Text()[:10]))
 }
 
 // mutualTLS is the configuration for a host with the certificate (PEM), and

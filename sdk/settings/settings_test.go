@@ -42,7 +42,7 @@ type every struct {
 	ByName  map[string]limits `json:"by_name"`
 	Token   string            `json:"token" secret:"true" doc:"sent as bearer token"`
 	Ignored chan int          `json:"-"`
-	hidden  func()
+	hidden  func()            //nolint:unused // fields that are not exported are passed over
 }
 
 func TestDefaultsAreInForceAndValid(t *testing.T) {
