@@ -1,7 +1,6 @@
 package driverhost
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -161,11 +160,11 @@ func (b *binary) describe(ctx context.Context) ([]byte, error) {
 	return printed, err
 }
 
+// decodeDescriptor passes over keys that it does not know, so that a driver of a
+// later version of the contract can be locked.
 func decodeDescriptor(printed []byte) (driver.Descriptor, error) {
 	var d driver.Descriptor
-	dec := json.NewDecoder(bytes.NewReader(printed))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
+	if err := json.Unmarshal(printed, &d); err != nil {
 		return driver.Descriptor{}, fmt.Errorf("its descriptor is not readable: %w", err)
 	}
 	if err := driverrpc.CheckDescriptor(d); err != nil {
