@@ -159,12 +159,27 @@ func TestReadAndSchemaAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		config := drawObject(t, 2)
+	agree := func(config json.RawMessage) string {
 		_, found := s.Read(config)
 		wrong := compiled.Validate(config)
-		if fields.AnyError(found) != (len(wrong) > 0) {
-			t.Fatalf("%s: Read says %q, the schema %q", config, fields.Text(found), fields.Text(wrong))
+		if fields.AnyError(found) == (len(wrong) > 0) {
+			return ""
+		}
+		return fmt.Sprintf("%s: Read says %q, the schema %q", config, fields.Text(found), fields.Text(wrong))
+	}
+	for _, key := range keys { // each value alone in each place, so that none hides behind another
+		for _, value := range scalars {
+			for _, place := range []string{`{%q:%s}`, `{"limits":{%q:%s}}`, `{"hosts":[{"name":"n",%q:%s}]}`, `{"labels":{%q:%s}}`, `{"words":[%[2]s],%[1]q:%[2]s}`} {
+				config := json.RawMessage(fmt.Sprintf(place, key, value))
+				if problem := agree(config); problem != "" {
+					t.Error(problem)
+				}
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		if problem := agree(drawObject(t, 2)); problem != "" {
+			t.Fatal(problem)
 		}
 	})
 }
