@@ -6,12 +6,16 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/admin"
 )
 
-// operation is what an operator does to a running server: reload by signal and
-// by changing files.
+// operation is what an operator does to a running server: reload by signal, by
+// changing files and by the commands that use the admin socket.
 type operation struct {
 	app    *app
+	admin  *admin.Server   // nil: turned off
 	ctx    context.Context // of everything in the background; ends with close
 	cancel context.CancelFunc
 	hangup chan os.Signal
@@ -19,8 +23,14 @@ type operation struct {
 }
 
 // newOperation listens to SIGHUP. What can be seen from outside waits for begin.
-func newOperation(ctx context.Context, a *app) *operation {
+func newOperation(ctx context.Context, a *app, config string) *operation {
 	o := &operation{app: a, hangup: make(chan os.Signal, 1)}
+	if socket := a.config.adminSocket(); socket != "" {
+		o.admin = admin.NewServer(socket, admin.Info{
+			PID: os.Getpid(), Version: version, StartedAt: time.Now(), DriversDir: absolute(a.config.Drivers.Dir)[0],
+			Database: absolute(a.config.Database)[0], Config: config, Watch: *a.config.Drivers.Watch,
+		}, a.host, a.setup, a.log)
+	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)
 	o.work.Go(o.reloadOnHangup)
@@ -40,8 +50,27 @@ func (o *operation) reloadOnHangup() {
 	}
 }
 
+// adminSocket is where this process is to listen; empty: nowhere.
+func (c config) adminSocket() string {
+	switch s := c.Admin.Socket; s {
+	case "":
+		return admin.DefaultSocket()
+	case adminOff:
+		return ""
+	default:
+		return absolute(admin.SocketIn(s))[0]
+	}
+}
+
 // begin is called once, with the first tool call.
 func (o *operation) begin() {
+	if o.admin != nil {
+		o.work.Go(func() {
+			if err := o.admin.Listen(); err != nil {
+				o.app.log.Warn("`kairos driver` cannot reach this server; SIGHUP can", "error", err)
+			}
+		})
+	}
 	if !*o.app.config.Drivers.Watch {
 		return
 	}
@@ -73,5 +102,8 @@ func (o *operation) close() error {
 	signal.Stop(o.hangup)
 	o.cancel()
 	o.work.Wait()
-	return nil
+	if o.admin == nil {
+		return nil
+	}
+	return o.admin.Close()
 }

@@ -34,7 +34,7 @@ func serveCommand(at *source) *cobra.Command {
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				at.sayDev(cmd.ErrOrStderr(), a.config)
-				return serve(ctx, a)
+				return serve(ctx, a, strings.Join(absolute(at.file), ""))
 			})
 		},
 	}
@@ -42,11 +42,11 @@ func serveCommand(at *source) *cobra.Command {
 	return cmd
 }
 
-func serve(ctx context.Context, a *app) (err error) {
+func serve(ctx context.Context, a *app, config string) (err error) {
 	if err := a.store.Check(); err != nil {
 		return err
 	}
-	ops := newOperation(ctx, a)
+	ops := newOperation(ctx, a, config)
 	defer func() { err = errors.Join(err, ops.close()) }()
 	s, err := mcpserver.New(mcpserver.Config{
 		Version:        fmt.Sprintf("v%s+%s", version, time.Now().UTC().Format("20060102.150405")),

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// keysOf lists the keys that a configuration type reads, nested ones with dots.
+func keysOf(t reflect.Type, prefix string) []string {
+	var keys []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := prefix + f.Tag.Get("yaml")
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Map {
+			inner = inner.Elem()
+			if f.Type.Kind() == reflect.Map && inner.Kind() == reflect.Struct {
+				key += ".*"
+			}
+		}
+		if inner.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(inner, key+".")...)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+type schemaNode struct {
+	Properties           map[string]schemaNode `json:"properties"`
+	AdditionalProperties json.RawMessage       `json:"additionalProperties"`
+}
+
+func (n schemaNode) keys(t *testing.T, prefix string) []string {
+	t.Helper()
+	var keys []string
+	for name, p := range n.Properties {
+		var each schemaNode
+		if strings.HasPrefix(string(p.AdditionalProperties), "{") {
+			if err := json.Unmarshal(p.AdditionalProperties, &each); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch {
+		case len(each.Properties) > 0:
+			keys = append(keys, each.keys(t, prefix+name+".*.")...)
+		case len(p.Properties) > 0:
+			if string(p.AdditionalProperties) != "false" {
+				t.Errorf("%s%s allows keys that the program refuses", prefix, name)
+			}
+			keys = append(keys, p.keys(t, prefix+name+".")...)
+		default:
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys
+}
+
+func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
+	var schema schemaNode
+	if err := json.Unmarshal(configSchema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	want, got := keysOf(reflect.TypeFor[config](), ""), schema.keys(t, "")
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys of config.schema.json (-read +described):\n%s", diff)
+	}
+}
+
+func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"network":      {"drivers: {settings: {shell: {network: maybe}}}", "drivers.settings.shell.network"},
+		"memory":       {"drivers: {settings: {shell: {memory_mib: -1}}}", "drivers.settings.shell.memory_mib"},
+		"idle stop":    {"drivers: {idle_stop: -1s}", "drivers.idle_stop"},
+		"call timeout": {"drivers: {call_timeout: -1s}", "drivers.call_timeout"},
+		"a typo":       {"drivers: {wacth: true}", "wacth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "kairos.yaml")
+			if err := os.WriteFile(file, []byte(tc.yaml), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := source{file: file}.load()
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("load: %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDevModeStaysOnThisMachine(t *testing.T) {
+	for address, allowed := range map[string]bool{
+		"": true, "127.0.0.1:3300": true, "[::1]:3300": true, "localhost:3300": true, "unix:/run/kairos.sock": true,
+		":3300": false, "0.0.0.0:3300": false, "192.0.2.7:3300": false, "example.org:3300": false, "nonsense": false,
+	} {
+		if err := checkDev(address); (err == nil) != allowed {
+			t.Errorf("checkDev(%q) = %v, want allowed = %v", address, err, allowed)
+		}
+	}
+}
