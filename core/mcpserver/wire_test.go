@@ -32,6 +32,13 @@ func config() mcpserver.Config {
 // serve runs a server over pipes until the test ends and gives its streams.
 func serve(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (in *io.PipeWriter, out *io.PipeReader) {
 	t.Helper()
+	_, in, out = newServed(t, cfg, e)
+	return in, out
+}
+
+// newServed is serve for tests that call the server itself.
+func newServed(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (s *mcpserver.Server, in *io.PipeWriter, out *io.PipeReader) {
+	t.Helper()
 	s, err := mcpserver.New(cfg, e, testLog(t))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +65,7 @@ func serve(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) (in *io.PipeW
 			t.Errorf("Close = %v", err)
 		}
 	})
-	return inW, outR
+	return s, inW, outR
 }
 
 func testLog(t testing.TB) *slog.Logger {
@@ -95,6 +102,10 @@ func (m msg) String() string {
 
 func dial(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) *wire {
 	in, out := serve(t, cfg, e)
+	return speak(t, in, out)
+}
+
+func speak(t testing.TB, in io.Writer, out io.Reader) *wire {
 	w := &wire{t: t, in: in, msgs: make(chan msg, 1000)}
 	go w.read(out)
 	return w
