@@ -35,7 +35,8 @@ func copied(comment, stepText string) bool {
 	if (len(c) >= longExtract || (len(c) >= run && 2*len(c) >= len(b))) && strings.Contains(string(whole), string(c)) {
 		return true
 	}
-	return covered(b, c) >= wholeBody && 1-covered(c, whole) <= ownWords
+	// In this order: the pieces of a step are few, those of a comment may be millions.
+	return 1-covered(c, whole) <= ownWords && covered(b, c) >= wholeBody
 }
 
 // letters are the letters and digits of a text in lower case.
