@@ -1,10 +1,14 @@
 // Package drivertest is the driver contract as checks with stable ids. Run
-// holds a driver against them directly and over gRPC; it does not know what a
-// challenge type means, so a driver's own verdicts come in as samples.
+// holds a driver written in Go against them in a test, directly and over gRPC;
+// Verify holds any subject against them, also a program in any language. The
+// kit does not know what a challenge type means, so a driver's own verdicts
+// come in as samples.
 package drivertest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -45,22 +49,29 @@ type Sample struct {
 	Want Outcome
 }
 
-// Check is one rule of the contract. Its id never changes its meaning.
-type Check struct {
-	ID  string
-	Why string
-	// Run returns what is wrong, or nil. Checks of the other role and checks
-	// without a sample to work on find nothing.
-	Run func(ctx context.Context, s Subject) error
-}
-
-// Subject is a driver under check.
+// Subject is a driver under check: one to be called as it is, or a Program.
 type Subject struct {
 	Descriptor driver.Descriptor
 	Challenge  driver.Challenge  // nil for a capability driver
 	Capability driver.Capability // nil for a challenge driver
 	Configurer driver.Configurer // nil when the driver has none
 	Samples    []Sample
+	// Config is the configuration under which the samples hold; empty: none.
+	Config json.RawMessage
+	// Program starts processes of the driver; nil: the checks of processes are
+	// skipped. With it only Samples and Config need to be set for Verify.
+	Program Program
+
+	derived      []Sample  // see derive
+	describer    describer // nil: Descriptor is all there is
+	process      Process   // the process that is called, of a Program
+	startFailed  error     // why there is no process
+	unconfigured error     // set when it needs a configuration that is not known
+}
+
+// describer is a driver that can be asked again what it is.
+type describer interface {
+	Describe(ctx context.Context) (driver.Descriptor, error)
 }
 
 // Run holds the driver against every check, directly and over gRPC. Configure
@@ -102,9 +113,17 @@ func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 
 func runChecks(t *testing.T, s Subject) {
 	t.Helper()
+	s = s.derive()
 	for _, c := range Checks() {
 		t.Run(c.ID, func(t *testing.T) {
-			if err := c.Run(t.Context(), s); err != nil {
+			err := c.Run(t.Context(), s)
+			switch skipped, ok := onlySkip(err); {
+			case err == nil:
+			case ok:
+				t.Skip(skipped)
+			case c.Level == Should:
+				t.Logf("warning: %s\n%v", c.Why, err)
+			default:
 				t.Errorf("%s\n%v", c.Why, err)
 			}
 		})
@@ -127,14 +146,7 @@ func remote(ctx context.Context, client *driverrpc.Client, samples []Sample) (Su
 	if err != nil {
 		return Subject{}, fmt.Errorf("describe: %w", err)
 	}
-	s := Subject{Descriptor: desc, Configurer: client, Samples: samples}
-	if desc.Role == driver.RoleChallenge {
-		s.Challenge = client.Challenge()
-	}
-	if desc.Role == driver.RoleCapability {
-		s.Capability = client.Capability()
-	}
-	return s, nil
+	return Subject{Samples: samples}.over(client, desc), nil
 }
 
 func checkSample(role driver.Role, s Sample) error {
@@ -151,6 +163,8 @@ func checkSample(role driver.Role, s Sample) error {
 	}
 	return nil
 }
+
+var errPanic = errors.New("the driver panicked")
 
 // call serves one request of any of the four kinds.
 func (s Subject) call(ctx context.Context, request any) (result any, err error) {

@@ -4,18 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // evenJudge accepts an even number; each fault breaks one rule of the contract.
 type evenJudge struct {
@@ -125,10 +122,15 @@ func judgeSamples() []drivertest.Sample {
 	}
 }
 
+var secretFormat = regexp.MustCompile(`"password"|writeOnly`)
+
 // asker asks the client's person; each fault breaks one rule of the contract.
 type asker struct{ fault string }
 
 func (a *asker) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Input.Kind != driver.KindEvidence || req.Input.Sensitive || secretFormat.Match(req.Input.Schema) {
+		return driver.CannotRender("no form asks for that"), nil
+	}
 	if !req.Client.ElicitationForm && a.fault != "capability/needs" {
 		return driver.CannotRender("the client has no forms"), nil
 	}
@@ -168,7 +170,7 @@ func capability(fault string) driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "asker", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectPure, Needs: []string{driver.NeedElicitationForm},
+			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm},
 		},
 		Capability: &asker{fault: fault},
 	}
@@ -176,7 +178,9 @@ func capability(fault string) driver.Driver {
 
 func capabilitySamples() []drivertest.Sample {
 	return []drivertest.Sample{
-		{Name: "ask", Request: driver.RenderRequest{Client: driver.Client{ElicitationForm: true}},
+		{Name: "ask", Request: driver.RenderRequest{
+			Input:  driver.Input{ID: "evidence", Kind: driver.KindEvidence},
+			Client: driver.Client{ElicitationForm: true}},
 			Want: drivertest.ClientRequest},
 		{Name: "yes", Request: driver.InterpretRequest{Raw: json.RawMessage(`{"action":"accept"}`)}, Want: drivertest.Answer},
 		{Name: "no", Request: driver.InterpretRequest{Raw: json.RawMessage(`{"action":"decline"}`)},

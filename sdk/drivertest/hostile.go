@@ -25,7 +25,7 @@ func hostileBytes() []json.RawMessage {
 		`{"role":"assistant","content":{"type":"text","text":"{"},"model":7}`,
 		`{"content":[{"type":"text","text":42}]}`, `{"content":{"type":"image","data":"","mimeType":""}}`,
 		`{"roots":[{"uri":"file:///etc/shadow"}]}`, `{"type":[],"nonce":{}}`,
-		strings.Repeat("[", 20_000), `"`+strings.Repeat("a", 1<<20)+`"`,
+		strings.Repeat("[", 20_000), `"`+strings.Repeat("a", 1<<16)+`"`,
 	)
 	out := make([]json.RawMessage, len(texts))
 	for i, text := range texts {

@@ -1,0 +1,93 @@
+package drivertest_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/driver-checks.md")
+
+const docsHead = `# The checks of the driver contract
+
+` + "`kairos driver test BINARY --sample f.json`" + ` holds a driver in any language against these rules, and
+` + "`drivertest.Run`" + ` does so for a driver in Go within ` + "`go test`" + `. An id never changes its meaning.
+
+A broken **MUST** fails the verdict, a broken **SHOULD** warns. A check that could not run is *skipped*, and the report says
+what to give so that it runs; one whose rule is not about the driver (the other role, no configuration, no process) is
+marked ` + "`-`" + `. Where a method, or a kind of input, has no sample, the kit makes up a request as far as the descriptor allows.
+
+This page is generated: ` + "`go test ./sdk/drivertest -run Documented -update`" + `.
+
+| check | level | rule | concerns |
+|---|---|---|---|
+`
+
+const docsTail = `
+` + "`drivertest.Run`" + ` also holds ` + "`call/same-over-grpc`" + ` (MUST): a pure driver answers the same directly and over gRPC.
+
+## Samples
+
+` + "```json" + `
+{
+  "config": {"min": 2},
+  "samples": [
+    {"name": "passes", "method": "Advance", "want": "accepted",
+     "request": {"challenge": {"type": "counter", "counter": {}},
+                 "answers": [{"input_id": "number", "value": 3, "provenance": "agent-reported"}]}}
+  ]
+}
+` + "```" + `
+
+` + "`config`" + ` (optional) is the configuration under which the samples hold. ` + "`request`" + ` is the JSON form of the method's request.
+Unknown keys are errors. ` + "`want`" + ` may be left out; else it is one of:
+
+| method | want |
+|---|---|
+| ` + "`Validate`" + ` | ` + "`valid`, `invalid`" + ` |
+| ` + "`Advance`" + ` | ` + "`need_input`, `accepted`, `rejected`, `declined`, `unavailable`" + ` |
+| ` + "`Render`" + ` | ` + "`client_request`, `agent_challenge`, `answer`, `unavailable`, `client_review`" + ` |
+| ` + "`Interpret`" + ` | ` + "`answer`, `declined`, `not_an_answer`, `unavailable`, `missing`" + ` |
+
+Give each outcome that the driver has: the more of them, the fewer checks are skipped.
+`
+
+func TestChecksAreDocumented(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(docsHead)
+	for _, c := range drivertest.Checks() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, c.Why, c.On)
+	}
+	b.WriteString(docsTail)
+	path := filepath.Join("..", "..", "docs", "driver-checks.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(have), b.String()); diff != "" {
+		t.Errorf("%s is not what Checks says; run with -update (-have +want):\n%s", path, diff)
+	}
+}
+
+func TestThereAreEnoughChecksOfEachRole(t *testing.T) {
+	if n := len(drivertest.Checks()); n < 25 {
+		t.Errorf("there are %d checks, want at least 25", n)
+	}
+	for _, c := range drivertest.Checks() {
+		if (c.Level != drivertest.Must && c.Level != drivertest.Should) || c.Why == "" || c.On == "" {
+			t.Errorf("check %s lacks a level, a rule or whom it concerns", c.ID)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// DefaultTimeout is how long a single check may take.
+const DefaultTimeout = 2 * time.Minute
+
+// Options of Verify. The zero value works.
+type Options struct {
+	// Only are patterns of path.Match on check ids; empty: all checks.
+	Only []string
+	// Timeout bounds each check; 0: DefaultTimeout.
+	Timeout time.Duration
+	// Done is called after each check, from one goroutine; nil: not called.
+	Done func(Result)
+}
+
+// Verify holds a driver against every check and reports what came of each. A
+// subject with a Program is started by Verify, configured with its Config, and
+// started again when it died; one without is called as it is, and has to be
+// configured already. Verify stops what it started.
+//
+// The error is the caller's mistake: a sample for another role, a broken pattern.
+func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
+	for _, pattern := range opt.Only {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return Report{}, fmt.Errorf("pattern %q of checks: %w", pattern, err)
+		}
+	}
+	if opt.Timeout == 0 {
+		opt.Timeout = DefaultTimeout
+	}
+	v := &verifier{subject: s, opt: opt}
+	defer v.stop()
+	began := time.Now()
+	v.start(ctx)
+	if v.subject.startFailed == nil {
+		for _, sample := range v.subject.Samples {
+			if err := checkSample(v.subject.Descriptor.Role, sample); err != nil {
+				return Report{}, fmt.Errorf("sample %q: %w", sample.Name, err)
+			}
+		}
+	}
+	v.subject = v.subject.derive()
+	report := Report{Driver: v.subject.Descriptor, Began: began}
+	for _, c := range Checks() {
+		if !selected(c.ID, opt.Only) {
+			continue
+		}
+		result := v.hold(ctx, c)
+		report.Results = append(report.Results, result)
+		if opt.Done != nil {
+			opt.Done(result)
+		}
+	}
+	report.Took = time.Since(began)
+	return report, ctx.Err()
+}
+
+func selected(id string, only []string) bool {
+	for _, pattern := range only {
+		if ok, _ := path.Match(pattern, id); ok {
+			return true
+		}
+	}
+	return len(only) == 0
+}
+
+// verifier is one run of the checks on one subject.
+type verifier struct {
+	subject Subject
+	opt     Options
+}
+
+// start starts the program if there is one and it does not run.
+func (v *verifier) start(ctx context.Context) {
+	if v.subject.Program == nil || v.subject.startFailed != nil || v.running(ctx) {
+		return
+	}
+	v.stop()
+	s := v.subject
+	fresh, err := s.fresh(ctx)
+	if errors.Is(err, errNoConfig) {
+		fresh.unconfigured, err = err, nil
+	}
+	if err != nil {
+		v.subject.startFailed = err
+		if desc, err := describeByHand(ctx, s.Program); err == nil {
+			v.subject.Descriptor = desc
+		}
+		return
+	}
+	v.subject = fresh
+}
+
+// running reports whether there is a process that still serves.
+func (v *verifier) running(ctx context.Context) bool {
+	if v.subject.process == nil {
+		return false
+	}
+	if exited := v.subject.process.Exited(); exited != nil {
+		select {
+		case <-exited:
+			return false
+		default:
+		}
+	}
+	return v.subject.lives(ctx) == nil
+}
+
+func (v *verifier) stop() {
+	if v.subject.process != nil {
+		_ = v.subject.process.Close() // how a process under test ends is not a finding of its own
+		v.subject.process = nil
+	}
+}
+
+// hold runs one check and judges what it returns.
+func (v *verifier) hold(ctx context.Context, c Check) Result {
+	began := time.Now()
+	result := Result{ID: c.ID, Level: c.Level, Rule: c.Why, Status: Passed}
+	v.start(ctx)
+	err := v.ready(c)
+	if err == nil {
+		err = v.run(ctx, c)
+	}
+	result.Took = time.Since(began)
+	switch s, skipped := onlySkip(err); {
+	case err == nil:
+	case skipped && s.Give == "":
+		result.Status, result.Detail = NotConcerned, s.Why
+	case skipped:
+		result.Status, result.Detail, result.Give = Skipped, printable(s.Why), s.Give
+	case c.Level == Should:
+		result.Status, result.Detail = Warned, printable(err.Error())
+	default:
+		result.Status, result.Detail = Failed, printable(err.Error())
+		v.stop() // so that what went wrong here shows nowhere else
+	}
+	return result
+}
+
+// ready says why a check cannot run on the subject as it is.
+func (v *verifier) ready(c Check) error {
+	s := v.subject
+	if s.startFailed != nil && c.ID != "process/starts" && c.ID != "process/by-hand" {
+		return skip("the driver did not start", "a driver that passes process/starts")
+	}
+	if s.unconfigured != nil {
+		switch group(c.ID) {
+		case "descriptor", "process", "config":
+		default:
+			return skip(s.unconfigured.Error(), `"config" in the sample file`)
+		}
+	}
+	return nil
+}
+
+// run gives up on a check that does not end, so that a driver that hangs in
+// this process does not hang the report.
+func (v *verifier) run(ctx context.Context, c Check) error {
+	ctx, cancel := context.WithTimeout(ctx, v.opt.Timeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				done <- fmt.Errorf("the check panicked: %v\n%s", p, debug.Stack())
+			}
+		}()
+		done <- c.Run(ctx, v.subject)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(soon):
+		return fmt.Errorf("it did not end within %v", v.opt.Timeout)
+	}
+}
+
+// printable is text of a stranger, safe for a terminal and bounded.
+func printable(s string) string {
+	const most = 4 << 10
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (!unicode.IsPrint(r) && r != ' ') {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

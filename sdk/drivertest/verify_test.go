@@ -1,0 +1,169 @@
+package drivertest_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
+)
+
+// kitDriver makes a driver of the kit's tests with a fault, or without one.
+type kitDriver struct {
+	make    func(fault string) driver.Driver
+	samples func(fault string) []sampleOf
+}
+
+var kitDrivers = map[string]kitDriver{
+	"counter": {counterDriver, counterSamples},
+	"desk":    {deskDriver, deskSamples},
+}
+
+// file writes the samples as their author would and reads them back.
+func file(t *testing.T, config string, samples []sampleOf) drivertest.SampleFile {
+	t.Helper()
+	var written []map[string]any
+	for _, s := range samples {
+		written = append(written, map[string]any{"name": s.name, "method": s.method, "request": json.RawMessage(s.request), "want": s.want})
+	}
+	raw, err := json.Marshal(map[string]any{"config": json.RawMessage(config), "samples": written})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := drivertest.ParseSamples(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const counterConfig = `{"min":2,"strict":true}`
+
+// direct is the driver as a subject without a process.
+func direct(t *testing.T, name, fault string) drivertest.Subject {
+	t.Helper()
+	k := kitDrivers[name]
+	d := k.make(fault)
+	config := `{"polite":true}`
+	s := drivertest.Subject{Descriptor: d.Descriptor, Challenge: d.Challenge, Capability: d.Capability}
+	if name == "counter" {
+		config = counterConfig
+		c := d.Challenge.(*counter)
+		c.min.Store(2)
+		s.Configurer = c
+		t.Cleanup(func() { close(c.leaked) })
+	} else {
+		s.Configurer = d.Capability.(driver.Configurer)
+	}
+	f := file(t, config, k.samples(fault))
+	s.Samples, s.Config = f.Samples, f.Config
+	return s
+}
+
+func verify(t *testing.T, s drivertest.Subject, opt drivertest.Options) drivertest.Report {
+	t.Helper()
+	report, err := drivertest.Verify(t.Context(), s, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// broken are the ids of the rules that a driver breaks, and text what is said about them.
+func broken(r drivertest.Report) (ids []string, text string) {
+	var b strings.Builder
+	for _, result := range r.Results {
+		if result.Status == drivertest.Failed || result.Status == drivertest.Warned {
+			ids = append(ids, result.ID)
+			b.WriteString(result.Line() + "\n")
+		}
+	}
+	return ids, b.String()
+}
+
+// Faults that show in a driver called directly, each by the check that has to
+// find it and no other.
+var directFaults = map[string][]string{
+	"counter": {
+		"descriptor/valid", "config/nonsense", "config/sound", "config/unknown-key", "config/wrong-type",
+		"health/answers", "sample/outcome", "call/sound-result", "call/says-why", "call/repeatable", "call/concurrent",
+		"call/cancelled", "call/hostile-input", "call/huge-input", "call/size-limits", "call/no-growth",
+		"challenge/garbage", "challenge/normal-form", "challenge/pointers", "challenge/inputs", "challenge/description",
+		"challenge/unknown-answers", "challenge/declined", "challenge/no-is-final", "challenge/unknown-state",
+		"challenge/state-version", "challenge/observed",
+	},
+	"desk": {
+		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
+		"capability/secrets", "capability/review", "capability/provenance", "capability/client-error",
+		"capability/any-reply", "capability/declined", "capability/no-is-final",
+	},
+}
+
+// without are all checks but the two that take longest, unless they are what
+// the fault is about.
+func without(fault string) drivertest.Options {
+	var opt drivertest.Options
+	for _, c := range drivertest.Checks() {
+		if costly := c.ID == "call/huge-input" || c.ID == "call/size-limits"; !costly || c.ID == fault {
+			opt.Only = append(opt.Only, c.ID)
+		}
+	}
+	return opt
+}
+
+func TestEachFaultIsFoundByTheCheckThatNamesItAndByNoOther(t *testing.T) {
+	for name, faults := range directFaults {
+		for _, fault := range faults {
+			t.Run(fault, func(t *testing.T) {
+				report := verify(t, direct(t, name, fault), without(fault))
+				ids, text := broken(report)
+				if diff := cmp.Diff([]string{fault}, ids); diff != "" {
+					t.Errorf("broken rules (-want +got):\n%s\n%s", diff, text)
+				}
+			})
+		}
+	}
+}
+
+func TestEveryCheckHasAFaultThatProvesIt(t *testing.T) {
+	proven := map[string]bool{}
+	for _, faults := range directFaults {
+		for _, fault := range faults {
+			proven[fault] = true
+		}
+	}
+	for fault := range processFaults {
+		id, _, _ := strings.Cut(fault, ",")
+		proven[id] = true
+	}
+	for _, c := range drivertest.Checks() {
+		if !proven[c.ID] {
+			t.Errorf("no bad driver proves that check %s finds anything", c.ID)
+		}
+		delete(proven, c.ID)
+	}
+	if len(proven) > 0 {
+		t.Errorf("faults %v name no check", slices.Sorted(maps.Keys(proven)))
+	}
+}
+
+func TestSoundDriversBreakNothing(t *testing.T) {
+	for name := range kitDrivers {
+		t.Run(name, func(t *testing.T) {
+			report := verify(t, direct(t, name, ""), drivertest.Options{})
+			if ids, text := broken(report); len(ids) > 0 {
+				t.Errorf("broken: %s", text)
+			}
+			for _, result := range report.Results {
+				if result.Status == drivertest.Skipped && result.Give != "a binary: kairos driver test BINARY" {
+					t.Errorf("skipped: %s", result.Line())
+				}
+			}
+		})
+	}
+}
