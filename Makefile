@@ -22,7 +22,7 @@ API_SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check lint api fmt proto bench fuzz vuln clean
+.PHONY: help build demo kit test check lint api fmt proto bench fuzz vuln clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,11 @@ test: ## run all tests; with Node also the official TypeScript clients
 	@echo "test: whole program with the official TypeScript clients (fetches them from npm when missing)"
 	$(GO) test -count=1 ./e2e
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients did NOT run: install Node 20 or newer"
+
+kit: build ## hold the shipped drivers against the driver contract
+	@for d in $(DRIVERS); do \
+		$(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-$$d --sample plugins/$$(echo $$d | tr -d _)/testdata/samples.json || exit 1; \
+	done
 
 check: ## what every commit has to pass: vet, format, lint, proto, unit tests
 	@test -z "$$(gofmt -l cmd core sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core sdk plugins examples e2e; exit 1; }
@@ -85,7 +90,7 @@ proto: ## generate the Go code of proto/
 	$(BUF) generate
 
 bench: build ## measure the figures against their floors; prints medians with benchstat
-	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench ./core/driverhost | tee $(BIN)/bench.txt
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 fuzz: ## fuzz every parser for 20 s each

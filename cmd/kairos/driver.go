@@ -21,7 +21,7 @@ func driverCommand(at *source) *cobra.Command {
 	cmd.AddCommand(
 		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
 		driverLockCommand(out), driverInstallCommand(at, out), driverNewCommand(out),
-		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out),
+		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(),
 	)
 	return cmd
 }

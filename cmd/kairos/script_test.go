@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DRIVERS", drivers)
 			env.Setenv("KAIROS_DRIVERS_DIR", drivers)
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("PLUGINS", filepath.Join(filepath.Dir(examples), "plugins"))
 			env.Setenv("CALENDAR_SERVER", filepath.Join(filepath.Dir(drivers), "calendar-server"))
 			env.Setenv("CALENDAR_STATE", filepath.Join(env.WorkDir, "calendar.json"))
 			env.Setenv("KAIROS_DB", filepath.Join(env.WorkDir, "data", "kairos.db"))
