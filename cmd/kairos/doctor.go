@@ -179,11 +179,11 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 // engine looks at the database and asks the drivers.
 func (r *doctorReport) engine(ctx context.Context, s source) {
 	err := s.with(ctx, func(ctx context.Context, a *app) error {
-		err := a.store.Check()
-		r.check("database", a.config.Database, "", err)
-		if err != nil {
-			return nil
+		if err := a.store.Check(); err != nil {
+			r.check("database", a.config.Database, "", err)
+			return nil //nolint:nilerr // it is a finding
 		}
+		r.check("database", a.config.Database, "", nil)
 		u, err := a.engine.Unserved(ctx, localCaller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)

@@ -225,7 +225,7 @@ func (l *logPrinter) one(ctx context.Context, s admin.Found, name string, lines 
 	if follow {
 		err := s.Client.FollowLogs(ctx, name, lines, emit)
 		if ctx.Err() != nil {
-			return nil // interrupted, which is how following ends
+			return nil //nolint:nilerr // interrupted, which is how following ends
 		}
 		return err
 	}

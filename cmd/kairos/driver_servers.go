@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -98,12 +97,3 @@ func needServer(servers []admin.Found, c config, instead string) error {
 
 // process names a server where there are several.
 func process(f admin.Found) string { return fmt.Sprintf("server %d", f.PID) }
-
-// pids lists the processes of servers.
-func pids(servers []admin.Found) []int {
-	out := make([]int, len(servers))
-	for i, f := range servers {
-		out[i] = f.PID
-	}
-	return slices.Sorted(slices.Values(out))
-}
