@@ -6,6 +6,7 @@ package drivers_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,11 +14,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // example is a driver and its folder.
@@ -148,6 +152,42 @@ func TestRulesFitIntoTheShippedTree(t *testing.T) {
 	})
 }
 
+func TestREADMEsShowTheLockEntry(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(folder(t), "drivers.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock struct{ Drivers []map[string]any }
+	if err := json.Unmarshal(raw, &lock); err != nil {
+		t.Fatal(err)
+	}
+	eachExample(t, func(t *testing.T, e example) {
+		at := slices.IndexFunc(lock.Drivers, func(d map[string]any) bool { return d["name"] == e.driver })
+		shown := shownEntry(t, e)
+		shown["sha256"] = lock.Drivers[at]["sha256"] // that of another build
+		if diff := cmp.Diff(lock.Drivers[at], shown); diff != "" {
+			t.Errorf("the README of %s shows another lock entry (-lock +README):\n%s", e.folder, diff)
+		}
+	})
+}
+
+// shownEntry is the lock entry that the README of an example shows.
+func shownEntry(t *testing.T, e example) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(e.folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(text, -1) {
+		var entry map[string]any
+		if json.Unmarshal(block[1], &entry) == nil && entry["descriptor"] != nil {
+			return entry
+		}
+	}
+	t.Fatalf("the README of %s shows no lock entry", e.folder)
+	return nil
+}
+
 func play(t *testing.T, e example, script string, prepare func(*testing.T) []string) (string, error) {
 	t.Helper()
 	args := []string{"run", filepath.Join(e.folder, "protocol.md"), "--script", filepath.Join(e.folder, script)}
@@ -160,7 +200,7 @@ func play(t *testing.T, e example, script string, prepare func(*testing.T) []str
 // kairos runs the program with the built drivers and returns all it printed.
 func kairos(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program(t), args...)
 	cmd.Env = environment(t)
