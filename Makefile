@@ -43,6 +43,33 @@ build: ## build the server, the drivers and the example calendar; write bin/driv
 demo: build ## play the calendar protocol as three kinds of client, and once with a person who says no
 	$(GO) run ./examples/demo -bin $(BIN)
 
+# Drivers see no other PATH than this one, so what runs them has to be in it.
+DRIVER_PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+EXAMPLES    := $(BIN)/examples/drivers
+WORD_COUNT  := examples/drivers/word-count
+INSTALL     := KAIROS_DRIVERS_DIR=$(EXAMPLES) $(BIN)/kairos driver install
+lacks = ! PATH=$(DRIVER_PATH) command -v $(1) >/dev/null 2>&1
+
+.PHONY: examples
+examples: build ## build and test the example drivers, run the kit on them and play their protocols; fetches from npm
+	@rm -rf $(EXAMPLES) && mkdir -p $(EXAMPLES) && cp $(BIN)/drivers/kairos-driver-* $(EXAMPLES)
+	$(BIN)/kairos driver lock $(EXAMPLES)
+	cd examples/drivers/http-check && $(GO) vet ./... && $(GO) test ./... && \
+		$(GO) build -trimpath -ldflags '-s -w' -o build/kairos-driver-http_check .
+	$(INSTALL) examples/drivers/http-check/build/kairos-driver-http_check
+	@if $(call lacks,python3); then echo "examples: PYTHON 3 IS MISSING, regex-python is left out"; else \
+		(cd examples/drivers/regex-python && python3 -B -m unittest) && \
+		$(INSTALL) examples/drivers/regex-python/kairos-driver-regex; fi
+	@if $(call lacks,node) || ! command -v npm >/dev/null 2>&1; then echo "examples: NODE OR NPM IS MISSING, word-count is left out"; else \
+		$(MAKE) --no-print-directory $(WORD_COUNT)/node_modules/.package-lock.json && \
+		(cd $(WORD_COUNT) && npm run --silent build && npm test --silent) && \
+		$(INSTALL) $(WORD_COUNT)/build/kairos-driver-word_count; fi
+	KAIROS_EXAMPLES=$(CURDIR)/$(EXAMPLES) $(GO) test -count=1 ./examples/drivers
+
+$(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
+	@echo "examples: fetching the packages of word-count from npm"
+	cd $(WORD_COUNT) && npm ci --loglevel error && touch node_modules/.package-lock.json
+
 test: ## run all tests; with Node also the official TypeScript clients
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	$(GO) test $(RACE) $$($(GO) list ./... | grep -v /e2e)
@@ -64,6 +91,7 @@ check: ## what every commit has to pass: vet, format, lint, proto, unit tests
 
 lint: ## golangci-lint and buf lint
 	$(GOLANGCI) run ./...
+	cd examples/drivers/http-check && $(GOLANGCI) run ./...
 	$(BUF) lint
 	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
 	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
@@ -104,4 +132,4 @@ vuln: ## look for known vulnerabilities; needs the online database
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what was built
-	rm -rf $(BIN) e2e/node_modules
+	rm -rf $(BIN) e2e/node_modules $(WORD_COUNT)/node_modules examples/drivers/*/build
