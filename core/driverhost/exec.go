@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -173,7 +174,7 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	out := &output{max: o.max, full: p.kill}
 	var streams sync.WaitGroup
 	streams.Go(func() { p.feed(o.input) })
-	streams.Go(func() { _, _ = io.Copy(out, p.pipes.stdout.host) })
+	streams.Go(func() { _, _ = io.Copy(out, &leftovers{file: p.pipes.stdout.host}) })
 	streams.Go(func() { p.listen(o.say) })
 	ended := waitFor(p.cmd, p.end)
 	// The group is dead. Who has left it may still hold the pipes.
@@ -272,8 +273,45 @@ func (p *oneProcess) feed(input []byte) {
 
 func (p *oneProcess) listen(say func(line []byte, cut bool)) {
 	split := &lineSplitter{max: maxLine, emit: say}
-	_, _ = io.Copy(split, p.pipes.stderr.host) // ends when the process does
+	_, _ = io.Copy(split, &leftovers{file: p.pipes.stderr.host}) // ends when the process does
 	split.flush()
+}
+
+// maxLeftovers is more than a pipe holds.
+const maxLeftovers = 1 << 20 // bytes
+
+// leftovers reads a pipe to its end or, once its deadline has passed, as far as
+// it is filled: on a busy machine nobody may have found the time before, and a
+// file whose deadline has passed gives nothing more, whatever was written to it.
+type leftovers struct {
+	file *os.File
+	read int // after the deadline
+}
+
+func (l *leftovers) Read(p []byte) (int, error) {
+	if l.read == 0 {
+		n, err := l.file.Read(p)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+	}
+	if l.read >= maxLeftovers || l.file.SetReadDeadline(time.Time{}) != nil {
+		return 0, io.EOF
+	}
+	raw, err := l.file.SyscallConn()
+	if err != nil {
+		return 0, io.EOF
+	}
+	n := 0
+	err = raw.Read(func(fd uintptr) bool {
+		n, _ = syscall.Read(int(fd), p) // what would have to wait fails
+		return true
+	})
+	if err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	l.read += n
+	return n, nil
 }
 
 // output keeps at most max bytes. When there are more it calls full once and

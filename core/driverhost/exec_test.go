@@ -473,3 +473,17 @@ func TestDriversThatOthersCanWriteDoNotStart(t *testing.T) {
 		t.Errorf("a binary that was open before = %v", err)
 	}
 }
+
+func TestWhatWasWrittenInTimeIsReadLate(t *testing.T) {
+	read, write, err := os.Pipe()
+	check(t, err)
+	defer func() { check(t, errors.Join(read.Close(), write.Close())) }() // somebody holds the pipe all the time
+	want := strings.Repeat("reply ", 5000)
+	_, err = write.WriteString(want)
+	check(t, err)
+	check(t, read.SetReadDeadline(time.Now().Add(-time.Second)))
+	got, err := driverhost.ReadLeftovers(read)
+	if string(got) != want || err != nil {
+		t.Errorf("ReadLeftovers = %d bytes, %v, want %d", len(got), err, len(want))
+	}
+}

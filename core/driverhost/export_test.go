@@ -1,5 +1,10 @@
 package driverhost
 
+import (
+	"io"
+	"os"
+)
+
 // CleanLine is cleanLine, for the fuzz test of what drivers print.
 func CleanLine(line []byte) string { return cleanLine(line) }
 
@@ -45,3 +50,6 @@ func Step(from, h string) (string, error) {
 	to, err := State(from).step(happening(h))
 	return string(to), err
 }
+
+// ReadLeftovers reads a pipe as the output of a process is read.
+func ReadLeftovers(pipe *os.File) ([]byte, error) { return io.ReadAll(&leftovers{file: pipe}) }
