@@ -329,9 +329,10 @@ func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	}
 }
 
-// shortened is how often a test does something, less often with -short.
+// shortened is how often a test does something, less often with -short and
+// under the race detector.
 func shortened(full, short int) int {
-	if testing.Short() {
+	if testing.Short() || underRace {
 		return short
 	}
 	return full

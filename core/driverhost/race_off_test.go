@@ -1,0 +1,5 @@
+//go:build !race
+
+package driverhost_test
+
+const underRace = false
