@@ -146,12 +146,12 @@ func leave(children int) error {
 	return nil
 }
 
-// flood writes 8 MiB to stderr, half of it in one line, past whatever buffers
+// flood writes 2 MiB to stderr, half of it in one line, past whatever buffers
 // os.Stderr.
 func flood() {
 	line := []byte(strings.Repeat("all work and no play ", 50) + "\n")
-	for range (4 << 20) / len(line) {
+	for range (1 << 20) / len(line) {
 		_, _ = syscall.Write(2, line)
 	}
-	_, _ = syscall.Write(2, []byte(strings.Repeat("\x1b[31m!", 4<<20/6)))
+	_, _ = syscall.Write(2, []byte(strings.Repeat("\x1b[31m!", 1<<20/6)))
 }
