@@ -1,0 +1,114 @@
+// Package docs_test holds the manual against the rest of the tree: links lead
+// somewhere, and the generated pages are those of the present code.
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heading = regexp.MustCompile(`^#{1,6} (.+)$`)
+	// A heading becomes an anchor in lower case, with - for spaces and without the rest.
+	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestEveryRelativeLinkLeadsSomewhere covers every Markdown page of the tree,
+// anchors included. Links in code are no links.
+func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
+	pages := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && (strings.HasPrefix(name, ".") && name != ".." || name == "node_modules" || name == "bin" || name == "build" || name == "scaffold") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(name) != ".md" {
+			return nil
+		}
+		pages++
+		prose, _ := read(t, path)
+		for _, found := range link.FindAllStringSubmatch(prose, -1) {
+			follow(t, path, found[1])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pages < 20 {
+		t.Fatalf("found only %d pages; the test looks in the wrong place", pages)
+	}
+}
+
+func follow(t *testing.T, page, target string) {
+	t.Helper()
+	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+		return // of the world outside nothing is asked
+	}
+	file, anchor, _ := strings.Cut(target, "#")
+	to := page
+	if file != "" {
+		to = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+	}
+	if _, err := os.Stat(to); err != nil {
+		t.Errorf("%s: the link %s leads nowhere", page, target)
+		return
+	}
+	if anchor == "" || filepath.Ext(to) != ".md" {
+		return
+	}
+	if _, anchors := read(t, to); !anchors[anchor] {
+		t.Errorf("%s: the link %s names no heading of %s", page, target, to)
+	}
+}
+
+// read returns a page without its code, and the anchors of its headings.
+func read(t *testing.T, page string) (prose string, anchors map[string]bool) {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	anchors = map[string]bool{}
+	var out strings.Builder
+	fence := ""
+	for line := range strings.Lines(string(b)) {
+		trimmed := strings.TrimSpace(line)
+		switch mark := trimmed[:len(trimmed)-len(strings.TrimLeft(trimmed, "`"))]; {
+		case fence != "":
+			if mark == fence {
+				fence = ""
+			}
+			continue
+		case len(mark) >= 3:
+			fence = mark
+			continue
+		}
+		if h := heading.FindStringSubmatch(trimmed); h != nil {
+			plain := unanchored.ReplaceAllString(strings.ToLower(h[1]), "")
+			anchors[strings.ReplaceAll(plain, " ", "-")] = true
+		}
+		out.WriteString(withoutCode(line))
+	}
+	return out.String(), anchors
+}
+
+// withoutCode takes out what stands between single backticks.
+func withoutCode(line string) string {
+	parts := strings.Split(line, "`")
+	var out strings.Builder
+	for i, part := range parts {
+		if i%2 == 0 || i == len(parts)-1 {
+			out.WriteString(part)
+		}
+	}
+	return out.String()
+}
