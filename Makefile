@@ -83,7 +83,7 @@ kit: build ## hold the shipped drivers against the driver contract
 	done
 
 check: ## what every commit has to pass: vet, format, lint, proto, unit tests
-	@test -z "$$(gofmt -l cmd core sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core sdk plugins examples e2e; exit 1; }
+	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	$(GO) vet ./...
 	$(MAKE) lint
 	$(MAKE) api
@@ -111,7 +111,7 @@ api: ## show what of sdk would break drivers of others, compared with the last t
 	if test $$broken = 0; then echo "api: sdk is compatible with $(API_SINCE)"; else exit 1; fi
 
 fmt: ## format Go and proto
-	gofmt -w cmd core sdk plugins examples e2e
+	gofmt -w cmd core docs sdk plugins examples e2e
 	$(BUF) format -w
 
 proto: ## generate the Go code of proto/

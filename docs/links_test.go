@@ -112,3 +112,25 @@ func withoutCode(line string) string {
 	}
 	return out.String()
 }
+
+// TestEveryDependencyHasItsReason holds go.mod against the decision on dependencies.
+func TestEveryDependencyHasItsReason(t *testing.T) {
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, err := os.ReadFile("decisions/0010-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(string(mod), -1)
+	if len(modules) < 15 {
+		t.Fatalf("found only %d direct modules in go.mod", len(modules))
+	}
+	major := regexp.MustCompile(`/v\d+$`)
+	for _, m := range modules {
+		if name := filepath.Base(major.ReplaceAllString(m[1], "")); !strings.Contains(string(reasons), name) {
+			t.Errorf("%s is in go.mod, but decisions/0010-dependencies.md does not say what for", m[1])
+		}
+	}
+}
