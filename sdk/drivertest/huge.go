@@ -15,13 +15,15 @@ import (
 // by the name of what was done.
 func hugeVariants(request any) map[string]any {
 	texts := map[string]string{
-		"a text of 8 MiB":            quoted(hugeBytes),
 		"100,000 nested lists":       strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
 		"a list of 100,000":          "[" + strings.Repeat("0,", 99_999) + "0]",
 		"5,000 nested objects":       strings.Repeat(`{"a":`, 5_000) + "1" + strings.Repeat("}", 5_000),
 		"a number of 100,000 digits": strings.Repeat("9", 100_000),
 	}
 	out := map[string]any{}
+	for _, r := range innermost(request, quoted(hugeBytes)) {
+		out["a text of 8 MiB"] = r
+	}
 	for name, text := range texts {
 		for i, r := range withDocument(request, json.RawMessage(text)) {
 			out[fmt.Sprintf("%s, %d", name, i+1)] = r
@@ -31,8 +33,13 @@ func hugeVariants(request any) map[string]any {
 }
 
 // largeVariants are copies of a request with a document that a host could send.
-func largeVariants(request any) []any {
-	return withDocument(request, json.RawMessage(quoted(largeSize)))
+func largeVariants(request any) []any { return innermost(request, quoted(largeSize)) }
+
+// innermost is the copy in which the value stands where a text is expected: the
+// one that gets furthest.
+func innermost(request any, value string) []any {
+	all := withDocument(request, json.RawMessage(value))
+	return all[max(0, len(all)-1):]
 }
 
 func quoted(n int) string { return `"` + strings.Repeat("a", n) + `"` }
@@ -83,10 +90,11 @@ func placed(document, value json.RawMessage) []json.RawMessage {
 	var first json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		changed, isText := holed(object[key])
+		isText = isText && key != "type"
 		if first == nil || isText {
 			first = with(object, key, changed)
 		}
-		if isText && key != "type" {
+		if isText {
 			break
 		}
 	}

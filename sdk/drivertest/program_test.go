@@ -81,7 +81,8 @@ func (p program) command(ctx context.Context, args ...string) *exec.Cmd {
 		panic(err)
 	}
 	cmd := exec.CommandContext(ctx, self, append([]string{beDriver, p.name, p.fault}, args...)...)
-	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	// With the race detector a process would sleep for a second before it ends.
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "GORACE=atexit_sleep_ms=0"}
 	cmd.WaitDelay = time.Second
 	return cmd
 }
