@@ -58,6 +58,7 @@ type traits struct {
 	Sick    bool   `json:"sick"`
 	Strict  bool   `json:"strict"`
 	Slow    bool   `json:"slow"`
+	Lazy    string `json:"lazy"`
 }
 
 const tree = `
@@ -87,6 +88,8 @@ type rig struct {
 	restart  map[string]string
 	broken   error
 	reads    int
+	extra    []string     // files beside the usual ones
+	meantime func(r *rig) // called once, after the files were read
 }
 
 type lockedBuffer struct {
@@ -206,6 +209,11 @@ func (r *rig) read() (setup.Wanted, error) {
 		w.Drivers.Drivers[name] = c
 	}
 	w.Drivers.Lock, err = driverhost.ReadLock(r.path(driverhost.LockName))
+	w.Files = append(w.Files, r.extra...)
+	if do := r.meantime; do != nil {
+		r.meantime = nil
+		do(r)
+	}
 	return w, err
 }
 

@@ -30,7 +30,8 @@ type Wanted struct {
 	Restart map[string]string
 }
 
-// Read works out what is wanted. It is called for every reload, one at a time.
+// Read works out what is wanted. It is called for every reload, one at a time,
+// and once more when it names other files than the last time.
 type Read func() (Wanted, error)
 
 // snapshot is one setup. It never changes.
@@ -83,21 +84,38 @@ func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) 
 	return c, nil
 }
 
-// wanted reads, and remembers which files it has seen in which state.
-func (c *Current) wanted() (Wanted, error) {
-	before := c.known()
-	print := fingerprint(before)
-	w, err := c.read()
+// maxReads bounds how often wanted reads on while the list of files goes on changing.
+const maxReads = 3
+
+// wanted reads, and remembers which files it has seen in which state: the one
+// they were in before they were read, so that a write during it is seen as one.
+// Files that were not known before are therefore read once more.
+func (c *Current) wanted() (w Wanted, err error) {
+	for range maxReads {
+		before := c.known()
+		print := fingerprint(before)
+		w, err = c.read()
+		if c.saw(before, print, w) {
+			break
+		}
+	}
+	return w, err
+}
+
+// saw notes what was read while the files before had that fingerprint, and
+// reports whether these are the files that matter.
+func (c *Current) saw(before []string, print string, w Wanted) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(w.Files) > 0 {
 		c.files = append(slices.Clone(w.Files), binaries(w.Drivers)...)
 	}
-	if !slices.Equal(before, c.files) {
-		print = fingerprint(c.files)
-	}
 	c.judged = print
-	return w, err
+	same := slices.Equal(before, c.files)
+	if !same {
+		c.judged = "" // looks like a change
+	}
+	return same
 }
 
 // known lists the files that matter.
@@ -170,6 +188,11 @@ func (c *Current) Reload(ctx context.Context, again ...string) (Report, error) {
 		return Report{}, err
 	}
 	defer c.give()
+	return c.reload(ctx, again)
+}
+
+// reload is Reload for who has the turn.
+func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 	began := time.Now()
 	w, err := c.wanted()
 	if err != nil {

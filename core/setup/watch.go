@@ -43,13 +43,17 @@ func (c *Current) Watch(ctx context.Context) (err error) {
 			due.Reset(settle)
 		case <-due.C:
 			c.reloadChanged(ctx)
-			c.follow(w)
+			if c.follow(w) {
+				due.Reset(settle) // for what was written before the watch began
+			}
 		}
 	}
 }
 
-// follow watches the folders of the files that matter now.
-func (c *Current) follow(w *fsnotify.Watcher) {
+// follow watches the folders of the files that matter now, and reports whether
+// there is one more.
+func (c *Current) follow(w *fsnotify.Watcher) bool {
+	before := len(w.WatchList())
 	for _, path := range c.known() {
 		for _, dir := range []string{filepath.Dir(path), path} {
 			if !isFolder(dir) {
@@ -61,6 +65,7 @@ func (c *Current) follow(w *fsnotify.Watcher) {
 			}
 		}
 	}
+	return len(w.WatchList()) > before
 }
 
 func isFolder(path string) bool {
@@ -82,8 +87,14 @@ func (c *Current) concerns(path string) bool {
 	return false
 }
 
-// reloadChanged reloads unless the files are as they were last seen.
+// reloadChanged reloads unless the files are as they were last seen. It looks
+// when it has the turn: who had it before, a Rollback for one, may have written
+// or judged them.
 func (c *Current) reloadChanged(ctx context.Context) {
+	if err := c.take(ctx); err != nil {
+		return // stopping
+	}
+	defer c.give()
 	c.mu.Lock()
 	same := fingerprint(c.files) == c.judged
 	c.mu.Unlock()
@@ -91,7 +102,7 @@ func (c *Current) reloadChanged(ctx context.Context) {
 		c.log.Debug("files are as they were last seen")
 		return
 	}
-	if _, err := c.Reload(ctx); err != nil && ctx.Err() == nil {
+	if _, err := c.reload(ctx, nil); err != nil && ctx.Err() == nil {
 		c.log.Error("the changed files are refused, everything goes on as before", "error", err)
 	}
 }

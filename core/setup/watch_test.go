@@ -2,6 +2,8 @@ package setup_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -79,4 +81,51 @@ func TestWatchLeavesARollbackAlone(t *testing.T) {
 	if got := strings.Count(r.log.String(), "tree=changed"); got != 2 {
 		t.Errorf("the tree changed %d times, want by the reload and by the rollback", got)
 	}
+}
+
+func TestAWriteDuringARollbackDoesNotUndoIt(t *testing.T) {
+	r := newRig(t)
+	probed := filepath.Join(t.TempDir(), "probed")
+	r.install("staged", traits{Version: "1.5.0", Lazy: probed})
+	r.lock()
+	r.reload()
+	r.install("staged", traits{Version: "2.0.0"})
+	r.lock()
+	later := strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1)
+	r.write("tree.yaml", later)
+	r.reload()
+	r.watch()
+	const looked = "files are as they were"
+	eventually(t, "a first look", func() bool { return strings.Contains(r.log.String(), looked) })
+	looks := strings.Count(r.log.String(), looked)
+	if err := os.Remove(probed); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Rollback(context.Background())
+		done <- err
+	}()
+	eventually(t, "the rollback starts the earlier driver", func() bool { _, err := os.Stat(probed); return err == nil })
+	r.write("tree.yaml", later+"# touched\n") // the watch wants to look while the driver is still being probed
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another look", func() bool { return strings.Count(r.log.String(), looked) > looks })
+	if got := strings.Count(r.log.String(), "tree=changed"); got != 2 {
+		t.Errorf("the tree changed %d times, want by the reload and by the rollback", got)
+	}
+}
+
+func TestAWriteWhileOtherFilesAreReadIsTaken(t *testing.T) {
+	r := newRig(t)
+	r.change(func(r *rig) {
+		r.extra = []string{r.path("more.yaml")}
+		r.meantime = func(r *rig) {
+			r.write("tree.yaml", strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1))
+		}
+	})
+	r.reload()
+	r.watch()
+	eventually(t, "the new tree", func() bool { return strings.Contains(r.log.String(), "tree=changed") })
 }

@@ -30,6 +30,7 @@ type traits struct {
 	Sick    bool   `json:"sick"`
 	Strict  bool   `json:"strict"` // judges nothing
 	Slow    bool   `json:"slow"`   // takes 5 ms to judge
+	Lazy    string `json:"lazy"`   // its probe takes a second and makes this file first
 }
 
 func main() {
@@ -75,6 +76,12 @@ func (s staged) Configure(_ context.Context, config json.RawMessage, _ bool) ([]
 func (s staged) CheckHealth(context.Context) error {
 	if s.Sick {
 		return errors.New("I am sick")
+	}
+	if s.Lazy != "" {
+		if err := os.WriteFile(s.Lazy, nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
 	}
 	return nil
 }
