@@ -12,11 +12,12 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
-// TestTheDriverInTheWireDocumentationWorks plays a step with the Python driver
-// of docs/wire.md.
-func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
+// documented calls the Python driver of docs/wire.md.
+func documented(t *testing.T) *driverrpc.ExecClient {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("PYTHON IS MISSING, the driver in docs/wire.md was not tried: install Python 3")
@@ -34,8 +35,11 @@ func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := driverrpc.NewExecClient(func(ctx context.Context, method string, request []byte) ([]byte, error) {
+	return driverrpc.NewExecClient(func(ctx context.Context, method string, request []byte) ([]byte, error) {
 		cmd := exec.CommandContext(ctx, python, file, driverrpc.CallFlag, method)
+		if method == driverrpc.MethodDescribe {
+			cmd = exec.CommandContext(ctx, python, file, driverrpc.DescribeFlag)
+		}
 		cmd.Stdin = bytes.NewReader(request)
 		reply, err := cmd.Output()
 		if err != nil {
@@ -43,6 +47,11 @@ func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
 		}
 		return reply, nil
 	})
+}
+
+// TestTheDriverInTheWireDocumentationWorks plays a step with it.
+func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
+	c := documented(t)
 	if d, err := c.Describe(t.Context()); err != nil || d.Transport != driver.TransportExec {
 		t.Errorf("Describe = %+v, %v", d, err)
 	}
@@ -61,6 +70,37 @@ func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
 		r, err := c.Challenge().Advance(t.Context(), req)
 		if err != nil || (r.Accepted != nil) != accepted || (r.Rejected != nil) == accepted {
 			t.Errorf("Advance with %s = %+v, %v, want accepted: %t", value, r, err, accepted)
+		}
+	}
+}
+
+func TestTheDriverInTheWireDocumentationBreaksNoRule(t *testing.T) {
+	c := documented(t)
+	d, err := c.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	challenge := raw(`{"type":"contains","contains":{"word":"tea"}}`)
+	says := func(value string) driver.AdvanceRequest {
+		return driver.AdvanceRequest{Challenge: challenge, Answers: []driver.Answer{
+			{InputID: "evidence", Value: raw(value), Provenance: driver.AgentReported}}}
+	}
+	report, err := drivertest.Verify(t.Context(), drivertest.Subject{
+		Descriptor: d, Challenge: c.Challenge(), Configurer: c, Samples: []drivertest.Sample{
+			{Name: "valid", Request: driver.ValidateRequest{Challenge: challenge}, Want: drivertest.Valid},
+			{Name: "first round", Request: driver.AdvanceRequest{Challenge: challenge}, Want: drivertest.NeedInput},
+			{Name: "there", Request: says(`"hot tea"`), Want: drivertest.Accepted},
+			{Name: "missing", Request: says(`"coffee"`), Want: drivertest.Rejected},
+		},
+	}, drivertest.Options{Only: []string{
+		"descriptor/valid", "health/*", "sample/*", "challenge/*", "call/sound-result", "call/says-why",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range report.Results {
+		if result.Status == drivertest.Failed || result.Status == drivertest.Warned {
+			t.Error(result.Line())
 		}
 	}
 }

@@ -110,7 +110,7 @@ func processChecks() []Check {
 
 func configChecks() []Check {
 	return []Check{
-		{"config/nonsense", Must, "drivers that take configuration", "configuration that is not JSON is a diagnostic or an error, never taken", configNonsense},
+		{"config/nonsense", Must, configurable, "configuration that is not JSON is a diagnostic or an error, never taken", configNonsense},
 		{"config/sound", Must, configurable, "the configuration of the samples is taken, or none if none is required", configSound},
 		{"config/unknown-key", Must, configurable, "a key that the schema does not know is refused", configUnknownKey},
 		{"config/wrong-type", Must, configurable, "a value of another type than the schema says is refused", configWrongType},

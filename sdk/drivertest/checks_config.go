@@ -37,10 +37,7 @@ func (p propertySchema) types() []string {
 }
 
 func configNonsense(ctx context.Context, s Subject) error {
-	if s.Configurer == nil {
-		return unconcerned("it takes no configuration")
-	}
-	if s.Descriptor.Transport == driver.TransportExec && len(s.Descriptor.ConfigSchema) == 0 {
+	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
 		return unconcerned("it takes no configuration")
 	}
 	// A transport that carries JSON cannot even ask the driver: an error.

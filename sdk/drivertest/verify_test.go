@@ -167,3 +167,12 @@ func TestSoundDriversBreakNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestADriverWithoutAConfigSchemaMayIgnoreConfiguration(t *testing.T) {
+	s := direct(t, "counter", "config/nonsense")
+	s.Descriptor.ConfigSchema = nil
+	report := verify(t, s, drivertest.Options{Only: []string{"config/*"}})
+	if n := report.Count(drivertest.NotConcerned); n != len(report.Results) {
+		t.Errorf("%d of %d checks of configuration are not about the driver", n, len(report.Results))
+	}
+}
