@@ -20,7 +20,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if k.free() {
 		return t.advanceFree(ctx, k)
 	}
-	drv, ok := t.e.Drivers.Challenge(k.use)
+	drv, ok := t.e.challengeDriver(k.use)
 	if !ok {
 		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
 	}

@@ -22,7 +22,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	}
 	h, release := e.hold(ctx)
 	defer release()
-	return again(func() (AttestReply, error) { return h.attest(ctx, c, in) })
+	return again(h, func() (AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
 func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {

@@ -17,7 +17,7 @@ import (
 func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
 	h, release := e.hold(ctx)
 	defer release()
-	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return again(h, func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
 func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
@@ -114,7 +114,7 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.e.Drivers.Capability(q.Via)
+	drv, ok := t.e.capabilityDriver(q.Via)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
@@ -239,7 +239,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
 	h, release := e.hold(ctx)
 	defer release()
-	round, err := again(func() (Round, error) {
+	round, err := again(h, func() (Round, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err

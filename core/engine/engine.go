@@ -55,6 +55,8 @@ type Engine struct {
 
 	mu     sync.Mutex // guards seeded
 	seeded bool       // the built-in protocols are stored
+
+	claims claims
 }
 
 // New returns an engine. It touches neither store nor setups until called.
@@ -76,19 +78,6 @@ func orDefault[T comparable](v, otherwise T) T {
 		return otherwise
 	}
 	return v
-}
-
-// saveAttempts bounds how often a use case is repeated because another writer was first.
-const saveAttempts = 4
-
-// again repeats a use case that lost against another writer of the same run.
-func again[T any](do func() (T, error)) (out T, err error) {
-	for range saveAttempts {
-		if out, err = do(); fault.CodeOf(err) != fault.Conflict {
-			return out, err
-		}
-	}
-	return out, err
 }
 
 func newNonce() string {

@@ -266,6 +266,7 @@ type world struct {
 	setups  *setups
 	clock   *clock
 	caller  engine.Caller
+	another func() *engine.Engine // of another server with the same database
 }
 
 // choices are what a test may change about its world.
@@ -354,9 +355,12 @@ func newWorld(t testing.TB, change func(*choices)) *world {
 		change(&opt)
 	}
 	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
-	w.Engine = engine.New(engine.Store{
-		Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
-	}, w.setups, opt.Options, log)
+	w.another = func() *engine.Engine {
+		return engine.New(engine.Store{
+			Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
+		}, w.setups, opt.Options, log)
+	}
+	w.Engine = w.another()
 	w.caller = engine.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
 	return w
 }

@@ -17,7 +17,7 @@ import (
 func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	h, release := e.hold(ctx)
 	defer release()
-	return again(func() (Round, error) { return h.next(ctx, c, in) })
+	return again(h, func() (Round, error) { return h.next(ctx, c, in) })
 }
 
 func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
@@ -60,7 +60,7 @@ func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, s
 			return nil, fmt.Errorf("find the run of a nonce: %w", err)
 		}
 		if err == nil {
-			t, err := e.take(ctx, c, r)
+			t, err := e.resume(ctx, c, r.ID)
 			if err == nil {
 				return t, t.owns(stepUUID, in.URI)
 			}

@@ -47,7 +47,7 @@ type Timeline struct {
 func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
 	h, release := e.hold(ctx)
 	defer release()
-	t, err := h.resume(ctx, c, id)
+	t, err := h.look(ctx, c, id)
 	if err != nil {
 		return Timeline{}, err
 	}

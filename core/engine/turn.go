@@ -59,17 +59,20 @@ type failure struct {
 	why  string
 }
 
-// resume makes a turn on a stored run.
+// resume makes a turn on a stored run, for the one use case that may drive it now.
 func (e held) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
+	if err := e.claim(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.look(ctx, c, id)
+}
+
+// look makes a turn on a stored run whoever drives it.
+func (e held) look(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 	r, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return e.take(ctx, c, r)
-}
-
-// take makes a turn on a run that was read just now.
-func (e held) take(ctx context.Context, c Caller, r run.Run) (*turn, error) {
 	r, chain, err := e.usable(ctx, c, r)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,20 @@
+package engine
+
+import "github.com/kairos-mcp/kairos/core/run"
+
+// Claims is for how many runs somebody drives or waits to.
+func (e *Engine) Claims() int {
+	e.claims.mu.Lock()
+	defer e.claims.mu.Unlock()
+	return len(e.claims.runs)
+}
+
+// Users is how many calls drive the run or wait to.
+func (e *Engine) Users(id run.ID) int {
+	e.claims.mu.Lock()
+	defer e.claims.mu.Unlock()
+	if k := e.claims.runs[id]; k != nil {
+		return k.users
+	}
+	return 0
+}
