@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
@@ -80,34 +82,41 @@ func (b *binary) hash() (seenFile, error) {
 
 func (b *binary) close() error { return b.file.Close() }
 
+// again is the same open file, to be closed on its own.
+func (b *binary) again() (*binary, error) {
+	fd, err := unix.FcntlInt(b.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s once more: %w", b.path, err)
+	}
+	return &binary{path: b.path, file: os.NewFile(uintptr(fd), b.path), sum: b.sum}, nil
+}
+
 // verifyBinary opens the binary of a locked driver and compares its sum; in
-// dev mode any bytes will do. The error names driver, path, both sums and the fix.
+// dev mode any bytes will do. The error names path, both sums and the fix.
 func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 	const fix = "run `make build`, or `kairos driver lock` if the change is wanted"
 	want, ok := e.SHA256[Platform()]
 	if !ok && !dev {
-		return nil, fmt.Errorf("driver %s: %s is not locked for %s; %s", e.Name, path, Platform(), fix)
+		return nil, fmt.Errorf("%s is not locked for %s; %s", path, Platform(), fix)
 	}
 	if !dev {
 		if err := checkBinaryPermissions(path); err != nil {
-			return nil, fmt.Errorf("driver %s: %w", e.Name, err)
+			return nil, err
 		}
 	}
 	b, err := openBinary(path)
 	if err != nil {
-		return nil, fmt.Errorf("driver %s: its binary %s (sha256 %s in the lock) cannot be used: %w; %s",
-			e.Name, path, want, err, fix)
+		return nil, fmt.Errorf("its binary %s (sha256 %s in the lock) cannot be used: %w; %s", path, want, err, fix)
 	}
 	if e.seen.holds(b.file, want) {
 		b.sum = want
 		return b, nil
 	}
 	if _, err := b.hash(); err != nil {
-		return nil, errors.Join(fmt.Errorf("driver %s: %w", e.Name, err), b.close())
+		return nil, errors.Join(err, b.close())
 	}
 	if b.sum != want && !dev {
-		err := fmt.Errorf("driver %s: the binary %s is not the locked one: its sha256 is %s, the lock says %s; %s",
-			e.Name, path, b.sum, want, fix)
+		err := fmt.Errorf("the binary %s is not the locked one: its sha256 is %s, the lock says %s; %s", path, b.sum, want, fix)
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

@@ -29,12 +29,13 @@ const (
 
 // execOptions is what the calls of a driver on the exec transport need.
 type execOptions struct {
-	binary *binary // verified; it stays open until close has returned
-	guard  *guard  // close closes it
-	env    []string
-	config json.RawMessage // empty: none
-	says   *sayings
-	secret *redactor
+	// verified opens the verified binary for one call, which closes it.
+	verified func() (*binary, error)
+	guard    *guard // close closes it
+	env      []string
+	config   json.RawMessage // empty: none
+	says     *sayings
+	secret   *redactor
 }
 
 // execCalls calls a driver by running its binary once a call. It is safe for
@@ -88,9 +89,18 @@ func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]b
 // once runs the binary once, when there is a place for it.
 func (c *execCalls) once(ctx context.Context, args []string, input []byte) ([]byte, error) {
 	if !c.enter() {
-		return nil, errStopped
+		return nil, diedError{errStopped}
 	}
 	defer c.running.Done()
+	reply, err := c.placed(ctx, args, input)
+	if err != nil && c.closed.Err() != nil && ctx.Err() == nil {
+		return nil, diedError{errStopped} // not the driver's doing: another generation may serve it
+	}
+	return reply, err
+}
+
+// placed waits for a place and runs the binary in it.
+func (c *execCalls) placed(ctx context.Context, args []string, input []byte) (reply []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.closed, cancel)()
@@ -100,16 +110,21 @@ func (c *execCalls) once(ctx context.Context, args []string, input []byte) ([]by
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for one of %d processes: %w", execAtOnce, context.Cause(ctx))
 	}
+	// Scripts can be written into while they are open, so each call verifies.
+	b, err := c.verified()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
 	last := ""
 	shot := oneShot{
-		binary: c.binary, guard: c.guard, args: args, env: c.environment(ctx), input: input, max: maxReply,
+		binary: b, guard: c.guard, args: args, env: c.environment(ctx), input: input, max: maxReply,
 		say: func(line []byte, cut bool) {
 			last = cmp.Or(cleanLine(line), last)
 			c.says.say("stderr", line, cut)
 		},
 	}
-	reply, err := shot.run(ctx)
-	if err == nil {
+	if reply, err = shot.run(ctx); err == nil {
 		err = checkReply(reply)
 	}
 	if err != nil && last != "" { // errors.Is and status.Code still see what it is

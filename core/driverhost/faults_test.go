@@ -130,20 +130,20 @@ func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
 		reason  string // in the reply, the status and the log
 		none    bool   // the step is judged all the same
 	}{
-		{fault: "never-handshakes", atStart: true, reason: "start driver faulty"},
+		{fault: "never-handshakes", atStart: true, reason: "it was not ready within 2s"},
 		{fault: "closes-stdout", atStart: true, reason: "closed its stdout without a handshake"},
 		{fault: "noise-first", atStart: true, reason: "start driver faulty"},
 		{fault: "exits", atStart: true, reason: "cannot open /var/lib/faulty"},
 		{fault: "unhealthy", atStart: true, reason: "the database is away"},
 		{fault: "floods-at-start", atStart: true, none: true},
-		{fault: "slow", reason: "DeadlineExceeded"},
+		{fault: "slow", reason: "did not answer within 1s"},
 		{fault: "crashes 1", reason: "its process died during the call"},
 		{fault: "crashes 3", none: true},
 		{fault: "panics", reason: "index out of range, on purpose"},
 		{fault: "garbage", reason: "JSON"},
 		{fault: "no-outcome", reason: "outcome"},
 		{fault: "huge", reason: "larger than max"},
-		{fault: "freezes", reason: "DeadlineExceeded"},
+		{fault: "freezes", reason: "did not answer within 1s"},
 		{fault: "grandchild", reason: "its process died during the call"},
 		{fault: "fork-bomb", reason: "its process died during the call"},
 		{fault: "floods", none: true},

@@ -26,6 +26,9 @@ type link interface {
 	connect(ctx context.Context, verified func() error) (driverrpc.Calls, error)
 	// settled is called after the driver's first answer.
 	settled()
+	// lasting reports whether one process serves all calls, so that one that is
+	// late or dies says something about the others.
+	lasting() bool
 	// exited is closed when the driver cannot be reached any more; nil: never.
 	exited() <-chan struct{}
 	// pid is the process number; 0: there is no process of its own.
@@ -141,7 +144,7 @@ func (g *generation) judge(found []driver.Diagnostic, dryRun bool, s *slot) erro
 			continue
 		}
 		if dryRun {
-			g.log.Warn("driver warns about its configuration", "pointer", d.Pointer, "warning", s.secret.hide(d.Message))
+			g.log.Warn("driver warns about its configuration", "pointer", plain(d.Pointer), "warning", s.secret.hide(d.Message))
 		}
 	}
 	if len(problems) > 0 {
@@ -189,6 +192,13 @@ func (g *generation) crash() (news, served bool) {
 		close(g.idle)
 	}
 	return news, g.served
+}
+
+// stumbled notes that one of its processes died, which costs no other call.
+func (g *generation) stumbled() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.served = false
 }
 
 // retireUnused takes the generation out of service if no call needed it for so
@@ -260,5 +270,7 @@ func (g *generation) answers(ctx context.Context) bool {
 	defer cancel()
 	return g.rpc.CheckHealth(ctx) == nil || ctx.Err() == nil
 }
+
+var errEnded = errors.New("nobody asked it to end")
 
 var errStopped = errors.New("it was taken out of service")

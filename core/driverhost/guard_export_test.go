@@ -38,7 +38,7 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 		st.network = func() (isolation, *starter) { return byNothing, nil }
 	}
 	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
-		binary: b, env: s.Env, config: s.Config, says: newSayings(log, newJournal(), 1, secret), secret: secret,
+		verified: b.again, env: s.Env, config: s.Config, says: newSayings(log, newJournal(), 1, secret), secret: secret,
 		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline}, st, log),
 	})}, nil
 }

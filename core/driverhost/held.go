@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,10 +18,11 @@ type held struct {
 	entry LockedEntry
 	dev   bool // any bytes will do
 
-	mu   sync.Mutex // guards the fields below
-	open *binary    // nil: not there, or let go
-	seen seenFile   // when it was last hashed
-	gone bool       // closed for good
+	mu     sync.Mutex // guards the fields below
+	open   *binary    // nil: not there, or let go
+	seen   seenFile   // when it was last hashed
+	pinned bool       // in dev mode too, no other bytes will do
+	gone   bool       // closed for good
 }
 
 // hold opens the binary of an entry without hashing it. One that cannot be
@@ -31,8 +33,8 @@ func hold(dir string, e LockedEntry, dev bool) *held {
 	return h
 }
 
-// verified returns the open binary, whose bytes are the locked ones. It is for
-// one start: the caller does not close it and starts before anybody calls close.
+// verified returns the binary, whose bytes are the locked ones, open for the
+// caller, who closes it.
 func (h *held) verified() (*binary, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,7 +42,7 @@ func (h *held) verified() (*binary, error) {
 		return nil, errStopped
 	}
 	if h.open != nil && h.matches(h.open) {
-		return h.open, nil
+		return h.open.again()
 	}
 	fresh, err := verifyBinary(h.path, h.entry, h.dev)
 	if err != nil {
@@ -50,13 +52,16 @@ func (h *held) verified() (*binary, error) {
 		return nil, errors.Join(fmt.Errorf("close the earlier binary: %w", err), fresh.close())
 	}
 	h.open = fresh
-	return fresh, nil
+	return fresh.again()
 }
 
 // matches reports whether the open file still has the locked bytes. Needs the lock.
 func (h *held) matches(b *binary) bool {
 	want, locked := h.entry.SHA256[Platform()]
-	if !locked || h.dev {
+	if h.dev {
+		return h.pinned
+	}
+	if !locked {
 		return false
 	}
 	if h.seen.holds(b.file, want) {
@@ -71,17 +76,31 @@ func (h *held) matches(b *binary) bool {
 	return true
 }
 
+// inPlace reports what is wrong with what has the binary's name now: nothing
+// when it is the open file or has the same bytes. What runs is not affected.
+func (h *held) inPlace() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dev {
+		return nil
+	}
+	e := h.entry
+	e.seen = h.seen
+	b, err := verifyBinary(h.path, e, false)
+	if err != nil {
+		return err
+	}
+	return b.close()
+}
+
 // copyTo writes the locked bytes.
 func (h *held) copyTo(w io.Writer) error {
 	b, err := h.verified()
 	if err != nil {
 		return err
 	}
-	info, err := b.file.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(w, io.NewSectionReader(b.file, 0, info.Size())); err != nil {
+	_, err = io.Copy(w, io.NewSectionReader(b.file, 0, math.MaxInt64))
+	if err = errors.Join(err, b.close()); err != nil {
 		return fmt.Errorf("copy %s: %w", b.path, err)
 	}
 	return nil
@@ -91,13 +110,9 @@ func (h *held) copyTo(w io.Writer) error {
 func (h *held) again() *held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := &held{path: h.path, entry: h.entry, dev: h.dev, seen: h.seen}
-	if h.open == nil {
-		return out
-	}
-	// Through the open file, because the name may be another's by now.
-	if file, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", h.open.file.Fd())); err == nil {
-		out.open = &binary{path: h.path, file: file, sum: h.open.sum}
+	out := &held{path: h.path, entry: h.entry, dev: h.dev, seen: h.seen, pinned: true}
+	if h.open != nil {
+		out.open, _ = h.open.again() // else it is looked for by its name
 	}
 	return out
 }

@@ -90,7 +90,7 @@ type Host struct {
 	closeOnce sync.Once
 	closed    error
 
-	mu       sync.Mutex // guards the fields below and every slot's sets and keepers
+	mu       sync.Mutex // guards the fields below and every slot's sets, keepers and over
 	journals map[string]*journal
 	sets     map[*Set]struct{} // live: not yet retired to the end
 	kept     map[*Set]struct{} // not yet forgotten
@@ -114,7 +114,7 @@ func (h *Host) Load(cfg Config) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.assemble(lock, specs, nil, nil, nil)
+	return h.assemble(plan{lock, specs, cfg.times()}, nil, nil, nil)
 }
 
 // Prepare makes the set that is to follow old. Drivers that are the same, by
@@ -132,7 +132,7 @@ func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...strin
 			return nil, unknown(name)
 		}
 	}
-	return h.follow(ctx, old, lock, specs, nil, again)
+	return h.follow(ctx, old, plan{lock, specs, cfg.times()}, nil, again)
 }
 
 // Restore is Prepare for a set that was in use before: it runs the very
@@ -143,21 +143,46 @@ func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	for name, s := range earlier.slots {
 		specs[name] = s.spec
 	}
-	return h.follow(ctx, old, earlier.lock, specs, earlier, nil)
+	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times}, earlier, nil)
+}
+
+// plan is what a set is made of.
+type plan struct {
+	lock  Lock
+	specs map[string]spec
+	times times
 }
 
 // follow assembles a set after old and starts what is new in it.
-func (h *Host) follow(ctx context.Context, old *Set, lock Lock, specs map[string]spec, files *Set, again []string) (*Set, error) {
-	s, err := h.assemble(lock, specs, old, files, again)
+func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again []string) (*Set, error) {
+	s, err := h.assemble(p, old, files, again)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.start(ctx, old); err != nil {
+	if files == nil {
+		err = s.inPlace(old)
+	}
+	if err = errors.Join(err, s.start(ctx, old)); err != nil {
 		h.Retire(s)
 		h.Forget(s)
 		return nil, err
 	}
 	return s, nil
+}
+
+// inPlace makes sure that the files of the drivers that go on are the locked
+// ones: a restart of the server would refuse them.
+func (s *Set) inPlace(old *Set) error {
+	var all []error
+	for name, sl := range s.slots {
+		if old == nil || old.slots[name] != sl || sl.attach != nil {
+			continue
+		}
+		if err := sl.held.inPlace(); err != nil {
+			all = append(all, fmt.Errorf("driver %s: %w", name, err))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // start brings up every driver that old does not run already, all at once.
@@ -181,17 +206,17 @@ func (s *Set) start(ctx context.Context, old *Set) error {
 
 // assemble makes a set, sharing slots with old where nothing is different. The
 // binaries of files, if any, are taken from its open ones.
-func (h *Host) assemble(lock Lock, specs map[string]spec, old, files *Set, again []string) (*Set, error) {
+func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing {
 		return nil, errors.New("the driver host is closed")
 	}
-	set := &Set{host: h, lock: lock, slots: make(map[string]*slot, len(specs)), free: make(chan struct{})}
-	for name, sp := range specs {
+	set := &Set{host: h, lock: p.lock, times: p.times, slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{})}
+	for name, sp := range p.specs {
 		s := reusable(old, name, sp, again)
 		if s == nil {
-			s = newSlot(h, sp, heldFor(files, name, sp))
+			s = newSlot(h, sp, &set.times, heldFor(files, name, sp))
 		}
 		s.sets++
 		s.keepers++
@@ -220,7 +245,7 @@ func heldFor(files *Set, name string, sp spec) *held {
 	if files != nil && files.slots[name] != nil {
 		return files.slots[name].held.again()
 	}
-	return hold(sp.limits.dir, sp.entry, sp.limits.dev)
+	return hold(sp.dir, sp.entry, sp.dev)
 }
 
 // Use makes the set the one that Status and Logs show.
@@ -228,6 +253,9 @@ func (h *Host) Use(s *Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inUse = s
+	for _, sl := range s.slots {
+		sl.times.Store(&s.times)
+	}
 }
 
 // Retire lets nobody hold the set any more and, in the background, waits for
@@ -238,7 +266,7 @@ func (h *Host) Retire(s *Set) {
 		return
 	}
 	h.work.Go(func() {
-		timer := time.NewTimer(s.drain())
+		timer := time.NewTimer(s.times.drain)
 		defer timer.Stop()
 		select {
 		case <-s.free:
@@ -248,15 +276,6 @@ func (h *Host) Retire(s *Set) {
 		}
 		h.dissolve(s)
 	})
-}
-
-// drain is the longest time that one of the drivers gives.
-func (s *Set) drain() time.Duration {
-	var longest time.Duration
-	for _, sl := range s.slots {
-		longest = max(longest, sl.limits.drain)
-	}
-	return longest
 }
 
 // dissolve stops what only this set has.
@@ -289,12 +308,27 @@ func (h *Host) forget(s *Set) {
 	}
 	delete(h.kept, s)
 	for _, sl := range s.slots {
-		if sl.keepers--; sl.keepers > 0 {
-			continue
-		}
-		if err := sl.held.close(); err != nil {
-			h.log.Warn("driver binary not closed", "driver", sl.entry.Name, "error", err)
-		}
+		sl.keepers--
+		h.letGo(sl)
+	}
+}
+
+// ended notes that nothing of a slot runs any more, nor will.
+func (h *Host) ended(s *slot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.over = true
+	h.letGo(s)
+}
+
+// letGo closes the binary of a slot that nobody starts or restores any more.
+// Those who hold a retired set may start its drivers until it is over. Needs the lock.
+func (h *Host) letGo(s *slot) {
+	if s.keepers > 0 || !s.over {
+		return
+	}
+	if err := s.held.close(); err != nil {
+		h.log.Warn("driver binary not closed", "driver", s.entry.Name, "error", err)
 	}
 }
 
@@ -416,12 +450,14 @@ func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
 
 func (c Config) spec(e LockedEntry) spec {
 	own := c.Drivers[e.Name]
-	return spec{entry: e, config: own, env: environment(own.EnvFrom), limits: limits{
-		dir: c.Dir, dev: c.Dev,
+	return spec{entry: e, config: own, env: environment(own.EnvFrom), dir: c.Dir, dev: c.Dev}
+}
+
+func (c Config) times() times {
+	return times{
 		start: orDefault(c.Start, DefaultStart), call: orDefault(c.Call, DefaultCall), stop: orDefault(c.Stop, DefaultStop),
-		drain: orDefault(c.Drain, DefaultDrain), idle: orDefault(c.Idle, DefaultIdle),
-		cool: orDefault(c.Cool, DefaultCool),
-	}}
+		drain: orDefault(c.Drain, DefaultDrain), idle: orDefault(c.Idle, DefaultIdle), cool: orDefault(c.Cool, DefaultCool),
+	}
 }
 
 // attach puts the drivers that run already in the place of locked ones.

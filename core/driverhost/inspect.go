@@ -22,7 +22,7 @@ func VerifyFile(dir string, e LockedEntry) error {
 	e.seen = seenFile{} // every byte is read, whatever was seen before
 	b, err := verifyBinary(filepath.Join(dir, e.File), e, false)
 	if err != nil {
-		return err
+		return fmt.Errorf("driver %s: %w", e.Name, err)
 	}
 	return b.close()
 }

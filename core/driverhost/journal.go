@@ -2,6 +2,7 @@ package driverhost
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -100,6 +101,11 @@ func (j *journal) say(l Line) {
 		default:
 		}
 	}
+}
+
+// note keeps what the host has to say of the driver; generation 0: of none.
+func (j *journal) note(generation int, level slog.Level, text string) {
+	j.say(Line{At: time.Now(), Generation: generation, Stream: "host", Level: level.String(), Text: text})
 }
 
 // last returns the last n lines, oldest first.

@@ -69,9 +69,8 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	began := time.Now()
 	sp := spec{
 		entry: e, config: DriverConfig{Config: cfg.Config}, env: environment(cfg.EnvFrom),
-		limits: limits{start: within, call: orDefault(cfg.Call, DefaultCall), stop: l.stop},
 	}
-	if l.link, err = sp.link(l.host, l.held, log, newSayings(log, l.journal, 1, sp.secret())); err != nil {
+	if l.link, err = sp.link(l.host, l.held, log, newSayings(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err
 	}
 	if l.calls, err = l.link.connect(ctx, func() error { return nil }); err != nil {

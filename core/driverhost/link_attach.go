@@ -35,6 +35,8 @@ func (l *attachLink) connect(_ context.Context, verified func() error) (driverrp
 
 func (l *attachLink) settled() {}
 
+func (l *attachLink) lasting() bool { return true }
+
 func (l *attachLink) exited() <-chan struct{} { return nil }
 
 func (l *attachLink) pid() int { return l.to.PID }

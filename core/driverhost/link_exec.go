@@ -27,18 +27,23 @@ func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.
 	if err != nil {
 		return nil, err
 	}
+	if err := b.close(); err != nil {
+		return nil, err
+	}
 	if err := verified(); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.options
-	o.binary = b
+	o.verified = l.held.verified
 	l.calls = newExecCalls(o)
 	return &execDriver{ExecClient: driverrpc.NewExecClient(l.calls.run), calls: l.calls, descriptor: l.descriptor}, nil
 }
 
 func (l *execLink) settled() {}
+
+func (l *execLink) lasting() bool { return false }
 
 func (l *execLink) exited() <-chan struct{} { return nil }
 

@@ -23,6 +23,7 @@ type grpcLink struct {
 	held     *held
 	process  *process
 	client   *plugin.Client
+	within   time.Duration     // what a start may take
 	hashed   chan verification // closed once the one value is taken
 	stopOnce sync.Once
 }
@@ -40,7 +41,7 @@ func newGRPCLink(
 	if err != nil {
 		return nil, err
 	}
-	l := &grpcLink{log: log, held: held, hashed: make(chan verification, 1)}
+	l := &grpcLink{log: log, held: held, within: start, hashed: make(chan verification, 1)}
 	l.process = newProcess(log, g.name, g, says)
 	l.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  driverrpc.Handshake(),
@@ -78,8 +79,11 @@ func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrp
 	}
 	abort := context.AfterFunc(ctx, l.process.kill)
 	rpc, err := l.dial()
-	if !abort() {
-		err = errors.Join(context.Cause(ctx), err)
+	if !abort() { // whatever dial says, it is because the process was ended
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("it was not ready within %v", l.within)
+		}
+		return nil, context.Cause(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -113,6 +117,8 @@ func (l *grpcLink) dial() (*driverrpc.Client, error) {
 	}
 	return rpc, nil
 }
+
+func (l *grpcLink) lasting() bool { return true }
 
 func (l *grpcLink) exited() <-chan struct{} { return l.process.exited }
 

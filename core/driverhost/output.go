@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,7 +144,7 @@ func (s *sayings) writer(stream string) *lineSplitter {
 }
 
 func (s *sayings) say(stream string, line []byte, cut bool) {
-	text := s.secret.hide(cleanLine(line))
+	text := s.secret.hide(cleanLine(readable(line)))
 	if text == "" {
 		return
 	}
@@ -195,6 +197,35 @@ func levelOf(line []byte) slog.Level {
 		return slog.LevelInfo
 	}
 	return max(slog.LevelDebug, min(slog.LevelError, record.Level))
+}
+
+// readable turns a slog JSON line into what slog's text would be; any other
+// line stays as it is.
+func readable(line []byte) []byte {
+	var record map[string]any
+	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &record) != nil {
+		return line
+	}
+	message, ok := record[slog.MessageKey].(string)
+	if !ok {
+		return line
+	}
+	var b bytes.Buffer
+	b.WriteString(message)
+	for _, key := range slices.Sorted(maps.Keys(record)) {
+		switch key {
+		case slog.MessageKey, slog.LevelKey, slog.TimeKey:
+			continue
+		}
+		value, err := json.Marshal(record[key])
+		if text, simple := record[key].(string); simple && !strings.ContainsAny(text, " \"=") {
+			value = []byte(text)
+		}
+		if err == nil {
+			fmt.Fprintf(&b, " %s=%s", key, value)
+		}
+	}
+	return b.Bytes()
 }
 
 // cleanLine makes a stranger's line safe to print: at most maxLine bytes, valid

@@ -62,6 +62,7 @@ func (p *process) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, binary.close()) }()
 	pipes, err := openPipes()
 	if err != nil {
 		return fmt.Errorf("open pipes: %w", err)
@@ -157,7 +158,7 @@ func (p *process) stop(grace time.Duration) {
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.killed = true
+	p.killed = p.killed || !p.ended
 	if p.cmd != nil && !p.ended { // after its end the number may be somebody else's
 		_ = killGroup(p.cmd.Process.Pid)
 	}

@@ -16,6 +16,7 @@ import (
 type Set struct {
 	host  *Host
 	lock  Lock
+	times times
 	slots map[string]*slot // fixed at creation
 
 	mu      sync.Mutex // guards the fields below
@@ -129,7 +130,7 @@ type Change struct {
 	Kind   string  `json:"kind"` // added, removed, changed, restarted or kept
 	From   Version `json:"from,omitzero"`
 	To     Version `json:"to,omitzero"`
-	// Why says what is different: binary, configuration, environment, limits.
+	// Why says what is different: binary, configuration, environment, folder.
 	Why []string `json:"why,omitempty"`
 }
 
@@ -190,7 +191,7 @@ func (s spec) differences(o spec) []string {
 	a.Config, b.Config = nil, nil
 	note(a.equal(b), "settings")
 	note(slices.Equal(s.env, o.env), "environment")
-	note(s.limits == o.limits, "limits")
+	note(s.dir == o.dir && s.dev == o.dev, "folder")
 	return why
 }
 

@@ -8,8 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -33,12 +37,16 @@ type slot struct {
 	journal *journal
 	log     *slog.Logger
 	spec
-	held   *held
-	secret *redactor // what the driver knows and nobody else should
+	held  *held
+	times atomic.Pointer[times]
+
+	probing atomic.Bool
+	secret  *redactor // what the driver knows and nobody else should
 
 	// Guarded by host.mu.
-	sets    int // live sets that have it: it runs
-	keepers int // sets not yet forgotten that have it: its binary stays open
+	sets    int  // live sets that have it: it runs
+	keepers int  // sets not yet forgotten that have it: its binary stays open
+	over    bool // closed to the end: nobody starts its binary any more
 
 	ctx    context.Context // ends when the slot closes: aborts a start
 	cancel context.CancelFunc
@@ -62,19 +70,16 @@ type spec struct {
 	entry  LockedEntry
 	config DriverConfig
 	env    []string // name=value, as the host's environment was
-	limits limits
+	dir    string
+	dev    bool
 	attach *driverrpc.Attachment
 }
 
-// limits are the times of a set.
-type limits struct {
-	dir                                  string
-	dev                                  bool
-	start, call, stop, drain, idle, cool time.Duration
-}
+// times are those of a set. A slot has those of the set in use.
+type times struct{ start, call, stop, drain, idle, cool time.Duration }
 
 func (s spec) equal(o spec) bool {
-	return s.entry.sameAs(o.entry) && s.config.equal(o.config) && slices.Equal(s.env, o.env) && s.limits == o.limits &&
+	return s.entry.sameAs(o.entry) && s.config.equal(o.config) && slices.Equal(s.env, o.env) && s.dir == o.dir && s.dev == o.dev &&
 		(s.attach == nil) == (o.attach == nil) && (s.attach == nil || *s.attach == *o.attach)
 }
 
@@ -99,17 +104,29 @@ func sameDocument(a, b json.RawMessage) bool {
 	return string(p) == string(q)
 }
 
+func (s *slot) limits() times { return *s.times.Load() }
+
+// idleOrNever is a very long time where idle is negative. It is looked at again
+// when it is over, or when the driver starts anew.
+func (t times) idleOrNever() time.Duration {
+	if t.idle < 0 {
+		return 100 * 365 * 24 * time.Hour
+	}
+	return t.idle
+}
+
 // pending is a start that callers wait for together.
 type pending struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
 
-func newSlot(h *Host, sp spec, held *held) *slot {
+func newSlot(h *Host, sp spec, at *times, held *held) *slot {
 	s := &slot{
 		host: h, journal: h.journalOf(sp.entry.Name), log: h.log.With("driver", sp.entry.Name), spec: sp, held: held,
 		secret: sp.secret(), state: Registered, since: time.Now(),
 	}
+	s.times.Store(at)
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	return s
 }
@@ -128,7 +145,7 @@ func environment(names []string) []string {
 // call makes one call. When the process dies under it, it is made once more on
 // a fresh process, unless the driver changes the world.
 func call[Res any](
-	ctx context.Context, s *slot, method string, sound func(Res) (Res, error),
+	ctx context.Context, s *slot, method string, sound func(Res, func(string) string) (Res, error),
 	do func(context.Context, driverrpc.Calls) (Res, error),
 ) (Res, error) {
 	began := time.Now()
@@ -141,7 +158,7 @@ func call[Res any](
 		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
 	}
 	if err == nil {
-		if res, err = sound(res); err != nil {
+		if res, err = sound(res, s.text); err != nil {
 			err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
 		}
 	}
@@ -158,30 +175,101 @@ func attempt[Res any](
 	if err != nil {
 		return res, false, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.limits.call)
+	began := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, s.limits().call)
 	defer cancel()
 	res, err = do(bounded, g.rpc)
 	late := err != nil && ctx.Err() == nil && bounded.Err() != nil
 	lost = err != nil && bounded.Err() == nil && g.lost(err)
-	err = s.secret.hideIn(err)
-	g.leave(!lost && !late)
+	gone := err != nil && ctx.Err() != nil // the caller; that says nothing of the driver
+	raw := s.secret.hideIn(err)
+	err = s.inWords(raw, lost, late)
+	g.leave(!lost && !late && !gone)
 	switch {
-	case lost:
-		s.bury(g, err)
+	case lost && g.link.lasting():
+		s.bury(g, raw)
+		return res, true, err
+	case lost && !gone:
+		s.stumble(g, raw)
 		return res, true, err
 	case late:
-		if !g.answers(ctx) {
-			// One slow call is the driver's matter; a process that does not even
-			// say how it is would be late for every caller from now on.
-			s.bury(g, errHung)
-		}
-	default:
+		// One slow call is the driver's matter; a process that does not even
+		// say how it is would be late for every caller from now on.
+		s.probe(ctx, g)
+	case gone && time.Since(began) > probeTime:
+		s.host.work.Go(func() { s.probe(s.ctx, g) })
+	case !gone:
 		s.served(g)
 	}
 	if err != nil {
 		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
 	}
 	return res, false, err
+}
+
+// text makes a text of the driver fit to be shown.
+func (s *slot) text(of string) string { return s.secret.hide(plain(of)) }
+
+// callError is why a call failed, in words that people and agents may read.
+type callError struct {
+	text  string
+	cause error
+}
+
+func (e *callError) Error() string { return e.text }
+
+func (e *callError) Unwrap() error { return e.cause }
+
+// inWords leaves out what only concerns the transport: codes, and the paths of
+// sockets.
+func (s *slot) inWords(err error, lost, late bool) error {
+	switch {
+	case err == nil:
+		return nil
+	case late:
+		return &callError{fmt.Sprintf("it did not answer within %v", s.limits().call), err}
+	case lost && s.entry.Descriptor.Transport == driver.TransportGRPC:
+		return &callError{"the connection to it broke", err}
+	}
+	return &callError{oneLine(status.Convert(err).Message()), err}
+}
+
+// oneLine makes a driver's error fit for a log line and a terminal.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(plain(text), func(r rune) bool { return r == '\n' }), "; ")
+}
+
+// probe replaces a process that does not answer. One at a time asks.
+func (s *slot) probe(ctx context.Context, g *generation) {
+	if !g.link.lasting() || !s.probing.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.probing.Store(false)
+	if !g.answers(ctx) {
+		s.bury(g, errHung)
+	}
+}
+
+// stumble counts the death of a process that served one call alone. Only too
+// many of them take the driver out of service.
+func (s *slot) stumble(g *generation, cause error) {
+	g.stumbled()
+	s.mu.Lock()
+	now := time.Now()
+	s.failures = append(recent(s.failures, now), now)
+	tooMany := s.trial || len(s.failures) >= maxFailures
+	s.mu.Unlock()
+	if tooMany {
+		s.bury(g, cause)
+		return
+	}
+	s.journal.crashed(cause)
+	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("a process of it died: %v", cause)))
+}
+
+// recent leaves out what the breaker has forgotten.
+func recent(failures []time.Time, now time.Time) []time.Time {
+	return slices.DeleteFunc(failures, func(at time.Time) bool { return now.Sub(at) > breakerWindow })
 }
 
 // enter counts a call into a ready generation, which it starts if need be.
@@ -198,7 +286,7 @@ func (s *slot) enter(ctx context.Context) (*generation, error) {
 			if g.enter() {
 				return g, nil
 			}
-			s.bury(g, errors.New("the process has ended"))
+			s.bury(g, errEnded)
 			continue
 		}
 		select {
@@ -262,12 +350,13 @@ func (s *slot) move(h happening) {
 // begin starts a generation after the wait that crashes have earned.
 func (s *slot) begin(p *pending, wait time.Duration) {
 	pause(s.ctx, wait)
-	ctx, cancel := context.WithTimeout(s.ctx, s.limits.start)
+	ctx, cancel := context.WithTimeout(s.ctx, s.limits().start)
 	defer cancel()
 	began := time.Now()
 	g, err := s.generate(ctx)
 	if err != nil {
-		err = s.secret.hideIn(fmt.Errorf("start driver %s: %w", s.entry.Name, err))
+		hid := s.secret.hideIn(err)
+		err = &callError{oneLine(fmt.Sprintf("start driver %s: %v", s.entry.Name, hid)), hid}
 	}
 
 	s.mu.Lock()
@@ -281,6 +370,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 		}
 		s.fail(failed)
 		s.journal.failed(err)
+		s.journal.note(0, slog.LevelError, err.Error())
 		s.log.Error("driver did not start", "state", s.state, "error", err)
 		return
 	}
@@ -290,6 +380,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 	s.startedAt = time.Now()
 	s.idleTimer = s.watchIdle(g)
 	s.host.work.Go(func() { s.watch(g) })
+	s.journal.note(g.number, slog.LevelInfo, fmt.Sprintf("started as process %d", g.link.pid()))
 	g.log.Info("driver started", "pid", g.link.pid(), "took", time.Since(began))
 }
 
@@ -297,7 +388,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 func (s *slot) generate(ctx context.Context) (*generation, error) {
 	number := s.journal.nextGeneration()
 	log := s.log.With("generation", number)
-	l, err := s.link(s.host, s.held, log, newSayings(log, s.journal, number, s.secret))
+	l, err := s.link(s.host, s.held, log, newSayings(log, s.journal, number, s.secret), s.limits().start)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +414,7 @@ func (s *slot) generate(ctx context.Context) (*generation, error) {
 }
 
 // link makes the way to reach the driver that its descriptor asks for.
-func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings) (link, error) {
+func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings, within time.Duration) (link, error) {
 	if s.attach != nil {
 		return &attachLink{to: *s.attach}, nil
 	}
@@ -335,7 +426,7 @@ func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings) (link, 
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
 		}}, nil
 	}
-	return newGRPCLink(log, h, guard, held, slices.Clone(s.env), says, s.limits.start)
+	return newGRPCLink(log, h, guard, held, slices.Clone(s.env), says, within)
 }
 
 // secret knows what is not to be shown of the driver.
@@ -368,12 +459,12 @@ func (s *slot) served(g *generation) {
 // be: later with each failure in a row. Needs the lock.
 func (s *slot) fail(h happening) {
 	now := time.Now()
-	s.failures = slices.DeleteFunc(s.failures, func(at time.Time) bool { return now.Sub(at) > breakerWindow })
-	s.failures = append(s.failures, now)
+	s.failures = append(recent(s.failures, now), now)
 	if s.trial || len(s.failures) >= maxFailures {
 		s.move(tripped)
-		s.failures, s.trial, s.notUntil = nil, false, now.Add(s.limits.cool)
+		s.failures, s.trial, s.notUntil = nil, false, now.Add(s.limits().cool)
 		s.log.Error("driver failed too often and is left alone", "until", s.notUntil)
+		s.journal.note(0, slog.LevelError, "it failed too often and is left alone until "+s.notUntil.Format(time.TimeOnly))
 		return
 	}
 	s.move(h)
@@ -391,7 +482,7 @@ func (s *slot) fail(h happening) {
 func (s *slot) watch(g *generation) {
 	select {
 	case <-g.link.exited():
-		s.bury(g, errors.New("the process has ended"))
+		s.bury(g, s.secret.hideIn(g.link.explain(errEnded)))
 	case <-g.idle: // out of service: whoever did that stops it
 	}
 }
@@ -414,6 +505,7 @@ func (s *slot) bury(g *generation, cause error) {
 		s.fail(died)
 	}
 	s.journal.crashed(cause)
+	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("its process died: %v", cause)))
 	g.log.Warn("driver died", "cause", cause, "state", s.state)
 	if !s.closed { // else close stops it
 		s.host.work.Go(func() { g.link.stop(0) })
@@ -422,25 +514,27 @@ func (s *slot) bury(g *generation, cause error) {
 
 // watchIdle stops the generation when nobody has needed it for long. Needs the lock.
 func (s *slot) watchIdle(g *generation) *time.Timer {
-	if s.limits.idle < 0 || s.attach != nil {
+	if s.attach != nil {
 		return nil
 	}
 	var timer *time.Timer
-	timer = time.AfterFunc(s.limits.idle, func() {
+	timer = time.AfterFunc(s.limits().idleOrNever(), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.gen != g || s.state != Ready || s.closed {
 			return
 		}
-		retired, wait := g.retireUnused(s.limits.idle)
+		idle := s.limits().idleOrNever()
+		retired, wait := g.retireUnused(idle)
 		if !retired {
 			timer.Reset(wait)
 			return
 		}
 		s.gen = nil
 		s.move(unused)
-		g.log.Info("driver is stopped because nobody needs it", "idle", s.limits.idle)
-		s.host.work.Go(func() { g.link.stop(s.limits.stop) })
+		s.journal.note(g.number, slog.LevelInfo, "stopped because nobody needs it")
+		g.log.Info("driver is stopped because nobody needs it", "idle", idle)
+		s.host.work.Go(func() { g.link.stop(s.limits().stop) })
 	})
 	return timer
 }
@@ -493,10 +587,10 @@ func (s *slot) close() {
 		g := s.gen
 		s.mu.Unlock()
 		if g != nil {
-			ctx, cancel := context.WithTimeout(context.Background(), s.limits.stop)
+			ctx, cancel := context.WithTimeout(context.Background(), s.limits().stop)
 			defer cancel()
 			g.retire(ctx)
-			g.link.stop(s.limits.stop)
+			g.link.stop(s.limits().stop)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -504,5 +598,6 @@ func (s *slot) close() {
 		if s.state == Draining {
 			s.move(ended)
 		}
+		s.host.work.Go(func() { s.host.ended(s) })
 	})
 }

@@ -348,7 +348,7 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 	_, _ = obey(t.Context(), t, h, "alpha", "fail", "text", "no luck")
 	mustObey(t, h, "alpha", "say", "text", "hello \x1b[31mred\n")
 	var lines []driverhost.Line
-	eventually(t, "the line has arrived", func() bool { lines = h.Logs("alpha", 10); return len(lines) > 0 })
+	eventually(t, "the line has arrived", func() bool { lines = h.Logs("alpha", 10); return len(lines) > 1 })
 	if last := lines[len(lines)-1]; last.Text != "hello  [31mred" || last.Stream != "stderr" || last.Generation != 1 {
 		t.Errorf("logged %+v", last)
 	}
@@ -365,13 +365,16 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 func TestLogsCanBeFollowed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, h, "alpha", "say", "text", "first\n")
-	eventually(t, "the line has arrived", func() bool { return len(h.Logs("alpha", 10)) == 1 })
+	eventually(t, "the line has arrived", func() bool {
+		lines := h.Logs("alpha", 1)
+		return len(lines) == 1 && lines[0].Text == "first"
+	})
 	enough := errors.New("enough")
 	var got []string
 	seen := make(chan struct{}, 1)
 	followed := make(chan error, 1)
 	go func() {
-		followed <- h.FollowLogs(t.Context(), "alpha", 5, func(l driverhost.Line) error {
+		followed <- h.FollowLogs(t.Context(), "alpha", 1, func(l driverhost.Line) error {
 			if got = append(got, l.Text); len(got) == 2 {
 				return enough
 			}

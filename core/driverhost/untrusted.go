@@ -14,67 +14,68 @@ import (
 
 // What a driver returns is a stranger's: its documents have to be JSON, and its
 // texts, which people and models read, lose what could deceive a terminal or a
-// reader. What the texts say is not judged here.
+// reader, and the driver's secrets. What the texts say is not judged here, and
+// documents are evidence: they are passed on as they are.
 
 // maxText is how many bytes of one text of a driver are passed on.
 const maxText = 64 << 10
 
-func soundValidate(r driver.ValidateResult) (driver.ValidateResult, error) {
-	r.Diagnostics = plainDiagnostics(r.Diagnostics)
+func soundValidate(r driver.ValidateResult, text func(string) string) (driver.ValidateResult, error) {
+	r.Diagnostics = texts(r.Diagnostics, text)
 	return r, documents{"challenge": r.Challenge}.check()
 }
 
-func soundAdvance(r driver.AdvanceResult) (driver.AdvanceResult, error) {
+func soundAdvance(r driver.AdvanceResult, text func(string) string) (driver.AdvanceResult, error) {
 	docs := documents{"state": r.State.Data}
 	for i := range r.NeedInput {
 		in := &r.NeedInput[i]
-		in.Description, in.System, in.User = plain(in.Description), plain(in.System), plain(in.User)
+		in.Description, in.System, in.User = text(in.Description), text(in.System), text(in.User)
 		docs["the schema of input "+in.ID], docs["the display of input "+in.ID] = in.Schema, in.Display
 	}
 	switch {
 	case r.Accepted != nil:
 		docs["proof"], docs["output"] = r.Accepted.Proof, r.Accepted.Output
 	case r.Rejected != nil:
-		r.Rejected.Message = plain(r.Rejected.Message)
+		r.Rejected.Message = text(r.Rejected.Message)
 	case r.Declined != nil:
-		r.Declined.Reason = plain(r.Declined.Reason)
+		r.Declined.Reason = text(r.Declined.Reason)
 	case r.Unavailable != nil:
-		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	}
 	return r, docs.check()
 }
 
-func soundRender(r driver.RenderResult) (driver.RenderResult, error) {
+func soundRender(r driver.RenderResult, text func(string) string) (driver.RenderResult, error) {
 	docs := documents{}
 	switch {
 	case r.ClientRequest != nil:
 		docs["params"] = r.ClientRequest.Params
 	case r.AgentChallenge != nil:
-		r.AgentChallenge.Description = plain(r.AgentChallenge.Description)
+		r.AgentChallenge.Description = text(r.AgentChallenge.Description)
 		docs["display"] = r.AgentChallenge.Display
 	case r.Answer != nil:
 		docs["answer"] = r.Answer.Value
 	case r.Unavailable != nil:
-		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	case r.ClientReview != nil:
-		r.ClientReview.Reason = plain(r.ClientReview.Reason)
+		r.ClientReview.Reason = text(r.ClientReview.Reason)
 	}
 	return r, docs.check()
 }
 
-func soundInterpret(r driver.InterpretResult) (driver.InterpretResult, error) {
+func soundInterpret(r driver.InterpretResult, text func(string) string) (driver.InterpretResult, error) {
 	docs := documents{}
 	switch {
 	case r.Answer != nil:
 		docs["answer"] = r.Answer.Value
 	case r.Declined != nil:
-		r.Declined.Reason = plain(r.Declined.Reason)
+		r.Declined.Reason = text(r.Declined.Reason)
 	case r.Invalid != nil:
-		r.Invalid.Diagnostics = plainDiagnostics(r.Invalid.Diagnostics)
+		r.Invalid.Diagnostics = texts(r.Invalid.Diagnostics, text)
 	case r.Unavailable != nil:
-		r.Unavailable.Reason = plain(r.Unavailable.Reason)
+		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	case r.Missing != nil:
-		r.Missing.Reason = plain(r.Missing.Reason)
+		r.Missing.Reason = text(r.Missing.Reason)
 	}
 	return r, docs.check()
 }
@@ -91,9 +92,9 @@ func (d documents) check() error {
 	return nil
 }
 
-func plainDiagnostics(found []driver.Diagnostic) []driver.Diagnostic {
+func texts(found []driver.Diagnostic, text func(string) string) []driver.Diagnostic {
 	for i := range found {
-		found[i].Message = plain(found[i].Message)
+		found[i].Message = text(found[i].Message)
 	}
 	return found
 }

@@ -118,6 +118,7 @@ func (f *faulty) goWrong(ctx context.Context) (*driver.AdvanceResult, error) {
 		return &huge, nil
 	case "freezes":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-ctx.Done() // the signal may take its time
 	case "grandchild":
 		return nil, leave(1)
 	case "fork-bomb":
