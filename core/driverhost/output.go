@@ -118,10 +118,16 @@ type sayings struct {
 	secret     *redactor // nil: the driver knows none
 
 	mu      sync.Mutex // guards the fields below
-	tail    []string
+	tail    []said
 	budget  float64 // lines that may be logged now
 	counted time.Time
 	dropped int
+}
+
+// said is one line as it was printed.
+type said struct {
+	line []byte
+	cut  bool
 }
 
 func newSayings(log *slog.Logger, j *journal, generation int, secret *redactor) *sayings {
@@ -144,31 +150,36 @@ func (s *sayings) writer(stream string) *lineSplitter {
 }
 
 func (s *sayings) say(stream string, line []byte, cut bool) {
-	text := s.secret.hide(cleanLine(readable(line)))
-	if text == "" {
+	if len(bytes.TrimSpace(line)) == 0 {
 		return
-	}
-	if cut {
-		text += " …"
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tail = append(s.tail, text)
+	s.tail = append(s.tail, said{bytes.Clone(line), cut})
 	if len(s.tail) > tailLines {
 		s.tail = s.tail[1:]
 	}
 	now := time.Now()
 	s.budget = min(linesAtOnce, s.budget+now.Sub(s.counted).Seconds()*linesPerSecond)
 	s.counted = now
-	if s.budget < 1 {
+	if s.budget < 1 { // cleaning a flood would hold up the driver
 		s.dropped++
 		return
 	}
 	s.budget--
 	s.reportDropped()
-	level := levelOf(line)
+	level, text := levelOf(line), s.text(said{line, cut})
 	s.journal.say(Line{At: now, Generation: s.generation, Stream: stream, Level: level.String(), Text: text})
 	s.log.Log(context.Background(), level, "driver says", "stream", stream, "line", text)
+}
+
+// text is a line as it may be shown.
+func (s *sayings) text(l said) string {
+	text := s.secret.hide(cleanLine(readable(l.line)))
+	if l.cut {
+		text += " …"
+	}
+	return text
 }
 
 // reportDropped needs the lock.
@@ -185,7 +196,11 @@ func (s *sayings) reportDropped() {
 func (s *sayings) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.tail, " | ")
+	shown := make([]string, len(s.tail))
+	for i, l := range s.tail {
+		shown[i] = s.text(l)
+	}
+	return strings.Join(shown, " | ")
 }
 
 // levelOf reads the level of a slog JSON line; any other line is information.
