@@ -171,7 +171,12 @@ func (s source) read() (config, error) {
 	if err := yaml.NewDecoder(strings.NewReader(string(b)), yaml.DisallowUnknownField()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
 		return c, fmt.Errorf("configuration %s: %s", s.file, yaml.FormatError(err, false, true))
 	}
-	dir := filepath.Dir(s.file)
+	c.relativeTo(filepath.Dir(s.file))
+	return c, nil
+}
+
+// relativeTo makes paths of a file relative to its folder.
+func (c *config) relativeTo(dir string) {
 	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
@@ -183,7 +188,6 @@ func (s source) read() (config, error) {
 			*p += "/"
 		}
 	}
-	return c, nil
 }
 
 // overlay applies the environment, whose names the earlier server's operators know.

@@ -45,7 +45,7 @@ type listedDriver struct {
 	Effect    driver.Effect `json:"effect"`
 	Features  []string      `json:"features"`
 	Platforms []string      `json:"platforms"` // the lock has a sum for
-	// Locked is false for a driver that a server still runs but the lock no longer has.
+	// Locked is false for a driver that a server runs but the lock does not have.
 	Locked bool         `json:"locked"`
 	Live   []liveDriver `json:"live"`
 }
@@ -71,15 +71,12 @@ func driverListCommand(at *source, out *format) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the locked drivers and where they stand in running servers; starts none", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := at.load()
-			if err != nil {
-				return err
-			}
-			lock, err := c.readLock()
-			if err != nil {
-				return err
-			}
-			return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+			c := at.look(cmd.ErrOrStderr())
+			return choice.withMaybe(cmd, c, func(servers []admin.Found) error {
+				lock, err := c.lockOrServers(servers)
+				if err != nil {
+					return err
+				}
 				list, err := listDrivers(cmd.Context(), c.Drivers.Dir, lock, servers)
 				if err != nil {
 					return err
@@ -169,7 +166,7 @@ func (l driverList) text(p *printer) {
 func (l liveDriver) words(d listedDriver) string {
 	switch {
 	case !d.Locked:
-		return string(l.State) + " (no longer locked)"
+		return string(l.State) + " (not locked)"
 	case l.Version != d.Version:
 		return string(l.State) + " (" + l.Version + ")"
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,17 +39,14 @@ func driverInfoCommand(at *source, out *format) *cobra.Command {
 	var lines int
 	cmd := &cobra.Command{
 		Use: "info NAME", Short: "Show everything about a driver: its lock entry, its state in running servers, its log",
-		Args: cobra.ExactArgs(1),
+		Args: oneDriver(at),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := at.load()
-			if err != nil {
-				return err
-			}
-			lock, err := c.readLock()
-			if err != nil {
-				return err
-			}
-			return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+			c := at.look(cmd.ErrOrStderr())
+			return choice.withMaybe(cmd, c, func(servers []admin.Found) error {
+				lock, err := c.lockOrServers(servers)
+				if err != nil {
+					return err
+				}
 				info := driverInfo{Name: args[0], Servers: []driverIn{}}
 				if e, ok := entryOf(lock, args[0]); ok {
 					info.Locked = &e
@@ -60,7 +58,7 @@ func driverInfoCommand(at *source, out *format) *cobra.Command {
 					info.Servers = append(info.Servers, in)
 				}
 				if !known {
-					return noSuchDriver(args[0], lock, c)
+					return noSuchDriver(args[0], lock, c.config)
 				}
 				return out.print(cmd.OutOrStdout(), info, info.text)
 			})
@@ -80,11 +78,36 @@ func entryOf(lock driverhost.Lock, name string) (driverhost.LockedEntry, bool) {
 }
 
 func noSuchDriver(name string, lock driverhost.Lock, c config) error {
+	if len(lock.Drivers) == 0 {
+		return fmt.Errorf("no driver %q is locked in %s or runs in a server; `kairos driver list` shows which there are", name, c.Drivers.Dir)
+	}
+	return fmt.Errorf("no driver %q is locked in %s; there are: %s", name, c.Drivers.Dir, strings.Join(namesOf(lock), ", "))
+}
+
+func namesOf(lock driverhost.Lock) []string {
 	names := make([]string, len(lock.Drivers))
 	for i, e := range lock.Drivers {
 		names[i] = e.Name
 	}
-	return fmt.Errorf("no driver %q is locked in %s; there are: %s", name, c.Drivers.Dir, strings.Join(names, ", "))
+	return names
+}
+
+// oneDriver accepts the name of one driver, and otherwise says which there are.
+func oneDriver(at *source) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 1:
+			return nil
+		case len(args) > 1:
+			return fmt.Errorf("one driver at a time, not %d", len(args))
+		}
+		if c, err := at.load(); err == nil {
+			if lock, err := c.readLock(); err == nil && len(lock.Drivers) > 0 {
+				return fmt.Errorf("name a driver; there are: %s", strings.Join(namesOf(lock), ", "))
+			}
+		}
+		return errors.New("name a driver; `kairos driver list` shows which there are")
+	}
 }
 
 func driverInServer(ctx context.Context, s admin.Found, name string, lines int) driverIn {
@@ -108,7 +131,7 @@ func (i driverInfo) text(p *printer) {
 	if e := i.Locked; e != nil {
 		printEntry(p, *e)
 	} else {
-		p.printf("  not in the lock any more\n")
+		p.printf("  not in the lock\n")
 	}
 	if len(i.Servers) == 0 {
 		p.printf("\nno server runs with these drivers; the above is what the lock says\n")

@@ -65,11 +65,8 @@ func driverRollbackCommand(at *source, out *format) *cobra.Command {
 func changeServers(cmd *cobra.Command, at *source, choice *serverChoice, out *format, instead string,
 	change func(context.Context, *admin.Client) (setup.Report, error),
 ) error {
-	c, err := at.load()
-	if err != nil {
-		return err
-	}
-	return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+	c := at.look(cmd.ErrOrStderr())
+	return choice.withLooked(cmd.Context(), c, func(servers []admin.Found) error {
 		if err := needServer(servers, c, instead); err != nil {
 			return err
 		}
@@ -161,15 +158,12 @@ func driverLogsCommand(at *source, out *format) *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "Print what a driver wrote, from every running server", Args: cobra.ExactArgs(1),
+		Use: "logs NAME", Short: "Print what a driver wrote, from every running server", Args: oneDriver(at),
 		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := at.load()
-			if err != nil {
-				return err
-			}
-			return choice.with(cmd.Context(), c, func(servers []admin.Found) error {
+			c := at.look(cmd.ErrOrStderr())
+			return choice.withLooked(cmd.Context(), c, func(servers []admin.Found) error {
 				if err := needServer(servers, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
 					return err
 				}
@@ -226,6 +220,9 @@ func (l *logPrinter) one(ctx context.Context, s admin.Found, name string, lines 
 		err := s.Client.FollowLogs(ctx, name, lines, emit)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // interrupted, which is how following ends
+		}
+		if err == nil { // nobody but the server ends it otherwise
+			return fmt.Errorf("server %d ended", s.PID)
 		}
 		return err
 	}

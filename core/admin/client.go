@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -110,7 +111,7 @@ func (c *Client) lines(ctx context.Context, name string, query url.Values, emit 
 	for dec := json.NewDecoder(resp.Body); ; {
 		var line driverhost.Line
 		switch err := dec.Decode(&line); {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), ctx.Err() != nil:
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			return fmt.Errorf("read the log of driver %s: %w", name, err)

@@ -60,6 +60,20 @@ func SocketIn(configured string) string {
 	return configured
 }
 
+// CheckSocket says why no server can listen where an operator configured it,
+// which is otherwise only in the server's log. A folder that is not there is
+// fine: a server makes it.
+func CheckSocket(configured string) error {
+	socket := SocketIn(configured)
+	if len(socket) > maxSocketPath {
+		return fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
+	}
+	if err := checkPrivate(filepath.Dir(socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // makePrivate makes the folder if it is not there.
 func makePrivate(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {

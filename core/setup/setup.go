@@ -269,7 +269,7 @@ func (c *Current) Rollback(ctx context.Context) (Report, error) {
 	defer c.give()
 	began := time.Now()
 	if c.earlier == nil {
-		return Report{}, errors.New("there is nothing to go back to: no reload has changed anything since this server started")
+		return Report{}, errors.New("there is nothing to go back to: no reload has changed a binary, the configuration or the tree since this server started")
 	}
 	old, target := c.present.Load(), c.earlier
 	set, err := c.host.Restore(ctx, old.set, target.set)
