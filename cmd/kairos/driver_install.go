@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,8 +85,9 @@ func (c config) install(ctx context.Context, files []string, force bool) (report
 	}
 	keepPlatforms(old, &next)
 	for _, s := range staged {
-		if err := os.Rename(s.temp, filepath.Join(dir, s.entry.File)); err != nil {
-			return report, fmt.Errorf("install driver %s: %w", s.entry.Name, err)
+		to := filepath.Join(dir, s.entry.File)
+		if err := os.Rename(s.temp, to); err != nil {
+			return report, fmt.Errorf("install driver %s: %w", s.entry.Name, copyError{err, s.temp, to})
 		}
 		if was, ok := entryOf(old, s.entry.Name); ok && was.File != s.entry.File {
 			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
@@ -123,7 +126,7 @@ func stageAll(ctx context.Context, dir string, files []string) ([]stagedDriver, 
 		// The copy is what is described and locked, whatever becomes of the original.
 		entry, err := driverhost.DescribeFile(ctx, temp)
 		if err != nil {
-			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, err)
+			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, copyError{err, temp, file})
 		}
 		entry.File = driverhost.BinaryPrefix + entry.Name
 		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == entry.Name }) {
@@ -132,6 +135,31 @@ func stageAll(ctx context.Context, dir string, files []string) ([]stagedDriver, 
 		staged[len(staged)-1].entry = entry
 	}
 	return staged, nil
+}
+
+// copyError is an error about a copy, told as one about the file that the
+// operator knows.
+type copyError struct {
+	error
+	temp, file string
+}
+
+// Error implements error.
+func (e copyError) Error() string {
+	text := strings.ReplaceAll(e.error.Error(), e.temp, e.file)
+	return strings.ReplaceAll(text, filepath.Base(e.temp), filepath.Base(e.file))
+}
+
+// Unwrap gives errors.Is and errors.As the cause.
+func (e copyError) Unwrap() error { return e.error }
+
+// withoutPath is the cause of an error that names a temporary file.
+func withoutPath(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }
 
 // copyExecutable copies a file into the folder under a name that is no driver's.
@@ -150,11 +178,11 @@ func copyExecutable(dir, file string) (temp string, err error) {
 	}
 	to, err := os.CreateTemp(dir, ".install-*")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("write to the folder %s: %w", dir, withoutPath(err))
 	}
 	_, err = io.Copy(to, from)
 	if err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(to.Name()))
+		return "", errors.Join(fmt.Errorf("write to the folder %s: %w", dir, withoutPath(err)), os.Remove(to.Name()))
 	}
 	return to.Name(), nil
 }
@@ -187,6 +215,9 @@ func (c config) afterInstall(old, next driverhost.Lock, staged []stagedDriver) [
 		if !ok {
 			continue
 		}
+		if was.Version == s.entry.Version && !reflect.DeepEqual(was.Descriptor, s.entry.Descriptor) {
+			out = append(out, unchangedVersion(was, s.entry))
+		}
 		for _, v := range was.Descriptor.StateVersions {
 			if !slices.Contains(s.entry.Descriptor.StateVersions, v) {
 				out = append(out, fmt.Sprintf("%s %s does not read state of version %d: open steps that keep such state start over",
@@ -204,6 +235,25 @@ func (c config) afterInstall(old, next driverhost.Lock, staged []stagedDriver) [
 	return out
 }
 
+// unchangedVersion says that a driver is another one although its version is not.
+func unchangedVersion(was, is driverhost.LockedEntry) string {
+	what := "describes itself otherwise"
+	if before, now := was.Descriptor.Handles, is.Descriptor.Handles; !slices.Equal(before, now) {
+		what = fmt.Sprintf("handles %s instead of %s", strings.Join(now, ", "), strings.Join(before, ", "))
+	}
+	return fmt.Sprintf("%s %s replaces a driver of the same version but %s: proofs tell the two apart only by their sums; give it a new version if it is not the same driver",
+		is.Name, is.Version, what)
+}
+
+// list writes process ids as people do.
+func list(pids []int) string {
+	words := make([]string, len(pids))
+	for i, n := range pids {
+		words[i] = strconv.Itoa(n)
+	}
+	return strings.Join(words, ", ")
+}
+
 // whatNext says how running servers get to know.
 func whatNext(ctx context.Context, c config) string {
 	const idle = "no server runs with these drivers; the next one that starts takes them as they are"
@@ -219,9 +269,9 @@ func whatNext(ctx context.Context, c config) string {
 		}
 		switch {
 		case len(waiting) > 0:
-			next = fmt.Sprintf("run `kairos driver reload`, so that the servers that run (%v) take them up", waiting)
+			next = fmt.Sprintf("run `kairos driver reload`, so that the servers that run (%s) take them up", list(waiting))
 		case len(watching) > 0:
-			next = fmt.Sprintf("nothing: the servers that run (%v) watch the folder and take them up by themselves", watching)
+			next = fmt.Sprintf("nothing: the servers that run (%s) watch the folder and take them up by themselves", list(watching))
 		}
 		return nil
 	})

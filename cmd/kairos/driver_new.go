@@ -86,13 +86,36 @@ func driverNewCommand(out *format) *cobra.Command {
 	return cmd
 }
 
+// maxDriverName is the longest name of a driver, in characters.
+const maxDriverName = 64
+
 var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+
+// taken are the names that mean something already: the shipped drivers, the
+// kinds of input, and the keys that a challenge has beside its parameters.
+var taken = map[string]string{
+	"shell": shippedDriver, "mcp": shippedDriver, "user_input": shippedDriver, "comment": shippedDriver,
+	"elicitation": shippedDriver, "sampling": shippedDriver, "agent": shippedDriver,
+	driver.KindEvidence: inputKind, driver.KindApproval: inputKind, driver.KindFiles: inputKind,
+	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind,
+	"type": challengeKey, "name": challengeKey, "required": challengeKey,
+}
+
+const (
+	shippedDriver = "a driver that KAIROS ships"
+	inputKind     = "a kind of input"
+	challengeKey  = "a key of every challenge"
+)
 
 // complete checks what was asked for and fills in the rest.
 func (s *scaffold) complete() error {
 	switch {
 	case !driverName.MatchString(s.Name):
-		return fmt.Errorf("a driver cannot be called %q: lower-case letters, digits, _ and -, a letter first", s.Name)
+		return fmt.Errorf("a driver cannot be called %.100q: lower-case letters, digits, _ and -, a letter first, at most %d characters", s.Name, maxDriverName)
+	case len(s.Name) > maxDriverName:
+		return fmt.Errorf("a driver's name has at most %d characters, %.100q has %d", maxDriverName, s.Name, len(s.Name))
+	case taken[s.Name] != "":
+		return fmt.Errorf("a driver cannot be called %q, which is %s: take another name", s.Name, taken[s.Name])
 	case s.Role != driver.RoleChallenge && s.Role != driver.RoleCapability:
 		return fmt.Errorf("--role is %q: must be challenge or capability", s.Role)
 	case s.Lang != "go" && s.Lang != "python":
@@ -249,7 +272,7 @@ func (s *scaffold) text(p *printer) {
 	}
 	p.printf("next: cd %s && make test\n", s.Dir)
 	if s.Lang == "go" && s.Checkout == "" {
-		p.printf("  first run `go mod tidy` there, which fetches the SDK %s\n", s.Release)
+		p.printf("  the first make runs `go mod tidy`, which fetches the SDK %s\n", s.Release)
 	}
 	if _, err := exec.LookPath(map[string]string{"go": "go", "python": "python3"}[s.Lang]); err != nil {
 		p.printf("  you need %s for that, which is not on your PATH\n", s.Lang)

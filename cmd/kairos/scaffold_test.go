@@ -100,6 +100,32 @@ func TestScaffoldOfAReleaseRequiresThatRelease(t *testing.T) {
 	}
 }
 
+// Outside of a checkout nothing but the network is needed: make sees to go.sum.
+func TestScaffoldWithoutACheckoutMakesItsSums(t *testing.T) {
+	s := scaffold{Name: "x", Role: driver.RoleChallenge, Lang: "go", Dir: filepath.Join(t.TempDir(), "x"), Release: "v1.2.3", Go: "1.26.0", Binary: "kairos-driver-x", Module: "m"}
+	if err := s.write(); err != nil {
+		t.Fatal(err)
+	}
+	plan := func() string {
+		cmd := exec.Command("make", "-n", "--no-print-directory", "test")
+		cmd.Dir = s.Dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("make -n test: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	if got := plan(); !strings.HasPrefix(got, "go mod tidy\n") {
+		t.Errorf("without go.sum make test does\n%s\nwant go mod tidy first", got)
+	}
+	if err := os.WriteFile(filepath.Join(s.Dir, "go.sum"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := plan(); strings.Contains(got, "tidy") {
+		t.Errorf("with go.sum make test does\n%s\nwant no go mod tidy", got)
+	}
+}
+
 func TestScaffoldRefusesWhatCannotBe(t *testing.T) {
 	for name, s := range map[string]scaffold{
 		"name":   {Name: "Bad Name", Role: driver.RoleChallenge, Lang: "go"},
