@@ -83,7 +83,7 @@ func (l looked) lockOrServers(servers []admin.Found) (driverhost.Lock, error) {
 	}
 	lock, err := l.readLock()
 	if err != nil && len(servers) > 0 {
-		return driverhost.Lock{}, nil //nolint:nilerr // the servers say what they run
+		return driverhost.Lock{}, nil // the servers say what they run
 	}
 	return lock, err
 }
