@@ -47,6 +47,7 @@ func (s source) open() (*app, error) {
 		return nil, err
 	}
 	a := &app{config: c, log: log, host: driverhost.New(log)}
+	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
@@ -71,7 +72,7 @@ func (c config) engineOptions() engine.Options {
 func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
-		"database": c.Database, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
+		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
 		"search": c.Search, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
 	} {
 		out[key] = fmt.Sprintf("%+v", v)

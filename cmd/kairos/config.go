@@ -139,6 +139,11 @@ type source struct {
 	file, database string
 	// dev relaxes what protects an operator and only hinders the author of a driver.
 	dev bool
+	// logLevel is the level where none is configured; empty: info.
+	logLevel string
+	// driversDir is the drivers folder of a server that runs already, whatever
+	// is configured now; empty: the configured one.
+	driversDir string
 }
 
 // load reads the file, then the environment, then the flags.
@@ -152,6 +157,9 @@ func (s source) load() (config, error) {
 	}
 	if s.database != "" {
 		c.Database = s.database
+	}
+	if c.Log.Level == "" {
+		c.Log.Level = s.logLevel
 	}
 	if err := c.defaults(); err != nil {
 		return config{}, err

@@ -49,7 +49,8 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	var at source
+	// What drivers start for one answer is no news; a server logs more.
+	at := source{logLevel: "warn"}
 	cmd.PersistentFlags().StringVar(&at.file, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
 	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
 	cmd.AddCommand(

@@ -80,7 +80,8 @@ func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error
 // config makes a terminal host's configuration; ownDB is the database made for
 // this run alone, if any.
 func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c termhost.Config, ownDB string, err error) {
-	if _, err := at.load(); err != nil {
+	loaded, err := at.load()
+	if err != nil {
 		return c, "", err
 	}
 	self, err := os.Executable()
@@ -91,6 +92,7 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 		Era: termhost.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
 		Model: termhost.Model{URL: f.llmURL, Name: f.llmModel, Key: termhost.Secret(os.Getenv(termhost.KeyEnv))},
 		In:    cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
+		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
 	if err := f.files(&c); err != nil {
 		return c, "", err

@@ -27,6 +27,7 @@ func serveCommand(at *source) *cobra.Command {
 			"and on `kairos driver reload`. What is wrong with them is logged and changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.logLevel = ""
 			if at.dev {
 				if err := checkDev(""); err != nil {
 					return err

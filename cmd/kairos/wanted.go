@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ func (s source) wanted() (setup.Wanted, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Files = append(w.Files, absolute(c.Tree, c.pinned(s.dev))...)
 	w.Settings, w.Restart = c.facts(), c.restart()
+	c.Drivers.Dir = cmp.Or(s.driversDir, c.Drivers.Dir)
+	w.Files = append(w.Files, absolute(c.Tree, c.pinned(s.dev))...)
 	if w.Tree, err = c.treeSource(); err != nil {
 		return w, err
 	}

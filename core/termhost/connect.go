@@ -46,6 +46,9 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 	init.Params.ProtocolVersion = c.version
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos-run", Version: "0.1.0"}
 	if _, err := cl.Initialize(ctx, init); err != nil {
+		if ctx.Err() == nil && errors.Is(err, transport.ErrTransportClosed) {
+			return nil, errors.Join(fmt.Errorf("%s did not start; what it wrote to standard error says why", c.argv[0]), closeClient(cl))
+		}
 		return nil, errors.Join(fmt.Errorf("initialize %s: %w", c.argv[0], cause(ctx, err)), closeClient(cl))
 	}
 	if c.version != "" && cl.ProtocolVersion() != c.version {
