@@ -227,6 +227,16 @@ func (c *counter) judge(req driver.AdvanceRequest, answer driver.Answer) (driver
 		}
 		return driver.Reject("NOT_A_NUMBER", "send a number"), nil
 	}
+	if n == 1 { // the sample "too small"
+		switch c.fault {
+		case "dies":
+			os.Exit(3)
+		case "unsound":
+			return driver.Reject("too small", "send a larger number"), nil
+		case "not UTF-8":
+			return driver.Reject("TOO_SMALL", "send a larger number than \xff"), nil
+		}
+	}
 	if c.fault == "call/concurrent" && c.leak.Swap(0) == 1 {
 		return driver.CannotAdvance("busy"), nil
 	}

@@ -102,7 +102,7 @@ func processChecks() []Check {
 		{"process/starts-soon", Should, everyProgram, "it is up within a second", processStartsSoon},
 		{"process/clean-environment", Should, everyProgram, "it starts with nothing in its environment but a PATH", processCleanEnvironment},
 		{"process/by-hand", Should, everyProgram, "run by hand it ends within a second, with a status other than 0 and a word on stderr", processByHand},
-		{"process/quiet-stdout", Must, everyProgram, "stdout belongs to the wire: nothing else is printed there", processQuiet},
+		{quietID, Must, everyProgram, "stdout belongs to the wire: nothing else is printed there", processQuiet},
 		{"process/stderr-text", Should, everyProgram, "what it writes to stderr is text in UTF-8", processStderr},
 		{"process/lifeline", Must, grpcProgram, "it ends within a second when its host dies", processLifeline},
 	}
@@ -121,14 +121,14 @@ func configChecks() []Check {
 func callChecks() []Check {
 	return []Check{
 		{"health/answers", Must, everyDriver, "an idle driver with a sound configuration is healthy", healthAnswers},
+		{soundResultID, Must, everySample, "a call gives a result, and it has exactly one outcome, valid JSON and well-formed parts", soundResults},
 		{"sample/outcome", Must, everySample, "each sample comes to the outcome that it names", sampleOutcome},
-		{"call/sound-result", Must, everySample, "a result has exactly one outcome, valid JSON and well-formed parts", soundResults},
 		{"call/says-why", Should, everySample, "who refuses says why: a diagnostic, a message or a reason", saysWhy},
 		{"call/repeatable", Must, pureDriver, "a pure driver answers the same request the same way, ten times", repeatable},
 		{"call/other-process", Must, "programs of pure drivers; every sample", "a pure driver answers the same in another process", otherProcess},
 		{"call/concurrent", Must, tameDriver, "calls do not disturb each other", concurrent},
 		{"call/cancelled", Must, everySample, "a call whose caller is gone ends within a second", cancelled},
-		{"call/hostile-input", Must, tameDriver, "no input, however broken, makes a driver panic", hostileInput},
+		{"call/hostile-input", Must, tameDriver, "no input, however broken, makes a driver panic or give a reply that breaks the contract", hostileInput},
 		{"call/huge-input", Must, tameDriver, "documents of 8 MiB and very deep ones end no process and are answered within 30 s", hugeInput},
 		{"call/size-limits", Must, tameDriver, "results stay below 16 MiB and answers below 8 MiB, also for large input", sizeLimits},
 		{"call/no-growth", Must, "drivers without effects, but not of transport exec", "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},

@@ -28,8 +28,8 @@ func sampleOutcome(ctx context.Context, s Subject) error {
 	if len(s.Samples) == 0 {
 		return skip("there are no samples", "samples")
 	}
-	return s.eachSample(func(sample Sample) error {
-		result, err := s.call(ctx, sample.Request)
+	return s.eachSample(ctx, func(sample Sample) error {
+		result, err := s.plainCall(ctx, sample.Request)
 		if err != nil {
 			return err
 		}
@@ -41,13 +41,30 @@ func sampleOutcome(ctx context.Context, s Subject) error {
 }
 
 func soundResults(ctx context.Context, s Subject) error {
-	return s.eachSample(func(sample Sample) error {
-		result, err := s.call(ctx, sample.Request)
-		if err != nil {
-			return err
+	return s.eachSample(ctx, func(sample Sample) error {
+		result, err := s.plainCall(ctx, sample.Request)
+		if err == nil {
+			err = sound(result)
 		}
-		return sound(result)
+		if err != nil && ctx.Err() == nil {
+			s.found.blame(sample.Name)
+			if gone := s.lives(ctx); gone != nil {
+				return errors.Join(err, gone)
+			}
+		}
+		return err
 	})
+}
+
+// plainCall makes a call that nothing makes hard.
+func (s Subject) plainCall(ctx context.Context, request any) (any, error) {
+	limited, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	result, err := s.call(limited, request)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("it gave no answer within %v", callLimit)
+	}
+	return result, err
 }
 
 // sound reports what is wrong with a result, whatever the request was.
@@ -85,7 +102,7 @@ func soundAdvance(r driver.AdvanceResult) error {
 }
 
 func saysWhy(ctx context.Context, s Subject) error {
-	return s.eachSample(func(sample Sample) error {
+	return s.eachSample(ctx, func(sample Sample) error {
 		result, err := s.call(ctx, sample.Request)
 		if err != nil {
 			return nil //nolint:nilerr // another check's finding
@@ -164,7 +181,7 @@ func repeatable(ctx context.Context, s Subject) error {
 		return err
 	}
 	const times = 10
-	return s.eachSample(func(sample Sample) error {
+	return s.eachLight(ctx, func(sample Sample) error {
 		first, err := s.call(ctx, sample.Request)
 		if err != nil {
 			return err
@@ -198,7 +215,7 @@ func sameResults(ctx context.Context, a, b Subject) error {
 	if err := a.pure(); err != nil {
 		return nil //nolint:nilerr // nothing to compare
 	}
-	return a.eachSample(func(sample Sample) error {
+	return a.eachSample(ctx, func(sample Sample) error {
 		one, err := a.call(ctx, sample.Request)
 		other, otherErr := b.call(ctx, sample.Request)
 		return differ(one, err, other, otherErr)
@@ -212,7 +229,7 @@ func concurrent(ctx context.Context, s Subject) error {
 		return err
 	}
 	const callers = 8
-	return s.eachSample(func(sample Sample) error {
+	return s.eachLight(ctx, func(sample Sample) error {
 		alone, err := s.call(ctx, sample.Request)
 		if err != nil {
 			return err
@@ -236,7 +253,7 @@ func concurrent(ctx context.Context, s Subject) error {
 // cancelled calls with a context that is over, and with one that ends under
 // the call.
 func cancelled(ctx context.Context, s Subject) error {
-	err := s.eachSample(func(sample Sample) error {
+	err := s.eachLight(ctx, func(sample Sample) error {
 		for _, after := range []time.Duration{0, 2 * time.Millisecond} {
 			if after > 0 && s.Descriptor.Effect == driver.EffectEffects {
 				continue
@@ -276,8 +293,11 @@ func hostileInput(ctx context.Context, s Subject) error {
 		return err
 	}
 	budget := s.variantsPerSample()
-	return s.eachSample(func(sample Sample) error {
+	return s.eachLight(ctx, func(sample Sample) error {
 		for _, request := range thin(hostileVariants(sample.Request), budget) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if err := s.survives(ctx, request); err != nil {
 				return fmt.Errorf("%w\nrequest: %s", err, cut(printed(request)))
 			}
@@ -290,6 +310,9 @@ func hostileInput(ctx context.Context, s Subject) error {
 // panic, a dead process or an unsound result is not.
 func (s Subject) survives(ctx context.Context, request any) error {
 	result, err := s.call(ctx, request)
+	if isPanic(err) && notUTF8(err) {
+		return fmt.Errorf("the reply holds text that is not valid UTF-8, which the wire cannot carry: %w", err)
+	}
 	if isPanic(err) {
 		return err
 	}
@@ -298,6 +321,10 @@ func (s Subject) survives(ctx context.Context, request any) error {
 	}
 	return sound(result)
 }
+
+// notUTF8 recognises a reply with text that is not UTF-8, whoever refused it:
+// the library of the driver or the one of the host.
+func notUTF8(err error) bool { return strings.Contains(err.Error(), "UTF-8") }
 
 // variantsPerSample bounds the calls of a transport where each costs a process.
 func (s Subject) variantsPerSample() int {
@@ -331,7 +358,7 @@ func (s Subject) onePerMethod() []Sample {
 	furthest := []Outcome{Accepted, Answer, Valid, ClientRequest, AgentChallenge}
 	best := map[string]Sample{}
 	var order []string
-	for _, sample := range s.everything() {
+	for _, sample := range s.light() {
 		kind := fmt.Sprintf("%T", sample.Request)
 		have, known := best[kind]
 		if !known {
@@ -352,8 +379,8 @@ func hugeInput(ctx context.Context, s Subject) error {
 	if err := s.tame(); err != nil {
 		return err
 	}
-	if len(s.everything()) == 0 {
-		return skip("there is no request to make huge", "samples")
+	if len(s.light()) == 0 {
+		return s.nothingUsable()
 	}
 	for _, sample := range s.onePerMethod() {
 		for name, request := range hugeVariants(sample.Request) {
@@ -372,6 +399,8 @@ func (s Subject) bears(ctx context.Context, request any) error {
 	began := time.Now()
 	_, err := s.call(limited, request)
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	case isPanic(err):
 		return err
 	case time.Since(began) >= callLimit:
@@ -386,11 +415,11 @@ func sizeLimits(ctx context.Context, s Subject) error {
 	if err := s.tame(); err != nil {
 		return err
 	}
-	if len(s.everything()) == 0 {
-		return skip("there is no request to make large", "samples")
+	if len(s.usable()) == 0 {
+		return s.nothingUsable()
 	}
 	requests := map[string]any{}
-	for _, sample := range s.everything() {
+	for _, sample := range s.usable() {
 		requests["sample "+sample.Name] = sample.Request
 	}
 	for _, sample := range s.onePerMethod() {
@@ -442,47 +471,6 @@ func answersIn(result any) []driver.Answer {
 
 // everything are the samples and, for methods without one, the derived requests.
 func (s Subject) everything() []Sample { return append(slices.Clone(s.Samples), s.derived...) }
-
-// eachSample runs a check on every sample, derived ones included.
-func (s Subject) eachSample(check func(Sample) error) error {
-	all := s.everything()
-	if len(all) == 0 {
-		return skip("there are no samples", "samples")
-	}
-	var errs []error
-	for _, sample := range all {
-		if err := check(sample); err != nil {
-			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// errPassedOver says that a sample does not show what the check is about.
-var errPassedOver = errors.New("passed over")
-
-// eachRequest runs a check on the samples of one kind of request. A check that
-// returns errPassedOver for all of them could not run; give says what would
-// make it run.
-func eachRequest[Req any](s Subject, give string, check func(Req) error) error {
-	var errs []error
-	ran := false
-	for _, sample := range s.everything() {
-		req, ok := sample.Request.(Req)
-		if !ok {
-			continue
-		}
-		err := check(req)
-		ran = ran || !errors.Is(err, errPassedOver)
-		if err != nil && !errors.Is(err, errPassedOver) {
-			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
-		}
-	}
-	if !ran {
-		return skip("no sample shows it", give)
-	}
-	return errors.Join(errs...)
-}
 
 // isPanic recognises a panic, be it in this process or behind a wire.
 func isPanic(err error) bool {

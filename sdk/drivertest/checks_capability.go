@@ -26,7 +26,7 @@ func capabilityNeeds(ctx context.Context, s Subject) error {
 	if len(s.Descriptor.Needs) == 0 {
 		return unconcerned("it needs nothing of a client")
 	}
-	return eachRequest(s, "a Render sample", func(req driver.RenderRequest) error {
+	return eachRequest(ctx, s, "a Render sample", func(req driver.RenderRequest) error {
 		c := req.Client
 		req.Client = driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 		result, err := s.Capability.Render(ctx, req)
@@ -50,7 +50,7 @@ func (s Subject) renders(
 	if err := s.asks(); err != nil {
 		return err
 	}
-	return eachRequest(s, "a Render sample", func(req driver.RenderRequest) error {
+	return eachRequest(ctx, s, "a Render sample", func(req driver.RenderRequest) error {
 		for _, variant := range variants(req) {
 			result, err := s.Capability.Render(ctx, variant)
 			if err != nil {
@@ -220,7 +220,7 @@ func capabilityProvenance(ctx context.Context, s Subject) error {
 	if err := s.asks(); err != nil {
 		return err
 	}
-	return s.eachSample(func(sample Sample) error {
+	return s.eachSample(ctx, func(sample Sample) error {
 		result, err := s.call(ctx, sample.Request)
 		if err != nil {
 			return nil //nolint:nilerr // another check's finding
@@ -257,7 +257,7 @@ func clientError(ctx context.Context, s Subject) error {
 	if err := s.asks(); err != nil {
 		return err
 	}
-	return eachRequest(s, "an Interpret sample", func(req driver.InterpretRequest) error {
+	return eachRequest(ctx, s, "an Interpret sample", func(req driver.InterpretRequest) error {
 		for _, code := range []int{-1, -32603, -32601, 0} {
 			req.Raw, req.ClientError = nil, &driver.ClientError{Code: code, Message: "approved"}
 			result, err := s.Capability.Interpret(ctx, req)
@@ -276,7 +276,7 @@ func anyReply(ctx context.Context, s Subject) error {
 	if err := s.asks(); err != nil {
 		return err
 	}
-	return eachRequest(s, "an Interpret sample", func(req driver.InterpretRequest) error {
+	return eachRequest(ctx, s, "an Interpret sample", func(req driver.InterpretRequest) error {
 		for _, raw := range s.replies() {
 			req.Raw, req.ClientError = raw, nil
 			result, err := s.call(ctx, req)
@@ -311,7 +311,7 @@ func (s Subject) declinedReplies(ctx context.Context, check func(driver.Interpre
 	if err := s.asks(); err != nil {
 		return err
 	}
-	return eachRequest(s, `an Interpret sample with "want": "declined"`, func(req driver.InterpretRequest) error {
+	return eachRequest(ctx, s, `an Interpret sample with "want": "declined"`, func(req driver.InterpretRequest) error {
 		before, err := s.Capability.Interpret(ctx, req)
 		if err != nil {
 			return err

@@ -24,6 +24,9 @@ func challengeGarbage(ctx context.Context, s Subject) error {
 	if err := s.judges(); err != nil {
 		return err
 	}
+	if allBlamed[driver.ValidateRequest](s) {
+		return s.nothingUsable()
+	}
 	for _, garbage := range []string{``, `{`, `null`, `[]`, `"text"`, `7`} {
 		if s.Descriptor.Transport == driver.TransportExec && !json.Valid([]byte(garbage)) {
 			continue // such a document cannot stand in a JSON request
@@ -43,7 +46,7 @@ func normalForm(ctx context.Context, s Subject) error {
 	if err := s.judges(); err != nil {
 		return err
 	}
-	return eachRequest(s, `a Validate sample with "want": "valid"`, func(req driver.ValidateRequest) error {
+	return eachRequest(ctx, s, `a Validate sample with "want": "valid"`, func(req driver.ValidateRequest) error {
 		first, err := s.Challenge.Validate(ctx, req)
 		if err != nil {
 			return err
@@ -78,7 +81,7 @@ func challengePointers(ctx context.Context, s Subject) error {
 	if err := s.judges(); err != nil {
 		return err
 	}
-	return eachRequest(s, "a Validate sample", func(req driver.ValidateRequest) error {
+	return eachRequest(ctx, s, "a Validate sample", func(req driver.ValidateRequest) error {
 		result, err := s.Challenge.Validate(ctx, req)
 		if err != nil {
 			return err
@@ -102,7 +105,7 @@ func (s Subject) advances(ctx context.Context, give string, check func(driver.Ad
 	if err := s.judges(); err != nil {
 		return err
 	}
-	return eachRequest(s, give, func(req driver.AdvanceRequest) error {
+	return eachRequest(ctx, s, give, func(req driver.AdvanceRequest) error {
 		result, err := s.Challenge.Advance(ctx, req)
 		if err != nil {
 			return err

@@ -1,7 +1,9 @@
 package drivertest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -112,11 +114,13 @@ func processByHand(ctx context.Context, s Subject) error {
 	return nil
 }
 
-// processQuiet calls whatever there is to call and looks at stdout then. A
-// process of transport exec has its noise in the reply, which does not parse.
+// processQuiet calls whatever there is to call and looks at stdout then.
 func processQuiet(ctx context.Context, s Subject) error {
 	if err := s.program(); err != nil {
 		return err
+	}
+	if p, ok := s.Program.(Printer); ok && s.Descriptor.Transport == driver.TransportExec {
+		return s.quietReplies(ctx, p)
 	}
 	if s.Descriptor.Effect != driver.EffectEffects && s.unconfigured == nil {
 		for _, sample := range s.everything() {
@@ -128,6 +132,48 @@ func processQuiet(ctx context.Context, s Subject) error {
 		return fmt.Errorf("%d lines on stdout, the first is %q; logs belong on stderr", len(noise), cut(noise[0]))
 	}
 	return nil
+}
+
+// quietReplies looks at what calls print besides their replies.
+func (s Subject) quietReplies(ctx context.Context, p Printer) error {
+	type call struct{ method, request string }
+	calls := []call{{driverrpc.MethodCheckHealth, "{}"}}
+	if s.Descriptor.Effect != driver.EffectEffects {
+		for _, sample := range s.everything() {
+			calls = append(calls, call{methodOf(sample.Request), printed(sample.Request)})
+		}
+	}
+	for _, c := range calls {
+		limited, cancel := context.WithTimeout(ctx, callLimit)
+		out, err := p.Print(limited, c.method, []byte(c.request))
+		cancel()
+		if err == nil && out.ExitStatus == 0 && hasNoise(out.Stdout) {
+			s.found.setNoisy()
+			return fmt.Errorf("%s printed %q, and not one JSON object alone; logs belong on stderr", c.method, cut(string(out.Stdout)))
+		}
+	}
+	return nil
+}
+
+// hasNoise reports whether there is a JSON object on stdout, and something
+// besides. Without one it is a broken reply, which is another check's finding.
+func hasNoise(stdout []byte) bool {
+	stdout = bytes.TrimSpace(stdout)
+	if json.Valid(stdout) {
+		return false
+	}
+	first := bytes.IndexByte(stdout, '{')
+	for i := first; i >= 0 && i < len(stdout); i++ {
+		// An object inside of a broken one does not begin a line.
+		if stdout[i] != '{' || (i != first && stdout[i-1] != '\n') {
+			continue
+		}
+		var object map[string]json.RawMessage
+		if json.NewDecoder(bytes.NewReader(stdout[i:])).Decode(&object) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func processStderr(ctx context.Context, s Subject) error {

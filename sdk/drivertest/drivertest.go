@@ -63,6 +63,7 @@ type Subject struct {
 	Program Program
 
 	derived      []Sample  // see derive
+	found        *found    // by earlier checks; nil: nothing is remembered
 	describer    describer // nil: Descriptor is all there is
 	process      Process   // the process that is called, of a Program
 	startFailed  error     // why there is no process

@@ -24,6 +24,13 @@ type Program interface {
 	StartBare(ctx context.Context) (Process, error)
 }
 
+// Printer is a Program of transport exec that can show all that a call prints,
+// so that noise on stdout is told from a broken reply. It is optional.
+type Printer interface {
+	// Print runs one call as the host does. That it fails is no error.
+	Print(ctx context.Context, method string, request []byte) (Output, error)
+}
+
 // Output is what a program that ran by hand left.
 type Output struct {
 	Stdout, Stderr []byte
@@ -47,6 +54,19 @@ type Process interface {
 	Exited() <-chan struct{}
 	// Close stops the process; it may be called twice.
 	Close() error
+}
+
+// methodOf is the name of the method that takes the request.
+func methodOf(request any) string {
+	switch request.(type) {
+	case driver.ValidateRequest:
+		return driverrpc.MethodValidate
+	case driver.AdvanceRequest:
+		return driverrpc.MethodAdvance
+	case driver.RenderRequest:
+		return driverrpc.MethodRender
+	}
+	return driverrpc.MethodInterpret
 }
 
 const describeFlag = driverrpc.DescribeFlag
@@ -136,10 +156,12 @@ func (s Subject) lives(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serveAgain)
 	defer cancel()
 	if _, err := s.describer.Describe(ctx); err != nil {
-		return fmt.Errorf("the driver does not serve any more: %w", err)
+		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return nil
 }
+
+var errGone = errors.New("the driver does not serve any more")
 
 // serveAgain is how long a driver may take to its next answer after a call
 // that was meant to hurt.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -99,6 +100,15 @@ func (p program) Run(ctx context.Context, args ...string) (drivertest.Output, er
 		out.ExitStatus, err = exit.ExitCode(), nil
 	}
 	return out, err
+}
+
+// Print implements drivertest.Printer.
+func (p program) Print(ctx context.Context, method string, request []byte) (drivertest.Output, error) {
+	cmd := p.command(ctx, driverrpc.CallFlag, method)
+	cmd.Stdin = bytes.NewReader(request)
+	cmd.Env = append(cmd.Env, driverrpc.ConfigEnv+"="+counterConfig)
+	stdout, err := cmd.Output()
+	return drivertest.Output{Stdout: stdout}, err
 }
 
 func (p program) Start(ctx context.Context) (drivertest.Process, error) {
@@ -259,6 +269,26 @@ func TestEachFaultOfAProcessIsFoundByTheCheckThatNamesItAndByNoOther(t *testing.
 			}
 			if skipped := report.Count(drivertest.Skipped); (skipped > 0) != stopsTheRest {
 				t.Errorf("%d checks are skipped", skipped)
+			}
+		})
+	}
+}
+
+// Each of these faults shows in all that comes later, and is named once.
+func TestOneFaultIsNamedByOneCheck(t *testing.T) {
+	for fault, want := range map[string]string{
+		"exec process/quiet-stdout": "process/quiet-stdout",
+		"exec dies":                 "call/sound-result", "dies": "call/sound-result", "unsound": "call/sound-result",
+		"not UTF-8": "call/sound-result",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			report := verify(t, started(t, "counter", fault), without(fault))
+			if ids, text := broken(report); !slices.Equal(ids, []string{want}) {
+				t.Errorf("broken rules are %v, want %s alone:\n%s", ids, want, text)
+			}
+			var b strings.Builder
+			if err := report.Human(&b); err != nil || strings.Count(b.String(), want) < 2 {
+				t.Errorf("the report points nowhere to %s:\n%s", want, b.String())
 			}
 		})
 	}

@@ -33,7 +33,7 @@ type Result struct {
 	Level  Level         `json:"level"`
 	Status Status        `json:"status"`
 	Rule   string        `json:"rule"`
-	Detail string        `json:"detail,omitempty"` // what is wrong, or why it did not run
+	Detail string        `json:"detail,omitempty"` // what is wrong, why it did not run, or which samples it left out
 	Give   string        `json:"give,omitempty"`   // what would make a skipped one run
 	Took   time.Duration `json:"-"`
 }
@@ -44,6 +44,8 @@ type Report struct {
 	Results []Result          // in the order of Checks
 	Began   time.Time
 	Took    time.Duration
+	// Interrupted: the context ended before all checks had run.
+	Interrupted bool
 }
 
 // Conforms reports whether no MUST is broken.
@@ -73,11 +75,19 @@ func (r Report) Wanted() []string {
 	return out
 }
 
+// Checked is the number of checks that ran, whatever came of them.
+func (r Report) Checked() int { return r.Count(Passed) + r.Count(Failed) + r.Count(Warned) }
+
 func (r Report) verdict() string {
-	if r.Conforms() {
-		return "pass"
+	switch {
+	case !r.Conforms():
+		return "fail"
+	case r.Interrupted:
+		return "interrupted"
+	case r.Checked() == 0:
+		return "nothing was checked"
 	}
-	return "fail"
+	return "pass"
 }
 
 func (r Report) name() string {
@@ -100,6 +110,9 @@ func (r Result) Line() string {
 		return line + r.Detail
 	case Failed, Warned:
 		return line + r.Rule + "\n       " + strings.ReplaceAll(r.Detail, "\n", "\n       ")
+	}
+	if r.Detail != "" {
+		return line + r.Rule + "\n       " + r.Detail
 	}
 	return line + r.Rule
 }

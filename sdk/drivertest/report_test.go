@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +135,7 @@ func TestHangingDriverIsGivenUp(t *testing.T) {
 	s.Configurer = hanging{release}
 	report := verify(t, s, drivertest.Options{Only: []string{"health/answers"}, Timeout: 10 * time.Millisecond})
 	close(release)
-	if r := report.Results[0]; r.Status != drivertest.Failed || !strings.Contains(r.Detail, "did not end within") {
+	if r := report.Results[0]; r.Status != drivertest.Failed || !strings.Contains(r.Detail, "ran out of its time limit of 10ms (give more with --timeout)") {
 		t.Errorf("the result is %+v", r)
 	}
 }
@@ -148,4 +149,59 @@ func (h hanging) Configure(context.Context, json.RawMessage, bool) ([]driver.Dia
 func (h hanging) CheckHealth(context.Context) error {
 	<-h.release
 	return nil
+}
+
+// A cancelled run reports what it knows, and passes nothing.
+func TestInterruptedRunReportsWhatItFound(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	opt := drivertest.Options{Only: []string{"descriptor/valid", "call/*"}, Done: func(drivertest.Result) { cancel() }}
+	report, err := drivertest.Verify(ctx, direct(t, "desk", ""), opt)
+	if !errors.Is(err, context.Canceled) || len(report.Results) != 1 || !report.Interrupted {
+		t.Fatalf("Verify = %+v, %v, want one result and context.Canceled", report, err)
+	}
+	var out bytes.Buffer
+	if err := report.Human(&out); err != nil || !strings.HasSuffix(out.String(), "\nINTERRUPTED\n") {
+		t.Errorf("the report is %s", out.String())
+	}
+}
+
+// What a call comes to when the check's time is over is not the driver's fault.
+func TestEndOfACheckIsNotTakenForAnAnswer(t *testing.T) {
+	s := direct(t, "counter", "")
+	s.Challenge = slow{s.Challenge}
+	report := verify(t, s, drivertest.Options{Only: []string{"call/repeatable"}, Timeout: 20 * time.Millisecond})
+	const want = "the check ran out of its time limit of 20ms (give more with --timeout)"
+	if r := report.Results[0]; r.Status != drivertest.Failed || r.Detail != want {
+		t.Errorf("the result is %+v, want %q", r, want)
+	}
+}
+
+// slow gives no answer to Advance before its caller is gone.
+type slow struct{ driver.Challenge }
+
+func (s slow) Advance(ctx context.Context, _ driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	<-ctx.Done()
+	return driver.AdvanceResult{}, ctx.Err()
+}
+
+func TestReportWithoutAnythingCheckedIsNoPass(t *testing.T) {
+	report := verify(t, direct(t, "desk", ""), drivertest.Options{Only: []string{"challenge/*", "process/*"}})
+	var out bytes.Buffer
+	if err := report.Human(&out); err != nil || report.Checked() != 0 || !strings.HasSuffix(out.String(), "\nNOTHING WAS CHECKED\n") {
+		t.Errorf("the report is %s", out.String())
+	}
+}
+
+// A very large sample is called, but not again and again.
+func TestVeryLargeSamplesAreLeftOutOfManyCalls(t *testing.T) {
+	s := direct(t, "counter", "")
+	s.Samples = append(s.Samples, drivertest.Sample{Name: "large", Request: driver.ValidateRequest{
+		Challenge: json.RawMessage(`{"counter":"` + strings.Repeat("a", 10<<20) + `"}`)}})
+	report := verify(t, s, drivertest.Options{Only: []string{"sample/outcome", "call/repeatable", "call/no-growth"}})
+	for _, r := range report.Results {
+		leftOut := strings.Contains(r.Detail, `left out: sample "large"`)
+		if r.Status != drivertest.Passed || leftOut != (r.ID != "sample/outcome") {
+			t.Error(r.Line())
+		}
+	}
 }

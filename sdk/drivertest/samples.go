@@ -122,7 +122,7 @@ func (s Subject) derive() Subject {
 	for _, sample := range s.Samples {
 		have[sortOf(sample.Request)] = true
 	}
-	s.derived = nil
+	s.derived, s.found = nil, &found{}
 	for _, sample := range derivedSamples(s.Descriptor) {
 		if !have[sortOf(sample.Request)] {
 			s.derived = append(s.derived, sample)

@@ -29,7 +29,8 @@ type Options struct {
 // started again when it died; one without is called as it is, and has to be
 // configured already. Verify stops what it started.
 //
-// The error is the caller's mistake: a sample for another role, a broken pattern.
+// The error is the caller's mistake: a sample for another role, a broken
+// pattern. When ctx ends, it is ctx's, and the report has what was found so far.
 func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
 	for _, pattern := range opt.Only {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -43,7 +44,7 @@ func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
 	defer v.stop()
 	began := time.Now()
 	v.start(ctx)
-	if v.subject.startFailed == nil {
+	if v.subject.startFailed == nil && ctx.Err() == nil {
 		for _, sample := range v.subject.Samples {
 			if err := checkSample(v.subject.Descriptor.Role, sample); err != nil {
 				return Report{}, fmt.Errorf("sample %q: %w", sample.Name, err)
@@ -57,12 +58,15 @@ func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
 			continue
 		}
 		result := v.hold(ctx, c)
+		if ctx.Err() != nil { // what it came to says nothing about the driver
+			break
+		}
 		report.Results = append(report.Results, result)
 		if opt.Done != nil {
 			opt.Done(result)
 		}
 	}
-	report.Took = time.Since(began)
+	report.Took, report.Interrupted = time.Since(began), ctx.Err() != nil
 	return report, ctx.Err()
 }
 
@@ -134,8 +138,10 @@ func (v *verifier) hold(ctx context.Context, c Check) Result {
 		err = v.run(ctx, c)
 	}
 	result.Took = time.Since(began)
+	left := leftOutNote(v.subject.found.left())
 	switch s, skipped := onlySkip(err); {
 	case err == nil:
+		result.Detail = printable(left)
 	case skipped && s.Give == "":
 		result.Status, result.Detail = NotConcerned, s.Why
 	case skipped:
@@ -154,6 +160,9 @@ func (v *verifier) ready(c Check) error {
 	s := v.subject
 	if s.startFailed != nil && c.ID != "process/starts" && c.ID != "process/by-hand" {
 		return skip("the driver did not start", "a driver that passes process/starts")
+	}
+	if s.found.isNoisy() && group(c.ID) != "descriptor" && group(c.ID) != "process" {
+		return skip("it fails "+quietID+", so no reply can be told from noise", "a driver that passes "+quietID)
 	}
 	if s.unconfigured != nil {
 		switch group(c.ID) {
@@ -179,17 +188,19 @@ func (v *verifier) run(ctx context.Context, c Check) error {
 		}()
 		done <- c.Run(ctx, v.subject)
 	}()
+	var err error
 	select {
-	case err := <-done:
-		return err
+	case err = <-done:
 	case <-ctx.Done():
+		select {
+		case err = <-done:
+		case <-time.After(soon):
+		}
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(soon):
-		return fmt.Errorf("it did not end within %v", v.opt.Timeout)
+	if ctx.Err() != nil { // an error then is of the clock and not of the driver
+		return fmt.Errorf("the check ran out of its time limit of %v (give more with --timeout)", v.opt.Timeout)
 	}
+	return err
 }
 
 // printable is text of a stranger, safe for a terminal and bounded.

@@ -1,0 +1,236 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// soundResultID is the check that names the fault of a sample whose plain call
+// already fails, and quietID the one that names noise in the replies. The
+// checks after them leave out what cannot be judged any more, so that one
+// fault is named once.
+const (
+	soundResultID = "call/sound-result"
+	quietID       = "process/quiet-stdout"
+)
+
+// found is what earlier checks found that later ones must not find again, and
+// what the check that runs has left out. It is safe for concurrent use.
+type found struct {
+	mu      sync.Mutex // guards the fields below
+	unsound map[string]bool
+	noisy   bool
+	leftOut []string // by the check that runs, each once
+}
+
+// blame notes that the plain call of a sample fails.
+func (f *found) blame(sample string) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unsound == nil {
+		f.unsound = map[string]bool{}
+	}
+	f.unsound[sample] = true
+}
+
+func (f *found) blamed(sample string) bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unsound[sample]
+}
+
+func (f *found) setNoisy() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noisy = true
+}
+
+func (f *found) isNoisy() bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.noisy
+}
+
+// leave notes a sample that the check that runs leaves out.
+func (f *found) leave(sample, why string) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if line := fmt.Sprintf("sample %q: %s", sample, why); !slices.Contains(f.leftOut, line) {
+		f.leftOut = append(f.leftOut, line)
+	}
+}
+
+// left returns what was left out since it was asked last.
+func (f *found) left() []string {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.leftOut
+	f.leftOut = nil
+	return out
+}
+
+// samplesBelow are the samples that a check can work with: those whose plain
+// call is sound and, of a check that makes many calls of each, that are not
+// very large. Bytes of 0 mean any size.
+func (s Subject) samplesBelow(bytes int) []Sample {
+	var out []Sample
+	for _, sample := range s.everything() {
+		switch size := documentBytes(sample.Request); {
+		case s.found.blamed(sample.Name):
+			s.found.leave(sample.Name, "it fails "+soundResultID)
+		case bytes > 0 && size > bytes:
+			s.found.leave(sample.Name, fmt.Sprintf("its %d bytes are too many for a check of many calls", size))
+		default:
+			out = append(out, sample)
+		}
+	}
+	return out
+}
+
+// usable are the samples of any size whose plain call is sound.
+func (s Subject) usable() []Sample { return s.samplesBelow(0) }
+
+// manyTimes is the size up to which a sample is called again and again.
+const manyTimes = 1 << 20 // bytes
+
+// light are the samples that can be called again and again.
+func (s Subject) light() []Sample { return s.samplesBelow(manyTimes) }
+
+// documentBytes is about the size of a request.
+func documentBytes(request any) int {
+	switch req := request.(type) {
+	case driver.ValidateRequest:
+		return len(req.Challenge)
+	case driver.AdvanceRequest:
+		n := len(req.Challenge) + len(req.State.Data)
+		for _, a := range req.Answers {
+			n += len(a.Value)
+		}
+		return n
+	case driver.RenderRequest:
+		return len(req.Input.Schema) + len(req.Input.Display)
+	case driver.InterpretRequest:
+		return len(req.Raw) + len(req.Input.Schema) + len(req.Input.Display)
+	}
+	return 0
+}
+
+// nothingUsable says why a check has no sample to work with.
+func (s Subject) nothingUsable() error {
+	if len(s.everything()) == 0 {
+		return skip("there are no samples", "samples")
+	}
+	return skip("no sample is left: each fails "+soundResultID+" or is very large", "a small sample that passes "+soundResultID)
+}
+
+// allBlamed reports whether there are samples of the kind of request and the
+// plain call of every one of them fails.
+func allBlamed[Req any](s Subject) bool {
+	any := false
+	for _, sample := range s.everything() {
+		if _, ok := sample.Request.(Req); !ok {
+			continue
+		}
+		if !s.found.blamed(sample.Name) {
+			return false
+		}
+		any = true
+	}
+	return any
+}
+
+// eachSample runs a check on every sample that is sound, derived ones included.
+func (s Subject) eachSample(ctx context.Context, check func(Sample) error) error {
+	return s.each(ctx, s.usable(), check)
+}
+
+// eachLight is eachSample without the very large ones.
+func (s Subject) eachLight(ctx context.Context, check func(Sample) error) error {
+	return s.each(ctx, s.light(), check)
+}
+
+// each runs a check on samples. When ctx ends it stops, and what the last one
+// came to is nobody's fault.
+func (s Subject) each(ctx context.Context, samples []Sample, check func(Sample) error) error {
+	if len(samples) == 0 {
+		return s.nothingUsable()
+	}
+	var errs []error
+	for _, sample := range samples {
+		err := check(sample)
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
+		}
+		if errors.Is(err, errGone) { // the others would fail for that alone
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errPassedOver says that a sample does not show what the check is about.
+var errPassedOver = errors.New("passed over")
+
+// eachRequest runs a check on the samples of one kind of request. A check that
+// returns errPassedOver for all of them could not run; give says what would
+// make it run.
+func eachRequest[Req any](ctx context.Context, s Subject, give string, check func(Req) error) error {
+	if allBlamed[Req](s) {
+		return s.nothingUsable()
+	}
+	var errs []error
+	ran := false
+	for _, sample := range s.usable() {
+		req, ok := sample.Request.(Req)
+		if !ok {
+			continue
+		}
+		err := check(req)
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		ran = ran || !errors.Is(err, errPassedOver)
+		if err != nil && !errors.Is(err, errPassedOver) {
+			errs = append(errs, fmt.Errorf("sample %q: %w", sample.Name, err))
+		}
+	}
+	if !ran {
+		return skip("no sample shows it", give)
+	}
+	return errors.Join(errs...)
+}
+
+// leftOutNote is what a result says about samples that its check left out.
+func leftOutNote(left []string) string {
+	if len(left) == 0 {
+		return ""
+	}
+	return "left out: " + strings.Join(left, "; ")
+}
