@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
@@ -40,9 +41,12 @@ func driverTestCommand() *cobra.Command {
 			"stable id and is a MUST, which fails the verdict, or a SHOULD, which warns. The kit does not know what a\n" +
 			"challenge type means: give it sample requests and what must come of them.\n\n" +
 			"  {\"config\": {...}, \"samples\": [{\"name\": \"passes\", \"method\": \"Advance\", \"request\": {...}, \"want\": \"accepted\"}]}\n\n" +
-			"The exit status is 0 when no MUST is broken.",
+			"The exit status is 0 when no MUST is broken and something was checked.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.takeOutput(cmd); err != nil {
+				return err
+			}
 			return runKit(cmd.Context(), cmd.OutOrStdout(), args[0], f)
 		},
 	}
@@ -56,9 +60,43 @@ func driverTestCommand() *cobra.Command {
 	return cmd
 }
 
-func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (err error) {
+// takeOutput lets --output, which all driver commands have, stand for --format.
+func (f *kitFlags) takeOutput(cmd *cobra.Command) error {
+	output := cmd.Flag("output")
+	if output == nil || !output.Changed {
+		return nil
+	}
+	of := map[string]string{string(formatText): "human", string(formatJSON): "json"}
+	as, ok := of[output.Value.String()]
+	switch {
+	case !ok:
+		return fmt.Errorf("--output %s: the report can be text or json, or with --format junit", output.Value)
+	case cmd.Flag("format").Changed && f.format != as:
+		return fmt.Errorf("--output %s and --format %s contradict each other: give one", output.Value, f.format)
+	}
+	f.format = as
+	return nil
+}
+
+// check reports flags that make no sense.
+func (f kitFlags) check() error {
 	if !slices.Contains(kitFormats, f.format) {
 		return fmt.Errorf("--format %q is not one of %s", f.format, strings.Join(kitFormats, ", "))
+	}
+	if f.timeout <= 0 {
+		return fmt.Errorf("--timeout %v is not positive: give the time for each check, such as 30s", f.timeout)
+	}
+	for _, name := range f.envFrom {
+		if before, _, bad := strings.Cut(name, "="); bad || name == "" { // what follows may be a secret
+			return fmt.Errorf("--env-from %q takes the name of a variable alone: set its value in the environment", before)
+		}
+	}
+	return nil
+}
+
+func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
 	}
 	path, err := executable(binary)
 	if err != nil {
@@ -84,17 +122,27 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (e
 		Samples: samples.Samples, Config: samples.Config,
 	}
 	report, err := drivertest.Verify(ctx, subject, drivertest.Options{Only: f.run, Timeout: f.timeout})
-	if err != nil {
+	if err != nil && !report.Interrupted {
 		return err
 	}
-	if len(report.Results) == 0 {
+	if len(report.Results) == 0 && !report.Interrupted {
 		return fmt.Errorf("no check matches --run %s; the ids are in docs/driver-checks.md", strings.Join(f.run, ","))
 	}
 	if err := writeReport(to, report, f.format); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if n := report.Count(drivertest.Failed); n > 0 {
+	return verdict(binary, report)
+}
+
+// verdict is nil only for a driver that was checked and breaks no MUST.
+func verdict(binary string, report drivertest.Report) error {
+	switch n := report.Count(drivertest.Failed); {
+	case n > 0:
 		return fmt.Errorf("%s breaks %d of the driver contract's MUST rules", binary, n)
+	case report.Interrupted:
+		return fmt.Errorf("interrupted: %s was held against %d checks only", binary, report.Checked())
+	case report.Checked() == 0:
+		return fmt.Errorf("nothing was checked: none of the %d chosen checks could run on %s", len(report.Results), binary)
 	}
 	return nil
 }
@@ -136,6 +184,7 @@ type launcher struct {
 
 var (
 	_ drivertest.Program = launcher{}
+	_ drivertest.Printer = launcher{}
 	_ drivertest.Process = (*driverhost.Launched)(nil)
 )
 
@@ -144,8 +193,26 @@ var bareEnvironment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/u
 
 // Run implements drivertest.Program.
 func (l launcher) Run(ctx context.Context, args ...string) (drivertest.Output, error) {
+	return l.run(ctx, bareEnvironment, nil, args...)
+}
+
+// Print implements drivertest.Printer.
+func (l launcher) Print(ctx context.Context, method string, request []byte) (drivertest.Output, error) {
+	env := slices.Clone(bareEnvironment)
+	for _, name := range l.envFrom {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	if len(l.config) > 0 {
+		env = append(env, driverrpc.ConfigEnv+"="+string(l.config))
+	}
+	return l.run(ctx, env, request, driverrpc.CallFlag, method)
+}
+
+func (l launcher) run(ctx context.Context, env []string, stdin []byte, args ...string) (drivertest.Output, error) {
 	cmd := exec.CommandContext(ctx, l.path, args...)
-	cmd.Env, cmd.Dir = bareEnvironment, "/"
+	cmd.Env, cmd.Dir, cmd.Stdin = env, "/", bytes.NewReader(stdin)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
