@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 
 	"google.golang.org/grpc/status"
@@ -105,7 +106,20 @@ func answerRole[Req, Res any](
 	if err != nil {
 		return nil, err
 	}
+	if err := soundCode(res); err != nil {
+		return nil, err
+	}
 	return decoded(res, checkResult)
+}
+
+var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+// soundCode reports a malformed error code, which the wire itself would carry.
+func soundCode(result any) error {
+	if r, ok := result.(driver.AdvanceResult); ok && r.Rejected != nil && !codePattern.MatchString(r.Rejected.Code) {
+		return fmt.Errorf("the result breaks the contract: error_code %q does not match %s", r.Rejected.Code, codePattern)
+	}
+	return nil
 }
 
 func readRequest[Req any](raw []byte) (Req, error) {

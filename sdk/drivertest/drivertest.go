@@ -171,7 +171,7 @@ func checkSample(role driver.Role, s Sample) error {
 		return fmt.Errorf("the request is a %T, not a request by value", s.Request)
 	}
 	if role != want {
-		return fmt.Errorf("a %T is not for a driver of role %s", s.Request, role)
+		return fmt.Errorf("%s is for %s drivers, this is a %s driver", methodOf(s.Request), want, role)
 	}
 	return nil
 }

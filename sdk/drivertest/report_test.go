@@ -92,7 +92,11 @@ func TestReportAsJUnit(t *testing.T) {
 
 func TestBrokenSamplesAreNamed(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"not JSON":      {`{`, "unexpected EOF"},
+		"not JSON":      {`{`, "ends too early"},
+		"empty":         {" \n", "the file is empty"},
+		"list":          {`[]`, `must be an object with "config" and "samples"`},
+		"wrong type":    {`{"samples":{}}`, `"samples" cannot be of type object`},
+		"wrong request": {`{"samples":[{"name":"a","method":"Render","request":[]}]}`, "it is of type array, and must be an object"},
 		"unknown key":   {`{"sample":[]}`, `unknown field "sample"`},
 		"no name":       {`{"samples":[{"method":"Render","request":{}}]}`, "sample 1"},
 		"method":        {`{"samples":[{"name":"a","method":"Judge","request":{}}]}`, `method "Judge"`},
@@ -116,7 +120,7 @@ func TestVerifyNamesTheCallersMistakes(t *testing.T) {
 		t.Error("took a broken pattern")
 	}
 	s.Samples = []drivertest.Sample{{Name: "other role", Request: driver.ValidateRequest{}}}
-	if _, err := drivertest.Verify(t.Context(), s, drivertest.Options{}); err == nil || !strings.Contains(err.Error(), "other role") {
+	if _, err := drivertest.Verify(t.Context(), s, drivertest.Options{}); err == nil || !strings.Contains(err.Error(), "Validate is for challenge drivers") {
 		t.Errorf("Verify = %v, want an error about the sample", err)
 	}
 }

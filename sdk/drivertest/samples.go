@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -57,6 +58,12 @@ func LoadSamples(path string) (SampleFile, error) {
 
 // ParseSamples reads the text of a file of samples.
 func ParseSamples(raw []byte) (SampleFile, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return SampleFile{}, errors.New(`the file is empty; it must be an object with "config" and "samples"`)
+	}
+	if raw = bytes.TrimSpace(raw); raw[0] == '[' || raw[0] == '"' || raw[0] == 'n' {
+		return SampleFile{}, errors.New(`it must be an object with "config" and "samples"`)
+	}
 	var written writtenFile
 	if err := strict(raw, &written); err != nil {
 		return SampleFile{}, err
@@ -66,7 +73,7 @@ func ParseSamples(raw []byte) (SampleFile, error) {
 	for i, w := range written.Samples {
 		sample, err := w.sample()
 		if err == nil && slices.ContainsFunc(out.Samples, func(s Sample) bool { return s.Name == w.Name }) {
-			err = errors.New("the name is there twice")
+			err = errors.New("the name is there twice; results are named after it")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("sample %d %q: %w", i+1, w.Name, err))
@@ -105,8 +112,16 @@ func decodeStrict[Req any](raw json.RawMessage) (any, error) {
 func strict(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return err
+	var typed *json.UnmarshalTypeError
+	switch err := dec.Decode(v); {
+	case errors.As(err, &typed) && typed.Field != "": // its own text names Go types
+		return fmt.Errorf("%q cannot be of type %s", typed.Field, typed.Value)
+	case errors.As(err, &typed):
+		return fmt.Errorf("it is of type %s, and must be an object", typed.Value)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON ends too early")
+	case err != nil:
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is something behind the JSON value")
