@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -179,8 +180,9 @@ func attempt[Res any](
 	bounded, cancel := context.WithTimeout(ctx, s.limits().call)
 	defer cancel()
 	res, err = do(bounded, g.rpc)
-	late := err != nil && ctx.Err() == nil && bounded.Err() != nil
-	lost = err != nil && bounded.Err() == nil && g.lost(err)
+	// The driver has the same deadline, and may be the first to notice.
+	late := err != nil && ctx.Err() == nil && (bounded.Err() != nil || status.Code(err) == codes.DeadlineExceeded)
+	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
 	gone := err != nil && ctx.Err() != nil // the caller; that says nothing of the driver
 	raw := s.secret.hideIn(err)
 	err = s.inWords(raw, lost, late)
