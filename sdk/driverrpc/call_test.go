@@ -77,6 +77,7 @@ func TestFailedCallsExitWithTheReason(t *testing.T) {
 		"its own error":      {"", "Advance", `{"challenge":{"do":"fail"}}`, "Advance: disk on fire; and the house"},
 		"a panic":            {"", "Advance", `{"challenge":{"do":"panic"}}`, "Advance: driver panicked in Advance: on purpose"},
 		"unsound result":     {"", "Advance", `{"challenge":{"do":"nothing"}}`, "exactly one outcome"},
+		"malformed code":     {"", "Advance", `{"challenge":{"do":"mumble"}}`, `error_code "not a code" does not match`},
 		"no request":         {"", "Advance", ``, "the request: it is empty"},
 		"broken request":     {"", "Advance", `{"challenge"`, "the request: it ends too early"},
 		"wrong request":      {"", "Advance", `{"round":"one"}`, "the request: round is a string, want int"},

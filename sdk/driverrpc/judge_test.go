@@ -57,6 +57,8 @@ func (j *judge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.
 		return driver.AdvanceResult{}, errors.New("disk on fire\nand the house")
 	case "nothing":
 		return driver.AdvanceResult{}, nil
+	case "mumble":
+		return driver.Reject("not a code", "no"), nil
 	case "print":
 		fmt.Println("noise")
 	case "log":
