@@ -2,12 +2,9 @@ package main
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"debug/buildinfo"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -235,7 +232,7 @@ func addPlatform(lock driverhost.Lock, platform, from string) (driverhost.Lock, 
 		if err := builtFor(path, system, arch); err != nil {
 			return lock, err
 		}
-		sum, err := sumOf(path)
+		sum, err := driverhost.SumFile(path)
 		if err != nil {
 			return lock, err
 		}
@@ -263,17 +260,4 @@ func builtFor(path, system, arch string) error {
 		return fmt.Errorf("%s is built for %s/%s, not for %s/%s", path, s, a, system, arch)
 	}
 	return nil
-}
-
-func sumOf(path string) (sum string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, f); err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
-	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
 }

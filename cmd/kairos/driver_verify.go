@@ -136,7 +136,7 @@ func (c config) verifyDriver(e driverhost.LockedEntry, verify func(dir string, e
 // compareSum is driverhost.VerifyFile whoever may write the binary.
 func compareSum(dir string, e driverhost.LockedEntry) error {
 	path := filepath.Join(dir, e.File)
-	sum, err := sumOf(path)
+	sum, err := driverhost.SumFile(path)
 	if err != nil {
 		return fmt.Errorf("driver %s: its binary cannot be read: %w", e.Name, err)
 	}

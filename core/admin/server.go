@@ -48,9 +48,6 @@ func NewServer(socket string, info Info, drivers Drivers, setup Setup, log *slog
 	return s
 }
 
-// Socket is the path of the socket.
-func (s *Server) Socket() string { return s.socket }
-
 // Listen makes the socket and serves it in the background. Every call after
 // the first does nothing and returns the same; after Close it fails.
 func (s *Server) Listen() error {

@@ -110,18 +110,8 @@ func (r *redactor) hideIn(err error) error {
 	if text == err.Error() {
 		return err
 	}
-	return hiddenError{text, err}
+	return &toldError{text, err}
 }
-
-// hiddenError is an error with another text.
-type hiddenError struct {
-	text string
-	err  error
-}
-
-func (e hiddenError) Error() string { return e.text }
-
-func (e hiddenError) Unwrap() error { return e.err }
 
 func (r *redactor) finds(text string) bool {
 	return slices.ContainsFunc(r.secrets, func(s string) bool { return strings.Contains(text, s) })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -230,13 +231,8 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 }
 
 func reusable(old *Set, name string, sp spec, again []string) *slot {
-	if old == nil || old.slots[name] == nil || !old.slots[name].equal(sp) {
+	if old == nil || old.slots[name] == nil || !old.slots[name].equal(sp) || slices.Contains(again, name) {
 		return nil
-	}
-	for _, a := range again {
-		if a == name {
-			return nil
-		}
 	}
 	return old.slots[name]
 }

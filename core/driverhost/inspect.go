@@ -2,7 +2,9 @@ package driverhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 )
 
@@ -14,6 +16,18 @@ func DescribeFile(ctx context.Context, path string) (LockedEntry, error) {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
 	return describeBinary(ctx, full)
+}
+
+// SumFile is the sha256 of a file in hexadecimal, as a lock has it.
+func SumFile(path string) (sum string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	b := &binary{path: path, file: file}
+	defer func() { err = errors.Join(err, b.close()) }()
+	_, err = b.hash()
+	return b.sum, err
 }
 
 // VerifyFile holds the binary of a locked driver against the lock, byte for

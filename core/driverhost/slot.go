@@ -212,15 +212,15 @@ func attempt[Res any](
 // text makes a text of the driver fit to be shown.
 func (s *slot) text(of string) string { return s.secret.hide(plain(of)) }
 
-// callError is why a call failed, in words that people and agents may read.
-type callError struct {
+// toldError is an error in words that people and agents may read.
+type toldError struct {
 	text  string
 	cause error
 }
 
-func (e *callError) Error() string { return e.text }
+func (e *toldError) Error() string { return e.text }
 
-func (e *callError) Unwrap() error { return e.cause }
+func (e *toldError) Unwrap() error { return e.cause }
 
 // inWords leaves out what only concerns the transport: codes, and the paths of
 // sockets.
@@ -229,11 +229,11 @@ func (s *slot) inWords(err error, lost, late bool) error {
 	case err == nil:
 		return nil
 	case late:
-		return &callError{fmt.Sprintf("it did not answer within %v", s.limits().call), err}
+		return &toldError{fmt.Sprintf("it did not answer within %v", s.limits().call), err}
 	case lost && s.entry.Descriptor.Transport == driver.TransportGRPC:
-		return &callError{"the connection to it broke", err}
+		return &toldError{"the connection to it broke", err}
 	}
-	return &callError{oneLine(status.Convert(err).Message()), err}
+	return &toldError{oneLine(status.Convert(err).Message()), err}
 }
 
 // oneLine makes a driver's error fit for a log line and a terminal.
@@ -358,7 +358,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 	g, err := s.generate(ctx)
 	if err != nil {
 		hid := s.secret.hideIn(err)
-		err = &callError{oneLine(fmt.Sprintf("start driver %s: %v", s.entry.Name, hid)), hid}
+		err = &toldError{oneLine(fmt.Sprintf("start driver %s: %v", s.entry.Name, hid)), hid}
 	}
 
 	s.mu.Lock()

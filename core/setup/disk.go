@@ -72,16 +72,11 @@ func sameLock(a, b driverhost.Lock) bool {
 
 // sumOf is the sum of a file in hexadecimal; empty when it cannot be read.
 func sumOf(path string) string {
-	f, err := os.Open(path)
+	sum, err := driverhost.SumFile(path)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return sum
 }
 
 // replaceFile writes an executable file as a whole under a new inode, because
