@@ -16,7 +16,19 @@ import (
 type Chain struct {
 	ID    string `json:"id"` // ChainID(Title)
 	Space string `json:"space"`
-	Title string `json:"title"`
+	// Revision is assigned by the store: 1 for the first version of the title
+	// in its space, and never used again, not even after a deletion.
+	Revision int64  `json:"revision,omitempty"`
+	Title    string `json:"title"`
+	// FrontMatter is the YAML between the --- lines at the start of the
+	// document, verbatim, without those lines; empty: none.
+	FrontMatter string `json:"front_matter,omitempty"`
+	// Slug, Version and Tags are what the front matter says, AltTitle its title
+	// where that differs from Title.
+	Slug     string   `json:"slug,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	AltTitle string   `json:"alt_title,omitempty"`
+	Tags     []string `json:"tags,omitempty"`
 	// Description is the Markdown between the title and the first step.
 	Description string `json:"description,omitempty"`
 	// Inputs is the JSON Schema of a run's input; nil: takes none.
