@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 	"core/fault":           {},
 	"core/engine":          {"core/protocol", "core/run", "core/decision", "core/fault", "sdk/driver", "sdk/schema"},
 	"core/store/sqlite":    {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "sdk/driver"},
 	"core/store/storetest": {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
 	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
