@@ -15,8 +15,11 @@ const AppSpace = "space:kairos-app"
 // Caller is who calls and through what. Every use case takes one.
 type Caller struct {
 	Principal string
-	// Space is where the caller writes; it may read Space and AppSpace.
+	// Space is the caller's own, where it writes unless it names another.
 	Space string
+	// Groups are further spaces that the caller reads and writes, by id:
+	// "group:<realm>:<ref>". Everybody reads AppSpace.
+	Groups []string
 	// Connection names the caller's connection; empty for a client that
 	// keeps none, as in the 2026-07-28 era.
 	Connection string
@@ -29,13 +32,6 @@ type Caller struct {
 	Holding func(id run.ID, seq int64) bool
 	// Detached: nobody waits for the reply, so nothing may be asked.
 	Detached bool
-}
-
-func (c Caller) spaces() []string {
-	if c.Space == AppSpace {
-		return []string{AppSpace}
-	}
-	return []string{c.Space, AppSpace}
 }
 
 // Round is the outcome of Begin, Next and Continue: exactly one field is set.

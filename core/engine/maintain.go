@@ -55,8 +55,8 @@ func (e held) updateOne(ctx context.Context, c Caller, uri, doc string, updates 
 	if err != nil {
 		return err
 	}
-	if chain.Space == AppSpace {
-		return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed", chain.Title)
+	if err := c.checkWrite(chain); err != nil {
+		return err
 	}
 	if strings.TrimSpace(doc) == "" {
 		if doc, err = textUpdate(updates); err != nil {
@@ -142,8 +142,8 @@ func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string) error {
 	if err != nil {
 		return err
 	}
-	if chain.Space == AppSpace {
-		return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be deleted", chain.Title)
+	if err := c.checkWrite(chain); err != nil {
+		return err
 	}
 	if i == 0 {
 		return e.store.Writer.DeleteChain(ctx, chain.Space, chain.ID)
@@ -215,16 +215,4 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, titles bool) (SpacesReply
 		reply.Spaces = append(reply.Spaces, info)
 	}
 	return reply, nil
-}
-
-func spaceName(c Caller, space string) string {
-	switch {
-	case space == AppSpace:
-		return "Kairos app"
-	case space == c.Space && strings.HasPrefix(space, "user:"):
-		return "Personal"
-	case strings.HasPrefix(space, "group:"):
-		return "Group: " + space[strings.LastIndex(space, ":")+1:]
-	}
-	return strings.TrimPrefix(space, "space:")
 }

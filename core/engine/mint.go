@@ -64,18 +64,6 @@ func items(chain protocol.Chain) []MintItem {
 	return out
 }
 
-// mintSpace resolves where to store.
-func mintSpace(c Caller, space string) (string, error) {
-	switch name := strings.TrimSpace(space); {
-	case name == "" || strings.EqualFold(name, "personal") || name == c.Space:
-		return c.Space, nil
-	case strings.EqualFold(name, "kairos app") || name == AppSpace:
-		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only")
-	default:
-		return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", clip(name, 80))
-	}
-}
-
 // Check parses a document and lets the challenge drivers judge every
 // challenge. The chains carry the templates that their drivers allow.
 func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {

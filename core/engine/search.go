@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -45,18 +44,6 @@ func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchRe
 		choices = append(choices, match(h))
 	}
 	return searchReply(choices), nil
-}
-
-// narrow checks that the space is one the caller may read.
-func narrow(c Caller, space string) ([]string, error) {
-	spaces := c.spaces()
-	if space == "" {
-		return spaces, nil
-	}
-	if !slices.Contains(spaces, space) {
-		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(space, 80))
-	}
-	return slices.Compact([]string{space, AppSpace}), nil
 }
 
 // isMeta: the two built-ins are offered in their own roles, never as matches.

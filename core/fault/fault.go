@@ -35,6 +35,7 @@ const (
 	SimilarMemoryFound  Code = "SIMILAR_MEMORY_FOUND"
 	SpaceReadOnly       Code = "SPACE_READ_ONLY"
 	SpaceNotFound       Code = "SPACE_NOT_FOUND"
+	NoSpace             Code = "NO_SPACE"
 	Forbidden           Code = "FORBIDDEN"
 	StoreFailed         Code = "STORE_FAILED"
 	// Conflict: another writer was first; load again and repeat.

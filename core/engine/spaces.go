@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// spaces are those that the caller may read, its own first, AppSpace last.
+// Every read of a protocol passes them on, so that what is elsewhere cannot be
+// told apart from what does not exist.
+func (c Caller) spaces() []string { return append(c.writable(), AppSpace) }
+
+// writable are the spaces that the caller may change: never AppSpace, whose
+// protocols belong to the program.
+func (c Caller) writable() []string {
+	var out []string
+	for _, s := range append([]string{c.Space}, c.Groups...) {
+		if s != "" && s != AppSpace && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (c Caller) reads(space string) bool { return slices.Contains(c.spaces(), space) }
+
+// checkWrite refuses changes of a chain that the caller can read only.
+func (c Caller) checkWrite(chain protocol.Chain) error {
+	if slices.Contains(c.writable(), chain.Space) {
+		return nil
+	}
+	return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title)
+}
+
+// mintSpace resolves where to store. Naming no space, or "personal", means the
+// caller's own; a group is named by "Group: x" or x, where x is its id or the
+// last part of it.
+func mintSpace(c Caller, name string) (string, error) {
+	name = strings.TrimSpace(name)
+	switch own := name == "" || strings.EqualFold(name, "personal"); {
+	case isAppSpace(name), own && c.Space == AppSpace:
+		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only")
+	case len(c.writable()) == 0, own && c.Space == "":
+		return "", fault.New(fault.NoSpace, "you have no space of your own to store in").
+			WithNext("call kairos_mint with space set to one of your groups; kairos_spaces lists them")
+	case own:
+		return c.Space, nil
+	}
+	return spaceNamed(c.writable(), name)
+}
+
+func isAppSpace(name string) bool { return strings.EqualFold(name, "kairos app") || name == AppSpace }
+
+// spaceNamed finds the one of the spaces that is meant by an id, by the last
+// part of one, or by either behind "Group:".
+func spaceNamed(spaces []string, name string) (string, error) {
+	ref, among := name, spaces
+	if rest, ok := cutPrefixFold(name, "group:"); ok && !slices.Contains(spaces, name) {
+		ref = strings.TrimSpace(rest)
+		among = slices.DeleteFunc(slices.Clone(spaces), func(s string) bool { return !isGroup(s) })
+	}
+	for _, same := range []func(id string) bool{
+		func(id string) bool { return id == ref },
+		func(id string) bool { return lastPart(id) == ref },
+		func(id string) bool { return strings.EqualFold(lastPart(id), ref) },
+	} {
+		switch found := slices.DeleteFunc(slices.Clone(among), func(id string) bool { return !same(id) }); len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return "", fault.New(fault.SpaceNotFound, "%q may be each of %s", clip(name, 80), strings.Join(found, ", ")).
+				With("candidates", found).WithNext("repeat the call with the full id of the space you mean")
+		}
+	}
+	return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", clip(name, 80)).
+		WithNext("call kairos_spaces to see your spaces; without space it is your own")
+}
+
+func isGroup(id string) bool { return strings.HasPrefix(id, "group:") }
+
+func lastPart(id string) string { return id[strings.LastIndex(id, ":")+1:] }
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// narrow is what a search that names a space may see: that space and the
+// built-in protocols. The name is an id, or what kairos_spaces calls it.
+func narrow(c Caller, name string) ([]string, error) {
+	spaces := c.spaces()
+	name = strings.TrimSpace(name)
+	switch {
+	case name == "":
+		return spaces, nil
+	case isAppSpace(name):
+		return []string{AppSpace}, nil
+	case strings.EqualFold(name, "personal") && c.reads(c.Space):
+		return slices.Compact([]string{c.Space, AppSpace}), nil
+	}
+	space, err := spaceNamed(c.writable(), name)
+	if f := (*fault.Error)(nil); asFault(err, &f) && f.Details != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(name, 80))
+	}
+	return []string{space, AppSpace}, nil
+}
+
+// spaceName is what people and agents call a space.
+func spaceName(c Caller, space string) string {
+	switch {
+	case space == AppSpace:
+		return "Kairos app"
+	case isGroup(space):
+		return "Group: " + groupRef(c, space)
+	case space == c.Space && strings.HasPrefix(space, "user:"):
+		return "Personal"
+	}
+	return strings.TrimPrefix(space, "space:")
+}
+
+// groupRef is the shortest reference that means this group and no other.
+func groupRef(c Caller, space string) string {
+	for _, other := range c.writable() {
+		if other != space && isGroup(other) && strings.EqualFold(lastPart(other), lastPart(space)) {
+			return space
+		}
+	}
+	return lastPart(space)
+}
