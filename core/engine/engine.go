@@ -109,6 +109,10 @@ func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, prot
 	if err != nil {
 		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
 	}
+	if !c.reads(chain.Space) {
+		// Left the group meanwhile: what is stored there is not theirs to see any more.
+		return run.Run{}, protocol.Chain{}, noRun(r.ID)
+	}
 	if r.State.Live() && e.expired(r.Summary()) {
 		if r, err = e.expire(ctx, r); err != nil {
 			return run.Run{}, protocol.Chain{}, err
