@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"core/store/sqlite":    {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
 	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "sdk/driver"},
 	"core/store/storetest": {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/embedding":       {"core/engine"},
 	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
 	"core/mcpserver":       {"core/engine", "core/run", "core/fault", "sdk/driver"},
@@ -69,7 +70,7 @@ var owners = map[string][]string{
 	"github.com/google/go-cmp":              {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
-	"golang.org/x/text":                     {"core/store/sqlite", "core/mcpserver", "sdk/schema"},
+	"golang.org/x/text":                     {"core/store/sqlite", "core/mcpserver", "sdk/schema", "core/embedding/embedtest"},
 }
 
 type file struct {
