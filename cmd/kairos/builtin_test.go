@@ -1,0 +1,255 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// follower is an agent that does only what it reads: the next_action of every
+// reply, and what the text of a step says. Its person agrees to everything.
+type follower struct {
+	*served
+	elicits bool
+	values  map[string]string // what it writes for the angle brackets of a model
+	wish    string            // what its user wants, in words of its own
+
+	asked  int    // how often the server asked the person itself
+	draft  string // the document it wrote
+	result map[string]any
+}
+
+func newFollower(t *testing.T, drivers string, elicits bool) *follower {
+	t.Helper()
+	f := &follower{served: &served{t: t, dir: t.TempDir()}, elicits: elicits}
+	f.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+drivers+"}\n")
+	f.start()
+	capabilities := map[string]any{}
+	if elicits {
+		capabilities["elicitation"] = map[string]any{}
+	}
+	f.exchange("initialize", map[string]any{
+		"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": map[string]any{"name": "follower", "version": "1"},
+	})
+	return f
+}
+
+// exchange sends a request and answers what the server asks until its reply comes.
+func (f *follower) exchange(method string, params any) json.RawMessage {
+	f.t.Helper()
+	f.id++
+	f.say(map[string]any{"jsonrpc": "2.0", "id": f.id, "method": method, "params": params})
+	for {
+		line, err := f.out.ReadBytes('\n')
+		if err != nil {
+			f.t.Fatalf("%s: %v\n%s", method, err, f.stderr.String())
+		}
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			f.t.Fatalf("the server wrote %q: %v", line, err)
+		}
+		switch {
+		case m.Method == "elicitation/create":
+			f.asked++
+			f.say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": map[string]any{
+				"action": "accept", "content": map[string]any{"confirmation": "approved"},
+			}})
+		case m.Method == "" && string(m.ID) == fmt.Sprint(f.id):
+			if m.Error != nil {
+				f.t.Fatalf("%s: %s", method, m.Error)
+			}
+			return m.Result
+		}
+	}
+}
+
+func (f *follower) say(message any) {
+	f.t.Helper()
+	line, err := json.Marshal(message)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.in.Write(append(line, '\n')); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// use calls a tool and returns the JSON object that it answered as text.
+func (f *follower) use(tool string, arguments map[string]any) map[string]any {
+	f.t.Helper()
+	var r struct {
+		Content []struct{ Text string }
+		IsError bool
+	}
+	if err := json.Unmarshal(f.exchange("tools/call", map[string]any{"name": tool, "arguments": arguments}), &r); err != nil {
+		f.t.Fatal(err)
+	}
+	var reply map[string]any
+	if err := json.Unmarshal([]byte(r.Content[0].Text), &reply); err != nil || r.IsError {
+		f.t.Fatalf("%s(%v) = %s", tool, arguments, r.Content[0].Text)
+	}
+	return reply
+}
+
+// choice searches and returns the first choice of the role, or nil.
+func (f *follower) choice(query, role string) map[string]any {
+	f.t.Helper()
+	for _, c := range f.use("kairos_search", map[string]any{"query": query})["choices"].([]any) {
+		if c := c.(map[string]any); c["role"] == role {
+			return c
+		}
+	}
+	return nil
+}
+
+var (
+	order       = regexp.MustCompile(`(?:call|retry) (kairos_\w+) with (kairos://mem/[0-9a-f-]{36})`)
+	givenAnswer = regexp.MustCompile(`and solution (\{[^}]*\})`)
+)
+
+// follow obeys next_action from a choice to the attestation, and returns its reply.
+func (f *follower) follow(reply map[string]any) map[string]any {
+	f.t.Helper()
+	for range 50 {
+		action, _ := reply["next_action"].(string)
+		told := order.FindStringSubmatch(action)
+		if told == nil || reply["error_code"] != nil {
+			f.t.Fatalf("the follower cannot go on: %v", reply)
+		}
+		arguments := map[string]any{"uri": told[2]}
+		switch told[1] {
+		case "kairos_next":
+			arguments["solution"] = f.solution(reply, action)
+		case "kairos_attest":
+			return f.use(told[1], map[string]any{"uri": told[2], "outcome": "success", "message": "Every step was done as written."})
+		}
+		reply = f.use(told[1], arguments)
+	}
+	f.t.Fatal("the run does not end")
+	return nil
+}
+
+func (f *follower) solution(reply map[string]any, action string) any {
+	f.t.Helper()
+	if given := givenAnswer.FindStringSubmatch(action); given != nil {
+		return json.RawMessage(given[1])
+	}
+	challenge := reply["challenge"].(map[string]any)
+	content := reply["current_step"].(map[string]any)["content"].(string)
+	kind := challenge["type"].(string)
+	demanded, _ := challenge[kind].(map[string]any)
+	return map[string]any{
+		"type": kind, "nonce": challenge["nonce"], "proof_hash": challenge["proof_hash"], kind: f.evidence(kind, demanded, content),
+	}
+}
+
+func (f *follower) evidence(kind string, demanded map[string]any, content string) map[string]any {
+	f.t.Helper()
+	switch kind {
+	case "shell":
+		out, err := exec.Command("sh", "-c", demanded["cmd"].(string)).CombinedOutput()
+		if err != nil {
+			f.t.Fatalf("the command of the protocol failed: %v", err)
+		}
+		return map[string]any{"exit_code": 0, "stdout": string(out), "stderr": "", "duration_seconds": 0.1}
+	case "user_input":
+		return map[string]any{"confirmation": "approved"}
+	case "comment":
+		return map[string]any{"text": f.account(content)}
+	case "mcp":
+		tool := demanded["tool_name"].(string)
+		arguments := f.arguments(tool)
+		f.result = map[string]any{"seen": true}
+		if strings.HasPrefix(tool, "kairos_") {
+			f.result = f.use(tool, arguments)
+		}
+		return map[string]any{"tool_name": tool, "arguments": arguments, "result": f.result, "success": true}
+	}
+	f.t.Fatalf("the follower knows no challenge of type %s", kind)
+	return nil
+}
+
+var model = regexp.MustCompile("(?s)````markdown\n(.*?)\n````")
+
+// account is the comment on a step: the document, filled in, where the step
+// holds a model of one, else the user's wish.
+func (f *follower) account(content string) string {
+	f.t.Helper()
+	m := model.FindStringSubmatch(content)
+	if m == nil {
+		return f.wish
+	}
+	f.draft = regexp.MustCompile(`<[^>]+>`).ReplaceAllStringFunc(m[1], func(placeholder string) string {
+		v, ok := f.values[strings.Trim(placeholder, "<>")]
+		if !ok {
+			f.t.Errorf("the model has %s, for which nothing is known", placeholder)
+		}
+		return v
+	})
+	return f.draft
+}
+
+func (f *follower) arguments(tool string) map[string]any {
+	switch tool {
+	case "kairos_mint":
+		return map[string]any{"markdown_doc": f.draft, "llm_model_id": "follower"}
+	case "kairos_search":
+		return map[string]any{"query": strings.Join(strings.Fields(f.wish)[:3], " ")}
+	}
+	return map[string]any{}
+}
+
+func TestAnAgentThatFollowsTheBuiltInsWritesAndFindsAProtocol(t *testing.T) {
+	drivers := buildDrivers(t)
+	for name, elicits := range map[string]bool{"a client that asks the person": true, "an agent alone": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollower(t, drivers, elicits)
+			f.wish = "greenhouse watering schedule: water the plants of the greenhouse once a day, and know that the tank holds enough."
+			f.values = map[string]string{
+				"title": "Water the greenhouse", "purpose": "Follow it every morning. At the end all plants have water for a day.",
+				"heading of a step proved by a command": "Measure the tank", "instructions for the command": "Ask the tank how much water it holds.",
+				"command":                            `echo \"tank: 80 %\"`,
+				"heading of a step proved by a tool": "Open the valve", "instructions for the tool": "Open the valve for ten minutes.", "tool": "open_valve",
+				"heading of a step proved by the user": "Look at the plants", "instructions for the question": "Ask whether every plant is wet.",
+				"question":                               "Is the soil of every plant wet?",
+				"heading of a step proved by an account": "Write the log", "instructions for the account": "Write how much water was used and which plants look unwell.",
+			}
+			if c := f.choice("greenhouse watering", "match"); c != nil {
+				t.Fatalf("the empty library matches: %v", c)
+			}
+			f.verified(f.follow(f.choice("greenhouse watering", "create")))
+			items, _ := f.result["items"].([]any)
+			if f.result["status"] != "stored" || len(items) != 4 || f.result["warnings"] != nil {
+				t.Fatalf("the protocol was minted with %v, want four steps without a warning", f.result)
+			}
+			minted := items[0].(map[string]any)["uri"]
+
+			f.verified(f.follow(f.choice("qwzzk", "refine")))
+			found := f.result["choices"].([]any)[0].(map[string]any)
+			if found["uri"] != minted {
+				t.Fatalf("the refined search found %v, want %v", found, minted)
+			}
+
+			f.wish = "Forty litres were used; the basil in the corner looks unwell."
+			f.verified(f.follow(found))
+			if elicits != (f.asked == 3) {
+				t.Errorf("the person was asked %d times by the server", f.asked)
+			}
+		})
+	}
+}
+
+func (f *follower) verified(attested map[string]any) {
+	f.t.Helper()
+	if attested["verified"] != true {
+		f.t.Fatalf("the run is not verified: %v", attested)
+	}
+}
