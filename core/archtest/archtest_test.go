@@ -60,7 +60,7 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":                    {"core/store/sqlite"},
 	"cel.dev/cel-go":                        {"core/decision"},
 	"github.com/yuin/goldmark":              {"core/protocol"},
-	"github.com/goccy/go-yaml":              {"core/decision", "core/termhost", "cmd/kairos"},
+	"github.com/goccy/go-yaml":              {"core/protocol", "core/decision", "core/termhost", "cmd/kairos"},
 	"github.com/fsnotify/fsnotify":          {"core/setup"},
 	"github.com/spf13/cobra":                {"cmd/kairos"},
 	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema", "core/mcpserver"},

@@ -621,7 +621,7 @@ func TestARunIsPinnedToItsProtocol(t *testing.T) {
 func TestTextThatIsNoTextIsRefusedOrMended(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
-	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "5:1") {
+	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "6:14:") {
 		t.Errorf("Mint of half a surrogate pair = %v, want STORE_FAILED with its line", err)
 	}
 	uris := w.mint(threeSteps)
@@ -691,17 +691,17 @@ func TestAttestNeedsNoRunAndSaysSo(t *testing.T) {
 
 func TestMintRefusesWithLineAndPointer(t *testing.T) {
 	w := newWorld(t, nil)
-	for name, tc := range map[string]struct{ challenge, want string }{
-		"a type nobody handles":     {`{"type":"telepathy"}`, `/type`},
-		"what its driver refuses":   {`{"type":"shell","shell":{"bad":1}}`, `/shell/bad`},
-		"a reference to no step":    {`{"type":"shell","shell":{"cmd":"{{ steps.nobody.x }}"}}`, `nobody`},
-		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`},
+	for name, tc := range map[string]struct{ challenge, want, at string }{
+		"a type nobody handles":     {`{"type":"telepathy"}`, `/type`, "6:22:"},
+		"what its driver refuses":   {`{"type":"shell","shell":{"bad":1}}`, `/shell/bad`, "6:45:"},
+		"a reference to no step":    {`{"type":"shell","shell":{"cmd":"{{ steps.nobody.x }}"}}`, `nobody`, "6:46:"},
+		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`, "6:46:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := "# Bad\n\n## First\n\n```json\n{\"challenge\":" + tc.challenge + "}\n```\n\n## Last\n\nx\n"
 			_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "m"})
-			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "5:") {
-				t.Errorf("Mint = %v, want STORE_FAILED with line 5 and %s", err, tc.want)
+			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.at) {
+				t.Errorf("Mint = %v, want STORE_FAILED at %s with %s", err, tc.at, tc.want)
 			}
 			if s, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Bad"}); err != nil || s.Choices[0].Role == "match" {
 				t.Errorf("something was stored: %+v, %v", s, err)

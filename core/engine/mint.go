@@ -134,8 +134,9 @@ func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
 }
 
 func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
+	at := s.Position(pointer)
 	return &protocol.Diagnostic{
-		Severity: driver.SeverityError, Line: max(s.ChallengeLine, s.Line, 1), Column: 1, Step: s.Label, Pointer: pointer, Message: message,
+		Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: pointer, Message: message,
 	}
 }
 
@@ -164,6 +165,7 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 
 // split refuses on errors and passes warnings on.
 func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	protocol.SortDiagnostics(found)
 	var errs, warnings []protocol.Diagnostic
 	for _, d := range found {
 		if d.Severity == driver.SeverityWarning {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -33,8 +34,9 @@ var commonKeys = map[string]bool{
 // body without it.
 func (p *parse) takeChallenge(s *Step, body span) string {
 	if f, ok := p.lastFence(body); ok {
-		if challenge := p.challengeBlock(s, f, body); challenge != nil {
-			s.Challenge, s.ChallengeLine = challenge, p.lineOf(f.start)
+		if challenge, ok := p.challengeBlock(s, f, body); ok {
+			s.Challenge, s.ChallengeLine = challenge.value, p.lineOf(f.start)
+			s.Places = p.placesOf(f, challenge)
 			p.judge(s)
 			return p.src[body.start:f.start]
 		}
@@ -73,45 +75,51 @@ func (f fence) objectWith(key string) bool {
 }
 
 // challengeBlock returns the challenge object of a step's last fenced block,
-// nil when it is something else; it reports what looks like a mistake.
-func (p *parse) challengeBlock(s *Step, f fence, body span) json.RawMessage {
+// false when it is something else; it reports what looks like a mistake.
+func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 	if !looksLikeChallenge(f) {
 		if strings.Contains(f.content, `"challenge"`) && strings.EqualFold(f.language, "json") {
 			p.warn(f.start, s.Label, fmt.Sprintf("a block of language %q is text; write json to make it a challenge", f.language))
 		}
-		return nil
+		return member{}, false
 	}
 	top, err := members([]byte(f.content))
 	if err != nil {
 		p.jsonProblem(f, s.Label, err)
-		return nil
+		return member{}, false
 	}
 	challenge, ok := top["challenge"]
 	switch {
 	case !ok:
-		return nil
-	case !isObject(challenge):
-		p.fail(f.start, s.Label, `"challenge" must be a JSON object`)
-		return nil
+		return member{}, false
+	case !isObject(challenge.value):
+		p.fail(p.positionIn(f, challenge.start), s.Label, `"challenge" must be a JSON object`)
+		return member{}, false
 	case !f.alone:
 		p.warn(f.start, s.Label, "a challenge block in a quote or behind a list marker is text")
-		return nil
+		return member{}, false
 	case !f.closed:
 		p.fail(f.start, s.Label, "the challenge block is not closed")
-		return nil
+		return member{}, false
 	case strings.TrimSpace(p.src[f.end:body.end]) != "":
-		p.fail(f.start, s.Label, "text follows the challenge block; it must be the last thing of its step")
-		return nil
+		p.fail(p.textBehind(f), s.Label, "text follows the challenge block; it must be the last thing of its step")
+		return member{}, false
 	}
 	p.warnBeside(top, s, f)
 	p.warnSecond(s, f, body)
-	return challenge
+	return challenge, true
 }
 
-func (p *parse) warnBeside(top map[string]json.RawMessage, s *Step, f fence) {
-	for key := range top {
+// textBehind is where the first text behind a block stands.
+func (p *parse) textBehind(f fence) int {
+	rest := p.src[f.end:]
+	return f.end + len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
+}
+
+func (p *parse) warnBeside(top map[string]member, s *Step, f fence) {
+	for key, m := range top {
 		if key != "challenge" {
-			p.warn(f.start, s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
+			p.warn(p.positionIn(f, m.key), s.Label, fmt.Sprintf("the key %q beside \"challenge\" is dropped", cut(key)))
 		}
 	}
 }
@@ -129,74 +137,68 @@ func (p *parse) warnSecond(s *Step, last fence, body span) {
 
 // judge checks what the core owns of a challenge. The rest is the driver's.
 func (p *parse) judge(s *Step) {
-	for _, d := range judgeCommon(s.Challenge) {
-		d.Line, d.Column, d.Step = s.ChallengeLine, 1, s.Label
-		p.add(d)
-	}
+	p.add(s.judgeCommon()...)
 }
 
-func judgeCommon(challenge json.RawMessage) []Diagnostic {
-	fields, err := members(challenge)
+func (s Step) judgeCommon() []Diagnostic {
+	fields, err := members(s.Challenge)
 	if err != nil {
-		return []Diagnostic{{Severity: driver.SeverityError, Message: err.Error()}}
+		return []Diagnostic{s.problem("", err.Error())}
 	}
-	c, err := CommonOf(challenge)
+	c, err := CommonOf(s.Challenge)
 	if err != nil {
-		return []Diagnostic{typeProblem(err)}
+		pointer, message := typeProblem(err)
+		return []Diagnostic{s.problem(pointer, message)}
 	}
 	var found []Diagnostic
-	bad := func(pointer, message string) {
-		found = append(found, Diagnostic{Severity: driver.SeverityError, Pointer: pointer, Message: message})
-	}
-	if raw, ok := fields["name"]; ok && string(raw) != "null" && (len(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
+	bad := func(pointer, message string) { found = append(found, s.problem(pointer, message)) }
+	if raw, ok := fields["name"]; ok && string(raw.value) != "null" && (len(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
 		bad("/name", fmt.Sprintf("name %.80q must be [a-z0-9_]+, not starting with a digit, at most %d characters", c.Name, maxName))
 	}
-	if raw, ok := fields["output_schema"]; ok && !isObject(raw) {
+	if raw, ok := fields["output_schema"]; ok && !isObject(raw.value) {
 		bad("/output_schema", "output_schema must be a JSON Schema object")
 	}
 	if c.ApprovalMode != "" && c.ApprovalMode != driver.ApprovalAuto && c.ApprovalMode != driver.ApprovalUser {
 		bad("/approval_mode", fmt.Sprintf("approval_mode %.80q must be %q or %q", c.ApprovalMode, driver.ApprovalAuto, driver.ApprovalUser))
 	}
 	if raw, ok := fields["type"]; ok && c.Type == "" {
-		bad("/type", fmt.Sprintf("type must be a non-empty string, not %.80s", raw))
+		bad("/type", fmt.Sprintf("type must be a non-empty string, not %.80s", raw.value))
 	}
-	for key := range fields {
+	for key, m := range fields {
 		if folded := strings.ToLower(key); folded != key && commonKeys[folded] {
-			bad("/"+pointerEscaper.Replace(key), fmt.Sprintf("the key %q must be written %q", key, folded))
+			d := s.problemAt(m.key, "/"+pointerEscaper.Replace(key), fmt.Sprintf("the key %q must be written %q", key, folded))
+			found = append(found, d)
 		}
 	}
-	return append(found, unknownKeys(challenge, c.Type)...)
+	return append(found, s.unknownKeys(c.Type)...)
 }
 
 // unknownKeys warns of keys that mean nothing. A challenge without type may be
 // of an older shape whose keys only its driver knows.
-func unknownKeys(challenge json.RawMessage, kind string) []Diagnostic {
+func (s Step) unknownKeys(kind string) []Diagnostic {
 	if kind == "" {
 		return nil
 	}
 	var found []Diagnostic
-	_ = walkJSON(challenge, jsonWalker{onMember: func(pointer string, _, _ int) {
+	_ = walkJSON(s.Challenge, jsonWalker{onMember: func(pointer string, at, _, _ int) {
 		key := pointer[1:]
-		if strings.Contains(key, "/") || commonKeys[key] || key == pointerEscaper.Replace(kind) {
+		if strings.Contains(key, "/") || commonKeys[strings.ToLower(key)] || key == pointerEscaper.Replace(kind) || len(found) == maxFindings {
 			return
 		}
-		found = append(found, Diagnostic{
-			Severity: driver.SeverityWarning, Pointer: pointer,
-			Message: fmt.Sprintf("unknown key %.80q beside %.80q", key, kind),
-		})
+		d := s.problemAt(at, pointer, fmt.Sprintf("unknown key %.80q beside %.80q", key, kind))
+		d.Severity = driver.SeverityWarning
+		found = append(found, d)
 	}})
 	return found
 }
 
-// typeProblem turns a decoding error into a diagnostic with a pointer.
-func typeProblem(err error) Diagnostic {
-	d := Diagnostic{Severity: driver.SeverityError, Message: err.Error()}
+// typeProblem says at which pointer a decoding error is, and what it is.
+func typeProblem(err error) (pointer, message string) {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		d.Pointer = "/" + strings.ReplaceAll(wrong.Field, ".", "/")
-		d.Message = fmt.Sprintf("%s must not be a %s", wrong.Field, wrong.Value)
+		return "/" + strings.ReplaceAll(wrong.Field, ".", "/"), fmt.Sprintf("%s must not be a %s", wrong.Field, wrong.Value)
 	}
-	return d
+	return "", err.Error()
 }
 
 // jsonProblem reports a fault in a block's JSON at its place in the document.
@@ -217,15 +219,4 @@ func (p *parse) positionIn(f fence, offset int) int {
 	}
 	column := offset - (strings.LastIndexByte(f.content[:offset], '\n') + 1)
 	return min(f.lines[line]+column, len(p.src))
-}
-
-// problem is an error at a pointer of the step's challenge.
-func (s Step) problem(pointer, message string) Diagnostic {
-	line := s.ChallengeLine
-	if line == 0 {
-		line = s.Line
-	}
-	return Diagnostic{
-		Severity: driver.SeverityError, Line: line, Column: 1, Step: s.Label, Pointer: pointer, Message: message,
-	}
 }

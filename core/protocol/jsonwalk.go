@@ -28,8 +28,11 @@ type jsonWalker struct {
 	dec *json.Decoder
 	// onString is called for each string value; start and end are its quotes.
 	onString func(pointer string, start, end int, value string)
-	// onMember is called for each member, after its value was visited.
-	onMember func(pointer string, start, end int)
+	// onMember is called for each member, after its value was visited; key,
+	// start and end are where its key and its value begin, and its end.
+	onMember func(pointer string, key, start, end int)
+	// onValue is called for each value before what is in it.
+	onValue func(pointer string, start int)
 }
 
 // walkJSON visits the whole text; it fails on invalid JSON, duplicate keys,
@@ -67,6 +70,9 @@ func (w *jsonWalker) value(pointer string, depth int) error {
 	tok, err := w.dec.Token()
 	if err != nil {
 		return err
+	}
+	if w.onValue != nil {
+		w.onValue(pointer, start)
 	}
 	switch tok := tok.(type) {
 	case json.Delim:
@@ -107,7 +113,7 @@ func (w *jsonWalker) object(pointer string, depth int) error {
 			return err
 		}
 		if w.onMember != nil {
-			w.onMember(child, start, int(w.dec.InputOffset()))
+			w.onMember(child, at, start, int(w.dec.InputOffset()))
 		}
 	}
 	_, err := w.dec.Token()
@@ -135,13 +141,19 @@ func (w *jsonWalker) skip(chars string) int {
 	return pos
 }
 
-// members returns the top-level members of an object, verbatim.
-func members(raw []byte) (map[string]json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	err := walkJSON(raw, jsonWalker{onMember: func(pointer string, start, end int) {
+// member is one member of an object, verbatim, and where it stands in the text.
+type member struct {
+	value      json.RawMessage
+	key, start int // offsets of the key and of the value
+}
+
+// members returns the top-level members of an object.
+func members(raw []byte) (map[string]member, error) {
+	out := map[string]member{}
+	err := walkJSON(raw, jsonWalker{onMember: func(pointer string, key, start, end int) {
 		if strings.Count(pointer, "/") == 1 {
-			key := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[1:])
-			out[key] = json.RawMessage(raw[start:end])
+			name := strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[1:])
+			out[name] = member{value: raw[start:end:end], key: key, start: start}
 		}
 	}})
 	return out, err

@@ -24,19 +24,25 @@ const (
 
 // Parse reads a Markdown document, or a JSON string literal of one, into one
 // chain per H1. The chains have no UUIDs, space and times. Errors among the
-// diagnostics mean that the document must be refused.
-//
-// Line ends become \n. Front matter is not read.
+// diagnostics mean that the document must be refused. Line ends become \n.
 func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
 		return nil, []Diagnostic{*problem}
 	}
-	p := &parse{outline: outlineOf(src)}
+	p := &parse{}
+	src = p.takeFrontMatter(src)
+	if strings.TrimSpace(src) == "" {
+		p.add(Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: "the document is empty but for its front matter"})
+		return nil, p.found
+	}
+	p.outline = outlineOf(src)
 	chains := p.chains()
 	if len(chains) == 0 && !p.failed {
 		p.fail(0, "", "the document holds no step")
 	}
+	p.withFront(chains)
+	SortDiagnostics(p.found)
 	return chains, p.found
 }
 
@@ -122,6 +128,7 @@ func nesting(line string) int {
 // parse is one run of the parser.
 type parse struct {
 	outline
+	front  frontMatter
 	found  []Diagnostic
 	failed bool // found holds an error
 }
@@ -218,8 +225,11 @@ func (p *parse) chain(s section) (Chain, bool) {
 	}
 	c := Chain{Title: sanitise(s.headings[0].text)}
 	from := s.start
-	if s.title != nil {
+	switch {
+	case s.title != nil:
 		c.Title, from = s.title.text, s.title.end
+	case p.front.title != "":
+		c.Title = p.front.title
 	}
 	if c.Title == "" {
 		p.fail(s.start, "", "the H1 has no text; a protocol needs a title")
@@ -251,7 +261,11 @@ func (p *parse) single(s span) Chain {
 	if f, ok := p.lastFence(s); ok && looksLikeChallenge(f) {
 		p.warn(f.start, label, "a document without H2 has no challenge; give the step an H2 heading to make this block one")
 	}
-	c := Chain{ID: ChainID(label), Title: label, Steps: []Step{step}}
+	c := Chain{Title: label, Steps: []Step{step}}
+	if p.front.title != "" && !slices.ContainsFunc(p.headingsIn(s), func(h heading) bool { return h.level == 1 && h.text != "" }) {
+		c.Title = p.front.title
+	}
+	c.ID = ChainID(c.Title)
 	p.add(nameSteps(c.Steps)...)
 	return c
 }
@@ -261,6 +275,9 @@ func (p *parse) singleLabel(s span) string {
 		if h.text != "" {
 			return cut(h.text)
 		}
+	}
+	if p.front.title != "" {
+		return cut(p.front.title)
 	}
 	for line := range strings.Lines(p.src[s.start:s.end]) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -320,12 +337,12 @@ func (p *parse) inputs(about span) json.RawMessage {
 		schema, ok := top["inputs"]
 		switch {
 		case !ok:
-		case !isObject(schema):
-			p.fail(f.start, "", `"inputs" must be a JSON Schema object`)
+		case !isObject(schema.value):
+			p.fail(p.positionIn(f, schema.start), "", `"inputs" must be a JSON Schema object`)
 		case declared != nil:
-			p.fail(f.start, "", "the inputs are declared twice")
+			p.fail(p.positionIn(f, schema.key), "", "the inputs are declared twice")
 		default:
-			declared = schema
+			declared = schema.value
 		}
 	}
 	return declared
@@ -339,8 +356,8 @@ func (p *parse) warn(pos int, step, message string) {
 }
 
 func (p *parse) report(severity driver.Severity, pos int, step, message string) {
-	column := utf8.RuneCountInString(p.src[p.lineStart(pos):pos]) + 1
-	p.add(Diagnostic{Severity: severity, Line: p.lineOf(pos), Column: column, Step: step, Message: message})
+	at := p.placeOf(pos)
+	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: message})
 }
 
 // add keeps as many findings as anybody reads, and the first error always.

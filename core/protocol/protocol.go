@@ -5,8 +5,10 @@
 package protocol
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -58,7 +60,13 @@ type Step struct {
 	Line      int               `json:"-"` // 1-based line of the heading in the parsed document
 	// ChallengeLine is the 1-based line of the challenge block's opening fence.
 	ChallengeLine int `json:"-"`
+	// Places says where each line of Challenge begins in the parsed document;
+	// nil where the challenge does not stand there as it is.
+	Places []Place `json:"-"`
 }
+
+// Place is a position in a document, both 1-based, the column in characters.
+type Place struct{ Line, Column int }
 
 // Common is the part of a challenge that the core owns, whatever its type.
 type Common struct {
@@ -93,6 +101,13 @@ type Diagnostic struct {
 	Step     string          `json:"step,omitempty"`
 	Pointer  string          `json:"pointer,omitempty"` // into the challenge
 	Message  string          `json:"message"`
+}
+
+// SortDiagnostics puts findings in the order of the document.
+func SortDiagnostics(found []Diagnostic) {
+	slices.SortStableFunc(found, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
+	})
 }
 
 // String is the finding as compilers print them: line, column, what.

@@ -9,10 +9,14 @@ import (
 // Render writes a chain as the Markdown document from which Parse reads an
 // equal one.
 func Render(c Chain) string {
-	if len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil {
-		return RenderStep(c.Steps[0])
+	front := ""
+	if c.FrontMatter != "" {
+		front = "---\n" + c.FrontMatter + "\n---\n\n"
 	}
-	parts := []string{"# " + c.Title}
+	if len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil {
+		return front + RenderStep(c.Steps[0])
+	}
+	parts := []string{front + "# " + c.Title}
 	if c.Description != "" {
 		parts = append(parts, c.Description)
 	}

@@ -22,21 +22,15 @@ func shellWord(value, before string) (string, error) {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'", nil
 }
 
-// checkQuoting reports templates in commands that Fill would refuse.
-func checkQuoting(s Step) []Diagnostic {
-	var found []Diagnostic
-	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, _, _ int, value string) {
-		if escapingAt(s.Templates, pointer) != driver.EscapeShell {
-			return
-		}
-		for _, m := range templatePattern.FindAllStringIndex(value, -1) {
-			if place := shellPlace(value[:m[0]]); place != "" {
-				found = append(found, s.problem(pointer, fmt.Sprintf(
-					"%s: values are quoted when they are put into a command, so a template cannot stand %s", value[m[0]:m[1]], place)))
-			}
-		}
-	}})
-	return found
+// misplaced says why Fill would refuse a template in a command; empty: it would not.
+func misplaced(s Step, r Reference, before string) string {
+	if escapingAt(s.Templates, r.Pointer) != driver.EscapeShell {
+		return ""
+	}
+	if place := shellPlace(before); place != "" {
+		return "values are quoted when they are put into a command, so a template cannot stand " + place
+	}
+	return ""
 }
 
 // shellPlace says in which place the text behind a piece of shell stands;

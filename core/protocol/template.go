@@ -42,11 +42,33 @@ type Scope struct {
 // is empty for what is not JSON.
 func References(challenge json.RawMessage) []Reference {
 	var out []Reference
-	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, _, _ int, value string) {
-		for _, m := range templatePattern.FindAllStringSubmatch(value, -1) {
-			out = append(out, reference(pointer, m))
+	eachTemplate(challenge, func(r Reference, _ int, _ string) { out = append(out, r) })
+	return out
+}
+
+// eachTemplate visits the templates of a challenge: at is where one stands in
+// it, before the text of its string in front of it.
+func eachTemplate(challenge json.RawMessage, visit func(r Reference, at int, before string)) {
+	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
+		for _, m := range templatePattern.FindAllStringSubmatchIndex(value, -1) {
+			at, before := start, value[:m[0]]
+			// Behind an escape the text is not where the value has it.
+			if bytes.HasPrefix(challenge[start+1:], []byte(before)) {
+				at += 1 + len(before)
+			}
+			visit(reference(pointer, groups(value, m)), at, before)
 		}
 	}})
+}
+
+// groups are the texts of a match.
+func groups(s string, m []int) []string {
+	out := make([]string, len(m)/2)
+	for i := range out {
+		if m[2*i] >= 0 {
+			out[i] = s[m[2*i]:m[2*i+1]]
+		}
+	}
 	return out
 }
 
@@ -66,12 +88,17 @@ func CheckReferences(c Chain) []Diagnostic {
 	inputs := declaredInputs(c.Inputs)
 	var found []Diagnostic
 	for i, s := range c.Steps {
-		for _, r := range References(s.Challenge) {
-			if why := r.impossible(i, position, inputs); why != "" {
-				found = append(found, s.problem(r.Pointer, r.Text+": "+why))
+		eachTemplate(s.Challenge, func(r Reference, at int, before string) {
+			if len(found) >= maxFindings {
+				return
 			}
-		}
-		found = append(found, checkQuoting(s)...)
+			if why := r.impossible(i, position, inputs); why != "" {
+				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
+			}
+			if why := misplaced(s, r, before); why != "" {
+				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
+			}
+		})
 	}
 	return found
 }

@@ -167,7 +167,7 @@ func TestCheckReferences(t *testing.T) {
 			t.Errorf("%s: found %+v, want nothing", name, found)
 		}
 		if tc.want != "" && (len(found) != 1 || !strings.Contains(found[0].Message, tc.want) || found[0].Pointer != "/x/a" ||
-			found[0].Line != c.Steps[1].ChallengeLine || found[0].Step != "Two") {
+			found[0].Line != c.Steps[1].Position("/x/a").Line || found[0].Column != c.Steps[1].Position("/x/a").Column+1 || found[0].Step != "Two") {
 			t.Errorf("%s: found %+v, want %q", name, found, tc.want)
 		}
 	}

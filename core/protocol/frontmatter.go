@@ -1,0 +1,308 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// The limits of front matter. Those of tokens and nesting keep the YAML
+// parser, whose time grows with the square of both, far below a second.
+const (
+	maxFrontMatter = 64 << 10 // bytes
+	maxYAMLTokens  = 10_000
+	maxYAMLNesting = 32
+	maxTags        = 100
+	maxWord        = 200 // characters of a tag, a slug or a version
+)
+
+// frontMatter is the YAML at the start of a document.
+type frontMatter struct {
+	span         // in the document, with the lines of dashes
+	raw   string // between them
+	line  int    // 1-based line of the document at which raw begins
+	title string // as a heading would read
+	slug  string
+	// version is as written: 1.10 is not 1.1.
+	version string
+	tags    []string
+
+	ofOne []frontKey // those that only one protocol can have
+}
+
+// frontKey is a key and where it stands.
+type frontKey struct {
+	name string
+	at   Place
+}
+
+var (
+	// A thematic break is a line of dashes, too. What follows is front matter
+	// when it begins with a key, at once or behind comments; behind blank lines
+	// with one of ours.
+	startsWithKey = regexp.MustCompile(`\A(?:(?:[ \t]*\n)+(?:slug|version|title|tags)` +
+		`|(?:#[^\n]*\n)*(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z_][\w .-]*))[ \t]*:(?:[ \t\n]|\z)`)
+	// With one of our keys it is meant as front matter even where it is faulty.
+	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags)[ \t]*:(?:[ \t]|$)`)
+	endOfFront = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
+
+	ourKeys     = []string{"slug", "version", "title", "tags"}
+	slugPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]*$`)
+)
+
+// takeFrontMatter reads the front matter and returns the document with blanks
+// in its place, so that all positions stay what they are.
+func (p *parse) takeFrontMatter(src string) string {
+	f, ok := p.findFrontMatter(src)
+	if !ok {
+		return src
+	}
+	body, broken := readYAML(f.raw)
+	if broken != nil {
+		broken.Line += f.line - 1
+		if hasOurKey.MatchString(f.raw) {
+			p.add(*broken)
+			return src
+		}
+		broken.Severity = driver.SeverityWarning
+		broken.Message = "the text below the first line is read as Markdown, because it is no front matter: " + broken.Message
+		p.add(*broken)
+		return src
+	}
+	p.front = f
+	p.readKeys(body)
+	blank := []byte(src)
+	for i := f.start; i < f.end; i++ {
+		if blank[i] != '\n' {
+			blank[i] = ' '
+		}
+	}
+	return string(blank)
+}
+
+// findFrontMatter looks for what may be front matter at the start of the text.
+func (p *parse) findFrontMatter(src string) (frontMatter, bool) {
+	start := len(src) - len(strings.TrimLeft(src, " \t\r\n"))
+	start = strings.LastIndexByte(src[:start], '\n') + 1
+	dashes, rest, _ := strings.Cut(src[start:], "\n")
+	if strings.TrimRight(dashes, " \t\r") != "---" || !startsWithKey.MatchString(rest[:min(len(rest), maxFrontMatter)]) {
+		return frontMatter{}, false
+	}
+	from := start + len(dashes) + 1
+	f := frontMatter{line: strings.Count(src[:from], "\n") + 1}
+	end := endOfFront.FindStringIndex(rest[:min(len(rest), maxFrontMatter)])
+	if end == nil {
+		if first, _, _ := strings.Cut(strings.TrimLeft(rest, " \t\n"), "\n"); hasOurKey.MatchString(first) {
+			p.add(Diagnostic{Severity: driver.SeverityError, Line: f.line - 1, Column: 1, Message: fmt.Sprintf(
+				"the front matter is not closed by a line --- within %d KiB", maxFrontMatter>>10)})
+		}
+		return frontMatter{}, false
+	}
+	f.raw = strings.TrimSuffix(rest[:end[0]], "\n")
+	f.span = span{start, from + end[1]}
+	return f, true
+}
+
+// readYAML returns the members of the mapping that the text is, or why it is
+// none, at a line of the text.
+func readYAML(text string) ([]*ast.MappingValueNode, *Diagnostic) {
+	bad := func(tk *token.Token, format string, args ...any) *Diagnostic {
+		at := placeOf(tk)
+		return &Diagnostic{
+			Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Message: "front matter: " + fmt.Sprintf(format, args...),
+		}
+	}
+	tokens := lexer.Tokenize(text)
+	if len(tokens) > maxYAMLTokens {
+		return nil, bad(nil, "more than %d YAML tokens", maxYAMLTokens)
+	}
+	depth := 0
+	for _, tk := range tokens {
+		switch tk.Type {
+		case token.AnchorType, token.AliasType:
+			return nil, bad(tk, "anchors and aliases are not allowed")
+		case token.SequenceStartType, token.MappingStartType:
+			if depth++; depth > maxYAMLNesting {
+				return nil, bad(tk, "nested deeper than %d levels", maxYAMLNesting)
+			}
+		case token.SequenceEndType, token.MappingEndType:
+			depth--
+		}
+	}
+	file, err := parser.Parse(tokens, 0)
+	if err != nil {
+		var located yaml.Error
+		if errors.As(err, &located) {
+			return nil, bad(located.GetToken(), "%.200s", located.GetMessage())
+		}
+		return nil, bad(nil, "%.200s", err.Error())
+	}
+	if len(file.Docs) == 1 {
+		switch m := file.Docs[0].Body.(type) {
+		case *ast.MappingNode:
+			return m.Values, nil
+		case *ast.MappingValueNode:
+			return []*ast.MappingValueNode{m}, nil
+		}
+	}
+	return nil, bad(nil, "not a YAML mapping")
+}
+
+func placeOf(tk *token.Token) Place {
+	if tk == nil || tk.Position == nil {
+		return Place{1, 1}
+	}
+	return Place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+}
+
+// in is the place of a token in the document.
+func (f frontMatter) in(tk *token.Token) Place {
+	at := placeOf(tk)
+	// The parser's idea of a line behind a long scalar is not always ours.
+	at.Line = f.line - 1 + min(at.Line, strings.Count(f.raw, "\n")+1)
+	return at
+}
+
+func (p *parse) readKeys(members []*ast.MappingValueNode) {
+	for _, m := range members {
+		key := p.front.in(m.Key.GetToken())
+		name := m.Key.GetToken().Value
+		if !slices.Contains(ourKeys, name) {
+			message := fmt.Sprintf("front matter: the key %q is kept, but means nothing", cut(name))
+			if folded := strings.ToLower(name); slices.Contains(ourKeys, folded) {
+				message += fmt.Sprintf("; did you mean %q?", folded)
+			}
+			p.addAt(driver.SeverityWarning, key, message)
+			continue
+		}
+		at := p.front.in(m.Value.GetToken())
+		if name == "slug" || name == "title" {
+			p.front.ofOne = append(p.front.ofOne, frontKey{name, key})
+		}
+		switch name {
+		case "slug":
+			p.front.slug = p.word(name, m.Value)
+			if s := p.front.slug; s != "" && !slugPattern.MatchString(s) {
+				p.addAt(driver.SeverityWarning, at, fmt.Sprintf("front matter: the slug %q should be letters, digits and -", cut(s)))
+			}
+		case "version":
+			p.front.version = p.word(name, m.Value)
+		case "title":
+			p.front.title = p.title(m.Value)
+		case "tags":
+			p.front.tags = p.tags(m.Value)
+		}
+	}
+}
+
+func (p *parse) addAt(severity driver.Severity, at Place, message string) {
+	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Message: message})
+}
+
+// scalar is the text of a value; empty, with a finding, when it has none.
+func (p *parse) scalar(name string, n ast.Node) string {
+	at := p.front.in(n.GetToken())
+	text := ""
+	switch n := n.(type) {
+	case *ast.NullNode:
+	case *ast.LiteralNode:
+		text = n.Value.Value
+	case *ast.StringNode:
+		text = n.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		text = n.GetToken().Value
+	default:
+		p.addAt(driver.SeverityError, at, fmt.Sprintf("front matter: %s must be text", name))
+		return ""
+	}
+	if !utf8.ValidString(text) || strings.ContainsFunc(strings.Join(strings.Fields(text), ""), unicode.IsControl) {
+		p.addAt(driver.SeverityError, at, fmt.Sprintf("front matter: %s must not contain control characters", name))
+		return ""
+	}
+	if text = strings.Join(strings.Fields(text), " "); text == "" {
+		p.addAt(driver.SeverityWarning, at, fmt.Sprintf("front matter: %s has no value", name))
+	}
+	return text
+}
+
+func (p *parse) word(name string, n ast.Node) string {
+	text := p.scalar(name, n)
+	if count := utf8.RuneCountInString(text); count > maxWord {
+		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %s has %d characters; at most %d are allowed", name, count, maxWord))
+		return ""
+	}
+	return text
+}
+
+func (p *parse) title(n ast.Node) string {
+	// Written as a heading and read again it must be the same.
+	text := trimClosing(p.scalar("title", n))
+	if count := utf8.RuneCountInString(text); count > maxTitle {
+		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: title has %d characters; at most %d are allowed", count, maxTitle))
+		return ""
+	}
+	return text
+}
+
+// tags reads a list of tags, or one text with commas between them.
+func (p *parse) tags(n ast.Node) []string {
+	var tags []string
+	add := func(tag string) {
+		if tag != "" && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+	case *ast.SequenceNode:
+		if len(n.Values) > maxTags {
+			p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %d tags; at most %d are allowed", len(n.Values), maxTags))
+			return nil
+		}
+		for _, v := range n.Values {
+			add(p.word("a tag", v))
+		}
+	default:
+		text := p.scalar("tags", n)
+		for tag := range strings.SplitSeq(text, ",") {
+			add(firstRunes(strings.TrimSpace(tag), maxWord))
+		}
+		tags = tags[:min(len(tags), maxTags)]
+	}
+	return tags
+}
+
+// withFront gives the chains what the front matter says. Only tags and version
+// can be meant for several.
+func (p *parse) withFront(chains []Chain) {
+	f := p.front
+	for i := range chains {
+		c := &chains[i]
+		c.FrontMatter, c.Version, c.Tags = f.raw, f.version, slices.Clone(f.tags)
+		if len(chains) > 1 {
+			continue
+		}
+		c.Slug = f.slug
+		if f.title != "" && ChainID(f.title) != c.ID {
+			c.AltTitle = f.title
+		}
+	}
+	if len(chains) < 2 {
+		return
+	}
+	for _, key := range f.ofOne {
+		p.addAt(driver.SeverityError, key.at, fmt.Sprintf("front matter: %s cannot be meant for %d protocols; give each its own document", key.name, len(chains)))
+	}
+}

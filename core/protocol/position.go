@@ -1,0 +1,94 @@
+package protocol
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Position is where the value at a JSON pointer of the step's challenge stands
+// in the document the step was parsed from. Where there is no such value it is
+// that of the innermost one around it; of a step that was not parsed from a
+// document it is the first line.
+func (s Step) Position(pointer string) Place { return s.Positions(pointer)[0] }
+
+// Positions is Position for many pointers, in one pass over the challenge.
+func (s Step) Positions(pointers ...string) []Place {
+	out := make([]Place, len(pointers))
+	if len(s.Places) == 0 {
+		for i := range out {
+			out[i] = s.placeAt(0)
+		}
+		return out
+	}
+	wanted := map[string]int{"": 0} // pointers and what is around them
+	for _, p := range pointers {
+		for ; p != "" && p[0] == '/'; p = p[:strings.LastIndexByte(p, '/')] {
+			wanted[p] = -1
+		}
+	}
+	_ = walkJSON(s.Challenge, jsonWalker{onValue: func(pointer string, start int) {
+		if _, ok := wanted[pointer]; ok {
+			wanted[pointer] = start
+		}
+	}})
+	for i, p := range pointers {
+		if p != "" && p[0] != '/' {
+			p = ""
+		}
+		for p != "" && wanted[p] < 0 {
+			p = p[:strings.LastIndexByte(p, '/')]
+		}
+		out[i] = s.placeAt(wanted[p])
+	}
+	return out
+}
+
+// placeAt is where an offset of the challenge stands in the document.
+func (s Step) placeAt(offset int) Place {
+	before := s.Challenge[:min(max(offset, 0), len(s.Challenge))]
+	line := bytes.Count(before, []byte{'\n'})
+	if line >= len(s.Places) {
+		return Place{max(s.ChallengeLine, s.Line, 1), 1}
+	}
+	at := s.Places[line]
+	at.Column += utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	return at
+}
+
+// problem is an error at a pointer of the step's challenge.
+func (s Step) problem(pointer, message string) Diagnostic {
+	return s.found(s.Position(pointer), pointer, message)
+}
+
+// problemAt is an error at an offset of the step's challenge, which has the pointer.
+func (s Step) problemAt(offset int, pointer, message string) Diagnostic {
+	return s.found(s.placeAt(offset), pointer, message)
+}
+
+func (s Step) found(at Place, pointer, message string) Diagnostic {
+	return Diagnostic{
+		Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: pointer, Message: message,
+	}
+}
+
+// placesOf says where each line of a member of a block begins in the document.
+func (p *parse) placesOf(f fence, m member) []Place {
+	places := []Place{p.placeOf(p.positionIn(f, m.start))}
+	first := strings.Count(f.content[:m.start], "\n")
+	for i := range bytes.Count(m.value, []byte{'\n'}) {
+		at := f.start
+		if n := first + 1 + i; n < len(f.lines) {
+			at = f.lines[n]
+		}
+		places = append(places, p.placeOf(at))
+	}
+	return places
+}
+
+// placeOf is the line and column of a byte of the document.
+func (o outline) placeOf(pos int) Place {
+	return Place{o.lineOf(pos), utf8.RuneCountInString(o.src[o.lineStart(pos):pos]) + 1}
+}
