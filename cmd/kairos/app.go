@@ -55,7 +55,8 @@ func (s source) open() (*app, error) {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.engine = engine.New(engine.Store{
-		Protocols: a.store, Writer: a.store, Searcher: a.store, Runs: a.store, Index: a.store, History: a.store,
+		Protocols: a.store, Writer: a.store, Versions: a.store, Searcher: a.store, Vectors: a.store, Ratings: a.store,
+		Runs: a.store, Index: a.store, History: a.store,
 	}, a.setup, c.engineOptions(), log)
 	return a, nil
 }

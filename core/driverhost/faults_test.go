@@ -71,7 +71,8 @@ func newClinic(t *testing.T) *clinic {
 	check(t, err)
 	t.Cleanup(func() { check(t, store.Close()) })
 	c.engine = engine.New(engine.Store{
-		Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
+		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
+		Runs: store, Index: store, History: store,
 	}, engine.Fixed(engine.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
 	minted, err := c.engine.Mint(t.Context(), patient, engine.MintInput{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)

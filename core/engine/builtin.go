@@ -55,11 +55,16 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 		return err
 	}
 	chain.CreatedAt, chain.UpdatedAt = e.opt.Now(), e.opt.Now()
+	var stored *protocol.Chain
 	if err == nil {
-		chain = identify(chain, &old)
-	} else {
-		chain = identify(chain, nil)
+		stored = &old
 	}
+	chain = identify(chain, stored)
 	chain.Steps[0].UUID = head
-	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
+	_, err = e.store.Writer.SaveChains(ctx, []Change{replacing(chain, stored)})
+	switch fault.CodeOf(err) {
+	case fault.DuplicateChain, fault.Conflict:
+		return nil // another process that started at the same time has stored it
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -102,21 +103,26 @@ func patientOf(chain protocol.Chain, i int) *patient {
 
 // storedSteps lists the steps with a challenge of the protocols that the caller sees.
 func (e held) storedSteps(ctx context.Context, c Caller) ([]*patient, error) {
-	list, err := e.store.Protocols.Chains(ctx, c.spaces())
-	if err != nil {
-		return nil, fmt.Errorf("list the protocols: %w", err)
-	}
 	var out []*patient
-	for _, listed := range list {
-		// What is listed may leave out what a challenge says.
-		chain, err := e.store.Protocols.Chain(ctx, []string{listed.Space}, listed.ID)
-		if err != nil {
-			return nil, fmt.Errorf("read protocol %q: %w", listed.Title, err)
-		}
-		for i, s := range chain.Steps {
-			if s.Challenge != nil {
-				out = append(out, patientOf(chain, i))
+	for _, space := range c.spaces() {
+		err := e.eachListed(ctx, space, func(listed protocol.Chain) error {
+			// What is listed may leave out what a challenge says.
+			chain, err := e.store.Protocols.Chain(ctx, []string{space}, listed.ID)
+			if fault.CodeOf(err) == fault.NotFound {
+				return nil // deleted meanwhile
 			}
+			if err != nil {
+				return fmt.Errorf("read protocol %q: %w", listed.Title, err)
+			}
+			for i, s := range chain.Steps {
+				if s.Challenge != nil {
+					out = append(out, patientOf(chain, i))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *patient) int {

@@ -22,7 +22,10 @@ import (
 type Store struct {
 	Protocols Protocols
 	Writer    ProtocolWriter
+	Versions  ProtocolHistory
 	Searcher  Searcher
+	Vectors   Vectors
+	Ratings   Ratings
 	Runs      Runs
 	Index     RunIndex
 	History   RunHistory
@@ -42,6 +45,8 @@ type Options struct {
 	SimilarThreshold float64
 	// RequireComplete makes attest refuse a run with unsolved steps.
 	RequireComplete bool
+	// Embedder compares meanings besides words; nil: only words are compared.
+	Embedder Embedder
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }

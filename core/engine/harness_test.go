@@ -357,7 +357,8 @@ func newWorld(t testing.TB, change func(*choices)) *world {
 	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.another = func() *engine.Engine {
 		return engine.New(engine.Store{
-			Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
+			Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
+			Runs: store, Index: store, History: store,
 		}, w.setups, opt.Options, log)
 	}
 	w.Engine = w.another()

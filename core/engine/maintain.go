@@ -84,7 +84,13 @@ func (e held) updateOne(ctx context.Context, c Caller, uri, doc string, updates 
 		return err
 	}
 	chain.UpdatedAt = e.opt.Now()
-	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
+	return e.saveOver(ctx, chain)
+}
+
+// saveOver stores a changed chain over the one that was read.
+func (e *Engine) saveOver(ctx context.Context, chain protocol.Chain) error {
+	_, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: chain, Replaces: chain.Revision}})
+	return err
 }
 
 // textUpdate takes the one field of `updates` that may be changed.
@@ -146,14 +152,14 @@ func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string) error {
 		return err
 	}
 	if i == 0 {
-		return e.store.Writer.DeleteChain(ctx, chain.Space, chain.ID)
+		return e.store.Writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
 	}
 	chain.Steps = append(chain.Steps[:i:i], chain.Steps[i+1:]...)
 	if _, _, err := split([]protocol.Chain{chain}, protocol.CheckReferences(chain)); err != nil {
 		return fault.Wrap(err, fault.InvalidArgument, "a later step uses the result of this one; change it first")
 	}
 	chain.UpdatedAt = e.opt.Now()
-	return e.store.Writer.SaveChains(ctx, []protocol.Chain{chain}, true)
+	return e.saveOver(ctx, chain)
 }
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be
@@ -202,17 +208,44 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, titles bool) (SpacesReply
 	}
 	var reply SpacesReply
 	for _, space := range c.spaces() {
-		chains, err := e.store.Protocols.Chains(ctx, []string{space})
+		count, err := e.store.Protocols.Count(ctx, space)
 		if err != nil {
-			return SpacesReply{}, fmt.Errorf("list space %s: %w", space, err)
+			return SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
 		}
-		info := SpaceInfo{Name: spaceName(c, space), ChainCount: len(chains)}
-		for _, ch := range chains {
-			if titles {
+		info := SpaceInfo{Name: spaceName(c, space), ChainCount: count}
+		if titles {
+			err := e.eachListed(ctx, space, func(ch protocol.Chain) error {
 				info.Chains = append(info.Chains, ChainInfo{ChainID: ch.ID, Title: ch.Title, StepCount: len(ch.Steps)})
+				return nil
+			})
+			if err != nil {
+				return SpacesReply{}, err
 			}
 		}
 		reply.Spaces = append(reply.Spaces, info)
 	}
 	return reply, nil
+}
+
+// listPage is how many protocols are read at a time.
+const listPage = 200
+
+// eachListed calls do with the outline of every protocol of the space, in the
+// order of List.
+func (e *Engine) eachListed(ctx context.Context, space string, do func(protocol.Chain) error) error {
+	for cursor := ""; ; {
+		chains, next, err := e.store.Protocols.List(ctx, space, cursor, listPage)
+		if err != nil {
+			return fmt.Errorf("list space %s: %w", space, err)
+		}
+		for _, chain := range chains {
+			if err := do(chain); err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
+	}
 }

@@ -43,17 +43,27 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 		}
 	}
 	reply := MintReply{Status: "stored", Warnings: warnings}
+	changes := make([]Change, len(chains))
 	for i := range chains {
-		chains[i] = identify(chains[i], old[i])
-		reply.Items = append(reply.Items, items(chains[i])...)
+		changes[i] = replacing(identify(chains[i], old[i]), old[i])
+		reply.Items = append(reply.Items, items(changes[i].Chain)...)
 	}
-	if err := e.store.Writer.SaveChains(ctx, chains, in.Force); err != nil {
-		if fault.CodeOf(err) == fault.DuplicateChain {
+	if _, err := e.store.Writer.SaveChains(ctx, changes); err != nil {
+		switch fault.CodeOf(err) {
+		case fault.DuplicateChain, fault.Conflict, fault.StoreUnavailable:
 			return MintReply{}, err
 		}
 		return MintReply{}, fault.Wrap(err, fault.StoreFailed, "the document could not be stored: %v", err)
 	}
 	return reply, nil
+}
+
+// replacing is the change that puts chain where old is; nil: where nothing is.
+func replacing(chain protocol.Chain, old *protocol.Chain) Change {
+	if old == nil {
+		return Change{Chain: chain}
+	}
+	return Change{Chain: chain, Replaces: old.Revision}
 }
 
 func items(chain protocol.Chain) []MintItem {
@@ -222,7 +232,7 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // similar refuses what is nearly another protocol.
 func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) error {
-	hits, err := e.store.Searcher.Search(ctx, c.spaces(), chain.Title, 1)
+	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}

@@ -32,7 +32,7 @@ func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchRe
 	if err := e.ready(ctx); err != nil {
 		return SearchReply{}, err
 	}
-	hits, err := e.store.Searcher.Search(ctx, spaces, in.Query, 4*maxChoices)
+	hits, err := e.store.Searcher.Search(ctx, Query{Text: in.Query, Spaces: spaces, Limit: 4 * maxChoices})
 	if err != nil {
 		return SearchReply{}, fmt.Errorf("search: %w", err)
 	}

@@ -38,6 +38,8 @@ const (
 	NoSpace             Code = "NO_SPACE"
 	Forbidden           Code = "FORBIDDEN"
 	StoreFailed         Code = "STORE_FAILED"
+	// StoreUnavailable: the database cannot be reached now; nothing was stored.
+	StoreUnavailable Code = "STORE_UNAVAILABLE"
 	// Conflict: another writer was first; load again and repeat.
 	Conflict Code = "CONFLICT"
 	// Replayed: a sealed state was used before with other answers.

@@ -142,7 +142,8 @@ func newRig(t testing.TB) *rig {
 		}
 	})
 	r.engine = engine.New(engine.Store{
-		Protocols: store, Writer: store, Searcher: store, Runs: store, Index: store, History: store,
+		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
+		Runs: store, Index: store, History: store,
 	}, r.Current, engine.Options{}, slog.New(slog.DiscardHandler))
 	return r
 }

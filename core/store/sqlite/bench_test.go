@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -135,12 +134,12 @@ func BenchmarkSearch(b *testing.B) {
 	for i := range 500 {
 		title := fmt.Sprintf("%s procedure %d", topics[i%len(topics)], i)
 		c := storetest.NewChain("user:bench", title, "Prepare the "+topics[i/3%len(topics)], "Do it", "Report")
-		if err := s.SaveChains(b.Context(), []protocol.Chain{c}, false); err != nil {
+		if err := save(s, c); err != nil {
 			b.Fatalf("SaveChain = %v, want nil", err)
 		}
 	}
 	each(b, func() error {
-		hits, err := s.Search(b.Context(), []string{"user:bench"}, "how do I prepare a database backup", 10)
+		hits, err := s.Search(b.Context(), engine.Query{Text: "how do I prepare a database backup", Spaces: []string{"user:bench"}, Limit: 10})
 		if err == nil && len(hits) != 10 {
 			err = fmt.Errorf("Search = %d hits, want 10", len(hits))
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -65,7 +64,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	_, err := s.Run(t.Context(), run.ID(ids[0]))
 	wantFailure(t, err, path, "closed")
 	c := storetest.NewChain("user:test", "Late", "One")
-	wantFailure(t, s.SaveChains(t.Context(), []protocol.Chain{c}, false), path, "closed")
+	wantFailure(t, save(s, c), path, "closed")
 	if _, err := os.Stat(path + "-wal"); !os.IsNotExist(err) {
 		t.Errorf("Stat(-wal) after Close = %v, want it folded into the database", err)
 	}
@@ -166,9 +165,9 @@ func TestUnusableFileSaysWhichAndWhy(t *testing.T) {
 			before, _ := os.ReadFile(path)
 			s := open(t, path)
 			for range 2 { // a failed opening is tried again, not remembered as done
-				_, err := s.Chains(t.Context(), []string{"user:test"})
+				_, err := s.Count(t.Context(), "user:test")
 				wantFailure(t, err, path, tc.why)
-				wantFailure(t, s.SaveChains(t.Context(), []protocol.Chain{storetest.NewChain("user:test", "T", "S")}, false), path, tc.why)
+				wantFailure(t, save(s, storetest.NewChain("user:test", "T", "S")), path, tc.why)
 			}
 			if err := s.Close(); err != nil {
 				t.Errorf("Close = %v, want nil", err)
@@ -190,10 +189,10 @@ func TestUnwritableDirectory(t *testing.T) {
 	path := filepath.Join(dir, "kairos.db")
 	s := open(t, path)
 	defer s.Close()
-	_, err := s.Chains(t.Context(), []string{"user:test"})
+	_, err := s.Count(t.Context(), "user:test")
 	if os.Geteuid() == 0 {
 		if err != nil {
-			t.Errorf("Chains as root = %v, want nil", err)
+			t.Errorf("Count as root = %v, want nil", err)
 		}
 		return
 	}
@@ -206,13 +205,13 @@ func TestFailedOpeningIsTriedAgain(t *testing.T) {
 	path := filepath.Join(blocker, "kairos.db")
 	s := open(t, path)
 	defer s.Close()
-	_, err := s.Chains(t.Context(), nil)
+	_, err := s.Count(t.Context(), "user:test")
 	wantFailure(t, err, path, "a part of its directory is a file")
 	if err := os.Remove(blocker); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Chains(t.Context(), nil); err != nil {
-		t.Errorf("Chains after the cause was removed = %v, want nil", err)
+	if _, err := s.Count(t.Context(), "user:test"); err != nil {
+		t.Errorf("Count after the cause was removed = %v, want nil", err)
 	}
 }
 
@@ -268,7 +267,7 @@ func FuzzSearch(f *testing.F) {
 	s := open(f, filepath.Join(f.TempDir(), "kairos.db"))
 	f.Cleanup(func() { _ = s.Close() })
 	for _, title := range []string{"Calendar appointment", "会議を予約する", "Quoted near a b", "Überprüfung"} {
-		if err := s.SaveChains(context.Background(), []protocol.Chain{storetest.NewChain("user:test", title, "One", "Two")}, false); err != nil {
+		if err := save(s, storetest.NewChain("user:test", title, "One", "Two")); err != nil {
 			f.Fatalf("SaveChain = %v, want nil", err)
 		}
 	}

@@ -27,7 +27,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // openFile creates what is missing and brings the schema up to date, all under
 // the write lock, so that processes which start together do it once.
@@ -194,6 +194,11 @@ func applySchema(ctx context.Context, tx *sql.Tx, have int) error {
 		}
 		if _, err := tx.ExecContext(ctx, string(script)); err != nil {
 			return fmt.Errorf("apply schema version %d: %w", version, err)
+		}
+		if fill := fillers[version]; fill != nil {
+			if err := fill(ctx, tx); err != nil {
+				return fmt.Errorf("apply schema version %d: %w", version, err)
+			}
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO schema_version (version, applied) VALUES (?, ?)`,
 			version, time.Now().UnixNano())

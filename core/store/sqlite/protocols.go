@@ -2,26 +2,28 @@ package sqlite
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
 // StepChain implements engine.Protocols.
 func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string) (protocol.Chain, int, error) {
-	var document []byte
+	var row storedChain
 	var position int
-	err := s.row(ctx, `SELECT c.document, s.position
+	err := s.row(ctx, `SELECT c.revision, c.document, s.position
 		FROM steps s JOIN chains c ON c.key = s.chain JOIN json_each(?2) visible ON visible.value = c.space
 		WHERE s.uuid = ?1 ORDER BY visible.key LIMIT 1`,
-		[]any{stepUUID, list(spaces)}, &document, &position)
+		[]any{stepUUID, list(spaces)}, &row.revision, &row.document, &position)
 	if err != nil {
 		return protocol.Chain{}, 0, orNotFound(err, "step", stepUUID)
 	}
-	c, err := s.chain(stepUUID, document)
+	c, err := s.chain(stepUUID, row)
 	if err == nil && position >= len(c.Steps) {
 		err = s.damaged("chain of step", stepUUID, fmt.Errorf("it has no step %d", position+1))
 	}
@@ -30,65 +32,180 @@ func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string)
 
 // Chain implements engine.Protocols.
 func (s *Store) Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error) {
-	var document []byte
-	err := s.row(ctx, `SELECT c.document FROM chains c JOIN json_each(?2) visible ON visible.value = c.space
-		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, &document)
+	var row storedChain
+	err := s.row(ctx, `SELECT c.revision, c.document FROM chains c JOIN json_each(?2) visible ON visible.value = c.space
+		WHERE c.id = ?1 ORDER BY visible.key LIMIT 1`, []any{id, list(spaces)}, &row.revision, &row.document)
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "protocol", id)
 	}
-	return s.chain(id, document)
+	return s.chain(id, row)
 }
 
-// Chains implements engine.Protocols.
-func (s *Store) Chains(ctx context.Context, spaces []string) ([]protocol.Chain, error) {
+// List implements engine.Protocols.
+func (s *Store) List(ctx context.Context, space, cursor string, limit int) ([]protocol.Chain, string, error) {
+	if limit < 1 {
+		return nil, "", fault.New(fault.InvalidArgument, "a list of at most %d protocols", limit)
+	}
+	after, err := parseCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	limit = min(limit, 1<<30)
 	var chains []protocol.Chain
-	err := s.rows(ctx, `SELECT outline FROM chains WHERE space IN (SELECT value FROM json_each(?))
-		ORDER BY title, space`, []any{list(spaces)}, func(scan func(...any) error) error {
-		var outline []byte
-		if err := scan(&outline); err != nil {
+	// One more, to know whether there is a next page.
+	err = s.rows(ctx, `SELECT revision, outline FROM chains WHERE space = ? AND (title, id) > (?, ?)
+		ORDER BY title, id LIMIT ?`, []any{space, after.title, after.id, limit + 1}, func(scan func(...any) error) error {
+		var row storedChain
+		if err := scan(&row.revision, &row.document); err != nil {
 			return err
 		}
-		c, err := s.chain("in the list", outline)
+		c, err := s.chain("in the list", row)
 		chains = append(chains, c)
 		return err
 	})
-	return chains, err
+	if err != nil || len(chains) <= limit {
+		return chains, "", err
+	}
+	chains = chains[:limit]
+	last := chains[limit-1]
+	return chains, listPlace{title: last.Title, id: last.ID}.cursor(), nil
 }
 
-func (s *Store) chain(id string, document []byte) (protocol.Chain, error) {
+// listPlace is where a page of a list ends.
+type listPlace struct{ title, id string }
+
+// cursor is the place as callers hold it. Ids have no line feeds.
+func (p listPlace) cursor() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.id + "\n" + p.title))
+}
+
+func parseCursor(cursor string) (listPlace, error) {
+	if cursor == "" {
+		return listPlace{}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	id, title, ok := strings.Cut(string(text), "\n")
+	if err != nil || !ok {
+		return listPlace{}, fault.New(fault.InvalidArgument, "the cursor is not one of this list; start without one")
+	}
+	return listPlace{title: title, id: id}, nil
+}
+
+// Count implements engine.Protocols.
+func (s *Store) Count(ctx context.Context, space string) (int, error) {
+	var n int
+	err := s.row(ctx, `SELECT count(*) FROM chains WHERE space = ?`, []any{space}, &n)
+	return n, err
+}
+
+// storedChain is a chain, or its outline, as a row has it.
+type storedChain struct {
+	revision int64
+	document []byte
+}
+
+func (s *Store) chain(id string, row storedChain) (protocol.Chain, error) {
 	var c protocol.Chain
-	if err := json.Unmarshal(document, &c); err != nil {
+	if err := json.Unmarshal(row.document, &c); err != nil {
 		return protocol.Chain{}, s.damaged("chain", id, err)
 	}
+	c.Revision = row.revision
 	return c, nil
 }
 
 // SaveChains implements engine.ProtocolWriter.
-func (s *Store) SaveChains(ctx context.Context, chains []protocol.Chain, replace bool) error {
-	rows := make([]chainRow, len(chains))
-	for i, c := range chains {
-		var err error
-		if rows[i], err = encodeChain(c); err != nil {
+func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int64, error) {
+	rows, err := encodeChanges(changes)
+	if err != nil {
+		return nil, err
+	}
+	revisions := make([]int64, len(rows))
+	err = s.write(ctx, func(tx *transaction) error {
+		var dropped []string
+		for i, row := range rows {
+			var hashes []string
+			if revisions[i], hashes, err = row.makeRoom(tx); err != nil {
+				return err
+			}
+			dropped = append(dropped, hashes...)
+		}
+		// Only now, because a step may move from one of the chains to another.
+		for i, row := range rows {
+			if err := row.insert(tx, revisions[i]); err != nil {
+				return err
+			}
+		}
+		return dropVectors(tx, dropped)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return revisions, nil
+}
+
+// DeleteChain implements engine.ProtocolWriter.
+func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int64) error {
+	return s.write(ctx, func(tx *transaction) error {
+		have, err := stored(tx, space, id)
+		if err != nil {
 			return err
 		}
-	}
-	return s.write(ctx, func(tx *transaction) error {
-		for _, row := range rows {
-			if err := makeRoom(tx, row.chain, replace); err != nil {
-				return err
-			}
-			if err := row.insert(tx); err != nil {
-				return err
-			}
+		if have.key == 0 {
+			return notFound("protocol", id)
 		}
-		return nil
+		if have.revision != replaces {
+			return conflict(have.title, have.revision, replaces)
+		}
+		hashes, err := have.retire(tx)
+		if err != nil {
+			return err
+		}
+		if err := recordDeletion(tx, space, id, have); err != nil {
+			return err
+		}
+		return dropVectors(tx, hashes)
 	})
 }
 
-// chainRow is a chain as its tables hold it.
+func conflict(title string, have, replaces int64) error {
+	was := fmt.Sprintf("revision %d is stored", have)
+	if have == 0 {
+		was = "it is not stored any more"
+	}
+	return fault.New(fault.Conflict, "protocol %q was changed meanwhile: %s, revision %d was to be replaced", title, was, replaces).
+		WithNext("read it again and repeat the change")
+}
+
+// chainRow is a change as its tables hold it.
 type chainRow struct {
 	chain             protocol.Chain
+	replaces          int64
+	saved             int64
 	outline, document string
+	passages          [][]byte // hash of each step's
+}
+
+func encodeChanges(changes []engine.Change) ([]chainRow, error) {
+	type identity struct{ space, id string }
+	seen := make(map[identity]bool, len(changes))
+	rows := make([]chainRow, len(changes))
+	for i, change := range changes {
+		c := change.Chain
+		if seen[identity{c.Space, c.ID}] {
+			return nil, duplicate(c)
+		}
+		seen[identity{c.Space, c.ID}] = true
+		var err error
+		if rows[i], err = encodeChain(c); err != nil {
+			return nil, err
+		}
+		rows[i].replaces = change.Replaces
+	}
+	return rows, nil
+}
+
+func duplicate(c protocol.Chain) error {
+	return fault.New(fault.DuplicateChain, "protocol %q exists already", c.Title).With("chain_id", c.ID)
 }
 
 // encode leaves <, > and & in what authors wrote as they are.
@@ -104,6 +221,7 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err := checkChain(c); err != nil {
 		return chainRow{}, err
 	}
+	c.Revision = 0
 	document, err := encode(c)
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode chain %s: %w", c.ID, err)
@@ -112,21 +230,28 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
 	}
-	return chainRow{chain: c, outline: outline, document: document}, nil
+	row := chainRow{chain: c, saved: now(), outline: outline, document: document, passages: make([][]byte, len(c.Steps))}
+	for i := range c.Steps {
+		row.passages[i] = passageHash(c, i)
+	}
+	return row, nil
 }
 
-func (r chainRow) insert(tx *transaction) error {
+// insert puts the chain where makeRoom has made room.
+func (r chainRow) insert(tx *transaction, revision int64) error {
 	c := r.chain
-	if err := tx.exec(`INSERT INTO chains (space, id, title, outline, document) VALUES (?, ?, ?, ?, ?)`,
-		c.Space, c.ID, c.Title, r.outline, r.document); err != nil {
+	if err := r.claimSteps(tx); err != nil {
 		return err
 	}
-	key, _, err := chainKey(tx, c.Space, c.ID)
-	if err != nil {
+	var key int64
+	if _, err := tx.row(`INSERT INTO chains (space, id, title, outline, document, revision, saved)
+		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING key`,
+		[]any{c.Space, c.ID, c.Title, r.outline, r.document, revision, r.saved}, &key); err != nil {
 		return err
 	}
 	for i, step := range c.Steps {
-		if err := tx.exec(`INSERT INTO steps (chain, position, uuid) VALUES (?, ?, ?)`, key, i, step.UUID); err != nil {
+		if err := tx.exec(`INSERT INTO steps (chain, position, uuid, passage) VALUES (?, ?, ?, ?)`,
+			key, i, step.UUID, r.passages[i]); err != nil {
 			return err
 		}
 	}
@@ -135,7 +260,7 @@ func (r chainRow) insert(tx *transaction) error {
 
 // checkChain refuses what could not be found again.
 func checkChain(c protocol.Chain) error {
-	if c.ID == "" || c.Space == "" {
+	if c.ID == "" || c.Space == "" || strings.Contains(c.ID, "\n") {
 		return fault.New(fault.InvalidArgument, "protocol %q has no id or no space", c.Title)
 	}
 	seen := make(map[string]bool, len(c.Steps))
@@ -149,21 +274,30 @@ func checkChain(c protocol.Chain) error {
 	return nil
 }
 
-// makeRoom removes the chain that c replaces, and refuses a step id that
-// another chain of the space has.
-func makeRoom(tx *transaction, c protocol.Chain, replace bool) error {
-	key, found, err := chainKey(tx, c.Space, c.ID)
-	if err != nil {
-		return err
+// makeRoom retires the chain that r replaces. It returns the revision of the
+// new one, and the hashes of the old one's passages that have a vector.
+func (r chainRow) makeRoom(tx *transaction) (revision int64, hashes []string, err error) {
+	c := r.chain
+	have, err := stored(tx, c.Space, c.ID)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case have.revision == r.replaces && have.key != 0:
+		hashes, err = have.retire(tx)
+		return have.revision + 1, hashes, err
+	case r.replaces != 0:
+		return 0, nil, conflict(c.Title, have.revision, r.replaces)
+	case have.key != 0:
+		return 0, nil, duplicate(c)
 	}
-	if found && !replace {
-		return fault.New(fault.DuplicateChain, "protocol %q exists already", c.Title).With("chain_id", c.ID)
-	}
-	if found {
-		if err := removeChain(tx, key); err != nil {
-			return err
-		}
-	}
+	last, err := lastRevision(tx, c.Space, c.ID)
+	return last + 1, nil, err
+}
+
+// claimSteps refuses a step id that another chain of the space has, and
+// forgets who had the others.
+func (r chainRow) claimSteps(tx *transaction) error {
+	c := r.chain
 	uuids := make([]string, len(c.Steps))
 	for i, step := range c.Steps {
 		uuids[i] = step.UUID
@@ -178,36 +312,41 @@ func makeRoom(tx *transaction, c protocol.Chain, replace bool) error {
 	if taken {
 		return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
 	}
-	return nil
+	return tx.exec(`DELETE FROM former WHERE uuid IN (SELECT value FROM json_each(?)) AND space = ?`, list(uuids), c.Space)
 }
 
-// DeleteChain implements engine.ProtocolWriter.
-func (s *Store) DeleteChain(ctx context.Context, space, id string) error {
-	return s.write(ctx, func(tx *transaction) error {
-		key, found, err := chainKey(tx, space, id)
-		if err != nil {
-			return err
-		}
-		if !found {
-			return notFound("protocol", id)
-		}
-		return removeChain(tx, key)
-	})
+// current is what of a chain is stored; key 0: nothing.
+type current struct {
+	key, revision int64
+	title         string
 }
 
-func chainKey(tx *transaction, space, id string) (key int64, found bool, err error) {
-	found, err = tx.row(`SELECT key FROM chains WHERE space = ? AND id = ?`, []any{space, id}, &key)
-	return key, found, err
+func stored(tx *transaction, space, id string) (current, error) {
+	var c current
+	_, err := tx.row(`SELECT key, revision, title FROM chains WHERE space = ? AND id = ?`, []any{space, id},
+		&c.key, &c.revision, &c.title)
+	return c, err
 }
 
-// removeChain deletes a chain; its steps and search fields go with it, except
-// for the words, which no foreign key reaches.
-func removeChain(tx *transaction, key int64) error {
-	if err := tx.exec(`DELETE FROM search WHERE rowid IN (SELECT id FROM search_fields WHERE chain = ?)`,
-		key); err != nil {
-		return err
+// retire moves a chain into the history. Its steps and search fields go with
+// it, except for the words, which no foreign key reaches. It returns the
+// hashes of its passages that have a vector.
+func (c current) retire(tx *transaction) (hashes []string, err error) {
+	if err := archive(tx, c.key); err != nil {
+		return nil, err
 	}
-	return tx.exec(`DELETE FROM chains WHERE key = ?`, key)
+	if hashes, err = embedded(tx, c.key); err != nil {
+		return nil, err
+	}
+	if err := tx.exec(`INSERT OR REPLACE INTO former (uuid, space, id)
+		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
+		return nil, err
+	}
+	if err := tx.exec(`DELETE FROM search WHERE rowid IN (SELECT id FROM search_fields WHERE chain = ?)`,
+		c.key); err != nil {
+		return nil, err
+	}
+	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)
 }
 
 func withoutTexts(c protocol.Chain) protocol.Chain {

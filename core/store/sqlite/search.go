@@ -83,28 +83,28 @@ const (
 		JOIN search_fields f ON f.id = search.rowid JOIN chains c ON c.key = f.chain
 		WHERE search MATCH ? AND c.space IN (SELECT value FROM json_each(?))`
 	readTitles  = `SELECT key, title FROM chains WHERE key IN (SELECT value FROM json_each(?))`
-	readOutline = `SELECT outline FROM chains WHERE key = ?`
+	readOutline = `SELECT revision, outline FROM chains WHERE key = ?`
 )
 
 // Search implements engine.Searcher.
-func (s *Store) Search(ctx context.Context, spaces []string, query string, limit int) ([]engine.Hit, error) {
-	words := queryWords(query)
-	if len(words) == 0 || limit <= 0 || len(spaces) == 0 {
+func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+	words := queryWords(q.Text)
+	if len(words) == 0 || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
 	var hits []engine.Hit
 	// One view, so that a chain replaced meanwhile is found as it was or as it is.
 	queries := []string{countVisible, findWord, readTitles, readOutline}
 	err := s.view(ctx, queries, func(v *view) error {
-		scores, err := v.score(list(spaces), words)
+		scores, err := v.score(list(q.Spaces), words)
 		if err != nil {
 			return err
 		}
-		ranked, err := v.rank(scores, query, words)
+		ranked, err := v.rank(scores, q.Text, words)
 		if err != nil {
 			return err
 		}
-		hits, err = v.hits(ranked[:min(limit, len(ranked))])
+		hits, err = v.hits(ranked[:min(q.Limit, len(ranked))])
 		return err
 	})
 	return hits, err
@@ -250,11 +250,11 @@ func (c *chainScore) bestStep() (step int, covered float64) {
 func (v *view) hits(ranked []*chainScore) ([]engine.Hit, error) {
 	var hits []engine.Hit
 	for _, found := range ranked {
-		var outline []byte
-		if err := v.row(readOutline, []any{found.chainKey}, &outline); err != nil {
+		var row storedChain
+		if err := v.row(readOutline, []any{found.chainKey}, &row.revision, &row.document); err != nil {
 			return nil, err
 		}
-		c, err := v.store.chain(found.title, outline)
+		c, err := v.store.chain(found.title, row)
 		if err != nil {
 			return nil, err
 		}

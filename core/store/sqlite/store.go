@@ -15,12 +15,15 @@ import (
 )
 
 var (
-	_ engine.Protocols      = (*Store)(nil)
-	_ engine.ProtocolWriter = (*Store)(nil)
-	_ engine.Searcher       = (*Store)(nil)
-	_ engine.Runs           = (*Store)(nil)
-	_ engine.RunIndex       = (*Store)(nil)
-	_ engine.RunHistory     = (*Store)(nil)
+	_ engine.Protocols       = (*Store)(nil)
+	_ engine.ProtocolWriter  = (*Store)(nil)
+	_ engine.ProtocolHistory = (*Store)(nil)
+	_ engine.Searcher        = (*Store)(nil)
+	_ engine.Vectors         = (*Store)(nil)
+	_ engine.Ratings         = (*Store)(nil)
+	_ engine.Runs            = (*Store)(nil)
+	_ engine.RunIndex        = (*Store)(nil)
+	_ engine.RunHistory      = (*Store)(nil)
 )
 
 // errClosed is the cause of every error after Close.

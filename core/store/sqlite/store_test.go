@@ -1,11 +1,14 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -24,6 +27,16 @@ func open(t testing.TB, path string) *sqlite.Store {
 		t.Fatalf("Open(%s) = %v, want nil", path, err)
 	}
 	return s
+}
+
+// save stores chains where none is.
+func save(s *sqlite.Store, chains ...protocol.Chain) error {
+	changes := make([]engine.Change, len(chains))
+	for i, c := range chains {
+		changes[i].Chain = c
+	}
+	_, err := s.SaveChains(context.Background(), changes)
+	return err
 }
 
 func TestStore(t *testing.T) {

@@ -236,6 +236,15 @@ func (t *transaction) row(query string, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
+// rows calls each for every row of a query.
+func (t *transaction) rows(query string, args []any, each eachRow) error {
+	stmt, err := t.stmt(query)
+	if err != nil {
+		return err
+	}
+	return scanAll(context.Background(), stmt, args, each)
+}
+
 // changed executes and returns how many rows were changed.
 func (t *transaction) changed(query string, args ...any) (int64, error) {
 	stmt, err := t.stmt(query)

@@ -13,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-var searchCases = map[string]func(*testing.T, Store){
+var searchCases = map[string]func(*testing.T, Protocols){
 	"every field is searched":                   searchFields,
 	"scores are calibrated":                     searchCalibration,
 	"several chains with the query all match":   searchSeveral,
@@ -28,9 +28,9 @@ var searchCases = map[string]func(*testing.T, Store){
 	"a cancelled search says so":                searchCancelled,
 }
 
-func mustSearch(t *testing.T, s Store, query string, spaces ...string) []engine.Hit {
+func mustSearch(t *testing.T, s Protocols, query string, spaces ...string) []engine.Hit {
 	t.Helper()
-	hits, err := s.Search(t.Context(), spaces, query, 100)
+	hits, err := s.Search(t.Context(), engine.Query{Text: query, Spaces: spaces, Limit: 100})
 	if err != nil {
 		t.Fatalf("Search(%q) = %v, want nil", query, err)
 	}
@@ -88,7 +88,7 @@ func library() []protocol.Chain {
 	}
 }
 
-func searchFields(t *testing.T, s Store) {
+func searchFields(t *testing.T, s Protocols) {
 	c := written("Alpha title", "Bravo label | Charlie text | delta-tag", "Echo label | Foxtrot text")
 	c.Description = "Golf description"
 	mustSave(t, s, c, written("Other", "Nothing | at all"))
@@ -106,7 +106,7 @@ func searchFields(t *testing.T, s Store) {
 	}
 }
 
-func searchCalibration(t *testing.T, s Store) {
+func searchCalibration(t *testing.T, s Protocols) {
 	mustSave(t, s, library()...)
 	for query, tc := range map[string]struct {
 		title   string
@@ -149,7 +149,7 @@ func describe(hits []engine.Hit) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-func searchSeveral(t *testing.T, s Store) {
+func searchSeveral(t *testing.T, s Protocols) {
 	mustSave(t, s, library()...)
 	const query = "Quarterly Review 1699999999"
 	for i := range 3 {
@@ -166,7 +166,7 @@ func searchSeveral(t *testing.T, s Store) {
 	}
 }
 
-func searchGibberish(t *testing.T, s Store) {
+func searchGibberish(t *testing.T, s Protocols) {
 	mustSave(t, s, library()...)
 	for _, query := range []string{
 		"xyzzy plugh", "qwxzv", "the xyzzy of the plugh", "zz", "", "   ", "!?", "\"\"", "*", "🐙", "schedulexyz", "'",
@@ -177,7 +177,7 @@ func searchGibberish(t *testing.T, s Store) {
 	}
 }
 
-func searchFieldOrder(t *testing.T, s Store) {
+func searchFieldOrder(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Four", "Step | about the zebra in the text"), written("Three", "Step | text | zebra"),
 		written("Two", "Zebra step | text"), written("A zebra title", "Step | text"), written("Zebra", "Step | text"))
 	want := []string{"Zebra", "A zebra title", "Two", "Three", "Four"}
@@ -186,7 +186,7 @@ func searchFieldOrder(t *testing.T, s Store) {
 	}
 }
 
-func searchCoverage(t *testing.T, s Store) {
+func searchCoverage(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Configure printer", "S | t"), written("Configure network printer", "S | t"),
 		written("Configure network printer quietly", "S | t"), written("Something else", "S | t"))
 	hits := mustSearch(t, s, "configure network printer driver", mine)
@@ -196,7 +196,7 @@ func searchCoverage(t *testing.T, s Store) {
 	}
 }
 
-func searchRarity(t *testing.T, s Store) {
+func searchRarity(t *testing.T, s Protocols) {
 	for i := range 20 {
 		mustSave(t, s, written(fmt.Sprintf("Server task %d", i), "S | t"))
 	}
@@ -207,7 +207,7 @@ func searchRarity(t *testing.T, s Store) {
 	}
 }
 
-func searchBestStep(t *testing.T, s Store) {
+func searchBestStep(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Chain", "One | walrus", "Two | walrus and narwhal", "Three | narwhal"))
 	hits := mustSearch(t, s, "walrus narwhal", mine)
 	if len(hits) != 1 || hits[0].Step != 1 {
@@ -220,10 +220,10 @@ func searchBestStep(t *testing.T, s Store) {
 	}
 }
 
-func searchLimit(t *testing.T, s Store) {
+func searchLimit(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Walrus", "S | t"), written("The other walrus", "S | t"), written("Third", "S | walrus"))
 	for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 9: 3} {
-		hits, err := s.Search(t.Context(), []string{mine}, "walrus", limit)
+		hits, err := s.Search(t.Context(), engine.Query{Text: "walrus", Spaces: []string{mine}, Limit: limit})
 		if err != nil || len(hits) != want {
 			t.Errorf("Search(limit %d) = %s, %v, want %d hits", limit, describe(hits), err, want)
 		}
@@ -231,13 +231,13 @@ func searchLimit(t *testing.T, s Store) {
 			t.Errorf("Search(limit %d) = %s, want the exact title first", limit, describe(hits))
 		}
 	}
-	hits, err := s.Search(t.Context(), nil, "walrus", 9)
+	hits, err := s.Search(t.Context(), engine.Query{Text: "walrus", Limit: 9})
 	if err != nil || len(hits) != 0 {
 		t.Errorf("Search(no space) = %s, %v, want none", describe(hits), err)
 	}
 }
 
-func searchSyntax(t *testing.T, s Store) {
+func searchSyntax(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Walrus and narwhal", "S | t"), written("Other", "S | near or not"))
 	for _, query := range []string{
 		`"walrus`, `walrus"`, `walrus* OR narwhal`, `NEAR(walrus narwhal, 2)`, `words:walrus`, `-walrus`, `^walrus`,
@@ -251,7 +251,7 @@ func searchSyntax(t *testing.T, s Store) {
 	}
 }
 
-func searchAnything(t *testing.T, s Store) {
+func searchAnything(t *testing.T, s Protocols) {
 	mustSave(t, s, library()...)
 	query := rapid.OneOf(
 		rapid.String(),
@@ -267,7 +267,7 @@ func searchAnything(t *testing.T, s Store) {
 // every query: no error, one hit a chain, best first, scores in (0, 1].
 func CheckSearch(t rapid.TB, s engine.Searcher, spaces []string, query string) {
 	t.Helper()
-	hits, err := s.Search(context.Background(), spaces, query, 3)
+	hits, err := s.Search(context.Background(), engine.Query{Text: query, Spaces: spaces, Limit: 3})
 	if err != nil {
 		t.Fatalf("Search(%q) = %v, want nil", query, err)
 	}
@@ -286,9 +286,9 @@ func CheckSearch(t rapid.TB, s engine.Searcher, spaces []string, query string) {
 	}
 }
 
-func searchCancelled(t *testing.T, s Store) {
+func searchCancelled(t *testing.T, s Protocols) {
 	mustSave(t, s, library()...)
-	if _, err := s.Search(cancelled(t), []string{mine}, "calendar", 5); !errors.Is(err, context.Canceled) {
+	if _, err := s.Search(cancelled(t), engine.Query{Text: "calendar", Spaces: []string{mine}, Limit: 5}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Search(cancelled) = %v, want context.Canceled", err)
 	}
 }

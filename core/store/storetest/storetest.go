@@ -1,5 +1,6 @@
-// Package storetest is the store contract as tests. Every store passes Run; to
-// fix a bug in one, first add a case here.
+// Package storetest is the store contract as tests. Every store passes Run, or
+// what of it concerns what the store keeps; to fix a bug in one, first add a
+// case here.
 package storetest
 
 import (
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -19,41 +21,71 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Store is all that the engine asks of stores.
-type Store interface {
+// Protocols is what the engine asks of a store that keeps protocols.
+type Protocols interface {
 	engine.Protocols
 	engine.ProtocolWriter
+	engine.ProtocolHistory
 	engine.Searcher
+	engine.Vectors
+	engine.Ratings
+	io.Closer
+}
+
+// Runs is what the engine asks of a store that keeps runs.
+type Runs interface {
 	engine.Runs
 	engine.RunIndex
 	engine.RunHistory
 	io.Closer
 }
 
+// Store is all that the engine asks of stores.
+type Store interface {
+	Protocols
+	Runs
+}
+
 // Run checks the whole contract. open returns an empty store; the test closes it.
 func Run(t *testing.T, open func(t *testing.T) Store) {
-	for _, area := range []struct {
-		name  string
-		cases map[string]func(*testing.T, Store)
-	}{
-		{"protocols", protocolCases},
-		{"search", searchCases},
-		{"runs", runCases},
-	} {
-		t.Run(area.name, func(t *testing.T) {
-			for name, check := range area.cases {
-				t.Run(name, func(t *testing.T) {
-					s := open(t)
-					t.Cleanup(func() {
-						if err := s.Close(); err != nil {
-							t.Errorf("Close() = %v, want nil", err)
-						}
-					})
-					check(t, s)
+	RunProtocols(t, func(t *testing.T) Protocols { return open(t) })
+	RunRuns(t, func(t *testing.T) Runs { return open(t) })
+	runArea(t, "both", bothCases, open)
+}
+
+// RunProtocols checks the contract of a store that keeps protocols.
+func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
+	runArea(t, "protocols", protocolCases, open)
+	runArea(t, "history", historyCases, open)
+	runArea(t, "list", listCases, open)
+	runArea(t, "vectors", vectorCases, open)
+	runArea(t, "ratings", ratingCases, open)
+	runArea(t, "search", searchCases, open)
+}
+
+// RunRuns checks the contract of a store that keeps runs.
+func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
+	runArea(t, "runs", runCases, open)
+}
+
+func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {
+	t.Run(area, func(t *testing.T) {
+		for name, check := range cases {
+			t.Run(name, func(t *testing.T) {
+				s := open(t)
+				t.Cleanup(func() {
+					if err := s.Close(); err != nil {
+						t.Errorf("Close() = %v, want nil", err)
+					}
 				})
-			}
-		})
-	}
+				check(t, s)
+			})
+		}
+	})
+}
+
+var bothCases = map[string]func(*testing.T, Store){
+	"a pin outlives its protocol": pinOutlivesProtocol,
 }
 
 // The spaces of the cases.
@@ -66,10 +98,17 @@ var epoch = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 // NewChain returns a protocol with every field set; its id follows its title.
 func NewChain(space, title string, labels ...string) protocol.Chain {
+	id := uuid.NewSHA1(uuid.NameSpaceOID, []byte(title)).String()
+	slug := "slug-" + id[:8]
 	c := protocol.Chain{
-		ID:          uuid.NewSHA1(uuid.NameSpaceOID, []byte(title)).String(),
+		ID:          id,
 		Space:       space,
 		Title:       title,
+		FrontMatter: "slug: " + slug + "\nversion: 1.2.3\n# a comment\ntags: [front, matter]\n",
+		Slug:        slug,
+		Version:     "1.2.3",
+		AltTitle:    "Also " + title,
+		Tags:        []string{"front", "matter"},
 		Description: "What " + title + " is for.",
 		Inputs:      json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
 		ModelID:     "model-1",
@@ -126,15 +165,48 @@ func Pin(c protocol.Chain) string {
 	return digest
 }
 
-func mustSave(t *testing.T, s Store, chains ...protocol.Chain) {
+// mustSave stores chains where none is.
+func mustSave(t *testing.T, s engine.ProtocolWriter, chains ...protocol.Chain) {
 	t.Helper()
-	if err := s.SaveChains(t.Context(), chains, false); err != nil {
+	if _, err := s.SaveChains(t.Context(), fresh(chains...)); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
 }
 
+// fresh are the changes that store chains where none is.
+func fresh(chains ...protocol.Chain) []engine.Change {
+	changes := make([]engine.Change, len(chains))
+	for i, c := range chains {
+		changes[i] = engine.Change{Chain: c}
+	}
+	return changes
+}
+
+// mustReplace stores a chain over a revision and returns the new one.
+func mustReplace(t *testing.T, s engine.ProtocolWriter, c protocol.Chain, replaces int64) int64 {
+	t.Helper()
+	revisions, err := s.SaveChains(t.Context(), []engine.Change{{Chain: c, Replaces: replaces}})
+	if err != nil || len(revisions) != 1 {
+		t.Fatalf("SaveChains(%q over revision %d) = %v, %v, want one revision", c.Title, replaces, revisions, err)
+	}
+	return revisions[0]
+}
+
+func mustDelete(t *testing.T, s engine.ProtocolWriter, c protocol.Chain, replaces int64) {
+	t.Helper()
+	if err := s.DeleteChain(t.Context(), c.Space, c.ID, replaces); err != nil {
+		t.Fatalf("DeleteChain(%q, revision %d) = %v, want nil", c.Title, replaces, err)
+	}
+}
+
+// at is the chain as a read returns it at a revision.
+func at(c protocol.Chain, revision int64) protocol.Chain {
+	c.Revision = revision
+	return c
+}
+
 // mustCreate stores a new run and returns it as stored.
-func mustCreate(t *testing.T, s Store, principal string, c protocol.Chain) run.Run {
+func mustCreate(t *testing.T, s engine.Runs, principal string, c protocol.Chain) run.Run {
 	t.Helper()
 	r := NewRun(principal, c)
 	if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
@@ -143,7 +215,7 @@ func mustCreate(t *testing.T, s Store, principal string, c protocol.Chain) run.R
 	return mustRun(t, s, r.ID)
 }
 
-func mustRun(t *testing.T, s Store, id run.ID) run.Run {
+func mustRun(t *testing.T, s engine.Runs, id run.ID) run.Run {
 	t.Helper()
 	r, err := s.Run(t.Context(), id)
 	if err != nil {
@@ -163,4 +235,23 @@ func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx
+}
+
+func pinOutlivesProtocol(t *testing.T, s Store) {
+	c := NewChain(mine, "Pinned", "One", "Two")
+	mustSave(t, s, c)
+	first, second := mustCreate(t, s, "somebody", c), mustCreate(t, s, "somebody", c)
+	if first.Pin != second.Pin {
+		t.Fatalf("pins %q and %q differ for one chain", first.Pin, second.Pin)
+	}
+	if err := s.DeleteChain(t.Context(), mine, c.ID, 1); err != nil {
+		t.Fatalf("DeleteChain = %v, want nil", err)
+	}
+	got, err := s.Pinned(t.Context(), first.Pin)
+	if err != nil {
+		t.Fatalf("Pinned = %v, want nil", err)
+	}
+	if diff := cmp.Diff(c, got); diff != "" {
+		t.Errorf("Pinned (-want +got):\n%s", diff)
+	}
 }

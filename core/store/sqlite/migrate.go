@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// fillers do what SQL cannot, after the script of a schema version. Like the
+// scripts they meet the database as that version left it, whatever came later.
+var fillers = map[int]func(context.Context, *sql.Tx) error{
+	2: hashPassages,
+}
+
+// hashPassages gives the steps of version 1 the hashes of their passages.
+func hashPassages(ctx context.Context, tx *sql.Tx) (err error) {
+	update, err := tx.PrepareContext(ctx, `UPDATE steps SET passage = ? WHERE chain = ? AND position = ?`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, update.Close()) }()
+	return eachChain(ctx, tx, func(key int64, c protocol.Chain) error {
+		for i := range c.Steps {
+			if _, err := update.ExecContext(ctx, passageHash(c, i), key, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachChain reads the chains one at a time, so that a large database does not
+// have to fit in memory.
+func eachChain(ctx context.Context, tx *sql.Tx, do func(key int64, c protocol.Chain) error) error {
+	for last := int64(-1); ; {
+		var document []byte
+		err := tx.QueryRowContext(ctx, `SELECT key, document FROM chains WHERE key > ? ORDER BY key LIMIT 1`, last).
+			Scan(&last, &document)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var c protocol.Chain
+		if err := json.Unmarshal(document, &c); err != nil {
+			return fmt.Errorf("read protocol %d: %w", last, err)
+		}
+		if err := do(last, c); err != nil {
+			return err
+		}
+	}
+}

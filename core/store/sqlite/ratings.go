@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// counts says which counter an outcome adds to, in the order of the columns
+// retrieved, succeeded, partly, failed.
+var counts = map[engine.Outcome][4]int{
+	engine.OutcomeStored:    {},
+	engine.OutcomeRetrieved: {1, 0, 0, 0},
+	engine.OutcomeSuccess:   {0, 1, 0, 0},
+	engine.OutcomePartial:   {0, 0, 1, 0},
+	engine.OutcomeFailure:   {0, 0, 0, 1},
+}
+
+// addRating adds in the database, so that no reader's old sum is written back.
+const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
+	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
+	WHERE EXISTS (SELECT 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = ?1 AND c.space = ?2)
+	ON CONFLICT (uuid, space) DO UPDATE SET
+		score = iif(excluded.tier = '', score, excluded.score), tier = iif(excluded.tier = '', tier, excluded.tier),
+		retrieved = retrieved + excluded.retrieved, succeeded = succeeded + excluded.succeeded,
+		partly = partly + excluded.partly, failed = failed + excluded.failed, bonus = bonus + excluded.bonus,
+		rated = iif(excluded.rater = '', rated, excluded.rated), rater = iif(excluded.rater = '', rater, excluded.rater),
+		context = iif(excluded.rater = '', context, excluded.context)`
+
+// Rate implements engine.Ratings.
+func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating) error {
+	for _, r := range ratings {
+		if _, ok := counts[r.Outcome]; !ok {
+			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
+		}
+	}
+	if len(ratings) == 0 {
+		return ctx.Err()
+	}
+	return s.write(ctx, func(tx *transaction) error {
+		for _, r := range ratings {
+			if r.Tier == "" {
+				r.Score = 0
+			}
+			at := nanos(r.At)
+			if r.Rater == "" {
+				at, r.Context = 0, ""
+			}
+			n := counts[r.Outcome]
+			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, n[0], n[1], n[2], n[3], r.Bonus, at, r.Rater, r.Context); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Quality implements engine.Ratings.
+func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]engine.Quality, error) {
+	known := make(map[string]engine.Quality)
+	err := s.rows(ctx, `SELECT r.uuid, r.score, r.tier, r.retrieved, r.succeeded, r.partly, r.failed, r.bonus, r.rated, r.rater, r.context
+		FROM ratings r WHERE r.space = ? AND r.uuid IN (SELECT value FROM json_each(?))`,
+		[]any{space, list(stepUUIDs)}, func(scan func(...any) error) error {
+			var uuid string
+			var q engine.Quality
+			var rated int64
+			if err := scan(&uuid, &q.Score, &q.Tier, &q.RetrievalCount, &q.SuccessCount, &q.PartialCount, &q.FailureCount,
+				&q.QualityBonus, &rated, &q.LastRater, &q.UsageContext); err != nil {
+				return err
+			}
+			q.LastRated = timeOf(rated)
+			known[uuid] = q
+			return nil
+		})
+	return known, err
+}

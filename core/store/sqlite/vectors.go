@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// passageHash is protocol.PassageHash of a step's passage in half the bytes.
+func passageHash(c protocol.Chain, i int) []byte {
+	sum := sha256.Sum256([]byte(c.Passage(i)))
+	return sum[:]
+}
+
+// embedded returns the hashes of the chain's passages that have a vector.
+func embedded(tx *transaction, chain int64) ([]string, error) {
+	var hashes []string
+	err := tx.rows(`SELECT lower(hex(s.passage)) FROM steps s JOIN vectors v ON v.hash = s.passage WHERE s.chain = ?`,
+		[]any{chain}, func(scan func(...any) error) error {
+			var hash string
+			err := scan(&hash)
+			hashes = append(hashes, hash)
+			return err
+		})
+	return hashes, err
+}
+
+// dropVectors removes those of the vectors whose passage no chain has any more.
+func dropVectors(tx *transaction, hashes []string) error {
+	if len(hashes) == 0 {
+		return nil
+	}
+	return tx.exec(`DELETE FROM vectors WHERE hash IN (SELECT unhex(value) FROM json_each(?))
+		AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = vectors.hash)`, list(hashes))
+}
+
+// Known implements engine.Vectors.
+func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error) {
+	known := make(map[string][]float32)
+	if len(hashes) == 0 {
+		return known, ctx.Err()
+	}
+	err := s.rows(ctx, `SELECT lower(hex(v.hash)), v.vector FROM vectors v JOIN vector_models m ON m.key = v.model
+		WHERE m.model = ? AND v.hash IN (SELECT unhex(value) FROM json_each(?))`,
+		[]any{model, list(hashes)}, func(scan func(...any) error) error {
+			var hash string
+			var vector []byte
+			if err := scan(&hash, &vector); err != nil {
+				return err
+			}
+			known[hash] = parseVector(vector)
+			return nil
+		})
+	return known, err
+}
+
+// Missing implements engine.Vectors.
+func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.Passage, error) {
+	if limit < 1 {
+		return nil, ctx.Err()
+	}
+	var passages []engine.Passage
+	err := s.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.document
+		FROM steps s JOIN chains c ON c.key = s.chain
+		WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
+			WHERE v.hash = s.passage AND m.model = ?)
+		GROUP BY s.passage LIMIT ?`,
+		[]any{model, limit}, func(scan func(...any) error) error {
+			var hash string
+			var position int
+			var row storedChain
+			if err := scan(&hash, &position, &row.document); err != nil {
+				return err
+			}
+			c, err := s.chain(hash, row)
+			if err != nil {
+				return err
+			}
+			if position >= len(c.Steps) {
+				return s.damaged("chain", c.ID, fmt.Errorf("it has no step %d", position+1))
+			}
+			passages = append(passages, engine.Passage{Hash: hash, Text: c.Passage(position)})
+			return nil
+		})
+	return passages, err
+}
+
+// SaveVectors implements engine.Vectors.
+func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
+	if len(vectors) == 0 {
+		return ctx.Err()
+	}
+	length, err := checkVectors(model, vectors)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *transaction) error {
+		key, err := modelKey(tx, model, length)
+		if err != nil {
+			return err
+		}
+		for hash, vector := range vectors {
+			if err := tx.exec(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
+				WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
+				ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector`,
+				hash, key, formatVector(vector)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkVectors returns the length that all the vectors have.
+func checkVectors(model string, vectors map[string][]float32) (int, error) {
+	length := -1
+	for hash, vector := range vectors {
+		if length < 0 {
+			length = len(vector)
+		}
+		if len(vector) == 0 || len(vector) != length {
+			return 0, fault.New(fault.InvalidArgument, "vectors of model %s with %d and %d numbers in one call", model, length, len(vector))
+		}
+		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
+			return 0, fault.New(fault.InvalidArgument, "%q is not the hash of a passage", hash)
+		}
+		for _, x := range vector {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				return 0, fault.New(fault.InvalidArgument, "a vector of model %s holds %v", model, x)
+			}
+		}
+	}
+	return length, nil
+}
+
+// modelKey is the number of a model with vectors of the length.
+func modelKey(tx *transaction, model string, length int) (int64, error) {
+	var key int64
+	found, err := tx.row(`SELECT key FROM vector_models WHERE model = ? AND length = ?`, []any{model, length}, &key)
+	if err != nil || found {
+		return key, err
+	}
+	if err := tx.exec(`DELETE FROM vector_models WHERE model = ?`, model); err != nil {
+		return 0, err
+	}
+	_, err = tx.row(`INSERT INTO vector_models (model, length) VALUES (?, ?) RETURNING key`, []any{model, length}, &key)
+	return key, err
+}
+
+func formatVector(vector []float32) []byte {
+	raw := make([]byte, 0, 4*len(vector))
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return raw
+}
+
+func parseVector(raw []byte) []float32 {
+	vector := make([]float32, len(raw)/4)
+	for i := range vector {
+		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return vector
+}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+var historyCases = map[string]func(*testing.T, Protocols){}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+var ratingCases = map[string]func(*testing.T, Protocols){}

@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+var vectorCases = map[string]func(*testing.T, Protocols){}
