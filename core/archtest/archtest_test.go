@@ -21,14 +21,15 @@ const module = "github.com/kairos-mcp/kairos/"
 var allowed = map[string][]string{
 	"cmd/kairos":           {"core", "sdk", "cmd/kairos/gctune"},
 	"core/protocol":        {"sdk/driver"},
+	"core/search":          {"core/protocol"},
 	"core/run":             {"sdk/driver"},
 	"core/decision":        {"sdk/driver"},
 	"core/fault":           {},
 	"core/quality":         {},
-	"core/engine":          {"core/protocol", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/schema"},
-	"core/store/sqlite":    {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/engine":          {"core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/schema"},
+	"core/store/sqlite":    {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "sdk/driver"},
-	"core/store/storetest": {"core/engine", "core/protocol", "core/run", "core/fault", "sdk/driver"},
+	"core/store/storetest": {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/embedding":       {"core/engine"},
 	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
@@ -70,7 +71,8 @@ var owners = map[string][]string{
 	"github.com/google/go-cmp":              {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
-	"golang.org/x/text":                     {"core/store/sqlite", "core/mcpserver", "sdk/schema", "core/embedding/embedtest"},
+	"github.com/blevesearch/snowballstem":   {"core/search"},
+	"golang.org/x/text":                     {"core/search", "core/store/sqlite", "core/mcpserver", "sdk/schema", "core/embedding/embedtest"},
 }
 
 type file struct {

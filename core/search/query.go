@@ -1,0 +1,107 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The limits of a query; what is beyond is not looked at.
+const (
+	maxQuery = 64 << 10 // bytes
+	maxWords = 24       // the longest ones
+)
+
+// Query is what somebody looks for. It is read-only and safe for concurrent use.
+type Query struct {
+	text  string
+	name  name
+	words []Word
+}
+
+// Word is one word of a query.
+type Word struct {
+	Text string // folded
+	// Term is the entry of Document.Terms of every chain that has the word, in
+	// whatever form.
+	Term string
+	// Root begins, in Document.Vocabulary, the words that the query's word is
+	// the beginning or another form of. Empty: the word is too short to be
+	// completed.
+	Root string
+}
+
+// TitleTerm is the entry of Document.Terms of chains that have the word in
+// their title, alternative title or slug.
+func (w Word) TitleTerm() string { return inTitle + w.Term }
+
+// LabelTerm is that of chains that have it in the label of a step.
+func (w Word) LabelTerm() string { return inLabel + w.Term }
+
+// Completed returns the word with the term of a word of the vocabulary instead
+// of its own, to look that up.
+func (w Word) Completed(vocabulary string) Word {
+	return Word{Text: w.Text, Term: term(vocabulary), Root: w.Root}
+}
+
+// Ask reads a query. Words that say nothing are left out, unless there are no
+// others; the same words in another order are the same query but for exact titles.
+func Ask(text string) Query {
+	if len(text) > maxQuery {
+		text = text[:maxQuery]
+	}
+	q := Query{text: text, name: nameOf(text)}
+	var all []string
+	for _, t := range tokens(text) {
+		if t.asked {
+			all = append(all, t.text)
+		}
+	}
+	for _, w := range longest(distinct(telling(all))) {
+		q.words = append(q.words, wordOf(w))
+	}
+	return q
+}
+
+func wordOf(text string) Word {
+	w := Word{Text: text, Term: term(text)}
+	if utf8.RuneCountInString(text) >= 3 {
+		w.Root = root(text)
+	}
+	return w
+}
+
+func distinct(words []string) []string {
+	seen := make(map[string]bool, len(words))
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool {
+		known := seen[w]
+		seen[w] = true
+		return known
+	})
+}
+
+// longest leaves the longest words, in their order.
+func longest(words []string) []string {
+	if len(words) <= maxWords {
+		return words
+	}
+	sorted := slices.SortedFunc(slices.Values(words), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	keep := map[string]bool{}
+	for _, w := range sorted[:maxWords] {
+		keep[w] = true
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return !keep[w] })
+}
+
+// Words are the distinct words of the query, in order.
+func (q Query) Words() []Word { return slices.Clone(q.words) }
+
+// Names are the entries of Document.Terms of chains whose title, alternative
+// title or slug is the query, or has exactly its words.
+func (q Query) Names() []string { return q.name.terms() }
+
+// Blank: there is nothing to look for.
+func (q Query) Blank() bool { return q.name.exact == 0 }

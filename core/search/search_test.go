@@ -1,0 +1,355 @@
+package search_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// written returns a chain of steps given as "label | text | tags".
+func written(title string, steps ...string) protocol.Chain {
+	c := protocol.Chain{ID: protocol.ChainID(title), Title: title}
+	for _, step := range steps {
+		parts := append(strings.Split(step, "|"), "", "")
+		c.Steps = append(c.Steps, protocol.Step{
+			Label: strings.TrimSpace(parts[0]), Text: strings.TrimSpace(parts[1]), Tags: strings.Fields(parts[2]),
+		})
+	}
+	return c
+}
+
+// library is what a query is asked of: the smallest thing that knows Stats.
+type library []search.Document
+
+func libraryOf(chains ...protocol.Chain) library {
+	var l library
+	for _, c := range chains {
+		l = append(l, search.Analyse(c))
+	}
+	return l
+}
+
+// stats as the comment of search.Stats says.
+func (l library) stats(q search.Query) search.Stats {
+	s := search.Stats{Chains: len(l)}
+	for _, w := range q.Words() {
+		whole, completed := 0, 0
+		for _, d := range l {
+			if slices.Contains(d.Terms(), w.Term) {
+				whole++
+			}
+			if w.Root != "" && slices.ContainsFunc(d.Vocabulary(), func(v string) bool { return strings.HasPrefix(v, w.Root) }) {
+				completed++
+			}
+		}
+		if whole == 0 {
+			whole = completed
+		}
+		s.With = append(s.With, whole)
+	}
+	return s
+}
+
+func (l library) score(query string, i int) (search.Result, bool) {
+	q := search.Ask(query)
+	return q.Score(l[i], l.stats(q))
+}
+
+func TestWordsAreFoldedAndSplit(t *testing.T) {
+	for text, want := range map[string]string{
+		"Rotate the Keys":           "rotate keys",
+		"Größe ÄNDERN, Straße":      "grosse andern strasse",
+		"Zażółć gęślą jaźń":         "zazolc gesla jazn",
+		"ﬁle ﬁnder Ⅷ":               "file finder viii",
+		"e-mail follow-on":          "email follow",
+		"the user's don't":          "user dont",
+		"createInvoice in GitHub":   "createinvoice github",
+		"会議を":                       "会議 議を",
+		"k会b":                       "k 会 b",
+		"snake_case, kebab/path.go": "snake case kebab path go",
+		"the who":                   "the who",
+		"Ёлка Йод":                  "елка иод",
+		"x\x00y \xff k":             "x y k",
+		"---'''":                    "",
+	} {
+		var got []string
+		for _, w := range search.Ask(text).Words() {
+			got = append(got, w.Text)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("Ask(%q).Words() = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFormsOfAWordHaveOneTerm(t *testing.T) {
+	for _, forms := range []string{
+		"rotate rotates rotating rotated", "credential credentials", "happen happened happening happens",
+		"listen listening listens", "order orders ordering ordered", "container containers", "policy policies",
+		"deploy deploys deploying deployed", "configuration configurations configuring", "register registered registering",
+		"Prüfung Prüfungen prüfen", "Rechnung Rechnungen", "Konfiguration konfigurieren konfiguriert",
+		"Haus Häuser Hauses", "Bewerber Bewerbern", "Zugang Zugänge", "Verbindung Verbindungen verbinden",
+	} {
+		words := search.Ask(forms).Words()
+		for _, w := range words {
+			if w.Term != words[0].Term {
+				t.Errorf("term of %q = %q, want that of %q, %q", w.Text, w.Term, words[0].Text, words[0].Term)
+			}
+		}
+	}
+}
+
+func TestFormsOfPolishWordsAreFound(t *testing.T) {
+	l := libraryOf(written("Wystawianie faktury", "Krok | Zamówienie użytkownika i wdrożenie"),
+		written("Other", "Step | text"))
+	for _, query := range []string{
+		"faktura", "fakturę", "fakturami", "faktur", "zamówień", "zamówieniami", "użytkownik", "użytkowników", "wdrożenia",
+	} {
+		if r, ok := l.score(query, 0); !ok || r.Score < 0.5 || r.Score >= 0.9 {
+			t.Errorf("Score(%q) = %v, %v, want a match in [0.5, 0.9)", query, r, ok)
+		}
+	}
+}
+
+func TestNamesScoreHighest(t *testing.T) {
+	c := written("Schedule a Calendar Appointment", "Find a slot | in all calendars")
+	c.AltTitle, c.Slug, c.Tags = "Book a meeting", "meeting-booking", []string{"planning"}
+	l := libraryOf(c, written("Something else", "Step | text"))
+	for query, want := range map[string][2]float64{
+		"Schedule a Calendar Appointment":       {1, 1},
+		" schedule  A calendar: appointment! ":  {1, 1},
+		"appointment calendar schedule":         {0.95, 0.95},
+		"scheduling calendar appointments":      {0.95, 0.95},
+		"book a meeting":                        {0.98, 0.98},
+		"meetings to book":                      {0.94, 0.94},
+		"meeting-booking":                       {0.97, 0.97},
+		"calendar appointment":                  {0.7, 0.899},
+		"planning":                              {0.6, 0.899},
+		"schedule a calendar appointment today": {0.5, 0.899},
+	} {
+		if r, ok := l.score(query, 0); !ok || r.Score < want[0] || r.Score > want[1] {
+			t.Errorf("Score(%q) = %v, %v, want a score in %v", query, r, ok, want)
+		}
+	}
+}
+
+func TestTypingErrorsAreForgivenWhereNothingElseMatches(t *testing.T) {
+	l := libraryOf(written("Schedule a calendar appointment", "Book | a room"),
+		written("Rotating credentials", "Terminkalender | text"), written("Work", "Step | text"))
+	for query, want := range map[string]int{
+		"shedule": 0, "calender": 0, "apointment": 0, "calendra": 0, "credetnials": 1, "apointmens": 0, "termin": 1, "minkalender": 1,
+		"xyzzy": -1, "rom": -1, "bokk": 0, "zork": -1, "schedulexyz": -1, "cow": -1, "qwertzuiop": -1,
+	} {
+		for i := range l {
+			if r, ok := l.score(query, i); ok != (i == want) || ok && r.Score >= search.MaxInexact {
+				t.Errorf("Score(%q) of chain %d = %v, %v, want a match of %d only", query, i, r, ok, want)
+			}
+		}
+	}
+	l = append(l, search.Analyse(written("Calender machines", "S | t")))
+	if r, ok := l.score("calender", 0); ok {
+		t.Errorf("Score(calender) = %v, want none: a chain has the word itself", r)
+	}
+}
+
+func TestExplanationsSayWhere(t *testing.T) {
+	l := libraryOf(written("Rotating credentials", "Issue a key | Store it in the vault | hsm"), written("Other", "S | t"))
+	q := search.Ask("rotate vaul keey hsm nothing")
+	got := map[string]string{}
+	for _, m := range q.Explain(l[0], l.stats(q)) {
+		got[m.Asked] = fmt.Sprintf("%s %s %s", m.Ranker, m.Field, m.Found)
+	}
+	want := map[string]string{
+		"rotate": "words title rotating", "vaul": "prefix text vault", "keey": "typo label key", "hsm": "words tags hsm",
+	}
+	delete(want, "keey") // three letters are too few to be mistyped
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("Explain = %v, want %v", got, want)
+	}
+}
+
+func TestDistanceCountsTypingErrors(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{
+		{"calendar", "calendar", 0}, {"calendar", "calender", 1}, {"calendar", "calednar", 1}, {"calendar", "calenda", 1},
+		{"calendar", "xcalendar", 1}, {"calendar", "kalender", 2}, {"abc", "xyz", 3}, {"", "ab", 2}, {"größe", "grösse", 2},
+	} {
+		if got := search.Distance(tc.a, tc.b, 9); got != tc.want {
+			t.Errorf("Distance(%q, %q) = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
+func TestDistanceIsOneAndBounded(t *testing.T) {
+	word := rapid.StringMatching(`[ab]{0,9}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, limit := word.Draw(t, "a"), word.Draw(t, "b"), rapid.IntRange(0, 4).Draw(t, "limit")
+		full := search.Distance(a, b, 99)
+		if got := search.Distance(b, a, 99); got != full {
+			t.Fatalf("Distance(%q, %q) = %d, the other way round %d", a, b, full, got)
+		}
+		if got := search.Distance(a, b, limit); got != min(full, limit+1) {
+			t.Fatalf("Distance(%q, %q, %d) = %d, want %d", a, b, limit, got, min(full, limit+1))
+		}
+	})
+}
+
+// someChain draws a chain out of few words, so that queries of them match.
+func someChain(t *rapid.T, name string) protocol.Chain {
+	words := rapid.Map(rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 6), func(w []string) string { return strings.Join(w, " ") })
+	c := protocol.Chain{Title: words.Draw(t, name), Description: words.Draw(t, name)}
+	for range rapid.IntRange(0, 4).Draw(t, name) {
+		c.Steps = append(c.Steps, protocol.Step{
+			Label: words.Draw(t, name), Text: words.Draw(t, name), Tags: strings.Fields(words.Draw(t, name)),
+		})
+	}
+	return c
+}
+
+var vocabulary = strings.Fields(`rotate rotating credentials the of calendar calender appointment schedule key vault deploy
+	production Prüfung prüfen Rechnung faktura faktury 会議を予約する e-mail createInvoice a1 release releases server`)
+
+func someQuery(t *rapid.T) string {
+	return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, 30),
+		func(w []string) string { return strings.Join(w, " ") })).Draw(t, "query")
+}
+
+func TestScoresHoldForAllQueries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := libraryOf(someChain(t, "one"), someChain(t, "two"), someChain(t, "three"))
+		text := someQuery(t)
+		q := search.Ask(text)
+		s := l.stats(q)
+		for i, d := range l {
+			r, ok := q.Score(d, s)
+			if ok != (r.Score > 0) || r.Score > 1 || r.Step < 0 || r.Step >= max(1, d.Steps()) {
+				t.Fatalf("Score(%q) of chain %d = %v, %v", text, i, r, ok)
+			}
+			for _, m := range q.Explain(d, s) {
+				if m.Score <= 0 || m.Score > 1 || m.Step < 0 || m.Step >= max(1, d.Steps()) || m.Field == "" || m.Ranker == "" {
+					t.Fatalf("Explain(%q) of chain %d has %+v", text, i, m)
+				}
+			}
+		}
+	})
+}
+
+func TestTheOrderOfWordsOnlyMattersForNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := libraryOf(someChain(t, "one"), someChain(t, "two"))
+		words := strings.Fields(someQuery(t))
+		before, okBefore := l.score(strings.Join(words, " "), 0)
+		rand.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
+		after, okAfter := l.score(strings.Join(words, " "), 0)
+		if okBefore != okAfter || before.Score < 0.9 && max(after.Score-before.Score, before.Score-after.Score) > 1e-9 {
+			t.Fatalf("scores %v and %v of the same words %q", before, after, words)
+		}
+	})
+}
+
+func TestAWordIsFoundWhileItIsTyped(t *testing.T) {
+	title := "Configuration of microservices"
+	l := libraryOf(written(title, "Step | text"), written("Other", "Step | text"))
+	for _, word := range []string{"configuration", "microservices"} {
+		last := 0.0
+		for n := 3; n <= len(word); n++ {
+			r, ok := l.score(word[:n], 0)
+			if !ok || r.Score < 0.6 {
+				t.Errorf("Score(%q) = %v, %v, want a match", word[:n], r, ok)
+			}
+			last = r.Score
+		}
+		if r, _ := l.score(word[:3], 0); r.Score >= last {
+			t.Errorf("Score(%q) = %v, want less than of the whole word, %v", word[:3], r.Score, last)
+		}
+	}
+}
+
+func TestAnUnrelatedChainChangesNoMatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := libraryOf(someChain(t, "one"), someChain(t, "two"), someChain(t, "three"))
+		words := rapid.SliceOfN(rapid.SampledFrom(vocabulary), 1, 3).Draw(t, "query")
+		query := strings.Join(words, " ")
+		more := append(slices.Clone(l), search.Analyse(written("Zzz yyy", "Xxx | www")))
+		for i := range l {
+			_, before := l.score(query, i)
+			if _, after := more.score(query, i); before && !after {
+				t.Fatalf("Score(%q) of chain %d: matched before an unrelated chain was added, not after", query, i)
+			}
+		}
+	})
+}
+
+func TestDocumentsSurviveTheirBinaryForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := someChain(t, "chain")
+		c.Slug, c.AltTitle, c.Tags = rapid.String().Draw(t, "slug"), rapid.String().Draw(t, "alt"), []string{rapid.String().Draw(t, "tag")}
+		d := search.Analyse(c)
+		b, _ := d.AppendBinary(nil)
+		parsed, err := search.ParseDocument(b)
+		if err != nil {
+			t.Fatalf("ParseDocument = %v, want nil", err)
+		}
+		again, _ := parsed.AppendBinary(nil)
+		if !slices.Equal(b, again) || !slices.Equal(d.Terms(), parsed.Terms()) || parsed.Steps() != len(c.Steps) {
+			t.Fatalf("parsed document differs from the analysed one")
+		}
+	})
+}
+
+func TestHugeChainsAreBounded(t *testing.T) {
+	c := protocol.Chain{Title: strings.Repeat("long ", 1000)}
+	for i := range 2000 {
+		c.Steps = append(c.Steps, protocol.Step{
+			Label: fmt.Sprintf("Step %d", i), Text: fmt.Sprintf("walrus only%d other%d", i, i) + strings.Repeat("a", 1000*(i%2)),
+		})
+	}
+	b, _ := search.Analyse(c).AppendBinary(nil)
+	if len(b) > 200_000 {
+		t.Errorf("binary form of %d bytes, want at most 200000", len(b))
+	}
+}
+
+func TestBackgroundsCalibrateModels(t *testing.T) {
+	for name, tc := range map[string]struct {
+		background       float64
+		unrelated, close float64
+	}{
+		"spread": {0.1, 0.25, 0.5}, "compressed": {0.72, 0.78, 0.88},
+	} {
+		var cosines []float64
+		for i := range 200 {
+			cosines = append(cosines, tc.background+0.04*float64(i%11-5)/5)
+		}
+		b := search.BackgroundOf(cosines)
+		if got := b.Score(tc.unrelated); got >= 0.3 {
+			t.Errorf("%s: Score(%v) = %v, want less than 0.3", name, tc.unrelated, got)
+		}
+		if got := b.Score(tc.close); got < 0.3 || got >= 0.9 {
+			t.Errorf("%s: Score(%v) = %v, want in [0.3, 0.9)", name, tc.close, got)
+		}
+	}
+}
+
+func TestFusedScoresKeepTheirOrder(t *testing.T) {
+	score := rapid.Float64Range(0, search.MaxInexact)
+	rapid.Check(t, func(t *rapid.T) {
+		w, v, more := score.Draw(t, "words"), score.Draw(t, "vector"), score.Draw(t, "more")
+		f := search.Fuse(w, v)
+		if f < max(w, v) || f > search.MaxInexact || f != search.Fuse(v, w) || search.Fuse(max(w, more), v) < f-1e-9 {
+			t.Fatalf("Fuse(%v, %v) = %v", w, v, f)
+		}
+	})
+	if got := search.Fuse(0.95, 0.8); got != 0.95 {
+		t.Errorf("Fuse(0.95, 0.8) = %v, want 0.95", got)
+	}
+}

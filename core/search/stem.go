@@ -1,0 +1,100 @@
+package search
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/english"
+	"github.com/blevesearch/snowballstem/german"
+)
+
+// term is the form of a word that the index holds. The language of a word is
+// unknown, of a query's word above all, so every word goes through the English
+// rules and then through the German ones: what one language has done, the
+// other finds done, and both forms of a word come out the same. That makes
+// some words the same that are not (time and timer); scoring looks at the
+// words themselves and counts those a little less.
+func term(word string) string {
+	if len(word) < 3 || !ascii(word) {
+		return word
+	}
+	for _, suffix := range germanNouns {
+		if cut, ok := strings.CutSuffix(word, suffix); ok && len(cut) >= 4 {
+			word = cut
+			break
+		}
+	}
+	return germanStem(englishStem(word))
+}
+
+// germanNouns are endings that the German rules leave on words they shorten
+// otherwise: Prüfung and prüfen, Konfiguration and konfigurieren.
+var germanNouns = []string{"ierungen", "ierung", "ierten", "ieren", "ierte", "iert", "ungen", "ung"}
+
+func englishStem(word string) string {
+	env := snowballstem.NewEnv(word)
+	english.Stem(env)
+	return env.Current()
+}
+
+func germanStem(word string) string {
+	env := snowballstem.NewEnv(word)
+	german.Stem(env)
+	return env.Current()
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// root is a word without the endings of Polish, which has more of them than a
+// stemmer for other languages takes off. At least four letters stay. Nothing
+// is indexed by roots: they begin all forms of a word.
+func root(word string) string {
+	if !ascii(word) {
+		return word
+	}
+	for _, suffix := range polishEndings {
+		if cut, ok := strings.CutSuffix(word, suffix); ok && len(cut) >= 4 {
+			return cut
+		}
+	}
+	return word
+}
+
+// polishEndings, longest first, without diacritics.
+var polishEndings = strings.Fields(`iami iach iego iemu owie
+	ami ach ego emu ymi imi iem iej
+	ow om em ie ia iu ej ich ych im ym
+	a e i o u y`)
+
+// stemmer remembers the terms of words. It belongs to one goroutine at a time.
+type stemmer struct{ terms map[string]string }
+
+// stemmers are shared: most words of a text have been seen before.
+var stemmers = sync.Pool{New: func() any { return &stemmer{terms: make(map[string]string, 1024)} }}
+
+// rememberedWords bounds the memory of a stemmer to about 4 MB.
+const rememberedWords = 32 << 10
+
+func (s *stemmer) term(word string) string {
+	if t, ok := s.terms[word]; ok {
+		return t
+	}
+	t := term(word)
+	if len(s.terms) >= rememberedWords {
+		clear(s.terms)
+	}
+	if t == word {
+		t = word
+	}
+	word = strings.Clone(word)
+	s.terms[word] = t
+	return t
+}
