@@ -63,6 +63,8 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":              {"core/protocol"},
 	"github.com/goccy/go-yaml":              {"core/protocol", "core/decision", "core/termhost", "cmd/kairos"},
 	"github.com/fsnotify/fsnotify":          {"core/setup"},
+	"github.com/sashabaranov/go-openai":     {"core/embedding"},
+	"github.com/hashicorp/golang-lru":       {"core/embedding"},
 	"github.com/spf13/cobra":                {"cmd/kairos"},
 	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema", "core/mcpserver"},
 	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver"},

@@ -1,0 +1,67 @@
+package embedding
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	openai "github.com/sashabaranov/go-openai"
+)
+
+// notJSON reports whether an answer could not be decoded.
+func notJSON(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind)
+}
+
+// ordered puts vectors in the order of the texts and checks that they are
+// vectors: one for each text, equally long, of finite numbers, not zero. They
+// come back with unit length.
+func ordered(items []openai.Embedding, want int) ([][]float32, error) {
+	if len(items) != want {
+		return nil, &invalid{fmt.Sprintf("it has %d vectors for %d texts", len(items), want)}
+	}
+	out := make([][]float32, want)
+	for _, item := range items {
+		if item.Index < 0 || item.Index >= want || out[item.Index] != nil {
+			return nil, &invalid{fmt.Sprintf("index %d of a vector is outside the texts or used twice", item.Index)}
+		}
+		v, err := unit(item.Embedding)
+		if err != nil {
+			return nil, err
+		}
+		out[item.Index] = v
+	}
+	for _, v := range out {
+		if len(v) != len(out[0]) {
+			return nil, &invalid{fmt.Sprintf("its vectors have different lengths: %d and %d", len(out[0]), len(v))}
+		}
+	}
+	return out, nil
+}
+
+// unit scales a vector to length 1.
+func unit(v []float32) ([]float32, error) {
+	if len(v) < 2 || len(v) > maxDimension {
+		return nil, &invalid{fmt.Sprintf("a vector has %d numbers", len(v))}
+	}
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	// NaN and the infinities make the sum one, too.
+	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return nil, &invalid{"a vector has a number that is not finite"}
+	}
+	length := math.Sqrt(sum)
+	if length < 1e-12 {
+		return nil, &invalid{"a vector is zero"}
+	}
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(float64(x) / length)
+	}
+	return out, nil
+}

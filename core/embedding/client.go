@@ -1,0 +1,284 @@
+package embedding
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// Client asks one endpoint for the vectors of one model. It is safe for
+// concurrent use, starts nothing in the background and needs no Close.
+type Client struct {
+	cfg     Config
+	api     *openai.Client
+	doer    doer
+	circuit *circuit
+	log     *slog.Logger
+	kept    *lru.Cache[[sha256.Size]byte, []float32] // by the sum of the text
+
+	mu        sync.Mutex // guards dimension
+	dimension int        // of the vectors in kept; 0: not known yet
+}
+
+var _ engine.Embedder = (*Client)(nil)
+
+// New returns a client. It asks nothing yet.
+func New(cfg Config, log *slog.Logger) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	url, err := base(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := lru.New[[sha256.Size]byte, []float32](cfg.Kept)
+	if err != nil {
+		return nil, fmt.Errorf("make the cache of vectors: %w", err)
+	}
+	log = log.With("url", url, "model", cfg.Model)
+	c := &Client{
+		cfg: cfg, doer: newDoer(cfg.Key), circuit: &circuit{first: cfg.CoolDown, log: log},
+		log: log, kept: kept, dimension: cfg.Dimension,
+	}
+	library := openai.DefaultConfig(string(cfg.Key))
+	library.BaseURL, library.HTTPClient = url, c.doer
+	c.api = openai.NewClientWithConfig(library)
+	return c, nil
+}
+
+// errOtherLength: the endpoint's vectors became longer or shorter.
+var errOtherLength = errors.New("the endpoint changes the length of its vectors")
+
+// probe is what is embedded only to learn the dimension.
+const probe = "kairos"
+
+// Embed implements engine.Embedder. All vectors of one answer are of one model
+// and have unit length; callers do not change them. It fails as a whole.
+func (c *Client) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+	if len(texts) == 0 {
+		if n := c.known(); n > 0 {
+			return engine.Embedded{Model: c.name(n)}, nil
+		}
+		out, err := c.Embed(ctx, []string{probe})
+		return engine.Embedded{Model: out.Model}, err
+	}
+	if out, missing := c.remembered(texts); len(missing) == 0 {
+		return out, nil
+	}
+	if err := c.circuit.enter(); err != nil {
+		return engine.Embedded{}, err
+	}
+	started := time.Now()
+	within, cancel := context.WithTimeout(ctx, c.cfg.Budget)
+	defer cancel()
+	out, err := c.embed(within, texts)
+	if errors.Is(err, errOtherLength) {
+		// What was kept is of another model now: once more, from the start.
+		out, err = c.embed(within, texts)
+	}
+	c.judge(ctx, time.Since(started), err)
+	if err != nil {
+		return engine.Embedded{}, fmt.Errorf("the embedding endpoint did not help: %w", err)
+	}
+	return out, nil
+}
+
+// judge tells the circuit what an Embed says about the endpoint.
+func (c *Client) judge(ctx context.Context, took time.Duration, err error) {
+	var r *refusal
+	switch {
+	case err == nil:
+		c.circuit.answered()
+	case errors.As(err, &r) && r.content():
+		c.circuit.answered() // it judged a text, so it is well
+	case errors.Is(ctx.Err(), context.Canceled), ctx.Err() != nil && took < min(time.Second, c.cfg.Timeout):
+		c.circuit.gaveUp() // the caller had no time for it
+	case r != nil:
+		c.circuit.failed(err, r.after)
+	default:
+		c.circuit.failed(err, 0)
+	}
+}
+
+func (c *Client) name(dimension int) string {
+	return fmt.Sprintf("%s/%s/%d", c.cfg.Provider, c.cfg.Model, dimension)
+}
+
+func (c *Client) known() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dimension
+}
+
+// remembered looks texts up in memory; missing are the ones that are not there,
+// each once.
+func (c *Client) remembered(texts []string) (out engine.Embedded, missing []string) {
+	c.mu.Lock() // so that all are of one dimension
+	defer c.mu.Unlock()
+	out.Model, out.Vectors = c.name(c.dimension), make([][]float32, len(texts))
+	asked := make(map[string]bool)
+	for i, text := range texts {
+		v, ok := c.kept.Get(sha256.Sum256([]byte(text)))
+		if ok {
+			out.Vectors[i] = v
+		} else if !asked[text] {
+			asked[text] = true
+			missing = append(missing, text)
+		}
+	}
+	return out, missing
+}
+
+// remember keeps vectors. Vectors of another length than before empty the
+// memory: errOtherLength.
+func (c *Client) remember(texts []string, vectors [][]float32) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(vectors[0])
+	if c.cfg.Dimension != 0 && n != c.cfg.Dimension {
+		return &invalid{fmt.Sprintf("its vectors have %d numbers, the configured dimension is %d", n, c.cfg.Dimension)}
+	}
+	before := c.dimension
+	if before != n {
+		c.kept.Purge()
+		c.dimension = n
+	}
+	for i, text := range texts {
+		c.kept.Add(sha256.Sum256([]byte(text)), vectors[i])
+	}
+	if before != 0 && before != n {
+		c.log.Warn("the embedding endpoint answers with another dimension, so everything is embedded anew", "before", before, "now", n)
+		return errOtherLength
+	}
+	return nil
+}
+
+// embed gets what is not remembered, batch by batch.
+func (c *Client) embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+	out, missing := c.remembered(texts)
+	fresh := make(map[string][]float32, len(missing))
+	for len(missing) > 0 {
+		n := c.batch(missing)
+		vectors, err := c.ask(ctx, missing[:n])
+		if err != nil {
+			return out, err
+		}
+		if err := c.remember(missing[:n], vectors); err != nil {
+			return out, err
+		}
+		for i, text := range missing[:n] {
+			fresh[text] = vectors[i]
+		}
+		missing = missing[n:]
+	}
+	for i, text := range texts {
+		if out.Vectors[i] == nil {
+			out.Vectors[i] = fresh[text]
+		}
+		if len(out.Vectors[i]) != len(out.Vectors[0]) {
+			return out, errOtherLength // another call emptied the memory meanwhile
+		}
+	}
+	out.Model = c.name(len(out.Vectors[0]))
+	return out, nil
+}
+
+// batch is how many of the texts fit into a request.
+func (c *Client) batch(texts []string) int {
+	characters := 0
+	for i, text := range texts {
+		characters += utf8.RuneCountInString(text)
+		if i == c.cfg.Batch || i > 0 && characters > c.cfg.BatchCharacters {
+			return i
+		}
+	}
+	return len(texts)
+}
+
+// shortest is the length in bytes under which a text is not cut any more.
+const shortest = 500
+
+// ask gets the vectors of a batch. Where the endpoint finds it too much, half
+// of it is asked for; a single text that is too long is embedded by its
+// beginning, as endpoints do that cut texts themselves.
+func (c *Client) ask(ctx context.Context, texts []string) ([][]float32, error) {
+	out, err := c.persist(ctx, texts)
+	var r *refusal
+	if !errors.As(err, &r) || !r.content() {
+		return out, err
+	}
+	if len(texts) == 1 {
+		if len(texts[0]) < shortest {
+			return nil, err
+		}
+		return c.ask(ctx, []string{beginning(texts[0])})
+	}
+	half := len(texts) / 2
+	first, err := c.ask(ctx, texts[:half])
+	if err != nil {
+		return nil, err
+	}
+	second, err := c.ask(ctx, texts[half:])
+	if err != nil {
+		return nil, err
+	}
+	if len(first[0]) != len(second[0]) {
+		return nil, &invalid{fmt.Sprintf("its vectors have different lengths: %d and %d", len(first[0]), len(second[0]))}
+	}
+	return append(first, second...), nil
+}
+
+// beginning is the first half of a text, in whole characters.
+func beginning(text string) string {
+	at := len(text) / 2
+	for at > 0 && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return text[:at]
+}
+
+// attempts bounds how often one request is sent.
+const attempts = 5
+
+// persist sends a request until it succeeds, cannot succeed, or the time is up.
+func (c *Client) persist(ctx context.Context, texts []string) ([][]float32, error) {
+	pause := c.cfg.Backoff
+	for i := 1; ; i++ {
+		out, err := c.once(ctx, texts)
+		if err == nil {
+			return out, nil
+		}
+		var r *refusal
+		if bad := (*invalid)(nil); errors.As(err, &bad) || errors.As(err, &r) && !r.passing() || ctx.Err() != nil || i == attempts {
+			return nil, err
+		}
+		// Jitter, so that many servers do not come back at the same moment.
+		wait := pause/2 + rand.N(pause/2+1)
+		if r != nil {
+			wait = max(wait, r.after)
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			return nil, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+		pause *= 2
+	}
+}

@@ -1,0 +1,146 @@
+package embedding
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Config says which endpoint is asked and how. URL and Model are required.
+type Config struct {
+	// Provider is the first part of the name that vectors are stored under.
+	Provider string
+	// URL of the endpoint, with or without the final /v1.
+	URL   string
+	Model string
+	// Key is sent as a bearer token; empty: none.
+	Key Secret
+	// Dimension that every vector must have; zero: that of the first answer.
+	Dimension int
+	// AskDimension also asks the endpoint for vectors of that length, which
+	// only some models can do.
+	AskDimension bool
+	// Timeout of one request; zero: 10 s.
+	Timeout time.Duration
+	// Budget of one Embed with all its requests and repetitions, if the
+	// context has no nearer deadline; zero: 1 min.
+	Budget time.Duration
+	// Batch is how many texts go into a request; zero: 32, what TEI takes.
+	Batch int
+	// BatchCharacters is how many characters go into a request; zero: 100,000.
+	// A longer text goes alone.
+	BatchCharacters int
+	// Backoff is the pause before the first repetition; it doubles. Zero: 250 ms.
+	Backoff time.Duration
+	// CoolDown is for how long an endpoint that failed is left alone; it
+	// doubles up to 16 times its length while it goes on failing. Zero: 5 s.
+	CoolDown time.Duration
+	// Kept is how many vectors are kept in memory; zero: 2048.
+	Kept int
+}
+
+// Secret is a text that nothing prints.
+type Secret string
+
+const hidden = "(hidden)"
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return hidden }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return hidden }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+const (
+	// maxDimension is more than any model has.
+	maxDimension = 16384
+	// maxBatch is what the largest endpoint takes.
+	maxBatch = 2048
+)
+
+// Validate reports what is wrong, without showing secrets.
+func (c Config) Validate() error {
+	var errs []error
+	if _, err := base(c.URL); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Model == "" {
+		errs = append(errs, errors.New("the model is missing"))
+	}
+	if c.Dimension < 0 || c.Dimension > maxDimension {
+		errs = append(errs, fmt.Errorf("dimension is %d: must be from 1 to %d, or 0 for what the endpoint answers", c.Dimension, maxDimension))
+	}
+	if c.Batch < 0 || c.Batch > maxBatch {
+		errs = append(errs, fmt.Errorf("batch is %d: must be from 1 to %d, or 0 for the default", c.Batch, maxBatch))
+	}
+	if c.Timeout < 0 || c.Budget < 0 {
+		errs = append(errs, errors.New("timeout and budget must not be negative"))
+	}
+	if strings.ContainsAny(string(c.Key), "\r\n") {
+		errs = append(errs, errors.New("the API key has more than one line"))
+	}
+	return errors.Join(errs...)
+}
+
+var versioned = regexp.MustCompile(`/v[0-9]+$`)
+
+// base is the URL that /embeddings is appended to.
+func base(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		// The error of url.Parse repeats the URL, which may hold a password.
+		return "", errors.New("the url is not a URL; write it like http://127.0.0.1:8080")
+	case u.User != nil:
+		return "", errors.New("the url holds a name or password; give the key by api_key_env or api_key_file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", errors.New("the url has a query or fragment, which an OpenAI-compatible endpoint does not know; give the key by api_key_env or api_key_file")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return "", errors.New("the url must begin with http:// or https:// and name a host")
+	}
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/embeddings")
+	if !versioned.MatchString(u.Path) {
+		u.Path += "/v1"
+	}
+	return u.String(), nil
+}
+
+// Exposed reports whether the key would go over the network in the clear.
+func (c Config) Exposed() bool {
+	u, err := url.Parse(c.URL)
+	if err != nil || c.Key == "" || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		at *time.Duration
+		to time.Duration
+	}{{&c.Timeout, 10 * time.Second}, {&c.Budget, time.Minute}, {&c.Backoff, 250 * time.Millisecond}, {&c.CoolDown, 5 * time.Second}} {
+		if *d.at == 0 {
+			*d.at = d.to
+		}
+	}
+	for _, d := range []struct {
+		at *int
+		to int
+	}{{&c.Batch, 32}, {&c.BatchCharacters, 100_000}, {&c.Kept, 2048}} {
+		if *d.at == 0 {
+			*d.at = d.to
+		}
+	}
+	return c
+}

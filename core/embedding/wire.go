@@ -1,0 +1,175 @@
+package embedding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	openai "github.com/sashabaranov/go-openai"
+)
+
+// refusal is an answer that is not 200 OK.
+type refusal struct {
+	status  int
+	message string // what the endpoint says, cleaned
+	// after is how long the endpoint wants to be left alone; zero: it does not say.
+	after time.Duration
+}
+
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("it answers %d %s", r.status, http.StatusText(r.status))
+	if r.message != "" {
+		text += ": " + r.message
+	}
+	switch {
+	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
+		text += " (is the API key right?)"
+	case r.status == http.StatusNotFound:
+		text += " (are url and model right?)"
+	case r.status >= 300 && r.status < 400:
+		text += " (redirects are not followed; give the url it leads to)"
+	}
+	return text
+}
+
+// passing reports whether the same request may succeed a little later.
+func (r *refusal) passing() bool {
+	return r.status == http.StatusTooManyRequests || r.status >= 500
+}
+
+// content reports whether this request was refused for what is in it.
+func (r *refusal) content() bool {
+	return r.status == http.StatusBadRequest || r.status == http.StatusRequestEntityTooLarge || r.status == http.StatusUnprocessableEntity
+}
+
+// invalid is an answer that cannot be used.
+type invalid struct{ problem string }
+
+func (e *invalid) Error() string { return "its answer cannot be used: " + e.problem }
+
+// doer is what the client library sends requests with. It bounds the answer
+// and makes every status but 200 an error with what the library would drop.
+type doer struct {
+	http *http.Client
+	key  Secret
+}
+
+func newDoer(key Secret) doer {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 4
+	return doer{&http.Client{
+		Transport: transport,
+		// A redirect could lead the texts and the key elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, key}
+}
+
+// Do implements openai.HTTPDoer.
+func (d doer) Do(req *http.Request) (*http.Response, error) {
+	res, err := d.http.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // the operator knows the method and the URL
+		}
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		limit, _ := req.Context().Value(limitKey{}).(int64)
+		res.Body = &bounded{res.Body, limit}
+		return res, nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	// An error that is cut short or not read to its end is still the error.
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+	return nil, &refusal{res.StatusCode, d.clean(string(text)), retryAfter(res.Header)}
+}
+
+// clean makes what the endpoint says fit for a log: one short line without the key.
+func (d doer) clean(text string) string {
+	if d.key != "" {
+		text = strings.ReplaceAll(text, string(d.key), hidden)
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if r := []rune(text); len(r) > 300 {
+		text = string(r[:300]) + "..."
+	}
+	return text
+}
+
+func retryAfter(h http.Header) time.Duration {
+	v := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(v); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 86400)) * time.Second
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// limitKey carries the largest answer, in bytes, through the library.
+type limitKey struct{}
+
+var errTooLong = &invalid{"it is far longer than vectors can be"}
+
+type bounded struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// maxAnswer is more bytes than the vectors of so many texts take.
+func maxAnswer(texts int) int64 {
+	const number, most = 32, 128 << 20
+	return min(64<<10+int64(texts)*number*maxDimension, most)
+}
+
+// once sends one request and checks what comes back.
+func (c *Client) once(ctx context.Context, texts []string) ([][]float32, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	ctx = context.WithValue(ctx, limitKey{}, maxAnswer(len(texts)))
+	req := openai.EmbeddingRequest{Input: texts, Model: openai.EmbeddingModel(c.cfg.Model)}
+	if c.cfg.AskDimension {
+		req.Dimensions = c.cfg.Dimension
+	}
+	res, err := c.api.CreateEmbeddings(ctx, req)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	return ordered(res.Data, len(texts))
+}
+
+// explain tells apart what went wrong with a request.
+func (c *Client) explain(ctx context.Context, err error) error {
+	var r *refusal
+	var i *invalid
+	switch {
+	case errors.As(err, &r), errors.As(err, &i):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("it did not answer in time: %w", ctx.Err())
+	case notJSON(err):
+		return &invalid{"it is not what /v1/embeddings answers: " + c.doer.clean(err.Error())}
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("its answer breaks off: %w", err)
+	}
+	return fmt.Errorf("it cannot be reached: %w", err)
+}
