@@ -270,18 +270,19 @@ func (p *parse) single(s span) Chain {
 	return c
 }
 
+// singleLabel is a title that a heading can hold, too.
 func (p *parse) singleLabel(s span) string {
 	for _, h := range p.headingsIn(s) {
-		if h.text != "" {
-			return cut(h.text)
+		if label := trimClosing(cut(h.text)); label != "" {
+			return label
 		}
 	}
 	if p.front.title != "" {
-		return cut(p.front.title)
+		return trimClosing(cut(p.front.title))
 	}
 	for line := range strings.Lines(p.src[s.start:s.end]) {
-		if line = strings.TrimSpace(line); line != "" {
-			return cut(line)
+		if label := trimClosing(cut(strings.TrimSpace(line))); label != "" {
+			return label
 		}
 	}
 	return "Memory"

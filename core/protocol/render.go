@@ -13,7 +13,7 @@ func Render(c Chain) string {
 	if c.FrontMatter != "" {
 		front = "---\n" + c.FrontMatter + "\n---\n\n"
 	}
-	if len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil {
+	if c.isOneText() {
 		return front + RenderStep(c.Steps[0])
 	}
 	parts := []string{front + "# " + c.Title}
@@ -63,7 +63,11 @@ var (
 // the Label is empty and the Text has none: the caller keeps the label and
 // puts "## label" above the text. The Name is the challenge's or the slug of
 // the label, and may be empty.
-func ParseStep(doc []byte) (Step, []Diagnostic) {
+func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, (*parse).checkClosed) }
+
+// parseStep reads a step; check refuses what cannot stand where the step will,
+// with the number of headings that it has to have.
+func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
 		return Step{}, []Diagnostic{*problem}
@@ -78,9 +82,9 @@ func ParseStep(doc []byte) (Step, []Diagnostic) {
 	switch {
 	case p.failed:
 	case s.Label == "":
-		p.checkClosed(s, 0)
+		check(p, s, 0)
 	default:
-		p.checkClosed(s, 1)
+		check(p, s, 1)
 	}
 	return s, p.found
 }
@@ -143,11 +147,24 @@ func (p *parse) checkClosed(s Step, headings int) {
 	written := parse{outline: outlineOf(RenderStep(s) + "\n## after\n")}
 	all := written.outer()
 	if len(all) != headings+1 || all[headings].text != "after" {
-		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, or hides a heading in a list")
+		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, hides a heading in a list, or has an H1 without text")
+	}
+}
+
+// checkLast is checkClosed for the last step of a chain: what it leaves open
+// without a challenge behind it swallows nothing.
+func (p *parse) checkLast(s Step, headings int) {
+	if s.Challenge != nil {
+		p.checkClosed(s, headings)
+		return
+	}
+	written := parse{outline: outlineOf(RenderStep(s))}
+	if len(written.outer()) != headings {
+		p.fail(0, s.Label, "the text hides a heading in a list, or has an H1 without text")
 	}
 }
 
 // outer are the headings that begin a protocol or a step.
 func (p *parse) outer() []heading {
-	return slices.DeleteFunc(slices.Clone(p.headings), func(h heading) bool { return h.level > 2 || h.text == "" })
+	return slices.DeleteFunc(slices.Clone(p.headings), func(h heading) bool { return h.level > 2 || h.level == 2 && h.text == "" })
 }

@@ -168,6 +168,7 @@ func readsBack(t failer, doc []byte) {
 		if diff := cmp.Diff([]protocol.Chain{want}, again, ignoreLines); diff != "" {
 			t.Fatalf("Parse(Render(c)) of %q (-want +got):\n%s", doc, diff)
 		}
+		updatesBack(t, want)
 		if once, twice := protocol.Render(want), protocol.Render(again[0]); once != twice {
 			t.Fatalf("Render is no fixed point for %q:\n%s", doc, cmp.Diff(once, twice))
 		}
