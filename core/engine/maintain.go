@@ -63,23 +63,14 @@ func (e held) updateOne(ctx context.Context, c Caller, uri, doc string, updates 
 			return err
 		}
 	}
-	step, found := protocol.ParseStep([]byte(doc))
+	step, found := chain.ParseStep(i, []byte(doc))
 	old := chain.Steps[i]
-	step.UUID = old.UUID
-	if step.Label == "" {
-		step.Label = old.Label
-		step.Text = "## " + old.Label + "\n\n" + step.Text
-		step.Name = orDefault(step.Name, old.Name)
-	}
-	step.Name = orDefault(step.Name, fmt.Sprintf("step_%d", i+1))
 	if step.Challenge == nil && !strings.Contains(doc, `"challenge"`) && len(updates) > 0 {
 		step.Challenge, step.Templates = old.Challenge, old.Templates
 	}
-	step.Tags = protocol.Tags(step)
-	if at, taken := nameIn(chain, step.Name); taken && at != i {
-		step.Name = fmt.Sprintf("%s_%d", step.Name, i+1)
-	}
 	chain.Steps[i] = step
+	chain, twice := chain.Rename()
+	found = append(found, twice...)
 	if err := e.judgeStep(ctx, &chain, i, found); err != nil {
 		return err
 	}
@@ -155,7 +146,8 @@ func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string) error {
 		return e.store.Writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
 	}
 	chain.Steps = append(chain.Steps[:i:i], chain.Steps[i+1:]...)
-	if _, _, err := split([]protocol.Chain{chain}, protocol.CheckReferences(chain)); err != nil {
+	chain, found := chain.Rename()
+	if _, _, err := split([]protocol.Chain{chain}, append(found, protocol.CheckReferences(chain)...)); err != nil {
 		return fault.Wrap(err, fault.InvalidArgument, "a later step uses the result of this one; change it first")
 	}
 	chain.UpdatedAt = e.opt.Now()
