@@ -134,6 +134,8 @@ type Vectors interface {
 	// SaveVectors stores vectors by hash; those whose passage is not stored any
 	// more are dropped. Another model or length than the stored vectors have
 	// replaces them all in time: Missing then lists everything.
+	// fault.InvalidArgument: vectors of several lengths, or one that has no
+	// direction (empty, zeros, NaN, infinite).
 	SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error
 }
 

@@ -131,10 +131,12 @@ func checkVectors(model string, vectors map[string][]float32) (int, error) {
 		if raw, err := hex.DecodeString(hash); err != nil || len(raw) != sha256.Size {
 			return 0, fault.New(fault.InvalidArgument, "%q is not the hash of a passage", hash)
 		}
+		sum := 0.0
 		for _, x := range vector {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				return 0, fault.New(fault.InvalidArgument, "a vector of model %s holds %v", model, x)
-			}
+			sum += math.Abs(float64(x))
+		}
+		if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+			return 0, fault.New(fault.InvalidArgument, "a vector of model %s points nowhere: its numbers add up to %v", model, sum)
 		}
 	}
 	return length, nil

@@ -1,5 +1,423 @@
 package storetest
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
 
-var historyCases = map[string]func(*testing.T, Protocols){}
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+var historyCases = map[string]func(*testing.T, Protocols){
+	"revisions count up and never come back":           revisionsCountUp,
+	"the revision a chain brings along is ignored":     foreignRevision,
+	"a save over another revision is refused":          saveOverOther,
+	"one of many first saves wins":                     oneFirstSaveWins,
+	"one of many replacements wins":                    oneReplacementWins,
+	"a delete of another revision is refused":          deleteOther,
+	"one change in conflict stops all of a save":       conflictStopsAll,
+	"one save cannot store a protocol twice":           sameChainTwice,
+	"versions tell what was stored when":               versionsTell,
+	"old versions come back as they were saved":        oldVersions,
+	"a deleted chain keeps its history":                deletedHistory,
+	"the newest hundred versions are kept":             hundredVersions,
+	"the history of what is stored wins":               storedHistoryWins,
+	"a removed step leads to its chain":                formerSteps,
+	"the steps of a deleted chain lead to what it was": formerOfDeleted,
+	"a step may move from one chain to another":        stepMoves,
+}
+
+func revisionsCountUp(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Counted", "One")
+	other := NewChain(theirs, "Counted", "One")
+	revisions, err := s.SaveChains(t.Context(), fresh(c, other))
+	if err != nil || !slices.Equal(revisions, []int64{1, 1}) {
+		t.Fatalf("SaveChains = %v, %v, want [1 1], nil", revisions, err)
+	}
+	for want := int64(2); want <= 4; want++ {
+		if got := mustReplace(t, s, c, want-1); got != want {
+			t.Fatalf("SaveChains over %d = revision %d, want %d", want-1, got, want)
+		}
+	}
+	mustDelete(t, s, c, 4)
+	if got := mustReplace(t, s, c, 0); got != 6 {
+		t.Errorf("SaveChains after a deletion = revision %d, want 6: the deletion was 5", got)
+	}
+	wantStored(t, s, at(c, 6))
+	wantStored(t, s, at(other, 1))
+}
+
+// wantStored checks that the chain is stored exactly like this.
+func wantStored(t *testing.T, s engine.Protocols, want protocol.Chain) {
+	t.Helper()
+	got, err := s.Chain(t.Context(), []string{want.Space}, want.ID)
+	if err != nil {
+		t.Errorf("Chain(%.60q) = %v, want nil", want.Title, err)
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Chain(%.60q) (-want +got):\n%s", want.Title, diff)
+	}
+}
+
+func foreignRevision(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Imported", "One")
+	mustSave(t, s, at(c, 77))
+	wantStored(t, s, at(c, 1))
+	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
+	if err != nil || len(versions) != 1 || versions[0].Revision != 1 {
+		t.Errorf("Versions = %v, %v, want revision 1 alone", versions, err)
+	}
+}
+
+func saveOverOther(t *testing.T, s Protocols) {
+	c, deleted := NewChain(mine, "Stored", "One"), NewChain(mine, "Deleted", "One")
+	mustSave(t, s, c, deleted)
+	mustReplace(t, s, c, 1)
+	mustDelete(t, s, deleted, 1)
+	for name, tc := range map[string]struct {
+		title    string
+		replaces int64
+		want     fault.Code
+	}{
+		"none over a stored one":  {"Stored", 0, fault.DuplicateChain},
+		"an older one":            {"Stored", 1, fault.Conflict},
+		"one to come":             {"Stored", 3, fault.Conflict},
+		"a negative one":          {"Stored", -1, fault.Conflict},
+		"one where none ever was": {"Never", 1, fault.Conflict},
+		"a deleted one":           {"Deleted", 1, fault.Conflict},
+		"its deletion":            {"Deleted", 2, fault.Conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: NewChain(mine, tc.title, "New"), Replaces: tc.replaces}})
+			wantCode(t, "SaveChains", err, tc.want)
+		})
+	}
+	wantStored(t, s, at(c, 2))
+	if got := listed(t, s, mine, 10); !slices.Equal(got, []string{"Stored"}) {
+		t.Errorf("List = %q, want only the stored one", got)
+	}
+}
+
+// race runs do eight times at once and counts how many returned nil; all
+// others must have failed with the code.
+func race(t *testing.T, want fault.Code, do func(i int) error) int {
+	t.Helper()
+	var won atomic.Int64
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			switch err := do(i); {
+			case err == nil:
+				won.Add(1)
+			case fault.CodeOf(err) != want:
+				t.Errorf("writer %d = %v, want nil or code %s", i, err, want)
+			}
+		})
+	}
+	all.Wait()
+	return int(won.Load())
+}
+
+func oneFirstSaveWins(t *testing.T, s Protocols) {
+	won := race(t, fault.DuplicateChain, func(i int) error {
+		_, err := s.SaveChains(t.Context(), fresh(NewChain(mine, "First", fmt.Sprintf("Step of %d", i))))
+		return err
+	})
+	if won != 1 {
+		t.Errorf("%d of 8 first saves succeeded, want 1", won)
+	}
+	wantWholeOfOne(t, s, NewChain(mine, "First").ID, 1)
+}
+
+func oneReplacementWins(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Replaced", "Step at first")
+	mustSave(t, s, c)
+	won := race(t, fault.Conflict, func(i int) error {
+		_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: NewChain(mine, "Replaced", fmt.Sprintf("Step of %d", i)), Replaces: 1}})
+		return err
+	})
+	if won != 1 {
+		t.Errorf("%d of 8 replacements succeeded, want 1", won)
+	}
+	wantWholeOfOne(t, s, c.ID, 2)
+}
+
+// wantWholeOfOne checks that one writer's chain is there with its step, and
+// that search knows that one only.
+func wantWholeOfOne(t *testing.T, s Protocols, id string, revision int64) {
+	t.Helper()
+	got, err := s.Chain(t.Context(), []string{mine}, id)
+	if err != nil || got.Revision != revision || len(got.Steps) != 1 {
+		t.Fatalf("Chain = revision %d with %d steps, %v, want revision %d with 1", got.Revision, len(got.Steps), err, revision)
+	}
+	byStep, _, err := s.StepChain(t.Context(), []string{mine}, got.Steps[0].UUID)
+	if err != nil || !cmp.Equal(got, byStep) {
+		t.Errorf("StepChain = %v, %v, want the chain", byStep, err)
+	}
+	if hits := mustSearch(t, s, got.Steps[0].Label, mine); len(hits) != 1 || hits[0].Chain.Revision != revision {
+		t.Errorf("Search(%q) = %s, want the chain once at revision %d", got.Steps[0].Label, describe(hits), revision)
+	}
+}
+
+func deleteOther(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Kept", "Zebra")
+	mustSave(t, s, c)
+	mustReplace(t, s, c, 1)
+	for _, replaces := range []int64{0, 1, 3} {
+		wantCode(t, fmt.Sprintf("DeleteChain(revision %d)", replaces), s.DeleteChain(t.Context(), mine, c.ID, replaces), fault.Conflict)
+	}
+	wantStored(t, s, at(c, 2))
+	if hits := mustSearch(t, s, "zebra", mine); len(hits) != 1 {
+		t.Errorf("Search after refused deletes = %s, want the chain", describe(hits))
+	}
+}
+
+func conflictStopsAll(t *testing.T, s Protocols) {
+	a, b := NewChain(mine, "A", "Zebra"), NewChain(mine, "B", "One")
+	mustSave(t, s, a, b)
+	mustReplace(t, s, b, 1)
+	changes := []engine.Change{
+		{Chain: NewChain(mine, "A", "Giraffe"), Replaces: 1},
+		{Chain: NewChain(mine, "C", "Giraffe")},
+		{Chain: NewChain(mine, "B", "Giraffe"), Replaces: 1},
+		{Chain: NewChain(mine, "D", "Giraffe")},
+	}
+	_, err := s.SaveChains(t.Context(), changes)
+	wantCode(t, "SaveChains(one in conflict)", err, fault.Conflict)
+	wantStored(t, s, at(a, 1))
+	wantStored(t, s, at(b, 2))
+	if got := listed(t, s, mine, 10); !slices.Equal(got, []string{"A", "B"}) {
+		t.Errorf("List = %q, want A and B", got)
+	}
+	if hits := mustSearch(t, s, "giraffe", mine); len(hits) != 0 {
+		t.Errorf("Search(refused) = %s, want none", describe(hits))
+	}
+	versions, err := s.Versions(t.Context(), []string{mine}, a.ID)
+	if err != nil || len(versions) != 1 {
+		t.Errorf("Versions(A) = %v, %v, want one", versions, err)
+	}
+	changes[2].Replaces = 2
+	if revisions, err := s.SaveChains(t.Context(), changes); err != nil || !slices.Equal(revisions, []int64{2, 1, 3, 1}) {
+		t.Errorf("SaveChains(none in conflict) = %v, %v, want [2 1 3 1], nil", revisions, err)
+	}
+}
+
+func sameChainTwice(t *testing.T, s Protocols) {
+	_, err := s.SaveChains(t.Context(), fresh(NewChain(mine, "Twice", "One"), NewChain(mine, "Twice", "Two")))
+	wantCode(t, "SaveChains(one title twice)", err, fault.DuplicateChain)
+	if n, err := s.Count(t.Context(), mine); err != nil || n != 0 {
+		t.Errorf("Count = %d, %v, want 0, nil", n, err)
+	}
+}
+
+func versionsTell(t *testing.T, s Protocols) {
+	before := time.Now()
+	c := NewChain(mine, "Told", "One")
+	mustSave(t, s, c)
+	second := NewChain(mine, "Told", "One", "Two")
+	second.Title, second.ModelID = "TOLD", "model-2"
+	mustReplace(t, s, second, 1)
+	mustDelete(t, s, c, 2)
+	third := NewChain(mine, "Told", "One", "Two", "Three")
+	mustReplace(t, s, third, 0)
+	got, err := s.Versions(t.Context(), []string{mine}, c.ID)
+	if err != nil {
+		t.Fatalf("Versions = %v, want nil", err)
+	}
+	last := time.Now()
+	for i := range got {
+		if got[i].SavedAt.Before(before.Add(-time.Second)) || got[i].SavedAt.After(last.Add(time.Second)) {
+			t.Errorf("version %d was saved at %v, want between %v and now", got[i].Revision, got[i].SavedAt, before)
+		}
+		last = got[i].SavedAt
+		got[i].SavedAt = time.Time{}
+	}
+	got[1].Title = "" // what a deletion is called does not matter
+	want := []engine.Version{
+		{Revision: 4, Title: "Told", StepCount: 3, ModelID: "model-1"},
+		{Revision: 3, Deleted: true},
+		{Revision: 2, Title: "TOLD", StepCount: 2, ModelID: "model-2"},
+		{Revision: 1, Title: "Told", StepCount: 1, ModelID: "model-1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Versions (-want +got):\n%s", diff)
+	}
+}
+
+func oldVersions(t *testing.T, s Protocols) {
+	var saved []protocol.Chain
+	for i := range int64(4) {
+		c := NewChain(mine, "Old", make([]string, i+1)...)
+		c.Description = fmt.Sprintf("As version %d said.", i+1)
+		mustReplace(t, s, c, i)
+		saved = append(saved, at(c, i+1))
+	}
+	for i, want := range saved {
+		got, err := s.Version(t.Context(), []string{theirs, mine}, want.ID, int64(i+1))
+		if err != nil {
+			t.Errorf("Version(%d) = %v, want nil", i+1, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Version(%d) (-want +got):\n%s", i+1, diff)
+		}
+	}
+	for _, revision := range []int64{-1, 0, 5} {
+		_, err := s.Version(t.Context(), []string{mine}, saved[0].ID, revision)
+		wantCode(t, fmt.Sprintf("Version(%d)", revision), err, fault.NotFound)
+	}
+	_, err := s.Version(t.Context(), []string{mine}, "nothing", 1)
+	wantCode(t, "Version(nothing)", err, fault.NotFound)
+	_, err = s.Versions(t.Context(), []string{mine}, "nothing")
+	wantCode(t, "Versions(nothing)", err, fault.NotFound)
+}
+
+func deletedHistory(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Gone", "One")
+	mustSave(t, s, c)
+	mustDelete(t, s, c, 1)
+	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
+	if err != nil || len(versions) != 2 || !versions[0].Deleted || versions[1].Deleted {
+		t.Fatalf("Versions = %v, %v, want a deletion above a version", versions, err)
+	}
+	got, err := s.Version(t.Context(), []string{mine}, c.ID, 1)
+	if err != nil || !cmp.Equal(at(c, 1), got) {
+		t.Errorf("Version(1) = %v, %v, want the chain", got, err)
+	}
+	_, err = s.Version(t.Context(), []string{mine}, c.ID, 2)
+	wantCode(t, "Version(the deletion)", err, fault.NotFound)
+}
+
+func hundredVersions(t *testing.T, s Protocols) {
+	const saves = 105
+	for i := range int64(saves) {
+		c := NewChain(mine, "Often", "One")
+		c.Description = fmt.Sprintf("Version %d.", i+1)
+		mustReplace(t, s, c, i)
+	}
+	id := NewChain(mine, "Often").ID
+	versions, err := s.Versions(t.Context(), []string{mine}, id)
+	if err != nil || len(versions) < 100 {
+		t.Fatalf("Versions = %d, %v, want at least 100", len(versions), err)
+	}
+	for i, v := range versions {
+		want := int64(saves - i)
+		if v.Revision != want {
+			t.Fatalf("version %d of the list is revision %d, want %d", i, v.Revision, want)
+		}
+		if i >= 100 {
+			continue
+		}
+		got, err := s.Version(t.Context(), []string{mine}, id, want)
+		if err != nil || got.Description != fmt.Sprintf("Version %d.", want) {
+			t.Errorf("Version(%d) = %q, %v, want its description", want, got.Description, err)
+		}
+	}
+}
+
+func storedHistoryWins(t *testing.T, s Protocols) {
+	gone, here := NewChain(mine, "Both", "One"), NewChain(theirs, "Both", "One", "Two")
+	mustSave(t, s, gone, here)
+	mustDelete(t, s, gone, 1)
+	versions, err := s.Versions(t.Context(), []string{mine, theirs}, gone.ID)
+	if err != nil || len(versions) != 1 || versions[0].StepCount != 2 {
+		t.Errorf("Versions(both spaces) = %v, %v, want those of the chain that is stored", versions, err)
+	}
+	got, err := s.Version(t.Context(), []string{mine, theirs}, gone.ID, 1)
+	if err != nil || got.Space != theirs {
+		t.Errorf("Version(both spaces) = one of %q, %v, want of %q", got.Space, err, theirs)
+	}
+}
+
+// wantFormer checks where a step leads that is gone.
+func wantFormer(t *testing.T, s engine.Protocols, step string, want engine.Former) {
+	t.Helper()
+	_, _, err := s.StepChain(t.Context(), []string{mine}, step)
+	wantCode(t, "StepChain(former step)", err, fault.NotFound)
+	got, err := s.Former(t.Context(), []string{theirs, mine}, step)
+	if err != nil {
+		t.Errorf("Former = %v, want nil", err)
+		return
+	}
+	want.Chain = withoutTexts(want.Chain)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Former (-want +got):\n%s", diff)
+	}
+}
+
+func wantNoFormer(t *testing.T, s engine.Protocols, spaces []string, step string) {
+	t.Helper()
+	got, err := s.Former(t.Context(), spaces, step)
+	if fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Former(%v) = %q, %v, want not found", spaces, got.Chain.Title, err)
+	}
+}
+
+func withoutTexts(c protocol.Chain) protocol.Chain {
+	c.Steps = slices.Clone(c.Steps)
+	for i := range c.Steps {
+		c.Steps[i].Text = ""
+	}
+	return c
+}
+
+func formerSteps(t *testing.T, s Protocols) {
+	first := NewChain(mine, "Shrinks", "One", "Two", "Three")
+	mustSave(t, s, first)
+	wantNoFormer(t, s, []string{mine}, first.Steps[1].UUID)
+	wantNoFormer(t, s, []string{mine}, "never heard of")
+	second := first
+	second.Steps = slices.Delete(slices.Clone(first.Steps), 1, 2)
+	mustReplace(t, s, second, 1)
+	wantFormer(t, s, first.Steps[1].UUID, engine.Former{Chain: at(second, 2)})
+	wantNoFormer(t, s, []string{mine}, first.Steps[0].UUID)
+	third := NewChain(mine, "Shrinks", "Other")
+	mustReplace(t, s, third, 2)
+	for _, step := range first.Steps {
+		wantFormer(t, s, step.UUID, engine.Former{Chain: at(third, 3)})
+	}
+	// What comes back is not former any more.
+	mustReplace(t, s, first, 3)
+	for _, step := range first.Steps {
+		wantNoFormer(t, s, []string{mine}, step.UUID)
+	}
+	wantFormer(t, s, third.Steps[0].UUID, engine.Former{Chain: at(first, 4)})
+}
+
+func formerOfDeleted(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Deleted", "One", "Two")
+	mustSave(t, s, c)
+	mustReplace(t, s, c, 1)
+	mustDelete(t, s, c, 2)
+	for _, step := range c.Steps {
+		wantFormer(t, s, step.UUID, engine.Former{Chain: at(c, 2), Deleted: true})
+	}
+	again := NewChain(mine, "Deleted", "Again")
+	mustReplace(t, s, again, 0)
+	wantFormer(t, s, c.Steps[1].UUID, engine.Former{Chain: at(again, 4)})
+}
+
+func stepMoves(t *testing.T, s Protocols) {
+	a, b := NewChain(mine, "A", "One", "Moves"), NewChain(mine, "B", "One")
+	mustSave(t, s, a, b)
+	moving := a.Steps[1]
+	less, more := a, b
+	less.Steps, more.Steps = slices.Clone(a.Steps[:1]), append(slices.Clone(b.Steps), moving)
+	// The chain that takes it comes first.
+	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: more, Replaces: 1}, {Chain: less, Replaces: 1}}); err != nil {
+		t.Fatalf("SaveChains = %v, want nil", err)
+	}
+	got, i, err := s.StepChain(t.Context(), []string{mine}, moving.UUID)
+	if err != nil || got.Title != "B" || i != 1 {
+		t.Errorf("StepChain = step %d of %q, %v, want 1 of B", i, got.Title, err)
+	}
+	wantNoFormer(t, s, []string{mine}, moving.UUID)
+}

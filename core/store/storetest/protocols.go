@@ -3,10 +3,14 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -24,6 +28,9 @@ var protocolCases = map[string]func(*testing.T, Protocols){
 	"the first space that has a chain wins":       firstSpaceWins,
 	"a step id belongs to one chain of a space":   stepTaken,
 	"a cancelled save of a chain changes nothing": cancelledSaveChain,
+	"no read of what was leaves its spaces":       historyIsolated,
+	"a chain of ten thousand steps":               tenThousandSteps,
+	"a title of five thousand characters":         veryLongTitle,
 }
 
 func chainRoundTrip(t *testing.T, s Protocols) {
@@ -219,4 +226,100 @@ func allOrNoneOfManyChains(t *testing.T, s Protocols) {
 	wantCode(t, "SaveChains(one is taken)", err, fault.DuplicateChain)
 	_, err = s.Chain(t.Context(), []string{mine}, other.ID)
 	wantCode(t, "Chain(the other one)", err, fault.NotFound)
+}
+
+// historyIsolated: what is gone, rated or counted is as private as what is stored.
+func historyIsolated(t *testing.T, s Protocols) {
+	c := NewChain(theirs, "Secret", "Stays", "Goes")
+	mustSave(t, s, c)
+	less := c
+	less.Steps = c.Steps[:1]
+	mustReplace(t, s, less, 1)
+	deleted := NewChain(theirs, "Secret and deleted", "One")
+	mustSave(t, s, deleted)
+	mustDelete(t, s, deleted, 1)
+	mustRate(t, s, theirs, engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess})
+
+	for name, spaces := range map[string][]string{"another space": {mine}, "no space": nil, "a part of the name": {"user:test:their"}} {
+		t.Run(name, func(t *testing.T) {
+			for _, step := range []string{c.Steps[0].UUID, c.Steps[1].UUID, deleted.Steps[0].UUID} {
+				wantNoFormer(t, s, spaces, step)
+			}
+			for _, id := range []string{c.ID, deleted.ID} {
+				_, err := s.Versions(t.Context(), spaces, id)
+				wantCode(t, "Versions(foreign)", err, fault.NotFound)
+				_, err = s.Version(t.Context(), spaces, id, 1)
+				wantCode(t, "Version(foreign)", err, fault.NotFound)
+			}
+		})
+	}
+	if got := listed(t, s, mine, 10); len(got) != 0 {
+		t.Errorf("List(mine) = %q, want none", got)
+	}
+	if n, err := s.Count(t.Context(), mine); err != nil || n != 0 {
+		t.Errorf("Count(mine) = %d, %v, want 0, nil", n, err)
+	}
+	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
+	mustRate(t, s, mine, engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeFailure})
+	wantQuality(t, s, theirs, map[string]engine.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID)
+	// A title of theirs is free in mine, with a history of its own.
+	mustSave(t, s, NewChain(mine, "Secret", "One"), NewChain(mine, "Secret and deleted", "One"))
+	wantCode(t, "DeleteChain(their revision)", s.DeleteChain(t.Context(), mine, c.ID, 2), fault.Conflict)
+	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
+	if err != nil || len(versions) != 1 || versions[0].Revision != 1 {
+		t.Errorf("Versions(mine) = %v, %v, want one of my own", versions, err)
+	}
+}
+
+func tenThousandSteps(t *testing.T, s Protocols) {
+	labels := make([]string, 10_000)
+	if testing.Short() {
+		labels = labels[:1000]
+	}
+	for i := range labels {
+		labels[i] = fmt.Sprintf("Step %d", i+1)
+	}
+	c := NewChain(mine, "Enormous", labels...)
+	mustSave(t, s, c)
+	wantStored(t, s, at(c, 1))
+	last := c.Steps[len(c.Steps)-1]
+	got, i, err := s.StepChain(t.Context(), []string{mine}, last.UUID)
+	if err != nil || i != len(c.Steps)-1 || got.Title != c.Title {
+		t.Errorf("StepChain(last) = step %d of %q, %v, want %d", i, got.Title, err, len(c.Steps)-1)
+	}
+	shorter := c
+	shorter.Steps = c.Steps[:len(c.Steps)-1]
+	mustReplace(t, s, shorter, 1)
+	former, err := s.Former(t.Context(), []string{mine}, last.UUID)
+	if err != nil || len(former.Chain.Steps) != len(shorter.Steps) {
+		t.Errorf("Former(last) = %d steps, %v, want %d", len(former.Chain.Steps), err, len(shorter.Steps))
+	}
+	mustDelete(t, s, c, 2)
+	old, err := s.Version(t.Context(), []string{mine}, c.ID, 1)
+	if err != nil || !cmp.Equal(at(c, 1), old) {
+		t.Errorf("Version(1) = %d steps, %v, want all %d as they were", len(old.Steps), err, len(c.Steps))
+	}
+}
+
+func veryLongTitle(t *testing.T, s Protocols) {
+	long := strings.Repeat("Über lange Titel ", 5000/17+1)
+	long = string([]rune(long)[:5000])
+	c, other := NewChain(mine, long, "One"), NewChain(mine, long[:len(long)-1]+"2", "One")
+	mustSave(t, s, NewChain(mine, "A", "One"), c, other, NewChain(mine, "z", "One"))
+	wantStored(t, s, at(c, 1))
+	want := []string{"A", long, other.Title, "z"}
+	slices.Sort(want)
+	if got := listed(t, s, mine, 1); !slices.Equal(got, want) {
+		t.Errorf("List in pages of one = %d titles, want all 4 in order", len(got))
+	}
+	hits := mustSearch(t, s, long, mine)
+	if len(hits) == 0 || hits[0].Chain.ID != c.ID || hits[0].Score < 0.9 {
+		t.Errorf("Search(the long title) = %d hits, want the chain first with at least 0.9", len(hits))
+	}
+	mustReplace(t, s, c, 1)
+	mustDelete(t, s, c, 2)
+	versions, err := s.Versions(t.Context(), []string{mine}, c.ID)
+	if err != nil || len(versions) != 3 || versions[2].Title != long {
+		t.Errorf("Versions = %d, %v, want 3 with the whole title", len(versions), err)
+	}
 }

@@ -1,5 +1,163 @@
 package storetest
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
 
-var ratingCases = map[string]func(*testing.T, Protocols){}
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+var ratingCases = map[string]func(*testing.T, Protocols){
+	"ratings add up": ratingsAddUp,
+	"an empty tier or rater leaves what there is": ratingsLeave,
+	"no rating of many at once is lost":           ratingsAtOnce,
+	"ratings of unknown steps are ignored":        ratingsOfUnknown,
+	"ratings outlive new versions":                ratingsOutlive,
+	"an outcome that is none is refused":          ratingRefused,
+	"a cancelled rating changes nothing":          ratingCancelled,
+	"steps of two spaces are rated apart":         ratingsApart,
+}
+
+func mustRate(t *testing.T, s engine.Ratings, space string, ratings ...engine.Rating) {
+	t.Helper()
+	if err := s.Rate(t.Context(), space, ratings); err != nil {
+		t.Fatalf("Rate = %v, want nil", err)
+	}
+}
+
+func wantQuality(t *testing.T, s engine.Ratings, space string, want map[string]engine.Quality, steps ...string) {
+	t.Helper()
+	got, err := s.Quality(t.Context(), space, steps)
+	if err != nil {
+		t.Fatalf("Quality = %v, want nil", err)
+	}
+	if len(want) == 0 && len(got) == 0 {
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Quality (-want +got):\n%s", diff)
+	}
+}
+
+func ratingsAddUp(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Rated", "One", "Two", "Three")
+	mustSave(t, s, c)
+	one, two := c.Steps[0].UUID, c.Steps[1].UUID
+	mustRate(t, s, mine,
+		engine.Rating{Step: one, Outcome: engine.OutcomeStored, Score: 2, Tier: "standard", Rater: "mint", Context: "stored", At: epoch},
+		engine.Rating{Step: two, Outcome: engine.OutcomeRetrieved, Bonus: 0.25})
+	mustRate(t, s, mine,
+		engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1, Score: 6, Tier: "excellent", Rater: "next", Context: "solved", At: epoch.Add(1)},
+		engine.Rating{Step: one, Outcome: engine.OutcomeFailure, Bonus: -0.25, Score: 1, Tier: "basic", Rater: "next", Context: "failed", At: epoch.Add(2)},
+		engine.Rating{Step: two, Outcome: engine.OutcomePartial, Bonus: 0.5})
+	wantQuality(t, s, mine, map[string]engine.Quality{
+		one: {
+			Score: 1, Tier: "basic", SuccessCount: 1, FailureCount: 1, QualityBonus: 0.75,
+			LastRated: epoch.Add(2), LastRater: "next", UsageContext: "failed",
+		},
+		two: {RetrievalCount: 1, PartialCount: 1, QualityBonus: 0.75},
+	}, one, two, c.Steps[2].UUID, "never heard of")
+	wantQuality(t, s, mine, nil)
+	mustRate(t, s, mine)
+}
+
+func ratingsLeave(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Rated", "One")
+	mustSave(t, s, c)
+	step := c.Steps[0].UUID
+	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess, Score: 6, Tier: "high", Rater: "next", Context: "first", At: epoch})
+	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeRetrieved, Score: 99, Context: "ignored", At: epoch.Add(1)})
+	wantQuality(t, s, mine, map[string]engine.Quality{step: {
+		Score: 6, Tier: "high", SuccessCount: 1, RetrievalCount: 1, LastRated: epoch, LastRater: "next", UsageContext: "first",
+	}}, step)
+}
+
+func ratingsAtOnce(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Busy", "One", "Two")
+	mustSave(t, s, c)
+	const raters, each = 8, 10
+	var all sync.WaitGroup
+	for range raters {
+		all.Go(func() {
+			for range each {
+				if err := s.Rate(t.Context(), mine, []engine.Rating{
+					{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Bonus: 0.5},
+					{Step: c.Steps[1].UUID, Outcome: engine.OutcomeRetrieved, Bonus: -0.25},
+				}); err != nil {
+					t.Errorf("Rate = %v, want nil", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	wantQuality(t, s, mine, map[string]engine.Quality{
+		c.Steps[0].UUID: {SuccessCount: raters * each, QualityBonus: 0.5 * raters * each},
+		c.Steps[1].UUID: {RetrievalCount: raters * each, QualityBonus: -0.25 * raters * each},
+	}, c.Steps[0].UUID, c.Steps[1].UUID)
+}
+
+func ratingsOfUnknown(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Known", "One")
+	mustSave(t, s, c)
+	mustRate(t, s, mine,
+		engine.Rating{Step: "never heard of", Outcome: engine.OutcomeSuccess},
+		engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess})
+	wantQuality(t, s, mine, map[string]engine.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID, "never heard of")
+}
+
+func ratingsOutlive(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Rated", "One", "Two")
+	mustSave(t, s, c)
+	one, two := c.Steps[0].UUID, c.Steps[1].UUID
+	mustRate(t, s, mine,
+		engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1},
+		engine.Rating{Step: two, Outcome: engine.OutcomeFailure})
+	changed := c
+	changed.Steps = slices.Clone(c.Steps[:1])
+	changed.Steps[0].Text = "## One\n\nDo it in another way."
+	mustReplace(t, s, changed, 1)
+	wantQuality(t, s, mine, map[string]engine.Quality{one: {SuccessCount: 1, QualityBonus: 1}}, one)
+	mustRate(t, s, mine, engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1})
+	// What comes back has done what it did.
+	mustReplace(t, s, c, 2)
+	wantQuality(t, s, mine, map[string]engine.Quality{
+		one: {SuccessCount: 2, QualityBonus: 2}, two: {FailureCount: 1},
+	}, one, two)
+}
+
+func ratingRefused(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Rated", "One")
+	mustSave(t, s, c)
+	err := s.Rate(t.Context(), mine, []engine.Rating{
+		{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess}, {Step: c.Steps[0].UUID, Outcome: "splendid"},
+	})
+	wantCode(t, "Rate(splendid)", err, fault.InvalidArgument)
+	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
+}
+
+func ratingCancelled(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Rated", "One")
+	mustSave(t, s, c)
+	err := s.Rate(cancelled(t), mine, []engine.Rating{{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Rate(cancelled) = %v, want context.Canceled", err)
+	}
+	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
+}
+
+func ratingsApart(t *testing.T, s Protocols) {
+	a, b := NewChain(mine, "Both", "One"), NewChain(theirs, "Both", "One")
+	b.Steps[0].UUID = a.Steps[0].UUID
+	mustSave(t, s, a, b)
+	step := a.Steps[0].UUID
+	mustRate(t, s, theirs, engine.Rating{Step: step, Outcome: engine.OutcomeFailure})
+	wantQuality(t, s, mine, nil, step)
+	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess})
+	wantQuality(t, s, theirs, map[string]engine.Quality{step: {FailureCount: 1}}, step)
+}
