@@ -90,7 +90,11 @@ func (c *Client) Embed(ctx context.Context, texts []string) (engine.Embedded, er
 	}
 	c.judge(ctx, time.Since(started), err)
 	if err != nil {
-		return engine.Embedded{}, fmt.Errorf("the embedding endpoint did not help: %w", err)
+		var r *refusal
+		if errors.As(err, &r) && r.content() {
+			return engine.Embedded{}, fmt.Errorf("the embedding endpoint: %w: %w", engine.ErrTextRefused, err)
+		}
+		return engine.Embedded{}, fmt.Errorf("the embedding endpoint: %w", err)
 	}
 	return out, nil
 }

@@ -323,10 +323,10 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 
 // answerSimilarity answers how close two texts are, without a callback from
 // the driver that wants to know.
-func (t *turn) answerSimilarity(in driver.Input) error {
-	value := driver.SimilarityValue{Method: "lexical"}
+func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
+	value := driver.SimilarityValue{Method: methodLexical}
 	if in.Similarity != nil {
-		value.Score = lexicalSimilarity(in.Similarity.Text, in.Similarity.Reference)
+		value = t.e.similarity(ctx, *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

@@ -237,6 +237,8 @@ type MintReply struct {
 	Items    []MintItem            `json:"items"`
 	Status   string                `json:"status"` // "stored"
 	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
+	// Message says what is not done yet; usually empty.
+	Message string `json:"message,omitempty"`
 }
 
 // UpdateInput changes steps: Documents[i] for URIs[i], or Updates for all.

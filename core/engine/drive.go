@@ -81,7 +81,7 @@ func (t *turn) approvalStands() bool {
 // obtain tries the due input's next route.
 func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, error) {
 	if in.Kind == driver.KindSimilarity {
-		return Round{}, t.answerSimilarity(in)
+		return Round{}, t.answerSimilarity(ctx, in)
 	}
 	d := t.decide(k, in)
 	if d.Route == nil {

@@ -47,6 +47,8 @@ type Options struct {
 	RequireComplete bool
 	// Embedder compares meanings besides words; nil: only words are compared.
 	Embedder Embedder
+	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
+	EmbedBudget time.Duration
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -62,6 +64,8 @@ type Engine struct {
 	seeded bool       // the built-in protocols are stored
 
 	claims claims
+
+	missing chan struct{} // wakes FillVectors
 }
 
 // New returns an engine. It touches neither store nor setups until called.
@@ -71,10 +75,11 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	opt.ApprovalTTL = orDefault(opt.ApprovalTTL, time.Hour)
 	opt.ScoreThreshold = orDefault(opt.ScoreThreshold, 0.3)
 	opt.SimilarThreshold = orDefault(opt.SimilarThreshold, 0.9)
+	opt.EmbedBudget = orDefault(opt.EmbedBudget, 3*time.Second)
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Engine{store: store, setups: setups, opt: opt, log: log}
+	return &Engine{store: store, setups: setups, opt: opt, log: log, missing: make(chan struct{}, 1)}
 }
 
 func orDefault[T comparable](v, otherwise T) T {

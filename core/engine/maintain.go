@@ -80,8 +80,11 @@ func (e held) updateOne(ctx context.Context, c Caller, uri, doc string, updates 
 
 // saveOver stores a changed chain over the one that was read.
 func (e *Engine) saveOver(ctx context.Context, chain protocol.Chain) error {
-	_, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: chain, Replaces: chain.Revision}})
-	return err
+	if _, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: chain, Replaces: chain.Revision}}); err != nil {
+		return err
+	}
+	e.embed(ctx, chain)
+	return nil
 }
 
 // textUpdate takes the one field of `updates` that may be changed.

@@ -55,6 +55,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 		}
 		return MintReply{}, fault.Wrap(err, fault.StoreFailed, "the document could not be stored: %v", err)
 	}
+	reply.Message = e.embed(ctx, chainsOf(changes)...)
 	return reply, nil
 }
 
@@ -232,7 +233,7 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // similar refuses what is nearly another protocol.
 func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) error {
-	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1})
+	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1, Embedding: e.meaningOf(ctx, chain.Title)})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}

@@ -32,7 +32,9 @@ func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchRe
 	if err := e.ready(ctx); err != nil {
 		return SearchReply{}, err
 	}
-	hits, err := e.store.Searcher.Search(ctx, Query{Text: in.Query, Spaces: spaces, Limit: 4 * maxChoices})
+	hits, err := e.store.Searcher.Search(ctx, Query{
+		Text: in.Query, Spaces: spaces, Limit: 4 * maxChoices, Embedding: e.meaningOf(ctx, in.Query),
+	})
 	if err != nil {
 		return SearchReply{}, fmt.Errorf("search: %w", err)
 	}

@@ -1,10 +1,40 @@
 package engine
 
 import (
+	"context"
 	"math"
 	"strings"
 	"unicode"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
+
+// How two texts were compared.
+const (
+	methodEmbedding = "embedding"
+	methodLexical   = "lexical"
+)
+
+// similarity compares two texts by meaning, or by words where nothing embeds
+// or the endpoint fails.
+func (e *Engine) similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
+	if e.opt.Embedder == nil {
+		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: methodLexical}
+	}
+	within, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	defer cancel()
+	out, err := e.opt.Embedder.Embed(within, []string{in.Text, in.Reference})
+	if err != nil {
+		e.log.DebugContext(ctx, "two texts are compared by words", "error", err)
+		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: methodLexical}
+	}
+	var dot float64
+	for i, x := range out.Vectors[0] {
+		dot += float64(x) * float64(out.Vectors[1][i])
+	}
+	// Vectors have unit length; what points away is as far as can be.
+	return driver.SimilarityValue{Score: min(1, max(0, dot)), Method: methodEmbedding}
+}
 
 // lexicalSimilarity is the cosine of the two texts' word counts, 0..1. Words
 // are cut to their first six letters, a crude stem that works for most

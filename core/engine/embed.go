@@ -1,0 +1,312 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// ErrTextRefused is in the error of an Embedder that is well but does not take
+// one of the texts.
+var ErrTextRefused = errors.New("the text is refused")
+
+const (
+	// maxMeaning is how many characters of a query are embedded.
+	maxMeaning = 2000
+	// fillBatch is how many passages are embedded and stored at once, so that
+	// little is lost when the process dies.
+	fillBatch = 32
+	// fillWindow is how many missing passages are listed at once.
+	fillWindow = 512
+	// fillIdle is after how long the store is asked again what is missing,
+	// because other processes mint too.
+	fillIdle = 10 * time.Minute
+	// The first and the longest pause after a failure.
+	fillPause, fillPauseMax = time.Second, time.Minute
+	// fillTimes is how often one process embeds a passage that goes missing
+	// again before it leaves it alone.
+	fillTimes = 3
+)
+
+// meaningOf is what a search compares besides words; nil where nothing embeds
+// or the endpoint fails, and words alone decide.
+func (e *Engine) meaningOf(ctx context.Context, text string) *Embedding {
+	if e.opt.Embedder == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	defer cancel()
+	out, err := e.opt.Embedder.Embed(ctx, []string{beginning(text, maxMeaning)})
+	if err != nil {
+		e.log.DebugContext(ctx, "a search goes by words alone", "error", err)
+		return nil
+	}
+	return &Embedding{Model: out.Model, Vector: out.Vectors[0]}
+}
+
+// beginning is at most the first n characters.
+func beginning(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// embed gives the passages of chains that were stored just now their vectors,
+// as far as the budget reaches; FillVectors does the rest. It never fails: the
+// result says what is left to do, and is empty when nothing is.
+func (e *Engine) embed(ctx context.Context, chains ...protocol.Chain) string {
+	if e.opt.Embedder == nil {
+		return ""
+	}
+	passages := passagesOf(chains)
+	ctx, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	defer cancel()
+	left, err := e.fill(ctx, passages)
+	if len(left) == 0 {
+		return ""
+	}
+	e.wake()
+	e.log.DebugContext(ctx, "passages were stored without a vector", "passages", len(left), "error", err)
+	reason := "the embedding endpoint does not answer"
+	switch {
+	case errors.Is(err, ErrTextRefused):
+		reason = "the embedding endpoint refuses a text"
+	case err == nil || errors.Is(err, context.DeadlineExceeded):
+		reason = "the embedding endpoint takes too long"
+	}
+	return fmt.Sprintf("Stored, and found by words. %d of %d passages cannot be compared by meaning yet, because %s; "+
+		"a running server adds what is missing when it can.", len(left), len(passages), reason)
+}
+
+func chainsOf(changes []Change) []protocol.Chain {
+	out := make([]protocol.Chain, len(changes))
+	for i, c := range changes {
+		out[i] = c.Chain
+	}
+	return out
+}
+
+// passagesOf lists the passages of chains, each once.
+func passagesOf(chains []protocol.Chain) []Passage {
+	var out []Passage
+	seen := make(map[string]bool)
+	for _, c := range chains {
+		for i := range c.Steps {
+			text := c.Passage(i)
+			if hash := protocol.PassageHash(text); !seen[hash] {
+				seen[hash] = true
+				out = append(out, Passage{Hash: hash, Text: text})
+			}
+		}
+	}
+	return out
+}
+
+// fill embeds and stores those of the passages that have no vector yet, and
+// returns what it did not get to.
+func (e *Engine) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
+	described, err := e.opt.Embedder.Embed(ctx, nil)
+	if err != nil {
+		return passages, err
+	}
+	if left, err = e.unknown(ctx, described.Model, passages); err != nil {
+		return passages, err
+	}
+	for len(left) > 0 {
+		batch := left[:min(fillBatch, len(left))]
+		if err := e.embedAll(ctx, batch); err != nil {
+			return left, err
+		}
+		left = left[len(batch):]
+	}
+	return nil, nil
+}
+
+// unknown leaves out the passages that have a vector of the model.
+func (e *Engine) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
+	hashes := make([]string, len(passages))
+	for i, p := range passages {
+		hashes[i] = p.Hash
+	}
+	known, err := e.store.Vectors.Known(ctx, model, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("look up vectors: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(passages), func(p Passage) bool { return known[p.Hash] != nil }), nil
+}
+
+// embedAll embeds and stores all of the passages or none.
+func (e *Engine) embedAll(ctx context.Context, batch []Passage) error {
+	texts := make([]string, len(batch))
+	for i, p := range batch {
+		texts[i] = p.Text
+	}
+	out, err := e.opt.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return err
+	}
+	vectors := make(map[string][]float32, len(batch))
+	for i, p := range batch {
+		vectors[p.Hash] = out.Vectors[i]
+	}
+	if err := e.store.Vectors.SaveVectors(ctx, out.Model, vectors); err != nil {
+		return fmt.Errorf("store vectors: %w", err)
+	}
+	return nil
+}
+
+// wake tells FillVectors that something is missing.
+func (e *Engine) wake() {
+	select {
+	case e.missing <- struct{}{}:
+	default: // it knows already
+	}
+}
+
+// FillVectors gives every stored passage its vector, and those that are minted
+// later, until the context ends. What is missing is what the store says is
+// missing, so nothing is lost when the process dies. While the endpoint is
+// down it waits. It is called once, by a process that lives for a while;
+// without an embedder it returns at once.
+func (e *Engine) FillVectors(ctx context.Context) {
+	if e.opt.Embedder == nil {
+		return
+	}
+	f := filler{Engine: e, times: make(map[string]int), aside: make(map[string]bool)}
+	for pause := fillPause; ctx.Err() == nil; {
+		err := f.round(ctx)
+		if err == nil {
+			pause = fillPause
+			f.rest(ctx, fillIdle, e.missing)
+			continue
+		}
+		e.log.DebugContext(ctx, "vectors are still missing", "error", err, "again_in", pause)
+		// Jitter, because servers of one database all wait for the same endpoint.
+		f.rest(ctx, pause/2+rand.N(pause), nil)
+		pause = min(2*pause, fillPauseMax)
+	}
+}
+
+// filler is what one FillVectors remembers.
+type filler struct {
+	*Engine
+	times map[string]int  // by model and hash: how often it was embedded here
+	aside map[string]bool // by hash: is left alone
+}
+
+func (filler) rest(ctx context.Context, d time.Duration, until <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-until:
+	}
+}
+
+// round fills until nothing is missing but what is left alone.
+func (f filler) round(ctx context.Context) error {
+	for {
+		described, err := f.opt.Embedder.Embed(ctx, nil)
+		if err != nil {
+			return err
+		}
+		missing, err := f.store.Vectors.Missing(ctx, described.Model, fillWindow+len(f.aside))
+		if err != nil {
+			return fmt.Errorf("list the passages without a vector: %w", err)
+		}
+		missing = slices.DeleteFunc(missing, func(p Passage) bool { return f.leave(described.Model, p) })
+		if len(missing) == 0 {
+			return nil
+		}
+		// Several servers may share the database: each begins somewhere else.
+		rand.Shuffle(len(missing), func(i, j int) { missing[i], missing[j] = missing[j], missing[i] })
+		for batch := range slices.Chunk(missing, fillBatch) {
+			if err := f.batch(ctx, described.Model, batch); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// leave reports whether a missing passage is left alone. One that goes missing
+// again and again would be paid for again and again.
+func (f filler) leave(model string, p Passage) bool {
+	if !f.aside[p.Hash] && f.times[model+p.Hash] >= fillTimes {
+		f.aside[p.Hash] = true
+		f.log.Warn("a vector does not stay stored; does another server use this database with another model?", "passage", titled(p), "model", model)
+	}
+	return f.aside[p.Hash]
+}
+
+// batch fills a few passages unless another process was faster.
+func (f filler) batch(ctx context.Context, model string, batch []Passage) error {
+	batch, err := f.unknown(ctx, model, batch)
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	err = f.embedAll(ctx, batch)
+	if errors.Is(err, ErrTextRefused) && len(batch) > 1 {
+		for i := range batch {
+			if err := f.batch(ctx, model, batch[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if errors.Is(err, ErrTextRefused) {
+		f.aside[batch[0].Hash] = true
+		f.log.WarnContext(ctx, "the embedding endpoint refuses a passage, so it is found by words only", "passage", titled(batch[0]), "error", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range batch {
+		f.times[model+p.Hash]++
+	}
+	return nil
+}
+
+// titled is the first line of a passage: the title of its protocol.
+func titled(p Passage) string {
+	title, _, _ := strings.Cut(p.Text, "\n")
+	return clip(title, 80)
+}
+
+// maxMissing is how far Embeddings counts.
+const maxMissing = 1000
+
+// EmbeddingState is how far the stored protocols are embedded.
+type EmbeddingState struct {
+	Model string // provider/model/dimension
+	// Missing is how many passages have no vector of the model; 1000: or more.
+	Missing int
+}
+
+// Embeddings asks the endpoint for a vector and the store for what is missing.
+// Without an embedder the model is empty.
+func (e *Engine) Embeddings(ctx context.Context) (EmbeddingState, error) {
+	if e.opt.Embedder == nil {
+		return EmbeddingState{}, nil
+	}
+	out, err := e.opt.Embedder.Embed(ctx, []string{"Does the embedding endpoint answer?"})
+	if err != nil {
+		return EmbeddingState{}, err
+	}
+	missing, err := e.store.Vectors.Missing(ctx, out.Model, maxMissing)
+	if err != nil {
+		return EmbeddingState{}, fmt.Errorf("list the passages without a vector: %w", err)
+	}
+	return EmbeddingState{Model: out.Model, Missing: len(missing)}, nil
+}
