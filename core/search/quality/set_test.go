@@ -1,0 +1,162 @@
+package quality_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/search/quality"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func load(t *testing.T) quality.Set {
+	t.Helper()
+	s, err := quality.Load(os.DirFS("../../../testdata/search"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTheSetIsAsLargeAsTheFiguresNeed(t *testing.T) {
+	s := load(t) // also proves that the protocols parse without a finding
+	if n := len(s.Chains); n < 120 {
+		t.Errorf("the set has %d protocols, want at least 120", n)
+	}
+	if n := len(s.Queries); n < 240 {
+		t.Errorf("the set has %d queries, want at least 240", n)
+	}
+	count, seen := map[quality.Kind]int{}, map[string]bool{}
+	for _, q := range s.Queries {
+		if seen[q.Text] {
+			t.Errorf("query %q stands there twice", q.Text)
+		}
+		seen[q.Text] = true
+		count[q.Kind]++
+	}
+	for kind, least := range map[quality.Kind]int{
+		quality.Exact: 40, quality.TitleDE: 12, quality.TitlePL: 12, quality.Partial: 30,
+		quality.WordForm: 30, quality.Typo: 40, quality.Paraphrase: 60, quality.Gibberish: 30,
+	} {
+		if count[kind] < least {
+			t.Errorf("the set has %d queries of kind %s, want at least %d", count[kind], kind, least)
+		}
+	}
+}
+
+func TestNoSentenceStandsInTwoProtocols(t *testing.T) {
+	// Repeated text would make the protocols alike in a way that real ones are not.
+	at := map[string]string{}
+	for _, c := range load(t).Chains {
+		for _, step := range c.Steps {
+			_, text, _ := strings.Cut(step.Text, "\n") // without the heading
+			for _, sentence := range strings.Split(strings.Join(strings.Fields(text), " "), ". ") {
+				if other, ok := at[sentence]; ok && len(sentence) > 30 {
+					t.Errorf("%q stands in %q and in %q", sentence, other, c.Title)
+				}
+				at[sentence] = c.Title
+			}
+		}
+	}
+}
+
+func TestAThirdOfTheQueriesShareNoContentWordWithTheirProtocol(t *testing.T) {
+	s := load(t)
+	apart := 0
+	for _, q := range s.Queries {
+		if len(q.Want) > 0 && !share(contentWords(q.Text), contentWords(s.Documents[q.Want[0]])) {
+			apart++
+		}
+	}
+	if 3*apart < len(s.Queries) {
+		t.Errorf("%d of %d queries share no content word with the protocol they look for, want a third", apart, len(s.Queries))
+	}
+}
+
+func TestFindingsInProtocolsAreErrors(t *testing.T) {
+	_, err := quality.Load(fstest.MapFS{
+		"protocols/a.md": {Data: []byte("text before\n\n# A\n\n## One\n\nText.\n")},
+		"queries.jsonl":  {},
+	})
+	if err == nil || !strings.Contains(err.Error(), "a.md:1:1: warning") {
+		t.Errorf("Load = %v, want the warning with its place", err)
+	}
+	_, err = quality.Load(fstest.MapFS{
+		"protocols/a.md": {Data: []byte("# A\n\n## One\n\nText.\n")},
+		"queries.jsonl":  {Data: []byte(`{"query": "a", "kind": "exact", "want": ["B"]}`)},
+	})
+	if err == nil || !strings.Contains(err.Error(), `queries.jsonl:1: no protocol has the title "B"`) {
+		t.Errorf("Load = %v, want the title that is missing", err)
+	}
+}
+
+// stopWords are the words of more than three letters that say nothing about a subject.
+var stopWords = wordsOf(`about after also before every first from into last only other over somebody someone than that their
+	them then there they this until were what when where which while will with without your been have does
+	aber auch dann dass eine einem einen einer eines nach nicht oder sich sind über wird`)
+
+// contentWords are the words of a text as they stand there: more than three
+// letters, no stop words.
+func contentWords(text string) map[string]bool {
+	words := wordsOf(text)
+	for w := range words {
+		if len([]rune(w)) <= 3 || stopWords[w] {
+			delete(words, w)
+		}
+	}
+	return words
+}
+
+func wordsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		out[w] = true
+	}
+	return out
+}
+
+func share(a, b map[string]bool) bool {
+	for w := range a {
+		if b[w] {
+			return true
+		}
+	}
+	return false
+}
+
+func TestFiguresCountWhatWasFound(t *testing.T) {
+	answer := func(kind quality.Kind, want []string, found ...string) quality.Answer {
+		a := quality.Answer{Query: quality.Query{Text: "q", Kind: kind, Want: want}}
+		for _, title := range found {
+			a.Found = append(a.Found, quality.Found{Title: title, Score: 0.5})
+		}
+		return a
+	}
+	r := quality.Report{Answers: []quality.Answer{
+		answer(quality.Exact, []string{"A"}, "A", "B"),
+		answer(quality.Exact, []string{"A"}, "B", "C", "A"),
+		answer(quality.Exact, []string{"A"}, "B", "C", "D", "E", "F", "A"),
+		answer(quality.Typo, []string{"A", "B"}, "B", "A"),
+		answer(quality.Gibberish, nil),
+		answer(quality.Gibberish, nil, "A"),
+	}}
+	f := r.Figures(quality.Exact)
+	if f.Queries != 3 || f.Recall1 != 1./3 || f.Recall5 != 2./3 || f.NDCG10 < 0.61 || f.NDCG10 > 0.63 {
+		t.Errorf("Figures(exact) = %+v, want recalls of 1/3 and 2/3 and (1 + 1/2 + 1/log2(7))/3 = 0.62", f)
+	}
+	if f = r.Figures(quality.Typo); f.Recall1 != 0 || f.Recall5 != 1 || f.NDCG10 < 0.85 || f.NDCG10 > 0.87 {
+		t.Errorf("Figures(typo) = %+v, want recalls of 0 and 1 and the gain of two in the wrong order, 0.86", f)
+	}
+	if f = r.Figures(); f.FalseMatches != 1 || len(r.Misses()) != 2 {
+		t.Errorf("%d false matches and misses %v, want one and two", f.FalseMatches, r.Misses())
+	}
+	other := quality.Report{Answers: append([]quality.Answer{answer(quality.Exact, []string{"A"}, "B")}, r.Answers[1:]...)}
+	if got := r.SameTop(other); got != 0.75 {
+		t.Errorf("SameTop = %v, want 3 of 4", got)
+	}
+}
