@@ -199,6 +199,13 @@ func hash(s string) uint64 {
 // Steps is the number of steps of the chain.
 func (d Document) Steps() int { return d.steps }
 
+// Rank orders chains of the same score: the shorter title first, and then by
+// the titles, as good as at random but everywhere the same.
+func (d Document) Rank() uint64 {
+	title := d.names[fieldTitle]
+	return uint64(min(title.size, 255))<<56 | title.exact>>8
+}
+
 // The first characters of terms that are not words of any field. No word has an underscore.
 const (
 	inTitle = "t_" // words of the title, the alternative title and the slug

@@ -45,6 +45,18 @@ func (w Word) Completed(vocabulary string) Word {
 	return Word{Text: w.Text, Term: term(vocabulary), Root: w.Root}
 }
 
+// Mistyped says how far a word of the vocabulary is from the query's: the number
+// of typing errors, 3 when it only contains the word, 0 when it has nothing to do with it.
+func (w Word) Mistyped(vocabulary string) int {
+	if n := mistyped(w.Text, vocabulary); n > 0 {
+		return n
+	}
+	if utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text) {
+		return 3
+	}
+	return 0
+}
+
 // Ask reads a query. Words that say nothing are left out, unless there are no
 // others; the same words in another order are the same query but for exact titles.
 func Ask(text string) Query {
@@ -103,5 +115,5 @@ func (q Query) Words() []Word { return slices.Clone(q.words) }
 // title or slug is the query, or has exactly its words.
 func (q Query) Names() []string { return q.name.terms() }
 
-// Blank: there is nothing to look for.
+// Blank reports that there is nothing to look for.
 func (q Query) Blank() bool { return q.name.exact == 0 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"math/bits"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,7 +27,7 @@ const (
 
 	// minCoverage is the least a chain must cover to be found at all. Below
 	// it, only words that say little are there.
-	minCoverage = 0.2
+	minCoverage = 0.1
 )
 
 var (
@@ -44,6 +45,8 @@ const (
 	likeTypos  = 0.65 // two
 
 	likePrefixMore = 0.1
+
+	shortestPart = 5 // letters of a word that is looked for inside others
 )
 
 // The rankers that explanations name.
@@ -63,9 +66,9 @@ type Stats struct {
 	With []int
 }
 
-// rarity of a word is 1 when every chain has it, and at most 7, whatever the
-// number of chains.
-func (s Stats) rarity(word int) float64 {
+// Rarity of a word, by its place in Query.Words, is 1 when every chain has it,
+// and at most 7, whatever the number of chains.
+func (s Stats) Rarity(word int) float64 {
 	with := 0
 	if word < len(s.With) {
 		with = s.With[word]
@@ -169,7 +172,7 @@ func (q Query) find(d Document, s Stats) finding {
 	f := finding{hits: make([][]hit, len(q.words)), rarity: make([]float64, len(q.words))}
 	covered, titled := 0.0, 0
 	for i, w := range q.words {
-		f.rarity[i] = s.rarity(i)
+		f.rarity[i] = s.Rarity(i)
 		f.total += f.rarity[i]
 		best, inTitle := 0.0, false
 		look := w.look(s.unknown(i))
@@ -239,7 +242,7 @@ type look struct {
 func (w Word) look(forgiving bool) look {
 	l := look{Word: w, runes: utf8.RuneCountInString(w.Text)}
 	if forgiving {
-		l.typos, l.part = Typos(w.Text), l.runes >= 5
+		l.typos, l.part = Typos(w.Text), l.runes >= shortestPart
 	}
 	return l
 }
@@ -269,10 +272,10 @@ func (l *look) likeness(e *entry) (float64, string) {
 }
 
 func (l *look) mistyped(e *entry) float64 {
-	n := Mistyped(l.Text, e.text)
+	n := mistyped(l.Text, e.text)
 	if n == 0 && len(l.Term) >= 5 {
 		// A mistyped word in another form.
-		n = Mistyped(l.Term, e.term)
+		n = mistyped(l.Term, e.term)
 	}
 	switch n {
 	case 1:
@@ -283,12 +286,16 @@ func (l *look) mistyped(e *entry) float64 {
 	return 0
 }
 
-// Mistyped returns how many typing errors make the asked word the found one;
+// mistyped returns how many typing errors make the asked word the found one;
 // 0: it is not a mistyped form of it. The first letter of a short word is
 // taken to be right.
-func Mistyped(asked, found string) int {
+func mistyped(asked, found string) int {
 	limit := min(Typos(asked), Typos(found))
 	if limit == 0 || len(asked) < 6 && asked[0] != found[0] {
+		return 0
+	}
+	// An error changes at most two letters of the set. Most words end here.
+	if bits.OnesCount32(letters(asked)^letters(found)) > 2*limit {
 		return 0
 	}
 	n := Distance(asked, found, limit)
@@ -296,4 +303,13 @@ func Mistyped(asked, found string) int {
 		return 0
 	}
 	return n
+}
+
+// letters is the set of a word's letters, as far as 32 bits tell them apart.
+func letters(word string) uint32 {
+	var set uint32
+	for i := range len(word) {
+		set |= 1 << (word[i] & 31)
+	}
+	return set
 }

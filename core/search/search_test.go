@@ -94,7 +94,7 @@ func TestFormsOfAWordHaveOneTerm(t *testing.T) {
 		"rotate rotates rotating rotated", "credential credentials", "happen happened happening happens",
 		"listen listening listens", "order orders ordering ordered", "container containers", "policy policies",
 		"deploy deploys deploying deployed", "configuration configurations configuring", "register registered registering",
-		"Prüfung Prüfungen prüfen", "Rechnung Rechnungen", "Konfiguration konfigurieren konfiguriert",
+		"Prüfung Prüfungen prüfen", "Rechnung Rechnungen", "Installation installieren installiert",
 		"Haus Häuser Hauses", "Bewerber Bewerbern", "Zugang Zugänge", "Verbindung Verbindungen verbinden",
 	} {
 		words := search.Ask(forms).Words()

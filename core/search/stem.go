@@ -29,7 +29,7 @@ func term(word string) string {
 }
 
 // germanNouns are endings that the German rules leave on words they shorten
-// otherwise: Prüfung and prüfen, Konfiguration and konfigurieren.
+// otherwise: Prüfung and prüfen, Installation and installieren.
 var germanNouns = []string{"ierungen", "ierung", "ierten", "ieren", "ierte", "iert", "ungen", "ung"}
 
 func englishStem(word string) string {

@@ -12,8 +12,10 @@ type Background struct {
 	Deviation float64
 }
 
-// fewSamples is what a background cannot be told from.
-const fewSamples = 8
+const (
+	fewSamples = 8 // a background cannot be told from fewer
+	minShare   = 0.2
+)
 
 // BackgroundOf estimates the background from the cosines of the query with a
 // random sample of all stored vectors. A few that do have to do with it do no harm.
@@ -38,7 +40,7 @@ func (b Background) Score(cosine float64) float64 {
 		return 0
 	}
 	share := min(1, (cosine-b.Mean)/(1-b.Mean))
-	if share < minCoverage {
+	if share < minShare {
 		return 0
 	}
 	return MaxInexact * share

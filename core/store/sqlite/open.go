@@ -27,7 +27,7 @@ var schema embed.FS
 
 // schemaVersion is the version this program reads and writes: the number of
 // the last file in schema. A file is never changed once released.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // openFile creates what is missing and brings the schema up to date, all under
 // the write lock, so that processes which start together do it once.
@@ -54,6 +54,9 @@ func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
 	}
 	if err := s.migrate(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
+	}
+	if err := s.reindex(ctx, w.conn); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the search index: %w", err), w.disconnect())
 	}
 	r, err := connectReaders(s.path)
 	if err != nil {

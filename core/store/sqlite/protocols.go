@@ -131,7 +131,7 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 		}
 		// Only now, because a step may move from one of the chains to another.
 		for i, row := range rows {
-			if err := row.insert(tx, revisions[i]); err != nil {
+			if err := row.insert(tx, revisions[i], &s.known); err != nil {
 				return err
 			}
 		}
@@ -139,6 +139,9 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 	})
 	if err != nil {
 		return nil, err
+	}
+	for _, row := range rows {
+		s.known.add(row.index.words)
 	}
 	return revisions, nil
 }
@@ -183,6 +186,7 @@ type chainRow struct {
 	saved             int64
 	outline, document string
 	passages          [][]byte // hash of each step's
+	index             indexed
 }
 
 func encodeChanges(changes []engine.Change) ([]chainRow, error) {
@@ -230,7 +234,13 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 	if err != nil {
 		return chainRow{}, fmt.Errorf("encode outline of chain %s: %w", c.ID, err)
 	}
-	row := chainRow{chain: c, saved: now(), outline: outline, document: document, passages: make([][]byte, len(c.Steps))}
+	index, err := analyse(c)
+	if err != nil {
+		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
+	}
+	row := chainRow{
+		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([][]byte, len(c.Steps)),
+	}
 	for i := range c.Steps {
 		row.passages[i] = passageHash(c, i)
 	}
@@ -238,7 +248,7 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 }
 
 // insert puts the chain where makeRoom has made room.
-func (r chainRow) insert(tx *transaction, revision int64) error {
+func (r chainRow) insert(tx *transaction, revision int64, known *knownWords) error {
 	c := r.chain
 	if err := r.claimSteps(tx); err != nil {
 		return err
@@ -255,7 +265,7 @@ func (r chainRow) insert(tx *transaction, revision int64) error {
 			return err
 		}
 	}
-	return indexChain(tx, key, c)
+	return r.index.insert(tx, c.Space, key, known)
 }
 
 // checkChain refuses what could not be found again.
@@ -318,19 +328,18 @@ func (r chainRow) claimSteps(tx *transaction) error {
 // current is what of a chain is stored; key 0: nothing.
 type current struct {
 	key, revision int64
-	title         string
+	space, title  string
 }
 
 func stored(tx *transaction, space, id string) (current, error) {
-	var c current
+	c := current{space: space}
 	_, err := tx.row(`SELECT key, revision, title FROM chains WHERE space = ? AND id = ?`, []any{space, id},
 		&c.key, &c.revision, &c.title)
 	return c, err
 }
 
-// retire moves a chain into the history. Its steps and search fields go with
-// it, except for the words, which no foreign key reaches. It returns the
-// hashes of its passages that have a vector.
+// retire moves a chain into the history and takes it out of the index. Its
+// steps go with it. It returns the hashes of its passages that have a vector.
 func (c current) retire(tx *transaction) (hashes []string, err error) {
 	if err := archive(tx, c.key); err != nil {
 		return nil, err
@@ -342,8 +351,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
-	if err := tx.exec(`DELETE FROM search WHERE rowid IN (SELECT id FROM search_fields WHERE chain = ?)`,
-		c.key); err != nil {
+	if err := removeIndex(tx, c.space, c.key); err != nil {
 		return nil, err
 	}
 	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)

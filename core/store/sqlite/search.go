@@ -3,263 +3,125 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"maps"
-	"math"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// A score says how much of the query a chain covers. Each query word weighs as
-// much as it is rare, and counts with the weight of the best field that has it:
-//
-//	coverage = sum(rarity * best field) / sum(rarity)
-//	score    = 0.85 coverage + 0.02 coverage of the best step + 0.02 coverage * share of the title's words asked for
-//
-// so that a match never looks like an exact title: that is 1, and the title's
-// words in another order or form 0.95.
-const (
-	scoreExact     = 1.0
-	scoreSameWords = 0.95
-	partCoverage   = 0.85
-	partTogether   = 0.02
-	partTitle      = 0.02
-
-	weightPrefix = 0.8 // of a word that only begins like the query's
-)
-
-// field is what a searchable text is.
-type field int
-
-// The fields; the numbers are stored.
-const (
-	fieldTitle field = iota + 1
-	fieldLabel
-	fieldTags
-	fieldText
-)
-
-var fieldWeight = map[field]float64{fieldTitle: 1, fieldLabel: 0.9, fieldTags: 0.85, fieldText: 0.75}
-
-// indexChain adds the words of a chain to the index.
-func indexChain(tx *transaction, key int64, c protocol.Chain) error {
-	add := func(step int, f field, text string) error {
-		if strings.TrimSpace(text) == "" {
-			return nil
-		}
-		var id int64
-		if _, err := tx.row(`INSERT INTO search_fields (chain, step, field) VALUES (?, ?, ?) RETURNING id`,
-			[]any{key, step, int(f)}, &id); err != nil {
-			return err
-		}
-		return tx.exec(`INSERT INTO search (rowid, words) VALUES (?, ?)`, id, spaced(text))
-	}
-	if err := add(0, fieldTitle, c.Title); err != nil {
-		return err
-	}
-	if err := add(0, fieldText, c.Description); err != nil {
-		return err
-	}
-	for i, step := range c.Steps {
-		if err := add(i, fieldLabel, step.Label); err != nil {
-			return err
-		}
-		if err := add(i, fieldTags, strings.Join(step.Tags, " ")); err != nil {
-			return err
-		}
-		if err := add(i, fieldText, step.Text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// minCandidates is how many chains at least are judged, if so many have
+// anything to do with the query.
+const minCandidates = 50
 
 // The queries of a search.
 const (
-	countVisible = `SELECT count(*) FROM chains WHERE space IN (SELECT value FROM json_each(?))`
-	findWord     = `SELECT f.chain, f.step, f.field FROM search
-		JOIN search_fields f ON f.id = search.rowid JOIN chains c ON c.key = f.chain
-		WHERE search MATCH ? AND c.space IN (SELECT value FROM json_each(?))`
-	readTitles  = `SELECT key, title FROM chains WHERE key IN (SELECT value FROM json_each(?))`
-	readOutline = `SELECT revision, outline FROM chains WHERE key = ?`
+	readSpaces = `SELECT s.number, s.chains, coalesce((SELECT max(d.id) FROM search_documents d
+		WHERE d.id BETWEEN s.number << 32 AND ((s.number + 1) << 32) - 1), 0)
+		FROM search_spaces s WHERE s.space IN (SELECT value FROM json_each(?)) AND s.chains > 0 ORDER BY s.number`
+	readWords    = `SELECT id, word FROM search_words WHERE id > ? ORDER BY id`
+	readPostings = `SELECT rowid FROM search WHERE search MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?`
+	readDocument = `SELECT document FROM search_documents WHERE id = ?`
+	readOutline  = `SELECT revision, outline FROM chains WHERE key = ?`
 )
+
+var searchQueries = []string{readSpaces, readWords, readPostings, readDocument, readOutline}
 
 // Search implements engine.Searcher.
 func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
-	words := queryWords(q.Text)
-	if len(words) == 0 || q.Limit <= 0 || len(q.Spaces) == 0 {
+	asked := search.Ask(q.Text)
+	if asked.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
 	var hits []engine.Hit
 	// One view, so that a chain replaced meanwhile is found as it was or as it is.
-	queries := []string{countVisible, findWord, readTitles, readOutline}
-	err := s.view(ctx, queries, func(v *view) error {
-		scores, err := v.score(list(q.Spaces), words)
+	err := s.view(ctx, searchQueries, func(v *view) error {
+		spaces, err := v.visible(q.Spaces)
+		if err != nil || len(spaces) == 0 {
+			return err
+		}
+		l, err := v.look(asked, spaces)
 		if err != nil {
 			return err
 		}
-		ranked, err := v.rank(scores, q.Text, words)
+		judged, err := l.judge(l.best(max(minCandidates, 2*q.Limit)))
 		if err != nil {
 			return err
 		}
-		hits, err = v.hits(ranked[:min(q.Limit, len(ranked))])
+		hits, err = l.hits(judged[:min(q.Limit, len(judged))], q.Explain)
 		return err
 	})
 	return hits, err
 }
 
-// scores collects the matches of all words.
-type scores struct {
-	total  int     // visible chains
-	rarity float64 // of all words together
-	chains map[int64]*chainScore
+// visible is a space that is searched: the range of its search ids.
+type visible struct {
+	from, to int64
+	chains   int
 }
 
-// chainScore is how well one chain matches.
-type chainScore struct {
-	covered  float64
-	titled   int             // size of the query words that stand in the title
-	steps    map[int]float64 // what each step covers
-	title    string
-	score    float64
-	chainKey int64
+func (v *view) visible(spaces []string) ([]visible, error) {
+	var all []visible
+	err := v.rows(readSpaces, []any{list(spaces)}, func(scan func(...any) error) error {
+		var number int64
+		var space visible
+		err := scan(&number, &space.chains, &space.to)
+		space.from = searchID(number, 0)
+		all = append(all, space)
+		return err
+	})
+	return all, err
 }
 
-// place is where a word was found, match how well.
-type place struct {
-	chain int64
-	step  int
+// judged is a candidate with its score.
+type judged struct {
+	id       int64
+	document search.Document
+	result   search.Result
 }
 
-type match struct {
-	weight float64
-	title  bool // the whole word stands in the title
-}
-
-// score looks every word up in the chains of the visible spaces.
-func (v *view) score(visible string, words []word) (*scores, error) {
-	s := &scores{chains: map[int64]*chainScore{}}
-	if err := v.row(countVisible, []any{visible}, &s.total); err != nil {
-		return nil, err
-	}
-	for _, w := range words {
-		found := map[place]match{}
-		if err := v.find(visible, w.exact(), 1, found); err != nil {
+// judge scores the candidates and returns those that match, best first.
+func (l *lookup) judge(candidates []int64) ([]judged, error) {
+	var all []judged
+	for _, id := range candidates {
+		var b []byte
+		if err := l.row(readDocument, []any{id}, &b); err != nil {
 			return nil, err
 		}
-		if prefix, ok := w.prefix(); ok {
-			if err := v.find(visible, prefix, weightPrefix, found); err != nil {
-				return nil, err
-			}
+		d, err := search.ParseDocument(b)
+		if err != nil {
+			return nil, l.store.damaged("search document", fmt.Sprint(id), err)
 		}
-		s.add(w, found)
+		if r, ok := l.asked.Score(d, l.stats); ok {
+			all = append(all, judged{id, d, r})
+		}
 	}
-	return s, nil
-}
-
-// find adds to found where an FTS5 expression matches.
-func (v *view) find(visible, expression string, factor float64, found map[place]match) error {
-	return v.rows(findWord, []any{expression, visible}, func(scan func(...any) error) error {
-		var at place
-		var f field
-		if err := scan(&at.chain, &at.step, &f); err != nil {
-			return err
-		}
-		m := found[at]
-		found[at] = match{
-			weight: max(m.weight, factor*fieldWeight[f]),
-			title:  m.title || f == fieldTitle && factor == 1,
-		}
-		return nil
+	slices.SortFunc(all, func(a, b judged) int {
+		return cmp.Or(cmp.Compare(b.result.Score, a.result.Score), cmp.Compare(a.document.Rank(), b.document.Rank()),
+			cmp.Compare(a.id, b.id))
 	})
-}
-
-func (s *scores) add(w word, found map[place]match) {
-	best := map[int64]match{}
-	for at, m := range found {
-		b := best[at.chain]
-		best[at.chain] = match{weight: max(b.weight, m.weight), title: b.title || m.title}
-	}
-	rarity := 1 + math.Log(float64(s.total+1)/float64(len(best)+1))
-	s.rarity += rarity
-	for key, m := range best {
-		c := s.chains[key]
-		if c == nil {
-			c = &chainScore{chainKey: key, steps: map[int]float64{}}
-			s.chains[key] = c
-		}
-		c.covered += rarity * m.weight
-		if m.title {
-			c.titled += w.size
-		}
-	}
-	for at, m := range found {
-		s.chains[at.chain].steps[at.step] += rarity * m.weight
-	}
-}
-
-// rank computes the scores, best first.
-func (v *view) rank(s *scores, query string, words []word) ([]*chainScore, error) {
-	keys := slices.Collect(maps.Keys(s.chains))
-	var ranked []*chainScore
-	err := v.rows(readTitles, []any{list(keys)}, func(scan func(...any) error) error {
-		var key int64
-		var title string
-		if err := scan(&key, &title); err != nil {
-			return err
-		}
-		c := s.chains[key]
-		c.title, c.score = title, s.of(c, title, query, sizeOf(words))
-		ranked = append(ranked, c)
-		return nil
-	})
-	slices.SortFunc(ranked, func(a, b *chainScore) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.title, b.title), cmp.Compare(a.chainKey, b.chainKey))
-	})
-	return ranked, err
-}
-
-// of is the score of a chain for a query of a size.
-func (s *scores) of(c *chainScore, title, query string, size int) float64 {
-	titleSize := sizeOf(queryWords(title))
-	switch {
-	case normal(title) == normal(query):
-		return scoreExact
-	case c.titled == size && size == titleSize:
-		return scoreSameWords
-	}
-	_, together := c.bestStep()
-	coverage := c.covered / s.rarity
-	asked := min(1, float64(c.titled)/float64(max(1, titleSize)))
-	return partCoverage*coverage + partTogether*together/s.rarity + partTitle*coverage*asked
-}
-
-// bestStep returns the step that covers most, the first of equals.
-func (c *chainScore) bestStep() (step int, covered float64) {
-	for at, sum := range c.steps {
-		if sum > covered || sum == covered && at < step {
-			step, covered = at, sum
-		}
-	}
-	return step, covered
+	return all, nil
 }
 
 // hits reads the chains that were found.
-func (v *view) hits(ranked []*chainScore) ([]engine.Hit, error) {
+func (l *lookup) hits(found []judged, explain bool) ([]engine.Hit, error) {
 	var hits []engine.Hit
-	for _, found := range ranked {
+	for _, j := range found {
 		var row storedChain
-		if err := v.row(readOutline, []any{found.chainKey}, &row.revision, &row.document); err != nil {
+		if err := l.row(readOutline, []any{chainOf(j.id)}, &row.revision, &row.document); err != nil {
 			return nil, err
 		}
-		c, err := v.store.chain(found.title, row)
+		c, err := l.store.chain(fmt.Sprint(chainOf(j.id)), row)
 		if err != nil {
 			return nil, err
 		}
-		step, _ := found.bestStep()
-		hits = append(hits, engine.Hit{Chain: c, Step: step, Score: found.score})
+		h := engine.Hit{Chain: c, Step: j.result.Step, Score: j.result.Score}
+		if explain {
+			for _, m := range l.asked.Explain(j.document, l.stats) {
+				h.Why = append(h.Why, engine.Match(m))
+			}
+		}
+		hits = append(hits, h)
 	}
 	return hits, nil
 }

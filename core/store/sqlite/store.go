@@ -37,6 +37,9 @@ type Store struct {
 	log  *slog.Logger
 	pins pinCache
 
+	known      knownWords
+	vocabulary vocabulary
+
 	opening chan struct{}        // holds one token: who has it may open or close
 	file    atomic.Pointer[file] // nil until first use
 	closed  atomic.Bool
