@@ -55,7 +55,6 @@ func root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
 	cmd.AddCommand(
 		serveCommand(&at), runCommand(&at), mintCommand(&at), searchCommand(&at), runsCommand(&at),
-		lintCommand(&at), schemaCommand(&at),
 		driverCommand(&at), treeCommand(&at), configCommand(&at), doctorCommand(&at),
 	)
 	return cmd

@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 
 // owners says who may import a module that is not ours.
 var owners = map[string][]string{
-	"google.golang.org/grpc":                {"proto", "sdk/driverrpc", "core/driverhost"},
+	"google.golang.org/grpc":                {"proto", "sdk/driverrpc", "core/driverhost", "core/store/qdrant"},
 	"google.golang.org/protobuf":            {"proto", "sdk/driverrpc"},
 	"github.com/hashicorp/go-plugin":        {"sdk/driverrpc", "core/driverhost"},
 	"github.com/hashicorp/go-hclog":         {"core/driverhost"},
@@ -60,6 +60,7 @@ var owners = map[string][]string{
 	"github.com/mark3labs/mcp-go/client":    {"core/termhost", "examples"},
 	"github.com/mark3labs/mcp-go":           {"core/mcpserver", "core/termhost", "examples"},
 	"modernc.org/sqlite":                    {"core/store/sqlite"},
+	"github.com/qdrant/go-client":           {"core/store/qdrant"},
 	"cel.dev/cel-go":                        {"core/decision"},
 	"github.com/yuin/goldmark":              {"core/protocol"},
 	"github.com/goccy/go-yaml":              {"core/protocol", "core/decision", "core/termhost", "cmd/kairos"},
@@ -69,8 +70,8 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":                {"cmd/kairos"},
 	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema", "core/mcpserver"},
 	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver"},
-	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver", "core/store/storetest"},
-	"golang.org/x/sync":                     {"core/engine", "core/driverhost"},
+	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver", "core/store/storetest", "core/store/qdrant"},
+	"golang.org/x/sync":                     {"core/engine", "core/driverhost", "core/store/qdrant"},
 	"github.com/google/go-cmp":              {"core/store/storetest", "sdk/drivertest"},
 	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},

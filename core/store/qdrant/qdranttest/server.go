@@ -171,7 +171,7 @@ func prepare(path string, o Options) (*Server, error) {
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/bin/sh", "-c", watchdog, "sh", s.binary, s.dir)
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", watchdog, "sh", s.binary, s.dir)
 	cmd.Dir, cmd.Env, cmd.Stdin = s.dir, append(os.Environ(), s.environment()...), read
 	err = errors.Join(cmd.Start(), read.Close())
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *Server) awaitReady() error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if ready(ctx, &client, url) && s.lives() && dials(s.Address()) {
+		if ready(ctx, &client, url) && s.lives() && dials(ctx, s.Address()) {
 			return nil
 		}
 		if _, err := s.pid(); err == nil && !s.lives() {
@@ -260,8 +260,8 @@ func ready(ctx context.Context, client *http.Client, url string) bool {
 	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
 }
 
-func dials(address string) bool {
-	c, err := net.Dial("tcp", address)
+func dials(ctx context.Context, address string) bool {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	return err == nil && c.Close() == nil
 }
 

@@ -1,0 +1,96 @@
+package qdrant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+const (
+	backoffFirst = 25 * time.Millisecond
+	backoffMost  = time.Second
+	// reasonLength bounds what is repeated of a message of the server, in bytes.
+	reasonLength = 300
+)
+
+// call makes one request, whose failure is a fault that names the server. While
+// the server cannot be reached it repeats the request until the timeout is
+// over. Every request of this package may be repeated: writes set a state, under a
+// condition where another writer could be between.
+func call[T any](ctx context.Context, s *Store, request func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	for wait := backoffFirst; ; wait = min(2*wait, backoffMost) {
+		v, err := request(bounded)
+		if err == nil || status.Code(err) != codes.Unavailable || !s.pause(bounded, wait) {
+			return v, s.explain(ctx, err)
+		}
+	}
+}
+
+// pause waits about so long, and reports whether there is time for another attempt.
+func (s *Store) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait/2 + rand.N(wait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-s.closing.Done():
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// explain turns a failed request into a fault that says what the operator can
+// do. The end of the caller's own context passes as it is, unless the server
+// could not be reached before.
+func (s *Store) explain(ctx context.Context, err error) error {
+	var known *fault.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	code := status.Code(err)
+	if s.closing.Err() != nil {
+		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: the store was closed", s.at)
+	}
+	if cause := ctx.Err(); cause != nil && (code != codes.Unavailable || errors.Is(cause, context.Canceled)) {
+		return fmt.Errorf("wait for Qdrant at %s: %w", s.at, cause)
+	}
+	switch code {
+	case codes.Unavailable:
+		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithNext("%s", nextReach)
+	case codes.DeadlineExceeded, codes.Canceled:
+		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithNext("%s", nextReach)
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s refuses the API key, or wants one: set QDRANT_API_KEY", s.at)
+	case codes.Unimplemented:
+		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s does not know a request of this program: is it version %s or newer?", s.at, oldestServer)
+	}
+	if code == codes.NotFound {
+		s.forgetSchema()
+	}
+	return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: %s", s.at, reason(err))
+}
+
+const nextReach = "start Qdrant, or correct QDRANT_URL; then repeat the call"
+
+// reason is what the server or the connection said.
+func reason(err error) string {
+	text := err.Error()
+	var known interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &known) {
+		text = known.GRPCStatus().Message()
+	}
+	if len(text) > reasonLength {
+		text = text[:reasonLength] + "…"
+	}
+	return text
+}

@@ -1,0 +1,377 @@
+package qdrant
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// Vectors of the index.
+const (
+	vectorWords    = "words"    // of a chain: its terms
+	vectorTrigrams = "trigrams" // of a word: its trigrams
+	vectorDense    = "dense"    // of a step: the embedding of its passage
+)
+
+const (
+	kindWord = "word" // in the index: a word of some chain, to complete and correct words of queries
+
+	fieldWord    = "word"
+	fieldWordKey = "word_key" // first bytes of the word as a number, to find beginnings
+
+	// pointsWritten and bytesWritten bound one request.
+	pointsWritten = 1000
+	bytesWritten  = 16 << 20
+	// wordsKnown bounds the memory of words that are in the index for sure.
+	wordsKnown = 1 << 20
+)
+
+// analysed is a chain as the index wants it.
+type analysed struct {
+	document   string // search.Document, base64
+	terms      []string
+	vocabulary []string
+}
+
+func analyse(c protocol.Chain) analysed {
+	d := search.Analyse(c)
+	b, _ := d.AppendBinary(nil) // never fails
+	return analysed{document: base64.StdEncoding.EncodeToString(b), terms: d.Terms(), vocabulary: d.Vocabulary()}
+}
+
+// bm25 is the server's own ranking function over terms that are ready: no
+// stemming, no stop words, and no regard for the length of a protocol.
+var bm25Options = pb.NewValueMap(map[string]any{
+	"language": "none", "tokenizer": "whitespace", "lowercase": false, "ascii_folding": false, "k": 1.2, "b": 0.0,
+})
+
+func bm25(terms []string) *pb.Document {
+	return &pb.Document{Text: strings.Join(terms, " "), Model: "qdrant/bm25", Options: bm25Options}
+}
+
+// indexState is what an index was made by.
+type indexState struct {
+	collection string
+	model      string // of the embeddings; empty: none
+	dimension  int
+	analyser   int
+
+	mu    sync.Mutex // guards the field below
+	known map[string]struct{}
+}
+
+// indexEntry is a chain that the index has to hold.
+type indexEntry struct {
+	key, token string
+	chain      protocol.Chain
+	words      analysed
+}
+
+var indexFields = map[string]pb.FieldType{
+	fieldKind: pb.FieldType_FieldTypeKeyword, fieldSpace: pb.FieldType_FieldTypeKeyword, fieldChainKey: pb.FieldType_FieldTypeKeyword,
+	fieldToken: pb.FieldType_FieldTypeKeyword, fieldStep: pb.FieldType_FieldTypeKeyword, fieldPassage: pb.FieldType_FieldTypeKeyword,
+	fieldWordKey: pb.FieldType_FieldTypeInteger,
+}
+
+// indexCollection is the collection of an index that is made by these.
+func (n names) indexCollection(model string, dimension, analyser int) string {
+	return fmt.Sprintf("%s_index_%s", n.protocols(), pointID(model, strconv.Itoa(dimension), strconv.Itoa(analyser))[:8])
+}
+
+var metaID = pointID(kindMeta)
+
+// readIndex reads what the index in use was made by; nil: there is none.
+func (s *Store) readIndex(ctx context.Context) (*indexState, error) {
+	aliases, err := call(ctx, s, s.client.ListAliases)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(aliases, func(a *pb.AliasDescription) bool { return a.GetAliasName() == s.names().index() }) {
+		return nil, nil
+	}
+	return s.readMeta(ctx)
+}
+
+func (s *Store) readMeta(ctx context.Context) (*indexState, error) {
+	points, err := s.get(ctx, s.names().index(), []string{metaID}, "collection", "model", "dimension", "analyser")
+	if err != nil {
+		return nil, err
+	}
+	if len(points) == 0 {
+		return nil, fault.New(fault.StoreFailed, "Qdrant at %s: collection %s is not a search index of this program", s.at, s.names().index())
+	}
+	v := points[0].GetPayload()
+	return &indexState{
+		collection: v["collection"].GetStringValue(), model: v["model"].GetStringValue(),
+		dimension: int(v["dimension"].GetIntegerValue()), analyser: int(v["analyser"].GetIntegerValue()),
+	}, nil
+}
+
+// openIndex finds the search index, makes it if there is none, and makes it
+// anew if it is of an older analyser.
+func (s *Store) openIndex(ctx context.Context) error {
+	found, err := s.readIndex(ctx)
+	if err != nil {
+		return err
+	}
+	if found == nil || found.analyser < search.Version {
+		next := indexState{analyser: search.Version}
+		if found != nil {
+			next.model, next.dimension = found.model, found.dimension
+		}
+		return s.rebuild(ctx, found, &next)
+	}
+	s.useIndex(found)
+	return nil
+}
+
+func (s *Store) useIndex(x *indexState) {
+	if have := s.schema.index.Load(); have == nil || have.collection != x.collection {
+		s.schema.index.Store(x)
+	}
+	s.schema.seen.Store(time.Now().UnixNano())
+}
+
+// refreshIndex notices an index that another process has made.
+func (s *Store) refreshIndex(ctx context.Context) error {
+	found, err := s.readMeta(ctx)
+	if err != nil {
+		return err
+	}
+	s.useIndex(found)
+	return nil
+}
+
+// createIndex makes the collection of an index, or completes it.
+func (s *Store) createIndex(ctx context.Context, x *indexState) error {
+	x.collection = s.names().indexCollection(x.model, x.dimension, x.analyser)
+	idf := func() *pb.SparseVectorParams { return &pb.SparseVectorParams{Modifier: pb.Modifier_Idf.Enum()} }
+	dense := map[string]*pb.VectorParams{}
+	if x.dimension > 0 {
+		dense[vectorDense] = &pb.VectorParams{
+			Size: uint64(x.dimension), Distance: pb.Distance_Cosine, OnDisk: pb.PtrOf(true), //nolint:gosec // the length of a vector
+			QuantizationConfig: pb.NewQuantizationScalar(&pb.ScalarQuantization{
+				Type: pb.QuantizationType_Int8, Quantile: pb.PtrOf(float32(0.99)), AlwaysRam: pb.PtrOf(true),
+			}),
+		}
+	}
+	if err := s.createCollection(ctx, &pb.CreateCollection{
+		CollectionName: x.collection, VectorsConfig: pb.NewVectorsConfigMap(dense),
+		SparseVectorsConfig: pb.NewSparseVectorsConfig(map[string]*pb.SparseVectorParams{vectorWords: idf(), vectorTrigrams: idf()}),
+	}, indexFields); err != nil {
+		return err
+	}
+	return s.update(ctx, x.collection, upsert(&pb.PointStruct{Id: pb.NewID(metaID), Vectors: noVectors(), Payload: payload{
+		fieldKind: text(kindMeta), "collection": text(x.collection), "model": text(x.model), "dimension": number(int64(x.dimension)),
+		"analyser": number(int64(x.analyser)), fieldWritten: number(time.Now().UnixMilli()),
+	}}))
+}
+
+// writeIndex puts chains into the index in use. They are found as soon as their
+// manifests have their tokens.
+func (s *Store) writeIndex(ctx context.Context, entries []indexEntry, now time.Time) (*indexState, error) {
+	x := s.schema.index.Load()
+	err := s.writeEntries(ctx, s.names().index(), x, entries, now)
+	if fault.CodeOf(err) == fault.StoreFailed {
+		// Another process may have made an index with other vectors meanwhile.
+		if refreshed := s.refreshIndex(ctx); refreshed == nil && s.schema.index.Load() != x {
+			x = s.schema.index.Load()
+			err = s.writeEntries(ctx, s.names().index(), x, entries, now)
+		}
+	}
+	return x, err
+}
+
+// followIndex writes the entries again if the index they went to has been
+// replaced since. Whoever replaces an index reads the manifests after that, so
+// that no chain is missed by both.
+func (s *Store) followIndex(ctx context.Context, wrote *indexState, entries []indexEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	current, err := s.readMeta(ctx)
+	if err != nil || current.collection == wrote.collection {
+		return err
+	}
+	s.useIndex(current)
+	_, err = s.writeIndex(ctx, entries, time.Now())
+	return err
+}
+
+func (s *Store) writeEntries(ctx context.Context, collection string, x *indexState, entries []indexEntry, now time.Time) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	vectors, err := s.vectorsOf(ctx, collection, x, entries)
+	if err != nil {
+		return err
+	}
+	words := x.unknown(entries)
+	points, err := s.wordPoints(ctx, collection, words)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		points = append(points, e.chainPoint(now))
+		for i := range e.chain.Steps {
+			points = append(points, e.stepPoint(i, now, vectors))
+		}
+	}
+	if err := s.writePoints(ctx, collection, points); err != nil {
+		return err
+	}
+	x.remember(words)
+	return nil
+}
+
+// writePoints writes points in as many requests as their size needs.
+func (s *Store) writePoints(ctx context.Context, collection string, points []*pb.PointStruct) error {
+	for len(points) > 0 {
+		n, size := 0, 0
+		for n < len(points) && n < pointsWritten && (n == 0 || size < bytesWritten) {
+			size += sizeOf(points[n])
+			n++
+		}
+		if err := s.update(ctx, collection, upsert(points[:n]...)); err != nil {
+			return err
+		}
+		points = points[n:]
+	}
+	return nil
+}
+
+// sizeOf is about how many bytes a point takes in a request.
+func sizeOf(p *pb.PointStruct) int {
+	size := 200
+	for _, v := range p.GetPayload() {
+		size += len(v.GetStringValue())
+	}
+	for _, v := range p.GetVectors().GetVectors().GetVectors() {
+		size += len(v.GetDocument().GetText()) + 4*len(v.GetDense().GetData())
+	}
+	return size
+}
+
+func (e indexEntry) chainPoint(now time.Time) *pb.PointStruct {
+	return &pb.PointStruct{
+		Id:      pb.NewID(pointID(kindChain, e.token, e.key)),
+		Vectors: pb.NewVectorsMap(map[string]*pb.Vector{vectorWords: pb.NewVectorDocument(bm25(e.words.terms))}),
+		Payload: payload{
+			fieldKind: text(kindChain), fieldSpace: text(e.chain.Space), fieldChainKey: text(e.key), fieldToken: text(e.token),
+			fieldWritten: number(now.UnixMilli()),
+		},
+	}
+}
+
+// stepPoint has the fields that the earlier server's points had.
+func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32) *pb.PointStruct {
+	c, step := e.chain, e.chain.Steps[i]
+	hash := protocol.PassageHash(c.Passage(i))
+	p := payload{
+		fieldKind: text(kindStep), fieldSpace: text(c.Space), fieldChainKey: text(e.key), fieldToken: text(e.token), "step": number(int64(i)),
+		fieldStep: text(step.UUID), fieldPassage: text(hash), fieldWritten: number(now.UnixMilli()),
+		"label": text(step.Label), "tags": texts(step.Tags), "text": text(step.Text), "llm_model_id": text(c.ModelID),
+		"created_at": text(moment(c.CreatedAt)), "updated_at": text(moment(c.UpdatedAt)),
+		"chain": pb.NewValueFromFields(payload{
+			"id": text(c.ID), "label": text(c.Title), "step_index": number(int64(i + 1)), "step_count": number(int64(len(c.Steps))),
+		}),
+	}
+	if challenge := valueOf(step.Challenge); challenge != nil {
+		p["proof_of_work"] = challenge
+	}
+	at := map[string]*pb.Vector{}
+	if v := vectors[hash]; v != nil {
+		at[vectorDense] = pb.NewVectorDense(v)
+	}
+	return &pb.PointStruct{Id: pb.NewID(pointID(kindStep, e.token, e.key, strconv.Itoa(i))), Vectors: pb.NewVectorsMap(at), Payload: p}
+}
+
+// valueOf is JSON as a payload value; nil: there is none.
+func valueOf(document json.RawMessage) *pb.Value {
+	var v any
+	if len(document) == 0 || json.Unmarshal(document, &v) != nil {
+		return nil
+	}
+	value, err := pb.NewValue(v)
+	if err != nil {
+		return nil
+	}
+	return value
+}
+
+// unknown are the words of the entries that may not be in the index yet.
+func (x *indexState) unknown(entries []indexEntry) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	fresh := map[string]bool{}
+	for _, e := range entries {
+		for _, w := range e.words.vocabulary {
+			if _, ok := x.known[w]; !ok {
+				fresh[w] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(fresh))
+}
+
+func (x *indexState) remember(words []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.known == nil || len(x.known) > wordsKnown {
+		x.known = make(map[string]struct{}, len(words))
+	}
+	for _, w := range words {
+		x.known[w] = struct{}{}
+	}
+}
+
+// wordPoints are the points of those of the words that the index lacks.
+func (s *Store) wordPoints(ctx context.Context, collection string, words []string) ([]*pb.PointStruct, error) {
+	var points []*pb.PointStruct
+	for part := range slices.Chunk(words, pointsWritten) {
+		byID := make(map[string]string, len(part))
+		for _, w := range part {
+			byID[pointID(kindWord, w)] = w
+		}
+		there, err := s.get(ctx, collection, slices.Collect(maps.Keys(byID)), fieldKind)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range there {
+			delete(byID, p.GetId().GetUuid())
+		}
+		for id, w := range byID {
+			points = append(points, &pb.PointStruct{
+				Id:      pb.NewID(id),
+				Vectors: pb.NewVectorsMap(map[string]*pb.Vector{vectorTrigrams: pb.NewVectorDocument(bm25(search.Trigrams(w)))}),
+				Payload: payload{fieldKind: text(kindWord), fieldWord: text(w), fieldWordKey: number(titleKey(w))},
+			})
+		}
+	}
+	return points, nil
+}
+
+// removeReplaced removes from the index what chains were before: their tokens by key.
+func (s *Store) removeReplaced(ctx context.Context, replaced map[string]string) error {
+	var old []*pb.Condition
+	for key, token := range replaced {
+		old = append(old, nested(all(is(fieldChainKey, key), is(fieldToken, token))))
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	return s.update(ctx, s.names().index(), remove(anyOf(old...)))
+}

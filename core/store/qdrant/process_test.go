@@ -1,0 +1,3 @@
+package qdrant_test
+
+func runChild() bool { return false }

@@ -1,0 +1,229 @@
+package qdrant
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+const (
+	// writersKept is how many saves of a rating are remembered, by which a save
+	// knows that it got through although another one has followed.
+	writersKept = 16
+	// ratingsRead is how many ratings are read and written at once.
+	ratingsRead = 1000
+)
+
+func ratingID(space, step string) string { return pointID(kindRating, space, step) }
+
+// rated is what is stored of a step's ratings.
+type rated struct {
+	step    string
+	count   int64 // of the saves
+	writers []string
+	quality engine.Quality
+}
+
+// Rate implements engine.Ratings.
+func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating) error {
+	byStep := map[string][]engine.Rating{}
+	for _, r := range ratings {
+		if !slices.Contains(outcomes, r.Outcome) {
+			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
+		}
+		byStep[r.Step] = append(byStep[r.Step], r)
+	}
+	if len(ratings) == 0 {
+		return ctx.Err()
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if err := s.dropUnknown(ctx, space, byStep); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), ratingsRead) {
+		if err := s.rate(ctx, space, part, byStep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var outcomes = []engine.Outcome{
+	engine.OutcomeStored, engine.OutcomeRetrieved, engine.OutcomeSuccess, engine.OutcomePartial, engine.OutcomeFailure,
+}
+
+// dropUnknown removes steps that no chain of the space holds.
+func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string][]engine.Rating) error {
+	known := map[string]bool{}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), stepsAsked) {
+		f := all(is(fieldKind, kindManifest), is(fieldSpace, space), in(fieldSteps, part))
+		if err := s.each(ctx, s.names().protocols(), f, titlesPage, []string{fieldSteps}, func(points []*pb.RetrievedPoint) error {
+			for _, p := range points {
+				for _, step := range textsOf(p.GetPayload()[fieldSteps]) {
+					known[step] = true
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	maps.DeleteFunc(byStep, func(step string, _ []engine.Rating) bool { return !known[step] })
+	return nil
+}
+
+// rate adds ratings, again for the steps where another save was between.
+func (s *Store) rate(ctx context.Context, space string, steps []string, byStep map[string][]engine.Rating) error {
+	token := uuid.NewString()
+	for {
+		before, err := s.rated(ctx, space, steps)
+		if err != nil {
+			return err
+		}
+		steps = slices.DeleteFunc(slices.Clone(steps), func(step string) bool { return slices.Contains(before[step].writers, token) })
+		if len(steps) == 0 {
+			return nil
+		}
+		points := make([]*pb.PointStruct, len(steps))
+		unchanged := make([]*pb.Condition, len(steps))
+		for i, step := range steps {
+			r := before[step]
+			id := pb.NewID(ratingID(space, step))
+			// A point that has come since the read has a count, so -1 matches none.
+			count := r.count
+			if count == 0 {
+				count = -1
+			}
+			unchanged[i] = nested(all(pb.NewHasID(id), pb.NewMatchInt(fieldCount, count)))
+			r.step = step
+			r.add(byStep[step], token)
+			if points[i], err = r.point(space); err != nil {
+				return err
+			}
+		}
+		if err := s.update(ctx, s.names().protocols(), upsertIf(anyOf(unchanged...), points...)); err != nil {
+			return err
+		}
+		s.showQuality(ctx, space, points)
+	}
+}
+
+func (r *rated) add(ratings []engine.Rating, token string) {
+	q := &r.quality
+	for _, a := range ratings {
+		switch a.Outcome {
+		case engine.OutcomeRetrieved:
+			q.RetrievalCount++
+		case engine.OutcomeSuccess:
+			q.SuccessCount++
+		case engine.OutcomePartial:
+			q.PartialCount++
+		case engine.OutcomeFailure:
+			q.FailureCount++
+		case engine.OutcomeStored:
+		}
+		q.QualityBonus += a.Bonus
+		if a.Tier != "" {
+			q.Score, q.Tier = a.Score, a.Tier
+		}
+		if a.Rater != "" {
+			q.LastRater, q.UsageContext, q.LastRated = a.Rater, a.Context, a.At.UTC()
+		}
+	}
+	r.count++
+	r.writers = append([]string{token}, r.writers...)
+	r.writers = r.writers[:min(len(r.writers), writersKept)]
+}
+
+func (r *rated) point(space string) (*pb.PointStruct, error) {
+	quality, err := encode(r.quality)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.PointStruct{Id: pb.NewID(ratingID(space, r.step)), Vectors: noVectors(), Payload: payload{
+		fieldKind: text(kindRating), fieldSpace: text(space), fieldStep: text(r.step), fieldCount: number(r.count),
+		fieldWriters: texts(r.writers), fieldQuality: text(quality),
+	}}, nil
+}
+
+// rated reads ratings by step; a step without one is left out.
+func (s *Store) rated(ctx context.Context, space string, steps []string) (map[string]rated, error) {
+	out := make(map[string]rated, len(steps))
+	for part := range slices.Chunk(steps, ratingsRead) {
+		keys := make([]string, len(part))
+		for i, step := range part {
+			keys[i] = ratingID(space, step)
+		}
+		points, err := s.get(ctx, s.names().protocols(), keys, fieldStep, fieldCount, fieldWriters, fieldQuality)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range points {
+			v := p.GetPayload()
+			r := rated{step: v[fieldStep].GetStringValue(), count: v[fieldCount].GetIntegerValue(), writers: textsOf(v[fieldWriters])}
+			if err := json.Unmarshal([]byte(v[fieldQuality].GetStringValue()), &r.quality); err != nil {
+				return nil, s.damaged(p.GetId().GetUuid(), err)
+			}
+			out[r.step] = r
+		}
+	}
+	return out, nil
+}
+
+// showQuality puts the sums where other programs look for them, on the steps
+// in the index. Nothing here reads them, so a failure is only logged.
+func (s *Store) showQuality(ctx context.Context, space string, points []*pb.PointStruct) {
+	if len(points) > writersKept {
+		return // a save of a large protocol, whose steps are worth the same still
+	}
+	var ops []*pb.PointsUpdateOperation
+	for _, p := range points {
+		v := p.GetPayload()
+		var q engine.Quality
+		if err := json.Unmarshal([]byte(v[fieldQuality].GetStringValue()), &q); err != nil {
+			continue
+		}
+		ops = append(ops, setIf(all(is(fieldKind, kindStep), is(fieldSpace, space), is(fieldStep, v[fieldStep].GetStringValue())), payload{
+			"quality_metadata": pb.NewValueFromFields(payload{"step_quality_score": number(int64(q.Score)), "step_quality": text(q.Tier)}),
+			"quality_metrics": pb.NewValueFromFields(payload{
+				"retrievalCount": number(q.RetrievalCount), "successCount": number(q.SuccessCount), "partialCount": number(q.PartialCount),
+				"failureCount": number(q.FailureCount), "qualityBonus": pb.NewValueDouble(q.QualityBonus), "lastRated": text(moment(q.LastRated)),
+				"lastRater": text(q.LastRater), "usageContext": text(q.UsageContext),
+			}),
+		}))
+	}
+	if len(ops) == 0 {
+		return
+	}
+	if err := s.updateSoon(ctx, s.names().index(), ops...); err != nil {
+		s.log.DebugContext(ctx, "the quality of steps is not shown in the index", "error", err)
+	}
+}
+
+// Quality implements engine.Ratings.
+func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]engine.Quality, error) {
+	if len(stepUUIDs) == 0 {
+		return map[string]engine.Quality{}, ctx.Err()
+	}
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.rated(ctx, space, stepUUIDs)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]engine.Quality, len(found))
+	for step, r := range found {
+		out[step] = r.quality
+	}
+	return out, nil
+}

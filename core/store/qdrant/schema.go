@@ -1,0 +1,238 @@
+package qdrant
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/qdrant/go-client/qdrant"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+const (
+	// schemaVersion is in the name of the collection. A program that needs
+	// another layout uses the next number, copies, and moves the alias; this one
+	// then refuses to go on.
+	schemaVersion = 1
+	// oldestServer has conditional upserts and computes qdrant/bm25 itself.
+	oldestServer = "1.16"
+
+	// indexFresh is how long it may take until a process notices that another
+	// one has made a new search index.
+	indexFresh = 10 * time.Second
+)
+
+// names of the collections and aliases of one set of protocols.
+type names struct{ base string }
+
+// alias leads to the protocols of the version that is in use.
+func (n names) alias() string { return n.base }
+
+// protocols is the collection that holds what must not be lost.
+func (n names) protocols() string { return n.base + "_v" + strconv.Itoa(schemaVersion) }
+
+// index is the alias of the search index that is in use.
+func (n names) index() string { return n.base + "_index" }
+
+func (s *Store) names() names { return names{s.options.Collection} }
+
+// schemaState is what this process knows of the collections.
+type schemaState struct {
+	turn  chan struct{} // holds a value while somebody prepares the collections
+	ready atomic.Bool
+	// seen is when index was read, in Unix nanoseconds.
+	seen  atomic.Int64
+	index atomic.Pointer[indexState]
+	// sweeping: the background has been started.
+	sweeping atomic.Bool
+}
+
+// forgetSchema makes the next call look again.
+func (s *Store) forgetSchema() { s.schema.ready.Store(false) }
+
+// prepare makes sure that the collections are there. Calls beyond the first one
+// cost nothing, but for a look at the index now and then.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.schema.ready.Load() && time.Since(time.Unix(0, s.schema.seen.Load())) < indexFresh {
+		return nil
+	}
+	select {
+	case s.schema.turn <- struct{}{}:
+		defer func() { <-s.schema.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.closing.Done():
+		return s.explain(ctx, s.closing.Err())
+	}
+	if s.schema.ready.Load() {
+		if time.Since(time.Unix(0, s.schema.seen.Load())) < indexFresh {
+			return nil
+		}
+		return s.refreshIndex(ctx)
+	}
+	if err := s.checkServer(ctx); err != nil {
+		return err
+	}
+	found, err := s.findSchema(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		if err := s.createProtocols(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.openIndex(ctx); err != nil {
+		return err
+	}
+	s.schema.ready.Store(true)
+	s.startSweeping()
+	return nil
+}
+
+// checkServer refuses a server that lacks what this package needs.
+func (s *Store) checkServer(ctx context.Context) error {
+	reply, err := call(ctx, s, func(ctx context.Context) (*pb.HealthCheckReply, error) { return s.client.HealthCheck(ctx) })
+	if err != nil {
+		return err
+	}
+	if older(reply.GetVersion(), oldestServer) {
+		return fault.New(fault.StoreFailed, "Qdrant at %s is version %s: version %s or newer is needed", s.at, reply.GetVersion(), oldestServer)
+	}
+	return nil
+}
+
+// older compares the first two numbers of versions; what is none is not older.
+func older(version, than string) bool {
+	parse := func(v string) (n [2]int, ok bool) {
+		parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
+		if len(parts) < 2 {
+			return n, false
+		}
+		for i := range n {
+			var err error
+			if n[i], err = strconv.Atoi(parts[i]); err != nil {
+				return n, false
+			}
+		}
+		return n, true
+	}
+	have, ok := parse(version)
+	want, _ := parse(than)
+	return ok && slices.Compare(have[:], want[:]) < 0
+}
+
+// findSchema reports whether the protocols of this schema version are there,
+// and refuses those of a newer one and what another program made.
+func (s *Store) findSchema(ctx context.Context) (bool, error) {
+	n := s.names()
+	collections, err := call(ctx, s, s.client.ListCollections)
+	if err != nil {
+		return false, err
+	}
+	if slices.Contains(collections, n.alias()) {
+		return false, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", s.at, n.alias()).
+			WithNext("set QDRANT_COLLECTION to another name; if it is of the earlier KAIROS server, read it with: kairos import --from-qdrant URL --collection %s", n.alias())
+	}
+	aliases, err := call(ctx, s, s.client.ListAliases)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range aliases {
+		if a.GetAliasName() != n.alias() {
+			continue
+		}
+		return true, s.checkTarget(a.GetCollectionName())
+	}
+	return false, nil
+}
+
+var versioned = regexp.MustCompile(`^_v([0-9]{1,6})$`)
+
+func (s *Store) checkTarget(collection string) error {
+	n := s.names()
+	rest, ours := strings.CutPrefix(collection, n.base)
+	m := versioned.FindStringSubmatch(rest)
+	if !ours || m == nil {
+		return fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", s.at, n.alias(), collection).
+			WithNext("set QDRANT_COLLECTION to another name")
+	}
+	if v, err := strconv.Atoi(m[1]); err != nil || v > schemaVersion {
+		return fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program; use that version", s.at, collection)
+	}
+	return nil
+}
+
+// protocolFields are the payload fields of the protocols that filters use.
+var protocolFields = map[string]pb.FieldType{
+	fieldKind: pb.FieldType_FieldTypeKeyword, fieldSpace: pb.FieldType_FieldTypeKeyword, fieldSteps: pb.FieldType_FieldTypeKeyword,
+	fieldFormer: pb.FieldType_FieldTypeKeyword, fieldToken: pb.FieldType_FieldTypeKeyword, fieldLock: pb.FieldType_FieldTypeKeyword,
+	fieldTitleKey: pb.FieldType_FieldTypeInteger, fieldWritten: pb.FieldType_FieldTypeInteger, fieldLockUntil: pb.FieldType_FieldTypeInteger,
+	fieldCount: pb.FieldType_FieldTypeInteger,
+}
+
+// createProtocols makes the collection of the protocols; the alias comes last,
+// so that whoever sees it sees all. Another process may be doing the same.
+func (s *Store) createProtocols(ctx context.Context) error {
+	n := s.names()
+	if err := s.createCollection(ctx, &pb.CreateCollection{
+		CollectionName: n.protocols(), VectorsConfig: pb.NewVectorsConfigMap(nil),
+	}, protocolFields); err != nil {
+		return err
+	}
+	if err := s.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "collection made", "qdrant", s.at.String(), "collection", n.protocols())
+	return nil
+}
+
+// createCollection makes a collection with indexes on its fields, or completes it.
+func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fields map[string]pb.FieldType) error {
+	// One shard: what one request writes is one record of its log, all or nothing.
+	c.ShardNumber = pb.PtrOf(uint32(1))
+	c.OnDiskPayload = pb.PtrOf(true)
+	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
+		err := s.client.CreateCollection(ctx, c)
+		if err != nil && status.Code(err) != codes.Unavailable {
+			if exists, e := s.client.CollectionExists(ctx, c.GetCollectionName()); e == nil && exists {
+				err = nil // made by another process, or by an attempt whose answer was lost
+			}
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return err
+	}
+	for name, kind := range fields {
+		// Without waiting: the server does them in order, and before the first points.
+		if _, err := call(ctx, s, func(ctx context.Context) (*pb.UpdateResult, error) {
+			return s.client.CreateFieldIndex(ctx, &pb.CreateFieldIndexCollection{
+				CollectionName: c.GetCollectionName(), FieldName: name, FieldType: kind.Enum(),
+			})
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pointAlias makes an alias lead to a collection, from one moment to the next.
+func (s *Store) pointAlias(ctx context.Context, alias, collection string) error {
+	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
+		err := s.client.UpdateAliases(ctx, []*pb.AliasOperations{pb.NewAliasDelete(alias), pb.NewAliasCreate(alias, collection)})
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("point alias %s to %s: %w", alias, collection, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package qdrant
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	pb "github.com/qdrant/go-client/qdrant"
+)
+
+// sweepEvery is how often an open store looks for what ended processes left.
+const sweepEvery = time.Hour
+
+// startSweeping sweeps in the background, now and then until Close.
+func (s *Store) startSweeping() {
+	if s.schema.sweeping.Swap(true) {
+		return
+	}
+	s.work.Go(func() {
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			if err := s.Sweep(s.closing); err != nil && s.closing.Err() == nil {
+				s.log.Warn("what ended processes left half-written could not be swept", "qdrant", s.at.String(), "error", err)
+			}
+			select {
+			case <-tick.C:
+			case <-s.closing.Done():
+				return
+			}
+		}
+	})
+}
+
+// Sweep completes or undoes what saves have left whose process ended, if it is
+// older than Options.SweepAge. None of it can be seen before or after.
+func (s *Store) Sweep(ctx context.Context) error {
+	if !s.schema.ready.Load() && s.schema.index.Load() == nil {
+		if err := s.prepare(ctx); err != nil {
+			return err
+		}
+	}
+	until := pb.NewRange(fieldWritten, &pb.Range{Lte: pb.PtrOf(float64(time.Now().Add(-s.options.SweepAge).UnixMilli()))})
+	fields := []string{fieldToken, fieldChains, fieldReplaced}
+	err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindIntent), until), 16, fields, func(points []*pb.RetrievedPoint) error {
+		for _, p := range points {
+			if err := s.sweepIntent(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.update(ctx, s.names().protocols(), remove(&pb.Filter{
+		Must:    []*pb.Condition{is(fieldKind, kindPlaceholder), until},
+		MustNot: []*pb.Condition{pb.NewRange(fieldLockUntil, &pb.Range{Gt: pb.PtrOf(float64(time.Now().UnixMilli()))})},
+	}))
+}
+
+// sweepIntent finishes one save: where its manifest is stored, what that has
+// replaced goes; where it is not, what was to become of it goes.
+func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
+	v := p.GetPayload()
+	token, keys, tokens := v[fieldToken].GetStringValue(), textsOf(v[fieldChains]), textsOf(v[fieldReplaced])
+	points, err := s.get(ctx, s.names().protocols(), keys, fieldKind, fieldToken, fieldDocument)
+	if err != nil {
+		return err
+	}
+	committed := map[string]string{}
+	var entries []indexEntry
+	for _, p := range points {
+		m, err := s.manifestOf(p)
+		if err != nil {
+			return err
+		}
+		i := slices.Index(keys, m.key)
+		if m.token != token || i < 0 || i >= len(tokens) || m.kind == kindPlaceholder {
+			continue
+		}
+		committed[m.key] = tokens[i]
+		if m.live() {
+			c, err := s.chain(m, m.document)
+			if err != nil {
+				return err
+			}
+			entries = append(entries, indexEntry{key: m.key, token: token, chain: c, words: analyse(c)})
+		}
+	}
+	if err := s.removeReplaced(ctx, committed); err != nil {
+		return err
+	}
+	// It may have ended before it noticed a new index.
+	if _, err := s.writeIndex(ctx, entries, time.Now()); err != nil {
+		return err
+	}
+	stray := all(is(fieldToken, token))
+	for key := range committed {
+		stray.MustNot = append(stray.MustNot, is(fieldChainKey, key))
+	}
+	if err := s.update(ctx, s.names().index(), remove(stray)); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "a save whose process ended was swept", "qdrant", s.at.String(), "chains", len(keys), "committed", len(committed))
+	return s.update(ctx, s.names().protocols(), pb.NewPointsUpdateDeletePoints(&pb.PointsUpdateOperation_DeletePoints{Points: pb.NewPointsSelectorIDs([]*pb.PointId{p.GetId()})}))
+}
