@@ -44,6 +44,8 @@ func runChild() bool {
 			err = count(s, ids)
 		case "save":
 			err = saveForEver(s, run.ID(ids[0]))
+		case "write":
+			err = storetest.WriteForEver(context.Background(), s, os.Stdout)
 		}
 	}
 	if err == nil {
@@ -56,7 +58,7 @@ func runChild() bool {
 	return true
 }
 
-func child(ctx context.Context, t *testing.T, task, path string, ids ...string) *exec.Cmd {
+func child(ctx context.Context, t testing.TB, task, path string, ids ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := os.Executable()
 	if err != nil {
@@ -245,4 +247,13 @@ func killAfter(t *testing.T, path, id string, n int) (last int64) {
 		t.Error("child ended well, want it killed")
 	}
 	return last
+}
+
+func TestKilledProcessLeavesWholeProtocols(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	storetest.KillRounds(t, func(ctx context.Context) *exec.Cmd {
+		cmd := child(ctx, t, "write", path)
+		cmd.Stderr = os.Stderr
+		return cmd
+	}, func(t *testing.T) storetest.Protocols { return open(t, path) })
 }

@@ -1,0 +1,365 @@
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// killRounds is how often KillRounds kills; short tests do with shortKillRounds.
+const (
+	killRounds      = 200
+	shortKillRounds = 10
+)
+
+// What the killed process writes: alone, which is deleted now and then, and
+// the parts, which one call saves together. What a title says at a revision
+// follows from both, so that whoever reads it can tell whether it is whole.
+const (
+	alone       = "Alone"
+	deleteEvery = 7 // revisions of alone
+)
+
+var parts = []string{"Part A", "Part B", "Part C"}
+
+// generation is the chain that WriteForEver stores as a revision.
+func generation(title string, revision int64) protocol.Chain {
+	labels := make([]string, 1+revision%5)
+	for i := range labels {
+		labels[i] = fmt.Sprintf("Step %d of %s", i+1, generationWord(title, revision))
+	}
+	c := NewChain(mine, title, labels...)
+	c.Revision = revision
+	c.Description = generationWord(title, revision)
+	for i := range c.Steps {
+		name := fmt.Sprintf("%s/%d/%d", title, revision, i)
+		if i == 0 {
+			name = title // the head stays
+		}
+		c.Steps[i].UUID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()
+	}
+	return c
+}
+
+// generationWord is a word that only this revision of the title has, and of
+// which no other is a misspelling. The parts have theirs in common.
+func generationWord(title string, revision int64) string {
+	if title != alone {
+		title = "parts"
+	}
+	word := sha256.Sum256(fmt.Appendf(nil, "%s %d", title, revision))
+	for i, b := range word {
+		word[i] = 'a' + b%26
+	}
+	return string(word[:14])
+}
+
+// WriteForEver is what the process does that KillRounds kills: it goes on from
+// what is stored and says on out which revisions are, after each save. It
+// returns only an error.
+func WriteForEver(ctx context.Context, s Protocols, out io.Writer) error {
+	one, err := lastRevision(ctx, s, alone)
+	if err != nil {
+		return err
+	}
+	all, err := lastRevision(ctx, s, parts[0])
+	if err != nil {
+		return err
+	}
+	for {
+		one++
+		if err := writeAlone(ctx, s, one); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, one, all); err != nil {
+			return err
+		}
+		all++
+		if err := writeParts(ctx, s, all); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, one, all); err != nil {
+			return err
+		}
+	}
+}
+
+// lastRevision of a title in its history; 0: none.
+func lastRevision(ctx context.Context, s engine.ProtocolHistory, title string) (int64, error) {
+	versions, err := s.Versions(ctx, []string{mine}, NewChain(mine, title).ID)
+	if fault.CodeOf(err) == fault.NotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return versions[0].Revision, nil
+}
+
+func writeAlone(ctx context.Context, s Protocols, revision int64) error {
+	c := generation(alone, revision)
+	if revision%deleteEvery == 0 {
+		return s.DeleteChain(ctx, mine, c.ID, revision-1)
+	}
+	replaces := revision - 1
+	if replaces%deleteEvery == 0 {
+		replaces = 0
+	}
+	return saveGeneration(ctx, s, revision, engine.Change{Chain: c, Replaces: replaces})
+}
+
+func writeParts(ctx context.Context, s Protocols, revision int64) error {
+	changes := make([]engine.Change, len(parts))
+	for i, title := range parts {
+		changes[i] = engine.Change{Chain: generation(title, revision), Replaces: revision - 1}
+	}
+	return saveGeneration(ctx, s, revision, changes...)
+}
+
+func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ...engine.Change) error {
+	got, err := s.SaveChains(ctx, changes)
+	if err == nil && slices.ContainsFunc(got, func(r int64) bool { return r != revision }) {
+		err = fmt.Errorf("saved as revisions %v, want %d", got, revision)
+	}
+	return err
+}
+
+// KillRounds kills a process that writes with SIGKILL, at random moments, and
+// checks each time that what it has acknowledged is stored, that every
+// protocol is there whole, as it was before or after the save under way, that
+// a save of several is there whole or not at all, and that search, steps and
+// history agree with that. start returns a command, not yet started, that
+// opens the store and calls WriteForEver with its standard output; open opens
+// the same store in this process.
+func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open func(t *testing.T) Protocols) {
+	rounds := killRounds
+	if testing.Short() {
+		rounds = shortKillRounds
+	}
+	var acked progress
+	usual := 100 * time.Millisecond // until the first acknowledgement
+	for round := range rounds {
+		acked, usual = killOne(t, start, acked, usual)
+		s := open(t)
+		found := wantWholeLibrary(t, s)
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if !acked.ledTo(found) {
+			t.Errorf("round %d: revisions %+v are stored, want the acknowledged %+v, or one save more", round, found, acked)
+		}
+		acked = found
+		if t.Failed() {
+			t.Fatalf("stopped after round %d of %d", round+1, rounds)
+		}
+	}
+	if acked.one < int64(rounds) {
+		t.Errorf("%d rounds stored only %+v: the process hardly writes", rounds, acked)
+	}
+	t.Logf("%d kills, revisions %+v", rounds, acked)
+}
+
+// progress is which revisions of alone and of the parts are stored.
+type progress struct{ one, all int64 }
+
+// ledTo reports whether found can be what a process has left that was killed
+// after it had acknowledged p: the same, or one save more.
+func (p progress) ledTo(found progress) bool {
+	more := found.one - p.one + found.all - p.all
+	return found.one >= p.one && found.all >= p.all && more <= 1
+}
+
+// killOne starts the process and kills it, before or some time after it has
+// acknowledged a few saves. It returns what was acknowledged at last, before
+// included, and how long the first acknowledgement took.
+func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress, usual time.Duration) (progress, time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := start(ctx)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatalf("StdoutPipe = %v", err)
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("start the process: %v", err)
+	}
+	kill := func(within time.Duration) {
+		time.AfterFunc(rand.N(within), func() { _ = cmd.Process.Kill() })
+	}
+	after := rand.IntN(6) // acknowledgements; 0: while it starts
+	if after == 0 {
+		kill(usual)
+	}
+	lines, last := 0, began
+	for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+		if _, err := fmt.Sscan(scanner.Text(), &acked.one, &acked.all); err != nil {
+			t.Errorf("the process said %q: %v", scanner.Text(), err)
+		}
+		lines++
+		switch took := time.Since(last); lines {
+		case 1:
+			usual = took
+			if after == 1 {
+				kill(took)
+			}
+		case after:
+			kill(2 * took) // within this save or the next one
+		}
+		last = time.Now()
+	}
+	if err := cmd.Wait(); err == nil || ctx.Err() != nil {
+		t.Errorf("the process ended by itself or was never killed: %v", err)
+	}
+	if lines < after {
+		t.Errorf("the process ended after %d saves, want it to be killed after %d", lines, after)
+	}
+	return acked, usual
+}
+
+// wantWholeLibrary checks everything that WriteForEver may have left, and
+// returns the revisions.
+func wantWholeLibrary(t *testing.T, s Protocols) progress {
+	t.Helper()
+	found := progress{one: wantWholeHistory(t, s, alone), all: wantWholeHistory(t, s, parts[0])}
+	for _, title := range parts[1:] {
+		if revision := wantWholeHistory(t, s, title); revision != found.all {
+			t.Errorf("%s is at revision %d and %s at %d, want all parts of one save or none", title, revision, parts[0], found.all)
+		}
+	}
+	var want []string
+	if found.one%deleteEvery != 0 {
+		want = append(want, alone)
+	}
+	if found.all > 0 {
+		want = append(want, parts...)
+	}
+	if got := listed(t, s, mine, 2); !slices.Equal(want, got) {
+		t.Errorf("List = %q, want %q", got, want)
+	}
+	if n, err := s.Count(t.Context(), mine); err != nil || n != len(want) {
+		t.Errorf("Count = %d, %v, want %d, nil", n, err, len(want))
+	}
+	for revision := max(1, found.one-1); revision <= found.one+1; revision++ {
+		wantFound(t, s, alone, revision, revision == found.one && revision%deleteEvery != 0, []string{alone})
+	}
+	for revision := max(1, found.all-1); revision <= found.all+1; revision++ {
+		wantFound(t, s, parts[0], revision, revision == found.all, parts)
+	}
+	return found
+}
+
+// wantFound checks that search finds the titles by the word of the revision,
+// exactly if that is the one which is stored.
+func wantFound(t *testing.T, s Protocols, title string, revision int64, stored bool, want []string) {
+	t.Helper()
+	if !stored {
+		want = nil
+	}
+	hits := mustSearch(t, s, generationWord(title, revision), mine)
+	got := titles(hits)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		t.Errorf("Search(the word of revision %d of %s) = %q, want %q", revision, title, got, want)
+	}
+	for _, h := range hits {
+		if h.Chain.Revision != revision {
+			t.Errorf("Search(the word of revision %d of %s) found revision %d", revision, title, h.Chain.Revision)
+		}
+	}
+}
+
+// wantWholeHistory checks a title's versions, chain and steps and returns its
+// last revision; 0: it was never stored.
+func wantWholeHistory(t *testing.T, s Protocols, title string) int64 {
+	t.Helper()
+	last, err := lastRevision(t.Context(), s, title)
+	if err != nil {
+		t.Fatalf("Versions(%s) = %v, want nil", title, err)
+	}
+	deletes := func(revision int64) bool { return title == alone && revision%deleteEvery == 0 }
+	if last == 0 || deletes(last) {
+		_, err := s.Chain(t.Context(), []string{mine}, NewChain(mine, title).ID)
+		wantCode(t, "Chain("+title+")", err, fault.NotFound)
+	} else {
+		wantStored(t, s, generation(title, last))
+	}
+	if last == 0 {
+		return 0
+	}
+	wantVersions(t, s, title, last, deletes)
+	wantSteps(t, s, title, last, deletes)
+	return last
+}
+
+func wantVersions(t *testing.T, s Protocols, title string, last int64, deletes func(int64) bool) {
+	t.Helper()
+	id := NewChain(mine, title).ID
+	versions, err := s.Versions(t.Context(), []string{mine}, id)
+	if err != nil || int64(len(versions)) < min(last, 100) {
+		t.Errorf("Versions(%s) = %d, %v, want at least %d", title, len(versions), err, min(last, 100))
+	}
+	for i, v := range versions {
+		want := last - int64(i)
+		if v.Revision != want || v.Deleted != deletes(want) {
+			t.Errorf("version %d of %s is %+v, want revision %d", i, title, v, want)
+			break
+		}
+		if i > 3 || v.Deleted {
+			continue
+		}
+		got, err := s.Version(t.Context(), []string{mine}, id, want)
+		if err != nil {
+			t.Errorf("Version(%s, %d) = %v, want nil", title, want, err)
+			continue
+		}
+		if diff := cmp.Diff(generation(title, want), got); diff != "" {
+			t.Errorf("Version(%s, %d) (-want +got):\n%s", title, want, diff)
+		}
+	}
+}
+
+// wantSteps checks that the steps lead to their chain, that those of the
+// version before say where they were, and that those of the next are unheard of.
+func wantSteps(t *testing.T, s Protocols, title string, last int64, deletes func(int64) bool) {
+	t.Helper()
+	now := engine.Former{Chain: generation(title, last), Deleted: deletes(last)}
+	if now.Deleted {
+		now.Chain = generation(title, last-1)
+		for _, step := range now.Chain.Steps {
+			wantFormer(t, s, step.UUID, now)
+		}
+		return
+	}
+	for i, step := range now.Chain.Steps {
+		got, at, err := s.StepChain(t.Context(), []string{mine}, step.UUID)
+		if err != nil || at != i || !cmp.Equal(now.Chain, got) {
+			t.Errorf("StepChain(step %d of %s) = %d of revision %d, %v, want %d of %d", i, title, at, got.Revision, err, i, last)
+		}
+	}
+	if last > 1 && !deletes(last-1) {
+		for _, step := range generation(title, last-1).Steps[1:] {
+			wantFormer(t, s, step.UUID, now)
+		}
+	}
+	for _, step := range generation(title, last+1).Steps[1:] {
+		_, _, err := s.StepChain(t.Context(), []string{mine}, step.UUID)
+		wantCode(t, "StepChain(step of the next revision)", err, fault.NotFound)
+		wantNoFormer(t, s, []string{mine}, step.UUID)
+	}
+}
