@@ -47,7 +47,16 @@ func (e *Engine) meaningOf(ctx context.Context, text string) *Embedding {
 		e.log.DebugContext(ctx, "a search goes by words alone", "error", err)
 		return nil
 	}
+	e.saw(out.Model)
 	return &Embedding{Model: out.Model, Vector: out.Vectors[0]}
+}
+
+// saw notes which model embeds. When it is another one than before, everything
+// is missing.
+func (e *Engine) saw(model string) {
+	if before := e.model.Swap(&model); before != nil && *before != model {
+		e.wake()
+	}
 }
 
 // beginning is at most the first n characters.
@@ -155,6 +164,7 @@ func (e *Engine) embedAll(ctx context.Context, batch []Passage) error {
 	if err != nil {
 		return err
 	}
+	e.saw(out.Model)
 	vectors := make(map[string][]float32, len(batch))
 	for i, p := range batch {
 		vectors[p.Hash] = out.Vectors[i]
@@ -300,7 +310,8 @@ func (e *Engine) Embeddings(ctx context.Context) (EmbeddingState, error) {
 	if e.opt.Embedder == nil {
 		return EmbeddingState{}, nil
 	}
-	out, err := e.opt.Embedder.Embed(ctx, []string{"Does the embedding endpoint answer?"})
+	// A text that nobody has asked for, so that no memory answers instead.
+	out, err := e.opt.Embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
 	if err != nil {
 		return EmbeddingState{}, err
 	}
@@ -308,5 +319,6 @@ func (e *Engine) Embeddings(ctx context.Context) (EmbeddingState, error) {
 	if err != nil {
 		return EmbeddingState{}, fmt.Errorf("list the passages without a vector: %w", err)
 	}
+	e.saw(out.Model)
 	return EmbeddingState{Model: out.Model, Missing: len(missing)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +66,8 @@ type Engine struct {
 
 	claims claims
 
-	missing chan struct{} // wakes FillVectors
+	missing chan struct{}          // wakes FillVectors
+	model   atomic.Pointer[string] // that embedded last
 }
 
 // New returns an engine. It touches neither store nor setups until called.

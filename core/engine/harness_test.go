@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The drivers below are small real ones: they judge what they are given. Their
 // knobs make a driver fail, take no challenge any more (strict), accept without
-// evidence (hasty) or decline without anybody having said no (rash).
+// evidence (hasty), compare evidence and step (compares) or decline without anybody having said no (rash).
 
 // deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
 type deed struct {
@@ -80,9 +80,16 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	var v struct {
 		OK           bool   `json:"ok"`
 		Confirmation string `json:"confirmation"`
+		Text         string `json:"text"` // what is compared with the step
 	}
 	if err := json.Unmarshal(a.Value, &v); err != nil {
 		return driver.Reject("MISSING_FIELD", err.Error()), nil
+	}
+	if a, ok := req.Answer("alike"); d.knob("compares "+d.name) && (!ok || len(a.Value) == 0) {
+		return driver.Need(driver.Input{
+			ID: "alike", Kind: driver.KindSimilarity, Type: d.name,
+			Similarity: &driver.Similarity{Text: v.Text, Reference: req.Step.Text},
+		}), nil
 	}
 	if v.Confirmation == "rejected" {
 		return driver.Decline("rejected"), nil
@@ -262,6 +269,7 @@ func (c *clock) pass(d time.Duration) {
 type world struct {
 	*engine.Engine
 	t       testing.TB
+	store   *sqlite.Store
 	drivers *drivers
 	setups  *setups
 	clock   *clock
@@ -330,8 +338,14 @@ func (u *setups) replace(s engine.Setup) {
 
 func newWorld(t testing.TB, change func(*choices)) *world {
 	t.Helper()
+	return worldOn(t, filepath.Join(t.TempDir(), "kairos.db"), change)
+}
+
+// worldOn is a world with this database.
+func worldOn(t testing.TB, path string, change func(*choices)) *world {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), log)
+	store, err := sqlite.Open(path, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +362,7 @@ func newWorld(t testing.TB, change func(*choices)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, drivers: &drivers{failing: map[string]bool{}}, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}}
+	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}}
 	opt := choices{Options: engine.Options{Now: w.clock.Now}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
