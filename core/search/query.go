@@ -48,7 +48,7 @@ func (w Word) Completed(vocabulary string) Word {
 // Mistyped says how far a word of the vocabulary is from the query's: the number
 // of typing errors, 3 when it only contains the word, 0 when it has nothing to do with it.
 func (w Word) Mistyped(vocabulary string) int {
-	if n := mistyped(w.Text, vocabulary); n > 0 {
+	if n := w.errors(vocabulary); n > 0 {
 		return n
 	}
 	if utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text) {

@@ -272,18 +272,25 @@ func (l *look) likeness(e *entry) (float64, string) {
 }
 
 func (l *look) mistyped(e *entry) float64 {
-	n := mistyped(l.Text, e.text)
-	if n == 0 && len(l.Term) >= 5 {
-		// A mistyped word in another form.
-		n = mistyped(l.Term, e.term)
-	}
-	switch n {
+	switch l.errors(e.text) {
 	case 1:
 		return likeTypo
 	case 2:
 		return likeTypos
 	}
 	return 0
+}
+
+// errors is the number of typing errors in the word if it should be the found
+// one, or one in another form; 0: it should not.
+func (w Word) errors(found string) int {
+	if n := mistyped(w.Text, found); n > 0 {
+		return n
+	}
+	if w.Root == w.Text {
+		return 0
+	}
+	return mistyped(w.Root, root(found))
 }
 
 // mistyped returns how many typing errors make the asked word the found one;

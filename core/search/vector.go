@@ -57,6 +57,16 @@ func Fuse(words, vector float64) float64 {
 	return best + 0.5*other*(MaxInexact-best)
 }
 
+// Fused is the result with what the vector of a step says, 0: nothing. The step
+// is the vector's where that says more than the words.
+func (r Result) Fused(vector float64, step int) Result {
+	if vector > r.Score {
+		r.Step = step
+	}
+	r.Score = Fuse(r.Score, vector)
+	return r
+}
+
 // Cosine of two vectors; 0 when their lengths differ or one has no direction.
 func Cosine(a, b []float32) float64 {
 	if len(a) != len(b) {

@@ -18,7 +18,8 @@ type lookup struct {
 	spaces []visible
 	stats  search.Stats
 	wanted []wanted
-	named  []int64 // chains that are asked for by name
+	named  []int64        // chains that are asked for by name
+	near   map[int64]near // by search id: chains with a step whose vector is near the query's
 }
 
 // The limits of the work of one lookup.
@@ -283,21 +284,36 @@ func (l *lookup) climb(words []*wanted, term func(search.Word) string, weight fl
 	return nil
 }
 
-// best are the n chains that roughly match best, and all that are asked for by name.
+// best are the n chains whose words roughly match best, and half as many that
+// might match better if they also had the common words of which not all chains
+// are known; and all that are asked for by name or near.
 func (l *lookup) best(n int) []int64 {
-	sum := map[int64]float64{}
+	known, hoped := map[int64]float64{}, map[int64]float64{}
+	hope := 0.0
 	for _, w := range l.wanted {
+		if w.truncated {
+			hope += w.rarity * roughText
+		}
 		for id, weight := range w.found {
-			sum[id] += w.rarity * weight
+			known[id] += w.rarity * weight
+			hoped[id] += w.rarity * weight
+			if w.truncated {
+				hoped[id] -= w.rarity * roughText
+			}
 		}
 	}
-	named := map[int64]bool{}
-	for _, id := range l.named {
-		named[id] = true
-		delete(sum, id)
+	ids := slices.Concat(l.named, slices.Collect(maps.Keys(l.near)), highest(known, n))
+	if hope > 0 {
+		ids = append(ids, highest(hoped, n/2)...)
 	}
-	ids := slices.SortedFunc(maps.Keys(sum), func(a, b int64) int {
-		return cmp.Or(cmp.Compare(sum[b], sum[a]), cmp.Compare(a, b))
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// highest are the n keys with the highest sums.
+func highest(sums map[int64]float64, n int) []int64 {
+	ids := slices.SortedFunc(maps.Keys(sums), func(a, b int64) int {
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
 	})
-	return append(slices.Collect(maps.Keys(named)), ids[:min(n, len(ids))]...)
+	return ids[:min(n, len(ids))]
 }

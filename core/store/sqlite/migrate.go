@@ -14,6 +14,7 @@ import (
 // scripts they meet the database as that version left it, whatever came later.
 var fillers = map[int]func(context.Context, *sql.Tx) error{
 	2: hashPassages,
+	3: signVectors,
 }
 
 // hashPassages gives the steps of version 1 the hashes of their passages.
@@ -31,6 +32,27 @@ func hashPassages(ctx context.Context, tx *sql.Tx) (err error) {
 		}
 		return nil
 	})
+}
+
+// signVectors gives the vectors of version 2 their signs.
+func signVectors(ctx context.Context, tx *sql.Tx) error {
+	for last := int64(-1); ; {
+		var model int64
+		var vector []byte
+		err := tx.QueryRowContext(ctx, `SELECT key, model, vector FROM vectors WHERE key > ? ORDER BY key LIMIT 1`, last).
+			Scan(&last, &model, &vector)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`,
+			last, model, formatSigns(signsOf(parseVector(vector))))
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // eachChain reads the chains one at a time, so that a large database does not

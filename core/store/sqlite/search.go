@@ -25,7 +25,10 @@ const (
 	readOutline  = `SELECT revision, outline FROM chains WHERE key = ?`
 )
 
-var searchQueries = []string{readSpaces, readWords, readPostings, readDocument, readOutline}
+var searchQueries = []string{
+	readSpaces, readWords, readPostings, readDocument, readOutline,
+	readModel, readSigns, countSigns, readSample, readVectors, readVectorKeys,
+}
 
 // Search implements engine.Searcher.
 func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
@@ -42,6 +45,9 @@ func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 		}
 		l, err := v.look(asked, spaces)
 		if err != nil {
+			return err
+		}
+		if err := l.sense(q.Embedding); err != nil {
 			return err
 		}
 		judged, err := l.judge(l.best(max(minCandidates, 2*q.Limit)))
@@ -78,6 +84,7 @@ type judged struct {
 	id       int64
 	document search.Document
 	result   search.Result
+	near     near // Score 0: the vector says nothing
 }
 
 // judge scores the candidates and returns those that match, best first.
@@ -92,8 +99,11 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 		if err != nil {
 			return nil, l.store.damaged("search document", fmt.Sprint(id), err)
 		}
-		if r, ok := l.asked.Score(d, l.stats); ok {
-			all = append(all, judged{id, d, r})
+		j := judged{id: id, document: d, near: l.near[id]}
+		j.result, _ = l.asked.Score(d, l.stats)
+		j.result = j.result.Fused(j.near.score, j.near.step)
+		if j.result.Score > 0 {
+			all = append(all, j)
 		}
 	}
 	slices.SortFunc(all, func(a, b judged) int {
@@ -119,6 +129,9 @@ func (l *lookup) hits(found []judged, explain bool) ([]engine.Hit, error) {
 		if explain {
 			for _, m := range l.asked.Explain(j.document, l.stats) {
 				h.Why = append(h.Why, engine.Match(m))
+			}
+			if j.near.score > 0 {
+				h.Why = append(h.Why, engine.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
 			}
 		}
 		hits = append(hits, h)

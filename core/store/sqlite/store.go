@@ -39,6 +39,7 @@ type Store struct {
 
 	known      knownWords
 	vocabulary vocabulary
+	signs      signIndex
 
 	opening chan struct{}        // holds one token: who has it may open or close
 	file    atomic.Pointer[file] // nil until first use

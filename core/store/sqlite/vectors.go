@@ -107,15 +107,25 @@ func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[strin
 			return err
 		}
 		for hash, vector := range vectors {
-			if err := tx.exec(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
-				WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
-				ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector`,
-				hash, key, formatVector(vector)); err != nil {
+			if err := saveVector(tx, key, hash, vector); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+// saveVector stores a vector whose passage a chain has.
+func saveVector(tx *transaction, model int64, hash string, vector []float32) error {
+	var key int64
+	found, err := tx.row(`INSERT INTO vectors (hash, model, vector) SELECT unhex(?1), ?2, ?3
+		WHERE EXISTS (SELECT 1 FROM steps WHERE passage = unhex(?1))
+		ON CONFLICT (hash) DO UPDATE SET model = excluded.model, vector = excluded.vector RETURNING key`,
+		[]any{hash, model, formatVector(vector)}, &key)
+	if err != nil || !found {
+		return err
+	}
+	return tx.exec(`INSERT OR REPLACE INTO vector_signs (vector, model, signs) VALUES (?, ?, ?)`, key, model, formatSigns(signsOf(vector)))
 }
 
 // checkVectors returns the length that all the vectors have.

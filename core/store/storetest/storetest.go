@@ -61,6 +61,7 @@ func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
 	runArea(t, "vectors", vectorCases, open)
 	runArea(t, "ratings", ratingCases, open)
 	runArea(t, "search", searchCases, open)
+	runArea(t, "found", searchFormCases, open)
 }
 
 // RunRuns checks the contract of a store that keeps runs.

@@ -31,3 +31,12 @@ CREATE TABLE search_words (
   id   INTEGER PRIMARY KEY,
   word TEXT NOT NULL UNIQUE
 ) STRICT;
+
+-- The signs of the numbers of vectors: by them the nearest are found in memory.
+-- Ids are never used twice, so who has read up to an id has read them all.
+CREATE TABLE vector_signs (
+  id     INTEGER PRIMARY KEY AUTOINCREMENT,
+  vector INTEGER NOT NULL UNIQUE REFERENCES vectors (key) ON DELETE CASCADE,
+  model  INTEGER NOT NULL, -- of vector_models
+  signs  BLOB NOT NULL
+) STRICT;

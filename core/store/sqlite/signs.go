@@ -1,0 +1,318 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+// The limits of a search by vectors.
+const (
+	// nearBatch is how many vectors are read from the file at a time, the ones
+	// with the most signs of the query first.
+	nearBatch = 300
+	// nearEnough of them that can be seen are enough.
+	nearEnough = 100
+	// nearMost is where a search gives up that sees little of a large file;
+	// below nearFew chains their vectors are looked up first.
+	nearMost = 12 * nearBatch
+	nearFew  = 1000
+	// nearSample is how many vectors stand for all others.
+	nearSample = 256
+)
+
+// The queries of a search by vectors.
+const (
+	readModel   = `SELECT key, length FROM vector_models WHERE model = ?`
+	readSigns   = `SELECT id, vector, signs FROM vector_signs WHERE id > ? AND model = ? ORDER BY id`
+	countSigns  = `SELECT count(*) FROM vector_signs WHERE model = ?`
+	readSample  = `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`
+	readVectors = `SELECT v.vector, (p.number << 32) + c.key, s.position
+		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
+		CROSS JOIN chains c ON c.key = s.chain CROSS JOIN search_spaces p ON p.space = c.space
+		WHERE v.model = ?2 AND p.number IN (SELECT value FROM json_each(?3))`
+	readVectorKeys = `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
+		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`
+)
+
+// near is the step of a chain whose vector is nearest to the query's.
+type near struct {
+	score float64 // calibrated
+	step  int
+}
+
+// sense finds the chains that mean what the query does. Vectors of another
+// model than the query's say nothing.
+func (l *lookup) sense(e *engine.Embedding) error {
+	if e == nil {
+		return nil
+	}
+	var model int64
+	var length int
+	err := l.row(readModel, []any{e.Model}, &model, &length)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && length != len(e.Vector) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	x := &l.store.signs
+	if err := x.refresh(l.view, model, length); err != nil {
+		return err
+	}
+	keys, background, err := l.nearestSigns(x, model, e.Vector)
+	if err != nil {
+		return err
+	}
+	cosines, err := l.cosines(keys, model, e.Vector)
+	l.near = map[int64]near{}
+	for id, c := range cosines {
+		if score := background.Score(c.cosine); score > 0 {
+			l.near[id] = near{score, c.step}
+		}
+	}
+	return err
+}
+
+// nearestSigns returns the keys of the vectors that may be near, those with the
+// most signs of the query first.
+func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]int64, search.Background, error) {
+	var only []int64
+	few := 0
+	for _, space := range l.spaces {
+		few += space.chains
+	}
+	if few <= nearFew && x.size() > nearMost {
+		err := l.rows(readVectorKeys, []any{list(l.numbers())}, func(scan func(...any) error) error {
+			var key int64
+			err := scan(&key)
+			only = append(only, key)
+			return err
+		})
+		if err != nil {
+			return nil, search.Background{}, err
+		}
+	}
+	keys, background := x.nearest(model, vector, only)
+	return keys, background, nil
+}
+
+func (l *lookup) numbers() []int64 {
+	var all []int64
+	for _, space := range l.spaces {
+		all = append(all, space.from>>32)
+	}
+	return all
+}
+
+// cosine of the best step of a chain.
+type cosine struct {
+	cosine float64
+	step   int
+}
+
+// cosines reads vectors until enough are of chains that can be seen.
+func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64]cosine, error) {
+	best := map[int64]cosine{}
+	seen := 0
+	for batch := range slices.Chunk(keys, nearBatch) {
+		err := l.rows(readVectors, []any{list(batch), model, list(l.numbers())}, func(scan func(...any) error) error {
+			var raw []byte
+			var id int64
+			var step int
+			if err := scan(&raw, &id, &step); err != nil {
+				return err
+			}
+			seen++
+			c := search.Cosine(vector, parseVector(raw))
+			if b, ok := best[id]; !ok || c > b.cosine || c == b.cosine && step < b.step {
+				best[id] = cosine{c, step}
+			}
+			return nil
+		})
+		if err != nil || seen >= nearEnough {
+			return best, err
+		}
+	}
+	return best, nil
+}
+
+// signIndex is the signs of all vectors of one model, in memory: for 1024
+// numbers 128 bytes and some 40 more each.
+type signIndex struct {
+	mu     sync.RWMutex // guards the fields below
+	model  int64
+	words  int // of 64 signs, a vector
+	last   int64
+	keys   []int64
+	signs  []uint64
+	at     map[int64]int // of a key, in keys
+	clean  int           // how many keys there were when none was known to be gone
+	sample [][]float32
+}
+
+func (x *signIndex) size() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.keys)
+}
+
+// refresh reads the signs that were added since.
+func (x *signIndex) refresh(v *view, model int64, length int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.model != model {
+		x.reset(model, length)
+	}
+	before := len(x.keys)
+	if err := x.read(v); err != nil {
+		return err
+	}
+	if len(x.keys) > x.clean+x.clean/8 && len(x.keys) > before {
+		if err := x.compact(v, length); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *signIndex) reset(model int64, length int) {
+	x.model, x.words, x.last, x.clean = model, (length+63)/64, 0, 0
+	x.keys, x.signs, x.at, x.sample = nil, nil, map[int64]int{}, nil
+}
+
+func (x *signIndex) read(v *view) error {
+	return v.rows(readSigns, []any{x.last, x.model}, func(scan func(...any) error) error {
+		var key int64
+		var raw []byte
+		if err := scan(&x.last, &key, &raw); err != nil {
+			return err
+		}
+		signs := parseSigns(raw, x.words)
+		if i, ok := x.at[key]; ok {
+			copy(x.signs[i*x.words:], signs)
+			return nil
+		}
+		x.at[key] = len(x.keys)
+		x.keys, x.signs = append(x.keys, key), append(x.signs, signs...)
+		return nil
+	})
+}
+
+// compact starts anew when many of the vectors are gone, and takes a new sample.
+func (x *signIndex) compact(v *view, length int) error {
+	var stored int
+	if err := v.row(countSigns, []any{x.model}, &stored); err != nil {
+		return err
+	}
+	if len(x.keys) > stored+stored/8 {
+		x.reset(x.model, length)
+		if err := x.read(v); err != nil {
+			return err
+		}
+	}
+	x.clean, x.sample = len(x.keys), nil
+	var keys []int64
+	for i := range min(nearSample, len(x.keys)) {
+		keys = append(keys, x.keys[i*len(x.keys)/min(nearSample, len(x.keys))])
+	}
+	return v.rows(readSample, []any{list(keys)}, func(scan func(...any) error) error {
+		var raw []byte
+		err := scan(&raw)
+		x.sample = append(x.sample, parseVector(raw))
+		return err
+	})
+}
+
+// nearest returns keys with the most signs in common, at most nearMost, of all
+// vectors or only of some, and what cosine means nothing.
+func (x *signIndex) nearest(model int64, vector []float32, only []int64) ([]int64, search.Background) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.model != model {
+		return nil, search.Background{} // another search has turned to another model
+	}
+	signs := signsOf(vector)
+	positions := x.positions(only)
+	// Counting sort: there are few distances.
+	distances := make([]int32, len(positions))
+	starts := make([]int, 64*x.words+2)
+	for i, at := range positions {
+		d := distance(signs, x.signs[at*x.words:(at+1)*x.words])
+		distances[i] = d
+		starts[d+1]++
+	}
+	for d := range starts[1:] {
+		starts[d+1] += starts[d]
+	}
+	keys := make([]int64, len(positions))
+	for i, at := range positions {
+		keys[starts[distances[i]]] = x.keys[at]
+		starts[distances[i]]++
+	}
+	var cosines []float64
+	for _, s := range x.sample {
+		cosines = append(cosines, search.Cosine(vector, s))
+	}
+	return keys[:min(nearMost, len(keys))], search.BackgroundOf(cosines)
+}
+
+func (x *signIndex) positions(only []int64) []int {
+	var all []int
+	if only == nil {
+		all = make([]int, len(x.keys))
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	for _, key := range only {
+		if i, ok := x.at[key]; ok {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func distance(a, b []uint64) int32 {
+	n := 0
+	for i := range b {
+		n += bits.OnesCount64(a[i] ^ b[i])
+	}
+	return int32(n)
+}
+
+func signsOf(vector []float32) []uint64 {
+	signs := make([]uint64, (len(vector)+63)/64)
+	for i, x := range vector {
+		if x < 0 {
+			signs[i/64] |= 1 << (i % 64)
+		}
+	}
+	return signs
+}
+
+func formatSigns(signs []uint64) []byte {
+	raw := make([]byte, 0, 8*len(signs))
+	for _, s := range signs {
+		raw = binary.LittleEndian.AppendUint64(raw, s)
+	}
+	return raw
+}
+
+// parseSigns returns as many words as wanted, whatever is stored.
+func parseSigns(raw []byte, words int) []uint64 {
+	signs := make([]uint64, words)
+	for i := range signs {
+		if len(raw) >= 8*(i+1) {
+			signs[i] = binary.LittleEndian.Uint64(raw[8*i:])
+		}
+	}
+	return signs
+}
