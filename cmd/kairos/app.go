@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -22,6 +23,7 @@ type app struct {
 	host   *driverhost.Host
 	setup  *setup.Current
 	store  *sqlite.Store
+	qdrant *qdrant.Store // nil: the protocols are in store
 	engine *engine.Engine
 }
 
@@ -51,13 +53,10 @@ func (s source) open() (*app, error) {
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.store, err = sqlite.Open(c.Database, log); err != nil {
+	if a.store, a.qdrant, err = c.openStores(log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.engine = engine.New(engine.Store{
-		Protocols: a.store, Writer: a.store, Versions: a.store, Searcher: a.store, Vectors: a.store, Ratings: a.store,
-		Runs: a.store, Index: a.store, History: a.store,
-	}, a.setup, c.engineOptions(), log)
+	a.engine = engine.New(a.engineStore(), a.setup, c.engineOptions(), log)
 	return a, nil
 }
 
@@ -74,7 +73,7 @@ func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
-		"search": c.Search, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
+		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
 	} {
 		out[key] = fmt.Sprintf("%+v", v)
 	}
@@ -82,7 +81,7 @@ func (c config) restart() map[string]string {
 }
 
 // close stops drivers and store; the first error is the one that matters.
-func (a *app) close() error { return errors.Join(a.setup.Close(), a.host.Close(), a.store.Close()) }
+func (a *app) close() error { return errors.Join(a.setup.Close(), a.host.Close(), a.closeStores()) }
 
 // with opens a server, runs do on it and closes it again.
 func (s source) with(ctx context.Context, do func(context.Context, *app) error) (err error) {

@@ -28,6 +28,10 @@ import (
 type config struct {
 	// Database is the SQLite file; relative to the configuration file.
 	Database string `yaml:"database"`
+	// Store is where protocols are kept, sqlite or qdrant; runs are always in
+	// the SQLite file. Empty: qdrant if its URL is set.
+	Store  string       `yaml:"store"`
+	Qdrant qdrantConfig `yaml:"qdrant"`
 	// Tree is the file of the decision tree; empty: the one that is shipped.
 	Tree      string          `yaml:"tree"`
 	Drivers   driversConfig   `yaml:"drivers"`
@@ -185,7 +189,7 @@ func (s source) read() (config, error) {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *config) relativeTo(dir string) {
-	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile} {
+	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -202,6 +206,7 @@ func (c *config) relativeTo(dir string) {
 func (c *config) overlay(lookup func(string) (string, bool)) error {
 	for name, to := range map[string]*string{
 		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir,
+		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
 		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
 	} {
 		if v, ok := lookup(name); ok && v != "" {
@@ -214,6 +219,13 @@ func (c *config) overlay(lookup func(string) (string, bool)) error {
 			return fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v)
 		}
 		c.UserInput.ServerDriver = on
+	}
+	if v, ok := lookup("QDRANT_RESCORE"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("environment QDRANT_RESCORE=%q: must be true or false", v)
+		}
+		c.Qdrant.Rescore = &on
 	}
 	for name, to := range map[string]*float64{
 		"SCORE_THRESHOLD": &c.Search.ScoreThreshold, "SIMILAR_MEMORY_THRESHOLD": &c.Search.SimilarThreshold,
@@ -279,7 +291,7 @@ func dataDir() (string, error) {
 const adminOff = "off"
 
 func (c config) validate() error {
-	errs := c.Drivers.problems()
+	errs := append(c.Drivers.problems(), c.storeProblems()...)
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}
@@ -375,11 +387,18 @@ func configCommand(at *source) *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Read the configuration and the decision tree, and report what is wrong", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return at.with(cmd.Context(), func(_ context.Context, a *app) error {
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				if err := a.store.Check(); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n  drivers  %s\n", a.config.Database, a.config.Drivers.Dir)
+				if err := a.checkQdrant(ctx); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.config.Database)
+				if a.qdrant != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "  protocols %s\n", a.qdrant.Location())
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.config.Drivers.Dir)
 				return nil
 			})
 		},

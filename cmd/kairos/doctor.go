@@ -184,6 +184,13 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 			return nil
 		}
 		r.check("database", a.config.Database, "", nil)
+		if a.qdrant != nil {
+			err := a.checkQdrant(ctx)
+			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", err)
+			if err != nil {
+				return nil
+			}
+		}
 		u, err := a.engine.Unserved(ctx, localCaller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)

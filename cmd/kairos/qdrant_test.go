@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
+)
+
+const backupProtocol = `# Restore a database backup
+
+## Find the newest dump
+
+Look at the list of dumps.
+
+## Load it
+
+Load it into an empty database.
+`
+
+// tool calls a tool and returns its reply as JSON.
+func (s *served) tool(name string, args map[string]any) json.RawMessage {
+	s.t.Helper()
+	var result struct {
+		Structured json.RawMessage `json:"structuredContent"`
+	}
+	raw := s.request("tools/call", map[string]any{"name": name, "arguments": args})
+	if err := json.Unmarshal(raw, &result); err != nil {
+		s.t.Fatalf("%s = %s: %v", name, raw, err)
+	}
+	if result.Structured == nil {
+		return raw
+	}
+	return result.Structured
+}
+
+func (s *served) search(query string) string {
+	s.t.Helper()
+	return string(s.tool("kairos_search", map[string]any{"query": query}))
+}
+
+func TestTheProgramPlaysProtocolsThatAreKeptInQdrant(t *testing.T) {
+	db := qdranttest.New(t, qdranttest.Options{APIKey: "open-sesame"})
+	t.Setenv("QDRANT_API_KEY", "open-sesame")
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + db.Address() + "', collection: e2e, timeout: 20s}\n")
+	if out, err := s.program("config", "check").CombinedOutput(); err != nil || !strings.Contains(string(out), "collection e2e") {
+		t.Errorf("config check = %s, %v, want the collection", out, err)
+	}
+	s.start()
+	s.tool("kairos_mint", map[string]any{"markdown_doc": backupProtocol, "llm_model_id": "model"})
+	found := s.search("restoring backups")
+	if !strings.Contains(found, `"label":"Find the newest dump"`) {
+		t.Fatalf("kairos_search = %s, want the protocol", found)
+	}
+	head := headOf(t, found)
+	s.solve(func() {
+		db.Kill(t)
+		db.Restart(t)
+	})
+
+	if found := s.search("database backup"); !strings.Contains(found, head) {
+		t.Errorf("kairos_search after a restart of Qdrant = %s, want %s", found, head)
+	}
+	if log := s.stderr.String(); strings.Contains(log, "open-sesame") {
+		t.Errorf("the log has the API key:\n%s", log)
+	}
+}
+
+// headOf is the URI of the first match.
+func headOf(t *testing.T, found string) string {
+	t.Helper()
+	var reply struct {
+		Choices []struct {
+			URI  string `json:"uri"`
+			Role string `json:"role"`
+		} `json:"choices"`
+	}
+	if err := json.Unmarshal([]byte(found), &reply); err != nil || len(reply.Choices) == 0 || reply.Choices[0].Role != "match" {
+		t.Fatalf("choices %s, %v, want a match first", found, err)
+	}
+	return reply.Choices[0].URI
+}
+
+func TestAServerStartsWithoutQdrantAndSaysWhatIsMissing(t *testing.T) {
+	db := qdranttest.New(t, qdranttest.Options{})
+	db.Kill(t)
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + db.Address() + "', timeout: 1s}\n")
+	s.start()
+	reply := s.search("anything")
+	if !strings.Contains(reply, "STORE_UNAVAILABLE") || !strings.Contains(reply, db.Address()) {
+		t.Errorf("kairos_search without Qdrant = %s, want STORE_UNAVAILABLE with the address", reply)
+	}
+	out, err := s.program("doctor").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), db.Address()) {
+		t.Errorf("doctor = %s, %v, want the address of what cannot be reached", out, err)
+	}
+	db.Restart(t)
+	if reply := s.search("anything"); !strings.Contains(reply, `"role":"create"`) {
+		t.Errorf("kairos_search once Qdrant is up = %s, want choices", reply)
+	}
+}
+
+func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
+	t.Setenv("QDRANT_URL", "")
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"unknown store":    {"store: postgres", "store is \"postgres\""},
+		"no url":           {"store: qdrant", "QDRANT_URL"},
+		"no host":          {"qdrant: {url: 'http://'}", "URL of Qdrant"},
+		"password in url":  {"qdrant: {url: 'http://me:pw@host'}", "a host and a port"},
+		"bad collection":   {"qdrant: {url: localhost, collection: 'a b'}", "collection"},
+		"negative timeout": {"qdrant: {url: localhost, timeout: -1s}", "qdrant.timeout"},
+		"key not set":      {"qdrant: {url: localhost, api_key_env: NOT_SET_ANYWHERE}", "NOT_SET_ANYWHERE"},
+		"no authorities":   {"qdrant: {url: localhost, ca_cert: /dev/null}", "no certificate"},
+		"key from a file":  {"qdrant: {url: localhost, api_key_file: '" + key + "'}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "kairos.yaml")
+			if err := os.WriteFile(file, []byte(tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := source{file: file}.load()
+			if err == nil {
+				_, q, e := c.openStores(nil)
+				if err = e; q != nil {
+					_ = q.Close()
+				}
+			}
+			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("load = %v, want %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "pw") {
+				t.Errorf("load = %v, which has the password", err)
+			}
+		})
+	}
+}
