@@ -15,9 +15,10 @@ const (
 
 // Query is what somebody looks for. It is read-only and safe for concurrent use.
 type Query struct {
-	text  string
-	name  name
-	words []Word
+	text   string
+	name   name
+	words  []Word
+	filler bool // the words say nothing
 }
 
 // Word is one word of a query.
@@ -58,7 +59,8 @@ func (w Word) Mistyped(vocabulary string) int {
 }
 
 // Ask reads a query. Words that say nothing are left out, unless there are no
-// others; the same words in another order are the same query but for exact titles.
+// others; then a title must have all of them. The same words in another order
+// are the same query but for exact titles.
 func Ask(text string) Query {
 	if len(text) > maxQuery {
 		text = text[:maxQuery]
@@ -70,7 +72,9 @@ func Ask(text string) Query {
 			all = append(all, t.text)
 		}
 	}
-	for _, w := range longest(distinct(telling(all))) {
+	said := telling(all)
+	q.filler = len(said) > 0 && common[said[0]]
+	for _, w := range longest(distinct(said)) {
 		q.words = append(q.words, wordOf(w))
 	}
 	return q

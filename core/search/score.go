@@ -67,14 +67,20 @@ type Stats struct {
 }
 
 // Rarity of a word, by its place in Query.Words, is 1 when every chain has it,
-// and at most 7, whatever the number of chains.
+// and at most 7, whatever the number of chains. A word that no chain has stands
+// in the middle: it tells no chain from another, and counted like the rarest of
+// all it would hide what the other words find.
 func (s Stats) Rarity(word int) float64 {
 	with := 0
 	if word < len(s.With) {
-		with = s.With[word]
+		with = max(0, s.With[word])
 	}
 	chains := float64(max(s.Chains, with, 1))
-	return 1 + min(1, 6/math.Log(chains+1))*math.Log((chains+1)/float64(max(0, with)+1))
+	more := min(1, 6/math.Log(chains+1)) * math.Log((chains+1)/float64(with+1))
+	if s.unknown(word) {
+		more /= 2
+	}
+	return 1 + more
 }
 
 // unknown: no chain has the word.
@@ -103,7 +109,7 @@ func (q Query) Score(d Document, s Stats) (Result, bool) {
 		_, step := found.together(d.steps)
 		return Result{Score: score, Step: step}, true
 	}
-	if found.coverage < minCoverage {
+	if found.coverage < minCoverage || q.filler && found.inTitle < len(q.words) {
 		return Result{}, false
 	}
 	together, step := found.together(d.steps)
@@ -157,6 +163,7 @@ type finding struct {
 	rarity   []float64 // likewise
 	total    float64   // of rarity
 	coverage float64
+	inTitle  int     // words of the query that the title has
 	titled   float64 // share of the title's words that are asked for
 }
 
@@ -170,7 +177,7 @@ type hit struct {
 
 func (q Query) find(d Document, s Stats) finding {
 	f := finding{hits: make([][]hit, len(q.words)), rarity: make([]float64, len(q.words))}
-	covered, titled := 0.0, 0
+	covered := 0.0
 	for i, w := range q.words {
 		f.rarity[i] = s.Rarity(i)
 		f.total += f.rarity[i]
@@ -190,12 +197,12 @@ func (q Query) find(d Document, s Stats) finding {
 		}
 		covered += f.rarity[i] * best
 		if inTitle {
-			titled++
+			f.inTitle++
 		}
 	}
 	if f.total > 0 {
 		f.coverage = covered / f.total
-		f.titled = min(1, float64(titled)/float64(max(1, d.names[fieldTitle].size)))
+		f.titled = min(1, float64(f.inTitle)/float64(max(1, d.names[fieldTitle].size)))
 	}
 	return f
 }

@@ -353,3 +353,30 @@ func TestFusedScoresKeepTheirOrder(t *testing.T) {
 		t.Errorf("Fuse(0.95, 0.8) = %v, want 0.95", got)
 	}
 }
+
+func TestWordsThatSayNothingFindOnlyTitlesWithAllOfThem(t *testing.T) {
+	l := libraryOf(written("What to do with the rest of it", "Sort | Some of it goes, some of it stays."), written("Roll back", "Stop | Do not go on to the end of it."))
+	if _, ok := l.score("to do of", 0); !ok {
+		t.Errorf("a title with all the words is not found")
+	}
+	for _, query := range []string{"the of and or", "to do of who", "not on of"} {
+		for i := range l {
+			if r, ok := l.score(query, i); ok {
+				t.Errorf("Score(%q, chain %d) = %v, want no match", query, i, r)
+			}
+		}
+	}
+}
+
+func TestAWordThatNobodyHasHidesLittle(t *testing.T) {
+	chains := []protocol.Chain{written("Preregister a study", "State | The hypotheses come first.")}
+	for i := range 100 {
+		chains = append(chains, written(fmt.Sprintf("Other %d", i), "Step | Something else."))
+	}
+	l := libraryOf(chains...)
+	with, _ := l.score("hypotheses zweifelsohne", 0)
+	without, _ := l.score("hypotheses", 0)
+	if with.Score < 0.5*without.Score || with.Score >= without.Score {
+		t.Errorf("a word that no chain has changes the score from %.2f to %.2f, want less than half of it gone", without.Score, with.Score)
+	}
+}
