@@ -25,7 +25,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 .PHONY: help build demo kit test check lint api fmt proto bench fuzz vuln clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Drivers are static and without gRPC's trace pages: a process each, 2 MB less.
 build: ## build the server, the drivers and the example calendar; write bin/drivers/drivers.lock
@@ -120,6 +120,10 @@ proto: ## generate the Go code of proto/
 bench: build ## measure the figures against their floors; prints medians with benchstat
 	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$' -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
+
+.PHONY: bench-search
+bench-search: ## print how well the labelled queries of testdata/search are answered, for each backend
+	@$(GO) test -count=1 -v -run '^TestProtocolsAreFound$$' ./core/search/quality
 
 fuzz: ## fuzz every parser for 20 s each
 	@for p in $$($(GO) list ./...); do \
