@@ -80,8 +80,10 @@ func (c config) restart() map[string]string {
 	return out
 }
 
-// close stops drivers and store; the first error is the one that matters.
-func (a *app) close() error { return errors.Join(a.setup.Close(), a.host.Close(), a.closeStores()) }
+// close stops drivers, engine and store; the first error is the one that matters.
+func (a *app) close() error {
+	return errors.Join(a.setup.Close(), a.host.Close(), a.engine.Close(), a.closeStores())
+}
 
 // with opens a server, runs do on it and closes it again.
 func (s source) with(ctx context.Context, do func(context.Context, *app) error) (err error) {

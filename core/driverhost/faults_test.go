@@ -74,6 +74,7 @@ func newClinic(t *testing.T) *clinic {
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, History: store,
 	}, engine.Fixed(engine.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
+	t.Cleanup(func() { check(t, c.engine.Close()) })
 	minted, err := c.engine.Mint(t.Context(), patient, engine.MintInput{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)
 	c.uri = minted.Items[0].URI

@@ -44,12 +44,19 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %v", id, reply.MissingSteps).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0])
 	}
-	if t.run.State.Live() {
+	first := t.run.State.Live()
+	if first {
 		if err := t.apply(run.Event{Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000)}); err != nil {
 			return AttestReply{}, err
 		}
 	}
-	return reply, t.save(ctx)
+	if err := t.save(ctx); err != nil {
+		return reply, err
+	}
+	if first {
+		e.rateAttested(t.chain, in)
+	}
+	return reply, nil
 }
 
 // bonus is the rating that clients of the earlier server know.
@@ -65,7 +72,7 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 	if in.RunID != "" {
 		return run.ID(in.RunID), AttestReply{}, nil
 	}
-	chain, _, err := e.findStep(ctx, c, in.URI)
+	chain, absent, err := e.chainOf(ctx, c, in.URI)
 	if err != nil {
 		return "", AttestReply{}, err
 	}
@@ -74,6 +81,10 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 	case "":
 		return id, AttestReply{}, nil
 	case fault.NoOpenRun:
+		if absent != nil {
+			return "", AttestReply{}, absent
+		}
+		e.rateAttested(chain, in)
 		return "", AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified.", chain.Title)}, nil
 	case fault.AmbiguousRun:
 		f := (*fault.Error)(nil)

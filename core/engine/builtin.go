@@ -5,8 +5,9 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
+	"time"
 
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -34,6 +35,8 @@ func (e *Engine) ready(ctx context.Context) error {
 	return nil
 }
 
+// seed stores a built-in protocol, over the one of another version of the
+// program if there is one.
 func (e *Engine) seed(ctx context.Context, file, head string) error {
 	doc, err := builtins.ReadFile(path.Join("builtin", file))
 	if err != nil {
@@ -47,24 +50,29 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 	}
 	chain := chains[0]
 	chain.Space, chain.ModelID = AppSpace, "kairos"
-	old, err := e.store.Protocols.Chain(ctx, []string{AppSpace}, chain.ID)
-	if err == nil && protocol.Render(old) == protocol.Render(chain) {
-		return nil
+	// Another process that starts at the same time may be first.
+	return whileOvertaken(ctx, func() error {
+		old, err := e.stored(ctx, chain)
+		if err != nil {
+			return err
+		}
+		if old != nil && old.Steps[0].UUID == head && protocol.Render(*old) == protocol.Render(chain) {
+			return nil
+		}
+		return e.save(ctx, rewriting(builtin(chain, old, head, e.opt.Now()), old))
+	})
+}
+
+// builtin is the chain with its ids: the first step always has the same.
+func builtin(chain protocol.Chain, old *protocol.Chain, head string, now time.Time) protocol.Chain {
+	chain.Steps = slices.Clone(chain.Steps)
+	chain.CreatedAt, chain.UpdatedAt = now, now
+	chain = identify(chain, old)
+	for i := range chain.Steps {
+		if chain.Steps[i].UUID == head {
+			chain.Steps[i].UUID = chain.Steps[0].UUID // the first step of another version is further down now
+		}
 	}
-	if err != nil && fault.CodeOf(err) != fault.NotFound {
-		return err
-	}
-	chain.CreatedAt, chain.UpdatedAt = e.opt.Now(), e.opt.Now()
-	var stored *protocol.Chain
-	if err == nil {
-		stored = &old
-	}
-	chain = identify(chain, stored)
 	chain.Steps[0].UUID = head
-	_, err = e.store.Writer.SaveChains(ctx, []Change{replacing(chain, stored)})
-	switch fault.CodeOf(err) {
-	case fault.DuplicateChain, fault.Conflict:
-		return nil // another process that started at the same time has stored it
-	}
-	return err
+	return chain
 }

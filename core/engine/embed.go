@@ -97,14 +97,6 @@ func (e *Engine) embed(ctx context.Context, chains ...protocol.Chain) string {
 		"a running server adds what is missing when it can.", len(left), len(passages), reason)
 }
 
-func chainsOf(changes []Change) []protocol.Chain {
-	out := make([]protocol.Chain, len(changes))
-	for i, c := range changes {
-		out[i] = c.Chain
-	}
-	return out
-}
-
 // passagesOf lists the passages of chains, each once.
 func passagesOf(chains []protocol.Chain) []Passage {
 	var out []Passage

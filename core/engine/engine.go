@@ -64,7 +64,8 @@ type Engine struct {
 	mu     sync.Mutex // guards seeded
 	seeded bool       // the built-in protocols are stored
 
-	claims claims
+	claims  claims
+	ratings *rater
 
 	missing chan struct{}          // wakes FillVectors
 	model   atomic.Pointer[string] // that embedded last
@@ -81,7 +82,17 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Engine{store: store, setups: setups, opt: opt, log: log, missing: make(chan struct{}, 1)}
+	return &Engine{
+		store: store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, log), missing: make(chan struct{}, 1),
+	}
+}
+
+// Close writes what is still to be written in the background and waits for it.
+// The store must be open until then. Calls that come later are served, but
+// write nothing in the background. It may be called twice.
+func (e *Engine) Close() error {
+	e.ratings.close()
+	return nil
 }
 
 func orDefault[T comparable](v, otherwise T) T {
@@ -185,12 +196,57 @@ func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.C
 	}
 	chain, i, err := e.store.Protocols.StepChain(ctx, c.spaces(), id)
 	if fault.CodeOf(err) == fault.NotFound {
-		return protocol.Chain{}, 0, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", searchFirst)
+		former, err := e.former(ctx, c, uri)
+		if err == nil {
+			err = gone(uri, former)
+		}
+		return protocol.Chain{}, 0, err
 	}
 	if err != nil {
 		return protocol.Chain{}, 0, fmt.Errorf("find %s: %w", uri, err)
 	}
 	return chain, i, nil
+}
+
+// former finds the protocol that a step once was of.
+func (e *Engine) former(ctx context.Context, c Caller, uri string) (Former, error) {
+	id, err := protocol.ParseURI(uri)
+	if err != nil {
+		return Former{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+	}
+	f, err := e.store.Protocols.Former(ctx, c.spaces(), id)
+	switch {
+	case fault.CodeOf(err) == fault.NotFound:
+		return Former{}, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", searchFirst)
+	case err != nil:
+		return Former{}, fmt.Errorf("find what %s was: %w", uri, err)
+	}
+	return f, nil
+}
+
+// gone says where to look instead of a step that a protocol has no more.
+func gone(uri string, f Former) *fault.Error {
+	if f.Deleted {
+		return fault.New(fault.NotFound, "the protocol %q, which %s was a step of, is deleted", f.Chain.Title, uri).
+			WithNext("%s; `kairos restore %s` brings the deleted protocol back", searchFirst, f.Chain.ID)
+	}
+	head := protocol.URI(f.Chain.Steps[0].UUID)
+	return fault.New(fault.NotFound, "%s is not a step of the protocol %q any more: another version replaced the one that had it", uri, f.Chain.Title).
+		With("uri", head).WithNext("call kairos_begin with %s to run the protocol as it is now, or kairos_dump with it to read it", head)
+}
+
+// chainOf is the protocol that the URI names, for runs of it: they keep the
+// steps as they were when they began, whatever became of the protocol.
+func (e *Engine) chainOf(ctx context.Context, c Caller, uri string) (chain protocol.Chain, absent error, err error) {
+	chain, _, err = e.findStep(ctx, c, uri)
+	if fault.CodeOf(err) != fault.NotFound {
+		return chain, nil, err
+	}
+	f, unknown := e.former(ctx, c, uri)
+	if unknown != nil {
+		return chain, nil, unknown
+	}
+	return f.Chain, err, nil
 }
 
 // typeOf is the challenge type under which a step is shown.

@@ -370,10 +370,16 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	}
 	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.another = func() *engine.Engine {
-		return engine.New(engine.Store{
+		e := engine.New(engine.Store{
 			Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 			Runs: store, Index: store, History: store,
 		}, w.setups, opt.Options, log)
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
 	}
 	w.Engine = w.another()
 	w.caller = engine.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}

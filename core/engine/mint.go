@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -18,7 +18,8 @@ import (
 )
 
 // Mint stores the protocols of a document, all or none. Findings that refuse
-// it come with line and JSON pointer.
+// it come with line and JSON pointer. Of two that mint one title at once, one
+// is the older version of the other, or without Force the second is refused.
 func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, error) {
 	space, err := mintSpace(c, in.Space)
 	if err != nil {
@@ -33,38 +34,51 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 	if err != nil {
 		return MintReply{}, err
 	}
-	now := e.opt.Now()
-	old := make([]*protocol.Chain, len(chains))
 	for i := range chains {
 		chains[i].Space, chains[i].ModelID = space, in.ModelID
-		chains[i].CreatedAt, chains[i].UpdatedAt = now, now
-		if old[i], err = e.existing(ctx, c, chains[i], in.Force); err != nil {
-			return MintReply{}, err
+	}
+	var stored []rewrite
+	err = whileOvertaken(ctx, func() error {
+		if stored, err = e.rewrites(ctx, c, chains, in.Force); err != nil {
+			return err
 		}
+		return e.save(ctx, stored...)
+	})
+	if err != nil {
+		return MintReply{}, notStored(err)
 	}
 	reply := MintReply{Status: "stored", Warnings: warnings}
-	changes := make([]Change, len(chains))
-	for i := range chains {
-		changes[i] = replacing(identify(chains[i], old[i]), old[i])
-		reply.Items = append(reply.Items, items(changes[i].Chain)...)
+	for i, w := range stored {
+		chains[i] = w.Chain
+		reply.Items = append(reply.Items, items(w.Chain)...)
+		e.rateStored(w, "kairos_mint")
 	}
-	if _, err := e.store.Writer.SaveChains(ctx, changes); err != nil {
-		switch fault.CodeOf(err) {
-		case fault.DuplicateChain, fault.Conflict, fault.StoreUnavailable:
-			return MintReply{}, err
-		}
-		return MintReply{}, fault.Wrap(err, fault.StoreFailed, "the document could not be stored: %v", err)
-	}
-	reply.Message = e.embed(ctx, chainsOf(changes)...)
+	reply.Message = e.embed(ctx, chains...)
 	return reply, nil
 }
 
-// replacing is the change that puts chain where old is; nil: where nothing is.
-func replacing(chain protocol.Chain, old *protocol.Chain) Change {
-	if old == nil {
-		return Change{Chain: chain}
+// notStored says so of failures that have no code of their own.
+func notStored(err error) error {
+	if fault.CodeOf(err) != fault.Internal {
+		return err
 	}
-	return Change{Chain: chain, Replaces: old.Revision}
+	return fault.Wrap(err, fault.StoreFailed, "the document could not be stored: %v", err)
+}
+
+// rewrites puts the chains where those of their titles are now.
+func (e *Engine) rewrites(ctx context.Context, c Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
+	now := e.opt.Now()
+	out := make([]rewrite, len(chains))
+	for i, chain := range chains {
+		old, err := e.existing(ctx, c, chain, force)
+		if err != nil {
+			return nil, err
+		}
+		chain.Steps = slices.Clone(chain.Steps)
+		chain.CreatedAt, chain.UpdatedAt = now, now
+		out[i] = rewriting(identify(chain, old), old)
+	}
+	return out, nil
 }
 
 func items(chain protocol.Chain) []MintItem {
@@ -201,18 +215,12 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 
 // existing returns the chain that would be replaced, and refuses doubles.
 func (e *Engine) existing(ctx context.Context, c Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
-	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
-	if err != nil && fault.CodeOf(err) != fault.NotFound {
-		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
-	}
-	if err == nil {
-		if !force {
-			return nil, duplicate(old)
-		}
-		return &old, nil
-	}
-	if force {
-		return nil, nil
+	old, err := e.stored(ctx, chain)
+	switch {
+	case err != nil || force:
+		return old, err
+	case old != nil:
+		return nil, duplicate(*old)
 	}
 	return nil, e.similar(ctx, c, chain)
 }
@@ -249,43 +257,6 @@ func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) er
 			"chain_label": h.Chain.Title, "score": h.Score, "total_steps": len(h.Chain.Steps),
 		}).
 		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri)
-}
-
-// identify gives steps their ids: a step that was there before under the same
-// name keeps its own, and so does the head, so that links live on.
-func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
-	known := make(map[string]string)
-	if old != nil {
-		chain.CreatedAt = old.CreatedAt
-		for _, s := range old.Steps {
-			known[s.Name] = s.UUID
-		}
-		head := old.Steps[0]
-		if _, moved := nameIn(chain, head.Name); !moved {
-			known[chain.Steps[0].Name] = head.UUID
-		}
-	}
-	for i := range chain.Steps {
-		id, ok := known[chain.Steps[i].Name]
-		if !ok {
-			id = uuid.NewString()
-		}
-		delete(known, chain.Steps[i].Name)
-		chain.Steps[i].UUID = id
-		if chain.Steps[i].Tags == nil {
-			chain.Steps[i].Tags = protocol.Tags(chain.Steps[i])
-		}
-	}
-	return chain
-}
-
-func nameIn(chain protocol.Chain, name string) (int, bool) {
-	for i, s := range chain.Steps {
-		if s.Name == name {
-			return i, true
-		}
-	}
-	return 0, false
 }
 
 // digestOf identifies the content of a chain.

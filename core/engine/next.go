@@ -76,11 +76,14 @@ func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, s
 		}
 		return t, t.owns(stepUUID, in.URI)
 	}
-	chain, _, err := e.findStep(ctx, c, in.URI)
+	chain, absent, err := e.chainOf(ctx, c, in.URI)
 	if err != nil {
 		return nil, err
 	}
 	id, err := e.onlyRun(ctx, c, chain)
+	if fault.CodeOf(err) == fault.NoOpenRun && absent != nil {
+		return nil, absent
+	}
 	if err != nil {
 		return nil, err
 	}

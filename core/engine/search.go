@@ -44,6 +44,7 @@ func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchRe
 			continue
 		}
 		choices = append(choices, match(h))
+		e.rateRetrieved(h)
 	}
 	return searchReply(choices), nil
 }

@@ -123,7 +123,22 @@ var reaches = map[string]map[string]ask{
 	"Timeline": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
 	}},
+	"History":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }),
+	"Version":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
+	"Restore":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
 	"Unserved": {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Unserved(w.t.Context(), c) }},
+}
+
+// byReference reaches by everything that can stand for a protocol.
+func byReference(call func(w *world, c engine.Caller, ref string) (any, error)) map[string]ask {
+	ways := make(map[string]ask)
+	for name, ref := range map[string]func(p probe) string{
+		"title": func(p probe) string { return p.Title }, "chain id": func(p probe) string { return p.ChainID },
+		"head": func(p probe) string { return p.Head }, "bare id": probe.uuid, "former step": func(p probe) string { return p.Gone },
+	} {
+		ways[name] = func(w *world, c engine.Caller, p probe) (any, error) { return call(w, c, ref(p)) }
+	}
+	return ways
 }
 
 func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {

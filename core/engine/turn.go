@@ -116,6 +116,7 @@ func (t *turn) save(ctx context.Context) error {
 		}
 	}
 	t.run.Revision++
+	t.rateEvents(t.events)
 	t.events, t.records = nil, nil
 	return nil
 }

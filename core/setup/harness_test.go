@@ -145,6 +145,11 @@ func newRig(t testing.TB) *rig {
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, History: store,
 	}, r.Current, engine.Options{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if err := r.engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return r
 }
 

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"github.com/google/uuid"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// identify gives the steps of a new version their ids. A step that the old
+// version has keeps its own, so that links live on: first steps that are the
+// same word for word, then those of the same name, then those whose text was
+// given another heading, then rewritten ones in the place of old ones. The
+// first step, which most links name, gives its id to the new first step
+// unless it is found elsewhere.
+func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
+	p := pairing{now: chain.Steps, then: nil}
+	if old != nil {
+		chain.CreatedAt = old.CreatedAt
+		p.then = old.Steps
+	}
+	p.pair()
+	for i := range chain.Steps {
+		s := &chain.Steps[i]
+		s.UUID = uuid.NewString()
+		if j := p.of[i]; j >= 0 {
+			s.UUID = p.then[j].UUID
+		}
+		if s.Tags == nil {
+			s.Tags = protocol.Tags(*s)
+		}
+	}
+	return chain
+}
+
+// pairing finds for each step of now the one of then that it was.
+type pairing struct {
+	now, then []protocol.Step
+	of        []int  // index into then, -1: none
+	taken     []bool // by index into then
+}
+
+func (p *pairing) pair() {
+	p.of, p.taken = make([]int, len(p.now)), make([]bool, len(p.then))
+	for i := range p.of {
+		p.of[i] = -1
+	}
+	if len(p.then) == 0 {
+		return
+	}
+	p.by(func(s protocol.Step) string { return s.Text + "\x00" + string(s.Challenge) })
+	p.by(func(s protocol.Step) string { return s.Name })
+	p.by(func(s protocol.Step) string {
+		if body := bodyOf(s); body != "" {
+			return body + "\x00" + string(s.Challenge)
+		}
+		return "" // too little to tell a step by
+	})
+	p.byPlace()
+	if p.of[0] < 0 && !p.taken[0] {
+		p.take(0, 0)
+	}
+}
+
+func (p *pairing) take(i, j int) { p.of[i], p.taken[j] = j, true }
+
+// by pairs steps of the same key, those that have it several times in order.
+func (p *pairing) by(key func(protocol.Step) string) {
+	free := make(map[string][]int)
+	for j, s := range p.then {
+		if k := key(s); !p.taken[j] && k != "" {
+			free[k] = append(free[k], j)
+		}
+	}
+	for i, s := range p.now {
+		if k := key(s); p.of[i] < 0 && len(free[k]) > 0 {
+			p.take(i, free[k][0])
+			free[k] = free[k][1:]
+		}
+	}
+}
+
+// byPlace pairs what stands between the same neighbours on both sides, if it is
+// as many steps: they were rewritten. Otherwise nobody knows which is which.
+func (p *pairing) byPlace() {
+	for i := 0; i < len(p.now); {
+		if p.of[i] >= 0 {
+			i++
+			continue
+		}
+		end := i
+		for end < len(p.now) && p.of[end] < 0 {
+			end++
+		}
+		first := 0
+		if i > 0 {
+			first = p.of[i-1] + 1
+		}
+		last := first
+		for last < len(p.then) && !p.taken[last] {
+			last++
+		}
+		sameEnd := end == len(p.now) && last == len(p.then) || end < len(p.now) && p.of[end] == last
+		for k := 0; sameEnd && end-i == last-first && k < end-i; k++ {
+			p.take(i+k, first+k)
+		}
+		i = end
+	}
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// rewrite is a chain that is to be stored and the one it replaces.
+type rewrite struct {
+	Change
+	old *protocol.Chain // nil: none
+}
+
+// rewriting puts chain where old is; nil: where nothing is.
+func rewriting(chain protocol.Chain, old *protocol.Chain) rewrite {
+	w := rewrite{Change: Change{Chain: chain}, old: old}
+	if old != nil {
+		w.Replaces = old.Revision
+	}
+	return w
+}
+
+// save stores all of the chains or none. fault.Conflict: another writer was
+// first, and what was read to make them is out of date.
+func (e *Engine) save(ctx context.Context, rewrites ...rewrite) error {
+	changes := make([]Change, len(rewrites))
+	for i, w := range rewrites {
+		changes[i] = w.Change
+	}
+	_, err := e.store.Writer.SaveChains(ctx, changes)
+	if fault.CodeOf(err) == fault.DuplicateChain {
+		// There was none of the title a moment ago.
+		return overtaken(err)
+	}
+	return err
+}
+
+func overtaken(cause error) error {
+	return fault.Wrap(cause, fault.Conflict, "the protocol was changed by others again and again meanwhile; nothing was stored").
+		WithNext("make the call again")
+}
+
+// overtakes bounds how often a change is made anew because another writer was
+// first. Each time one of the writers gets on, so it takes as many of them.
+const overtakes = 50
+
+// whileOvertaken repeats a change, from the reading on, as long as another
+// writer is first.
+func whileOvertaken(ctx context.Context, change func() error) (err error) {
+	for range overtakes {
+		if err = change(); fault.CodeOf(err) != fault.Conflict {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return overtaken(err)
+}
+
+// stored returns the chain of the same title in the same space; nil: none is.
+func (e *Engine) stored(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
+	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
+	switch {
+	case fault.CodeOf(err) == fault.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
+	}
+	return &old, nil
+}
