@@ -56,7 +56,11 @@ func (s source) open() (*app, error) {
 	if a.store, a.qdrant, err = c.openStores(log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.engine = engine.New(a.engineStore(), a.setup, c.engineOptions(), log)
+	options := c.engineOptions()
+	if options.Embedder, err = c.Embedding.embedder(log); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	a.engine = engine.New(a.engineStore(), a.setup, options, log)
 	return a, nil
 }
 
@@ -64,6 +68,7 @@ func (c config) engineOptions() engine.Options {
 	return engine.Options{
 		RunTTL: time.Duration(c.Run.TTL), ApprovalTTL: time.Duration(c.Approval.TTL), RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
+		EmbedBudget: time.Duration(c.Embedding.Budget),
 	}
 }
 
@@ -73,7 +78,7 @@ func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
-		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
+		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
 	} {
 		out[key] = fmt.Sprintf("%+v", v)
 	}

@@ -40,6 +40,7 @@ type config struct {
 	Run       runConfig       `yaml:"run"`
 	Attest    attestConfig    `yaml:"attest"`
 	Search    searchConfig    `yaml:"search"`
+	Embedding embeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
 	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
@@ -189,7 +190,7 @@ func (s source) read() (config, error) {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *config) relativeTo(dir string) {
-	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile} {
+	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile} {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -240,7 +241,7 @@ func (c *config) overlay(lookup func(string) (string, bool)) error {
 		}
 		*to = f
 	}
-	return nil
+	return c.Embedding.overlay(lookup)
 }
 
 func (c *config) defaults() error {
@@ -291,7 +292,7 @@ func dataDir() (string, error) {
 const adminOff = "off"
 
 func (c config) validate() error {
-	errs := append(c.Drivers.problems(), c.storeProblems()...)
+	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}
@@ -399,6 +400,9 @@ func configCommand(at *source) *cobra.Command {
 					fmt.Fprintf(cmd.OutOrStdout(), "  protocols %s\n", a.qdrant.Location())
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.config.Drivers.Dir)
+				if e := a.config.Embedding; e.on() {
+					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, e.Model, e.URL)
+				}
 				return nil
 			})
 		},

@@ -191,6 +191,7 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 				return nil
 			}
 		}
+		r.embedding(ctx, a)
 		u, err := a.engine.Unserved(ctx, localCaller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)

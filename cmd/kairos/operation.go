@@ -71,6 +71,7 @@ func (o *operation) begin() {
 			}
 		})
 	}
+	o.work.Go(func() { o.app.engine.FillVectors(o.ctx) })
 	if !*o.app.config.Drivers.Watch {
 		return
 	}

@@ -286,13 +286,13 @@ func titled(p Passage) string {
 	return clip(title, 80)
 }
 
-// maxMissing is how far Embeddings counts.
-const maxMissing = 1000
+// MaxMissing is how far Embeddings counts.
+const MaxMissing = 1000
 
 // EmbeddingState is how far the stored protocols are embedded.
 type EmbeddingState struct {
 	Model string // provider/model/dimension
-	// Missing is how many passages have no vector of the model; 1000: or more.
+	// Missing is how many passages have no vector of the model; MaxMissing: or more.
 	Missing int
 }
 
@@ -307,7 +307,7 @@ func (e *Engine) Embeddings(ctx context.Context) (EmbeddingState, error) {
 	if err != nil {
 		return EmbeddingState{}, err
 	}
-	missing, err := e.store.Vectors.Missing(ctx, out.Model, maxMissing)
+	missing, err := e.store.Vectors.Missing(ctx, out.Model, MaxMissing)
 	if err != nil {
 		return EmbeddingState{}, fmt.Errorf("list the passages without a vector: %w", err)
 	}

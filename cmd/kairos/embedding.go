@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// embeddingConfig says which endpoint turns texts into vectors.
+type embeddingConfig struct {
+	// Provider: none, openai (anything that speaks like it: Ollama, vLLM), tei,
+	// or auto: openai if OPENAI_API_KEY or a model for it is set, else tei if
+	// its URL is, else none. Empty: none, unless the environment names a model
+	// of OpenAI or the URL of a TEI server.
+	Provider string `yaml:"provider"`
+	URL      string `yaml:"url"`
+	Model    string `yaml:"model"`
+	// APIKeyEnv names the environment variable of the key. Default:
+	// OPENAI_API_KEY if the endpoint is OpenAI's own, TEI_API_KEY for tei.
+	APIKeyEnv  string `yaml:"api_key_env"`
+	APIKeyFile string `yaml:"api_key_file"`
+	// Dimension of the vectors; 0: what the endpoint answers with.
+	Dimension int `yaml:"dimension"`
+	// Timeout of one request. Default 10s.
+	Timeout duration `yaml:"timeout"`
+	// Batch is how many texts go into a request. Default 32.
+	Batch int `yaml:"batch"`
+	// Budget is how long a search, mint or comparison waits in all. Default 3s.
+	Budget duration `yaml:"budget"`
+}
+
+// The providers.
+const (
+	embedNone   = "none"
+	embedOpenAI = "openai"
+	embedTEI    = "tei"
+	embedAuto   = "auto"
+)
+
+const (
+	openAIURL          = "https://api.openai.com/v1"
+	defaultOpenAIModel = "text-embedding-3-small"
+)
+
+// overlay applies the environment, by the names of the earlier server.
+func (c *embeddingConfig) overlay(lookup func(string) (string, bool)) error {
+	env := func(name string) string {
+		v, _ := lookup(name)
+		return strings.TrimSpace(v)
+	}
+	if v := env("EMBEDDING_PROVIDER"); v != "" {
+		c.Provider = strings.ToLower(v)
+	}
+	c.Provider = c.provider(env)
+	switch c.Provider {
+	case embedOpenAI:
+		if v := env("OPENAI_EMBEDDING_MODEL"); v != "" {
+			c.Model = v
+		}
+		if c.URL == "" {
+			c.URL = openAIURL
+		}
+		if c.Model == "" && c.URL == openAIURL {
+			c.Model = defaultOpenAIModel
+		}
+		// A key of OpenAI is not for other hosts, unless the configuration says so.
+		if c.URL == openAIURL && c.APIKeyEnv == "" && c.APIKeyFile == "" {
+			c.APIKeyEnv = "OPENAI_API_KEY"
+		}
+	case embedTEI:
+		if v := env("TEI_BASE_URL"); v != "" {
+			c.URL = v
+		}
+		if v := env("TEI_MODEL"); v != "" {
+			c.Model = v
+		}
+		if c.Model == "" {
+			c.Model = "default" // the server has only one
+		}
+		if c.APIKeyEnv == "" && c.APIKeyFile == "" && env("TEI_API_KEY") != "" {
+			c.APIKeyEnv = "TEI_API_KEY"
+		}
+	}
+	if v := env("EMBEDDING_DIMENSION"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return fmt.Errorf("environment EMBEDDING_DIMENSION=%q: must be a whole number", v)
+		}
+		c.Dimension = n
+	}
+	return nil
+}
+
+// provider resolves what is left to the environment. A key alone selects
+// nothing: it may be there for other programs.
+func (c *embeddingConfig) provider(env func(string) string) string {
+	if c.Provider != "" && c.Provider != embedAuto {
+		return c.Provider
+	}
+	switch {
+	case env("OPENAI_EMBEDDING_MODEL") != "", c.Provider == embedAuto && env("OPENAI_API_KEY") != "":
+		return embedOpenAI
+	case env("TEI_BASE_URL") != "":
+		return embedTEI
+	}
+	return embedNone
+}
+
+func (c embeddingConfig) on() bool { return c.Provider != embedNone && c.Provider != "" }
+
+// variable is what the name of an environment variable looks like: a key that
+// was pasted in its place does not.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c embeddingConfig) problems() []error {
+	var errs []error
+	for key, d := range map[string]duration{"embedding.timeout": c.Timeout, "embedding.budget": c.Budget} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
+		}
+	}
+	if p := c.Provider; p != "" && !slices.Contains([]string{embedNone, embedOpenAI, embedTEI}, p) {
+		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei or auto", p))
+	}
+	if c.APIKeyEnv != "" && c.APIKeyFile != "" {
+		errs = append(errs, errors.New("embedding.api_key_env and embedding.api_key_file are both set: keep one"))
+	}
+	if c.APIKeyEnv != "" && !variable.MatchString(c.APIKeyEnv) {
+		errs = append(errs, errors.New("embedding.api_key_env is no name of an environment variable: it names the variable that holds the key, such as OPENAI_API_KEY"))
+	}
+	if !c.on() {
+		if c.URL != "" || c.Model != "" {
+			errs = append(errs, errors.New("embedding.url or embedding.model is set, but embedding.provider is not: set it to openai or tei"))
+		}
+		return errs
+	}
+	if err := c.client("").Validate(); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			errs = append(errs, fmt.Errorf("embedding (provider %s): %s", c.Provider, line))
+		}
+	}
+	return errs
+}
+
+func (c embeddingConfig) client(key embedding.Secret) embedding.Config {
+	return embedding.Config{
+		Provider: c.Provider, URL: c.URL, Model: c.Model, Key: key, Timeout: time.Duration(c.Timeout), Batch: c.Batch,
+		Dimension: c.Dimension, AskDimension: c.Dimension > 0 && c.Provider == embedOpenAI,
+	}
+}
+
+// key reads the API key; empty: none is configured.
+func (c embeddingConfig) key() (embedding.Secret, error) {
+	switch {
+	case c.APIKeyFile != "":
+		b, err := os.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return "", fmt.Errorf("read embedding.api_key_file: %w", err)
+		}
+		return embedding.Secret(strings.TrimSpace(string(b))), nil
+	case c.APIKeyEnv != "":
+		key := strings.TrimSpace(os.Getenv(c.APIKeyEnv))
+		if key == "" {
+			return "", fmt.Errorf("the environment variable %s is not set; it holds the key of the embedding endpoint", c.APIKeyEnv)
+		}
+		return embedding.Secret(key), nil
+	}
+	return "", nil
+}
+
+// embedder is the configured endpoint, which is not asked yet; nil: none.
+func (c embeddingConfig) embedder(log *slog.Logger) (engine.Embedder, error) {
+	if !c.on() {
+		return nil, nil
+	}
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	cfg := c.client(key)
+	if cfg.Exposed() {
+		log.Warn("the key of the embedding endpoint crosses the network in the clear; use https", "url", c.URL)
+	}
+	client, err := embedding.New(cfg, log)
+	if err != nil {
+		return nil, fmt.Errorf("embedding: %w", err)
+	}
+	return client, nil
+}
+
+// embedding says whether the endpoint answers and what is not embedded yet.
+// Missing vectors are no fault: a running server adds them.
+func (r *doctorReport) embedding(ctx context.Context, a *app) {
+	c := a.config.Embedding
+	if !c.on() {
+		r.note("embedding", "none: searches and comparisons go by words")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	state, err := a.engine.Embeddings(ctx)
+	if err != nil {
+		r.check("embedding", c.URL, "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide", err)
+		return
+	}
+	switch n := state.Missing; {
+	case n == 0:
+		r.note("embedding", state.Model+" at "+c.URL+"; every passage has a vector")
+	case n == engine.MaxMissing:
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.URL, n))
+	default:
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.URL, n))
+	}
+}
