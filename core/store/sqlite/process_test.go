@@ -44,6 +44,8 @@ func runChild() bool {
 			err = count(s, ids)
 		case "save":
 			err = saveForEver(s, run.ID(ids[0]))
+		case "count-protocols":
+			err = countProtocols(s)
 		case "write":
 			err = storetest.WriteForEver(context.Background(), s, os.Stdout)
 		}

@@ -1,0 +1,317 @@
+package sqlite_test
+
+import (
+	"compress/gzip"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+)
+
+// testdata/version1.db.gz is what the first released program left, after a
+// client had minted the examples and more, replaced one, deleted one, brought
+// one run to its end and left two open. It is never made anew.
+const version1 = "testdata/version1.db.gz"
+
+// The spaces that are used in it.
+const (
+	operator = "user:local:operator"
+	builtIn  = "space:kairos-app"
+)
+
+func unpackVersion1(t *testing.T) string {
+	t.Helper()
+	packed, err := os.Open(version1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer packed.Close()
+	unpacked, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, filepath.Join(t.TempDir(), "kairos.db"), string(content))
+}
+
+// raw reads all rows of a query as the file has them, past the store.
+func raw(t *testing.T, path, query string) [][]any {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]any
+	for rows.Next() {
+		row, into := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// chainsOfVersion1 are the protocols as the first program's own rows say.
+func chainsOfVersion1(t *testing.T, path string) []protocol.Chain {
+	t.Helper()
+	var chains []protocol.Chain
+	for _, row := range raw(t, path, `SELECT document FROM chains ORDER BY space, title`) {
+		var c protocol.Chain
+		if err := json.Unmarshal([]byte(row[0].(string)), &c); err != nil {
+			t.Fatal(err)
+		}
+		chains = append(chains, c)
+	}
+	if len(chains) != 10 {
+		t.Fatalf("%s holds %d protocols, want 10", version1, len(chains))
+	}
+	return chains
+}
+
+func TestVersion1KeepsItsProtocols(t *testing.T) {
+	path := unpackVersion1(t)
+	before := chainsOfVersion1(t, path)
+	s := open(t, path)
+	defer s.Close()
+	for space, want := range map[string]int{operator: 8, builtIn: 2} {
+		if got, err := s.Count(t.Context(), space); err != nil || got != want {
+			t.Errorf("Count(%s) = %d, %v, want %d, nil", space, got, err, want)
+		}
+	}
+	for _, want := range before {
+		t.Run(want.Title, func(t *testing.T) { wantMigrated(t, s, want) })
+	}
+	if hits, err := s.Search(t.Context(), engine.Query{Text: "Removed before the update", Spaces: []string{operator}, Limit: 9}); err != nil ||
+		len(hits) > 0 && hits[0].Score > 0.7 {
+		t.Errorf("Search(a protocol deleted before) = %v, %v, want it not", hits, err)
+	}
+}
+
+// wantMigrated checks that a protocol of version 1 is there as it was, at
+// revision 1, found, with a history, and can be changed.
+func wantMigrated(t *testing.T, s *sqlite.Store, want protocol.Chain) {
+	t.Helper()
+	want.Revision = 1
+	spaces := []string{want.Space}
+	got, err := s.Chain(t.Context(), spaces, want.ID)
+	if err != nil {
+		t.Fatalf("Chain = %v, want nil", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Chain (-want +got):\n%s", diff)
+	}
+	for i, step := range want.Steps {
+		got, at, err := s.StepChain(t.Context(), spaces, step.UUID)
+		if err != nil || at != i || got.ID != want.ID {
+			t.Errorf("StepChain(step %d) = %d of %q, %v", i, at, got.Title, err)
+		}
+	}
+	hits, err := s.Search(t.Context(), engine.Query{Text: want.Title, Spaces: spaces, Limit: 3})
+	if err != nil || len(hits) == 0 || hits[0].Chain.ID != want.ID || hits[0].Score < 0.9 || hits[0].Chain.Revision != 1 {
+		t.Errorf("Search(title) = %v, %v, want it first with at least 0.9", hits, err)
+	}
+	versions, err := s.Versions(t.Context(), spaces, want.ID)
+	wantVersion := engine.Version{
+		Revision: 1, Title: want.Title, StepCount: len(want.Steps), ModelID: want.ModelID, SavedAt: want.UpdatedAt.Truncate(time.Second),
+	}
+	if diff := cmp.Diff([]engine.Version{wantVersion}, versions); err != nil || diff != "" {
+		t.Errorf("Versions = %v (-want +got):\n%s", err, diff)
+	}
+	wantEmbeddable(t, s, want)
+
+	changed := want
+	changed.Description += "\n\nChanged after the update."
+	if revisions, err := s.SaveChains(t.Context(), []engine.Change{{Chain: changed, Replaces: 1}}); err != nil || !slices.Equal(revisions, []int64{2}) {
+		t.Errorf("SaveChains over revision 1 = %v, %v, want [2], nil", revisions, err)
+	}
+	old, err := s.Version(t.Context(), spaces, want.ID, 1)
+	if err != nil || !cmp.Equal(want, old) {
+		t.Errorf("Version(1) = %v, %v, want it as it was", old, err)
+	}
+}
+
+// wantEmbeddable checks that the passages of the steps are missing a vector.
+func wantEmbeddable(t *testing.T, s *sqlite.Store, c protocol.Chain) {
+	t.Helper()
+	missing, err := s.Missing(t.Context(), "test/model/2", 1000)
+	if err != nil {
+		t.Fatalf("Missing = %v, want nil", err)
+	}
+	for i := range c.Steps {
+		want := engine.Passage{Hash: protocol.PassageHash(c.Passage(i)), Text: c.Passage(i)}
+		if !slices.Contains(missing, want) {
+			t.Errorf("Missing does not list step %d", i)
+		}
+	}
+}
+
+func TestVersion1KeepsItsRuns(t *testing.T) {
+	path := unpackVersion1(t)
+	runs := raw(t, path, `SELECT id, revision, state, document, pin, live FROM runs ORDER BY id`)
+	if len(runs) != 3 {
+		t.Fatalf("%s holds %d runs, want 3", version1, len(runs))
+	}
+	eventsOf := map[string]int{}
+	for _, row := range raw(t, path, `SELECT run, json_array_length(document) FROM events`) {
+		eventsOf[row[0].(string)] += int(row[1].(int64))
+	}
+	recorded := raw(t, path, `SELECT run, key, payload FROM recorded`)
+	s := open(t, path)
+	defer s.Close()
+	for _, row := range runs {
+		id := run.ID(row[0].(string))
+		var want run.Run
+		if err := json.Unmarshal([]byte(row[3].(string)), &want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Run(t.Context(), id)
+		if err != nil || got.Revision != row[1].(int64) || string(got.State) != row[2].(string) || !cmp.Equal(want.Evidence, got.Evidence) {
+			t.Errorf("Run(%s) = %+v, %v, want what its row says", id, got, err)
+		}
+		if events, err := s.Events(t.Context(), id); err != nil || len(events) != eventsOf[string(id)] {
+			t.Errorf("Events(%s) = %d, %v, want %d", id, len(events), err, eventsOf[string(id)])
+		}
+		if pin, err := s.Pinned(t.Context(), row[4].(string)); err != nil || len(pin.Steps) != got.StepCount {
+			t.Errorf("Pinned(%s) = %d steps, %v, want %d", id, len(pin.Steps), err, got.StepCount)
+		}
+		if row[5].(int64) == 0 {
+			continue
+		}
+		if err := s.SaveRun(t.Context(), engine.Save{Run: got, Events: []run.Event{{Kind: run.Asked, Run: id}}}); err != nil {
+			t.Errorf("SaveRun(%s) = %v, want an open run to go on", id, err)
+		}
+	}
+	for _, row := range recorded {
+		got, found, err := s.Recorded(t.Context(), run.ID(row[0].(string)), row[1].(string))
+		if err != nil || !found || got.Payload != row[2].(string) {
+			t.Errorf("Recorded(%v) = %v, %v, %v, want it", row, got, found, err)
+		}
+	}
+	if len(recorded) == 0 || len(eventsOf) == 0 {
+		t.Errorf("%s holds %d recorded replies, events of %d runs, want some", version1, len(recorded), len(eventsOf))
+	}
+}
+
+// manyMore makes the file large enough for its update to take a while.
+const manyMore = `
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+INSERT INTO chains (space, id, title, outline, document)
+SELECT 'user:many', 'id-' || i, 'Many ' || i,
+	json_set(outline, '$.title', 'Many ' || i, '$.id', 'id-' || i, '$.space', 'user:many'),
+	json_set(document, '$.title', 'Many ' || i, '$.id', 'id-' || i, '$.space', 'user:many')
+FROM n, chains c WHERE c.title = 'Announce maintenance';
+INSERT INTO steps (chain, position, uuid)
+SELECT c.key, s.position, s.uuid FROM chains c, steps s WHERE c.space = 'user:many'
+	AND s.chain = (SELECT key FROM chains WHERE title = 'Announce maintenance');`
+
+func TestKilledUpdateLeavesTheOldVersion(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	large := script(t, unpackVersion1(t), manyMore)
+	content, err := os.ReadFile(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := updateTime(t, content)
+	outcomes := map[int64]int{}
+	for round := range rounds {
+		path := write(t, filepath.Join(t.TempDir(), "kairos.db"), string(content))
+		cmd := child(t.Context(), t, "count-protocols", path)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		within := whole
+		if round%2 == 0 {
+			within /= 3 // the schema comes first, then the search index
+		}
+		kill := time.AfterFunc(rand.N(within), func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // killed, or finished just before
+		kill.Stop()
+
+		version := raw(t, path, `SELECT max(version) FROM schema_version`)[0][0].(int64)
+		tables := raw(t, path, `SELECT count(*) FROM sqlite_schema WHERE name IN ('versions', 'ratings')`)[0][0].(int64)
+		if version != 1 && tables != 2 || version == 1 && tables != 0 {
+			t.Errorf("killed while updating: version %d with %d of the new tables", version, tables)
+		}
+		outcomes[version]++
+		wantUpdated(t, path)
+	}
+	t.Logf("versions after the kill: %v; an update takes %v", outcomes, whole)
+}
+
+// updateTime is how long a process takes that is not killed.
+func updateTime(t *testing.T, content []byte) time.Duration {
+	t.Helper()
+	path := write(t, filepath.Join(t.TempDir(), "kairos.db"), string(content))
+	began := time.Now()
+	if out, err := child(t.Context(), t, "count-protocols", path).CombinedOutput(); err != nil {
+		t.Fatalf("child = %v: %s", err, out)
+	}
+	return time.Since(began)
+}
+
+// countProtocols makes the store open its file.
+func countProtocols(s *sqlite.Store) error {
+	n, err := s.Count(context.Background(), "user:many")
+	if err == nil && n != 400 {
+		err = fmt.Errorf("%d protocols, want 400", n)
+	}
+	return err
+}
+
+// wantUpdated opens the file and looks for what was in it.
+func wantUpdated(t *testing.T, path string) {
+	t.Helper()
+	s := open(t, path)
+	defer s.Close()
+	if err := countProtocols(s); err != nil {
+		t.Errorf("after the kill: %v", err)
+	}
+	for _, i := range []int{1, 1 + rand.IntN(400), 400} {
+		title := fmt.Sprintf("Many %d", i)
+		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:many"}, Limit: 1})
+		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
+			t.Errorf("Search(%q) after the kill = %v, %v, want it", title, hits, err)
+		}
+	}
+	if _, err := s.Former(t.Context(), []string{"user:many"}, "nothing"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Former(nothing) after the kill = %v, want not found", err)
+	}
+}
