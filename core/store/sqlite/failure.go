@@ -67,6 +67,9 @@ func reason(err error) string {
 }
 
 func sqliteReason(failure *driver.Error) string {
+	if failure.Code() == codes.SQLITE_IOERR_SHMSIZE {
+		return "the disk is full" // there is no room for the memory that processes share
+	}
 	switch failure.Code() & 0xff { // the low byte is the primary code
 	case codes.SQLITE_NOTADB:
 		return "it is not a database"

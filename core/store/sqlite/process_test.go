@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -44,6 +45,8 @@ func runChild() bool {
 			err = count(s, ids)
 		case "save":
 			err = saveForEver(s, run.ID(ids[0]))
+		case "contest":
+			err = contest(s, os.Stdin, os.Stdout)
 		case "count-protocols":
 			err = countProtocols(s)
 		case "write":
@@ -258,4 +261,98 @@ func TestKilledProcessLeavesWholeProtocols(t *testing.T) {
 		cmd.Stderr = os.Stderr
 		return cmd
 	}, func(t *testing.T) storetest.Protocols { return open(t, path) })
+}
+
+// The titles that processes fight for.
+const contested = 25
+
+// contest stores every contested title for the first time and then over
+// revision 1, as soon as something comes in, and says what it has won.
+func contest(s *sqlite.Store, in io.Reader, out io.Writer) error {
+	if _, err := s.Count(context.Background(), "user:test"); err != nil {
+		return err
+	}
+	if _, err := in.Read(make([]byte, 1)); err != nil {
+		return err
+	}
+	for i := range int64(2 * contested) {
+		title, replaces := fmt.Sprintf("Contested %d", i/2), i%2
+		c := storetest.NewChain("user:test", title, fmt.Sprintf("Step of process %d", os.Getpid()))
+		_, err := s.SaveChains(context.Background(), []engine.Change{{Chain: c, Replaces: replaces}})
+		switch code := fault.CodeOf(err); {
+		case err == nil:
+			if _, err := fmt.Fprintln(out, i/2, replaces, os.Getpid()); err != nil {
+				return err
+			}
+		case replaces == 0 && code != fault.DuplicateChain, replaces == 1 && code != fault.Conflict:
+			return err
+		}
+	}
+	return nil
+}
+
+func TestOneOfManyProcessesMintsATitle(t *testing.T) {
+	const processes = 4
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	var all sync.WaitGroup
+	outputs := make([]strings.Builder, processes)
+	start, release, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer start.Close()
+	for i := range processes {
+		cmd := child(t.Context(), t, "contest", path)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = start, &outputs[i], os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("child = %v", err)
+			}
+		})
+	}
+	if _, err := release.WriteString(strings.Repeat("x", processes)); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	if err := release.Close(); err != nil {
+		t.Fatal(err)
+	}
+	winners := map[[2]int]int{} // process by title and revision replaced
+	for i := range outputs {
+		for line := range strings.Lines(outputs[i].String()) {
+			var title, replaces, pid int
+			if _, err := fmt.Sscan(line, &title, &replaces, &pid); err != nil {
+				t.Fatalf("child said %q: %v", line, err)
+			}
+			if other, taken := winners[[2]int{title, replaces}]; taken {
+				t.Errorf("processes %d and %d both stored title %d over revision %d", other, pid, title, replaces)
+			}
+			winners[[2]int{title, replaces}] = pid
+		}
+	}
+	if len(winners) != 2*contested {
+		t.Errorf("%d saves were won, want %d", len(winners), 2*contested)
+	}
+	wantWinners(t, path, winners)
+}
+
+// wantWinners checks that what is stored and what was before are the winners'.
+func wantWinners(t *testing.T, path string, winners map[[2]int]int) {
+	t.Helper()
+	s := open(t, path)
+	defer s.Close()
+	for won, pid := range winners {
+		c := storetest.NewChain("user:test", fmt.Sprintf("Contested %d", won[0]))
+		got, err := s.Version(t.Context(), []string{"user:test"}, c.ID, int64(won[1]+1))
+		if want := fmt.Sprintf("Step of process %d", pid); err != nil || got.Steps[0].Label != want {
+			t.Errorf("%s at revision %d = %v, %v, want one with %q", c.Title, won[1]+1, got.Steps, err, want)
+		}
+		hits, err := s.Search(t.Context(), engine.Query{Text: c.Title, Spaces: []string{"user:test"}, Limit: 2 * contested})
+		if err != nil || len(hits) == 0 || hits[0].Chain.ID != c.ID || hits[0].Chain.Revision != 2 {
+			t.Errorf("Search(%q) = %v, %v, want it first, at revision 2", c.Title, hits, err)
+		}
+	}
 }

@@ -1,0 +1,162 @@
+//go:build linux
+
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// smallDisk mounts a file system of a few megabytes. Where the test may not
+// mount one it says so and is skipped.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=0700"); err != nil {
+		t.Skipf("NOT TESTED: a full disk. Mounting a small file system needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("Unmount = %v", err)
+		}
+	})
+	return dir
+}
+
+// occupy fills the disk but for some bytes, and returns how to make room again.
+func occupy(t *testing.T, dir string, leave int64) (release func()) {
+	t.Helper()
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		t.Fatal(err)
+	}
+	free := int64(stat.Bavail) * stat.Bsize
+	path := filepath.Join(dir, "ballast")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, free-leave); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFullDiskStoresNothingHalf(t *testing.T) {
+	dir := smallDisk(t)
+	path := filepath.Join(dir, "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	kept := storetest.NewChain("user:test", "Kept", "Zebra", "Two")
+	if err := save(s, kept); err != nil {
+		t.Fatalf("SaveChains = %v, want nil", err)
+	}
+	kept.Revision = 1
+	release := occupy(t, dir, 256<<10)
+	stored, failed := fillUp(t, s, path)
+	t.Logf("%d protocols fitted", stored)
+
+	// Reads go on, and nothing of the refused save is there.
+	wantAll(t, s, stored)
+	if got, err := s.Chain(t.Context(), []string{"user:test"}, kept.ID); err != nil || got.Revision != 1 {
+		t.Errorf("Chain on a full disk = revision %d, %v, want 1, nil", got.Revision, err)
+	}
+	_, err := s.SaveChains(t.Context(), []engine.Change{
+		{Chain: kept, Replaces: 1}, {Chain: bulky("Beside it")}, {Chain: bulky("And this")},
+	})
+	wantFailure(t, err, path, "the disk is full")
+	wantAll(t, s, stored)
+
+	release()
+	if err := save(s, failed); err != nil {
+		t.Errorf("SaveChains with room again = %v, want nil", err)
+	}
+	wantAll(t, s, stored+1)
+	if err := s.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	again := open(t, path)
+	defer again.Close()
+	wantAll(t, again, stored+1)
+}
+
+// bulky is a protocol of about 64 KB.
+func bulky(title string) protocol.Chain {
+	c := storetest.NewChain("user:full", title, "One")
+	c.Steps[0].Text += strings.Repeat("Many words of no great meaning.\n", 2000)
+	return c
+}
+
+// fillUp saves protocols until the disk is full, and returns how many were
+// stored and the one that was not.
+func fillUp(t *testing.T, s *sqlite.Store, path string) (stored int, failed protocol.Chain) {
+	t.Helper()
+	for stored = range 1000 {
+		c := bulky(fmt.Sprintf("Protocol %03d", stored))
+		if err := save(s, c); err != nil {
+			wantFailure(t, err, path, "the disk is full")
+			return stored, c
+		}
+	}
+	t.Fatal("the disk never became full")
+	return 0, protocol.Chain{}
+}
+
+// wantAll checks that exactly the first n of fillUp are there, whole and found.
+func wantAll(t *testing.T, s *sqlite.Store, n int) {
+	t.Helper()
+	if got, err := s.Count(t.Context(), "user:full"); err != nil || got != n {
+		t.Errorf("Count = %d, %v, want %d, nil", got, err, n)
+	}
+	chains, _, err := s.List(t.Context(), "user:full", "", 2000)
+	if err != nil || len(chains) != n {
+		t.Errorf("List = %d, %v, want %d, nil", len(chains), err, n)
+	}
+	for i, c := range chains {
+		title := fmt.Sprintf("Protocol %03d", i)
+		whole, err := s.Chain(t.Context(), []string{"user:full"}, c.ID)
+		if err != nil || c.Title != title || len(whole.Steps[0].Text) < 60_000 {
+			t.Errorf("protocol %d is %q, %v, want %q, whole", i, c.Title, err, title)
+		}
+		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:full"}, Limit: 1})
+		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
+			t.Errorf("Search(%q) = %v, %v, want it", title, hits, err)
+		}
+	}
+}
+
+func TestFullDiskFromTheStart(t *testing.T) {
+	dir := smallDisk(t)
+	path := filepath.Join(dir, "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	release := occupy(t, dir, 16<<10)
+	err := save(s, bulky("Protocol 000"))
+	if err == nil || !strings.Contains(err.Error(), path) || errors.Is(err, os.ErrPermission) {
+		t.Errorf("SaveChains without room = %v, want an error that names the file", err)
+	}
+	wantFailure(t, err, path, "the disk is full")
+	release()
+	if err := save(s, bulky("Protocol 000")); err != nil {
+		t.Errorf("SaveChains with room = %v, want nil", err)
+	}
+	wantAll(t, s, 1)
+}
