@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
+)
+
+// labelled is a comment on a step of which people said whether it is one.
+type labelled struct {
+	Step    string `json:"step"`
+	Comment string `json:"comment"`
+	Good    bool   `json:"good"`
+	// Kind: honest, short and foreign (in another language than the step) are
+	// good; copied, off-topic and generic ("done, all fine") are bad.
+	Kind string `json:"kind"`
+}
+
+func labelledSet(t testing.TB) []labelled {
+	t.Helper()
+	f, err := os.Open("testdata/relevance.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out []labelled
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var l labelled
+		if err := json.Unmarshal(s.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func TestCopiesOfTheLabelledSetAreTold(t *testing.T) {
+	set := labelledSet(t)
+	if len(set) < 120 {
+		t.Fatalf("the labelled set has %d pairs, want at least 120", len(set))
+	}
+	for _, l := range set {
+		if got := copied(l.Comment, l.Step); got != (l.Kind == "copied") {
+			t.Errorf("copied(%q) = %v, want %v", l.Comment, got, l.Kind == "copied")
+		}
+	}
+}
+
+// measuredPair is a pair with its similarity.
+type measuredPair struct {
+	labelled
+	score float64
+}
+
+// measure asks for the similarity of all pairs that are no copies.
+func measure(t testing.TB, c *embedding.Client, set []labelled) []measuredPair {
+	t.Helper()
+	var out []measuredPair
+	for _, l := range set {
+		if l.Kind == "copied" {
+			continue // refused before anything is compared
+		}
+		e, err := c.Embed(context.Background(), []string{l.Comment, body(l.Step)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dot float64
+		for i, x := range e.Vectors[0] {
+			dot += float64(x) * float64(e.Vectors[1][i])
+		}
+		out = append(out, measuredPair{l, dot})
+	}
+	return out
+}
+
+// table prints what each threshold does: of the good comments the share that
+// passes, of the bad ones the share that is caught, and both by kind.
+func table(t testing.TB, name string, pairs []measuredPair) {
+	t.Helper()
+	for _, threshold := range []float64{0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6} {
+		passed, all := map[string]int{}, map[string]int{}
+		good, bad := 0, 0
+		for _, p := range pairs {
+			all[p.Kind]++
+			if p.score < threshold {
+				continue
+			}
+			passed[p.Kind]++
+			if p.Good {
+				good++
+			} else {
+				bad++
+			}
+		}
+		precision := float64(good) / float64(max(1, good+bad))
+		t.Logf("%s at %.2f: precision %.2f, honest %d/%d, short %d/%d, foreign %d/%d pass; off-topic %d/%d, generic %d/%d slip through", name, threshold, precision,
+			passed["honest"], all["honest"], passed["short"], all["short"], passed["foreign"], all["foreign"],
+			passed["off-topic"], all["off-topic"], passed["generic"], all["generic"])
+	}
+}
+
+// ranked is the probability that a good comment of the kinds is nearer to its
+// step than a bad one.
+func ranked(pairs []measuredPair, bad string, good ...string) float64 {
+	var won, all float64
+	for _, g := range pairs {
+		for _, b := range pairs {
+			if !slices.Contains(good, g.Kind) || b.Kind != bad {
+				continue
+			}
+			all++
+			if g.score > b.score {
+				won++
+			}
+		}
+	}
+	return won / all
+}
+
+// The fake endpoint is no model, knows no Polish or French and little German;
+// it proves the way the set is measured, not the threshold.
+func TestTheLabelledSetIsMeasured(t *testing.T) {
+	server := embedtest.Start(embedtest.Options{Dimension: 1024})
+	defer server.Close()
+	c, err := embedding.New(embedding.Config{Provider: "fake", URL: server.URL(), Model: "words"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := measure(t, c, labelledSet(t))
+	table(t, "fake", pairs)
+	for kind, want := range map[string]float64{"off-topic": 0.9, "generic": 0.9} {
+		if got := ranked(pairs, kind, "honest", "short"); got < want {
+			t.Errorf("good comments are nearer than %s ones in %.2f of the cases, want at least %.2f", kind, got, want)
+		}
+	}
+}
+
+// TestThresholdsOfAModel measures a real endpoint; the figures go into
+// docs/operations.md together with the model's name:
+//
+//	KAIROS_EMBEDDING_URL=http://127.0.0.1:11434 KAIROS_EMBEDDING_MODEL=bge-m3 go test ./plugins/comment -run Thresholds -v
+func TestThresholdsOfAModel(t *testing.T) {
+	url, model := os.Getenv("KAIROS_EMBEDDING_URL"), os.Getenv("KAIROS_EMBEDDING_MODEL")
+	if url == "" {
+		t.Skip("KAIROS_EMBEDDING_URL names no endpoint")
+	}
+	c, err := embedding.New(embedding.Config{
+		Provider: "openai", URL: url, Model: cmp.Or(model, "default"), Key: embedding.Secret(strings.TrimSpace(os.Getenv("KAIROS_EMBEDDING_KEY"))),
+		Timeout: time.Minute, Budget: 5 * time.Minute,
+	}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := measure(t, c, labelledSet(t))
+	slices.SortFunc(pairs, func(a, b measuredPair) int { return cmp.Compare(a.score, b.score) })
+	table(t, model, pairs)
+	t.Logf("good above off-topic: %.3f, good above generic: %.3f", ranked(pairs, "off-topic", "honest", "short", "foreign"), ranked(pairs, "generic", "honest", "short", "foreign"))
+}
