@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,12 +55,20 @@ func readDocument(stdin io.Reader, path string) ([]byte, error) {
 }
 
 func searchCommand(at *source) *cobra.Command {
-	out := new(format)
+	out, explain := new(format), false
 	cmd := &cobra.Command{
 		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				reply, err := a.engine.Search(ctx, localCaller(), engine.SearchInput{Query: strings.Join(args, " ")})
+				in := engine.SearchInput{Query: strings.Join(args, " ")}
+				if explain {
+					reply, err := a.engine.ExplainSearch(ctx, localCaller(), in)
+					if err != nil {
+						return err
+					}
+					return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.explained(reply) })
+				}
+				reply, err := a.engine.Search(ctx, localCaller(), in)
 				if err != nil {
 					return err
 				}
@@ -67,6 +77,7 @@ func searchCommand(at *source) *cobra.Command {
 		},
 	}
 	out.addTo(cmd, formatJSON)
+	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match which words were found in which field, and by which ranker")
 	return cmd
 }
 
@@ -83,6 +94,27 @@ func (p *printer) choices(reply engine.SearchReply) {
 		rows = append(rows, []string{score, c.Role, title, c.URI})
 	}
 	p.table(rows)
+}
+
+// explained prints a table for each match: what was asked, what was found
+// where, and how much of the score it is.
+func (p *printer) explained(reply engine.ExplainedSearch) {
+	if len(reply.Explained) == 0 {
+		p.table([][]string{{reply.Message}})
+	}
+	for i, e := range reply.Explained {
+		if i > 0 {
+			p.table([][]string{{""}})
+		}
+		p.table([][]string{{fmt.Sprintf("%.3f  %s  %s", e.Score, e.ChainLabel, e.URI)}})
+		rows := [][]string{{"FIELD", "RANKER", "STEP", "ASKED", "FOUND", "SCORE"}}
+		for _, m := range e.Why {
+			rows = append(rows, []string{
+				cmp.Or(m.Field, "-"), m.Ranker, strconv.Itoa(m.Step + 1), cmp.Or(m.Asked, "-"), cmp.Or(m.Found, "-"), fmt.Sprintf("%.3f", m.Score),
+			})
+		}
+		p.table(rows)
+	}
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -197,6 +197,20 @@ type SearchInput struct {
 	Space string
 }
 
+// ExplainedSearch is a search with the reasons of its matches.
+type ExplainedSearch struct {
+	SearchReply
+	Explained []Explanation `json:"explained"` // in the order of the matches
+}
+
+// Explanation is why a protocol matched.
+type Explanation struct {
+	URI        string  `json:"uri"`
+	ChainLabel string  `json:"chain_label"`
+	Score      float64 `json:"score"`
+	Why        []Match `json:"why"`
+}
+
 // Choice is one answer of a search.
 type Choice struct {
 	URI        string   `json:"uri"`

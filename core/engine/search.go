@@ -22,31 +22,53 @@ const (
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
 func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchReply, error) {
+	reply, _, err := e.search(ctx, c, in, Query{})
+	return reply, err
+}
+
+// ExplainSearch is Search that says for each match why it is one.
+func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in SearchInput) (ExplainedSearch, error) {
+	reply, hits, err := e.search(ctx, c, in, Query{Explain: true})
+	out := ExplainedSearch{SearchReply: reply}
+	for i, h := range hits {
+		out.Explained = append(out.Explained, Explanation{
+			URI: reply.Choices[i].URI, ChainLabel: h.Chain.Title, Score: *reply.Choices[i].Score, Why: h.Why,
+		})
+	}
+	return out, err
+}
+
+// search returns the reply and the hits that its first choices are.
+func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) (SearchReply, []Hit, error) {
 	if strings.TrimSpace(in.Query) == "" {
-		return SearchReply{}, fault.New(fault.InvalidArgument, "query must not be blank")
+		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "query must not be blank")
 	}
 	spaces, err := narrow(c, in.Space)
 	if err != nil {
-		return SearchReply{}, err
+		return SearchReply{}, nil, err
 	}
 	if err := e.ready(ctx); err != nil {
-		return SearchReply{}, err
+		return SearchReply{}, nil, err
 	}
-	hits, err := e.store.Searcher.Search(ctx, Query{
-		Text: in.Query, Spaces: spaces, Limit: 4 * maxChoices, Embedding: e.meaningOf(ctx, in.Query),
-	})
+	q.Text, q.Spaces, q.Limit, q.Embedding = in.Query, spaces, 4*maxChoices, e.meaningOf(ctx, in.Query)
+	found, err := e.store.Searcher.Search(ctx, q)
 	if err != nil {
-		return SearchReply{}, fmt.Errorf("search: %w", err)
+		return SearchReply{}, nil, fmt.Errorf("search: %w", err)
 	}
 	var choices []Choice
-	for _, h := range hits {
+	var hits []Hit
+	for _, h := range found {
 		if h.Score < e.opt.ScoreThreshold || isMeta(h.Chain) || len(choices) == maxChoices {
 			continue
 		}
-		choices = append(choices, match(h))
+		choices, hits = append(choices, match(h)), append(hits, h)
 		e.rateRetrieved(h)
 	}
-	return searchReply(choices), nil
+	reply := searchReply(choices)
+	if q.Embedding == nil && e.opt.Embedder != nil {
+		reply.Message += " Only words were compared: the embedding endpoint did not answer."
+	}
+	return reply, hits, nil
 }
 
 // isMeta: the two built-ins are offered in their own roles, never as matches.
