@@ -292,6 +292,7 @@ type DumpReply struct {
 	Position   *Position  `json:"position,omitempty"`
 	Challenge  *Challenge `json:"challenge,omitempty"`
 	StepCount  int        `json:"step_count,omitempty"`
+	Quality    *Quality   `json:"quality,omitempty"` // of a single step that was rated
 }
 
 // Position of a step in its chain.
@@ -300,14 +301,26 @@ type Position struct {
 	StepCount int `json:"step_count"`
 }
 
+// SpacesInput says what to list of the spaces.
+type SpacesInput struct {
+	Titles bool
+	// Limit bounds the titles of one reply; 0: 500. More than 1000 are never given.
+	Limit int
+	// Cursor is the NextCursor of the reply before; empty: from the start.
+	Cursor string
+}
+
 // SpacesReply lists spaces.
 type SpacesReply struct {
 	Spaces []SpaceInfo `json:"spaces"`
+	// NextCursor is set when there are more titles.
+	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 // SpaceInfo is one space; Chains only on request.
 type SpaceInfo struct {
 	Name       string      `json:"name"`
+	SpaceID    string      `json:"space_id,omitempty"`
 	ChainCount int         `json:"chain_count"`
 	Chains     []ChainInfo `json:"chains,omitempty"`
 }

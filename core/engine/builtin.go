@@ -56,7 +56,7 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 		if err != nil {
 			return err
 		}
-		if old != nil && old.Steps[0].UUID == head && protocol.Render(*old) == protocol.Render(chain) {
+		if old != nil && old.Steps[0].UUID == head && sameContent(*old, chain) {
 			return nil
 		}
 		return e.save(ctx, rewriting(builtin(chain, old, head, e.opt.Now()), old))

@@ -52,7 +52,7 @@ func newEmbedded(t testing.TB, o embedtest.Options, change func(*choices)) embed
 // spaces is a call that stores the built-in protocols.
 func (w *world) spaces() {
 	w.t.Helper()
-	if _, err := w.Spaces(context.Background(), w.caller, false); err != nil {
+	if _, err := w.Spaces(context.Background(), w.caller, engine.SpacesInput{}); err != nil {
 		w.t.Fatal(err)
 	}
 }

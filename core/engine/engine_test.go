@@ -782,7 +782,7 @@ func TestBuiltInsAreThereAndStay(t *testing.T) {
 	if err != nil || d.TotalFailed != 1 {
 		t.Errorf("Delete of a built-in = %+v, %v, want it refused", d, err)
 	}
-	s, err := w.Spaces(t.Context(), w.caller, true)
+	s, err := w.Spaces(t.Context(), w.caller, engine.SpacesInput{Titles: true})
 	if err != nil || len(s.Spaces) != 2 || s.Spaces[1].Name != "Kairos app" || s.Spaces[1].ChainCount < 2 {
 		t.Errorf("Spaces = %+v, %v, want Personal and Kairos app with two chains", s, err)
 	}

@@ -124,7 +124,7 @@ func (e held) restore(ctx context.Context, c Caller, ref string, revision int64)
 		return RestoreReply{}, err
 	}
 	reply := RestoreReply{ChainID: chain.ID, Title: chain.Title, Restored: revision, Items: items(chain)}
-	if old != nil && (old.Revision == revision || protocol.Render(*old) == protocol.Render(chain)) {
+	if old != nil && (old.Revision == revision || sameContent(*old, chain)) {
 		reply.Items = items(*old)
 		return reply, nil
 	}

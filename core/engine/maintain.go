@@ -32,6 +32,11 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (Du
 		Document: protocol.RenderStep(s), URI: uri, Label: s.Label, ChainLabel: &title,
 		Position: &Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
+	if known, err := e.store.Ratings.Quality(ctx, chain.Space, []string{s.UUID}); err != nil {
+		e.log.WarnContext(ctx, "the quality of a step could not be read", "step", s.UUID, "error", err)
+	} else if q, rated := known[s.UUID]; rated {
+		reply.Quality = &q
+	}
 	if s.Challenge != nil {
 		h, release := e.hold(ctx)
 		defer release()
@@ -47,32 +52,6 @@ func member(raw json.RawMessage, key string) json.RawMessage {
 		return nil
 	}
 	return m[key]
-}
-
-// Spaces lists the caller's spaces and how many protocols are in each.
-func (e *Engine) Spaces(ctx context.Context, c Caller, titles bool) (SpacesReply, error) {
-	if err := e.ready(ctx); err != nil {
-		return SpacesReply{}, err
-	}
-	var reply SpacesReply
-	for _, space := range c.spaces() {
-		count, err := e.store.Protocols.Count(ctx, space)
-		if err != nil {
-			return SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
-		}
-		info := SpaceInfo{Name: spaceName(c, space), ChainCount: count}
-		if titles {
-			err := e.eachListed(ctx, space, func(ch protocol.Chain) error {
-				info.Chains = append(info.Chains, ChainInfo{ChainID: ch.ID, Title: ch.Title, StepCount: len(ch.Steps)})
-				return nil
-			})
-			if err != nil {
-				return SpacesReply{}, err
-			}
-		}
-		reply.Spaces = append(reply.Spaces, info)
-	}
-	return reply, nil
 }
 
 // listPage is how many protocols are read at a time.

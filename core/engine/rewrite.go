@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -21,6 +25,23 @@ func rewriting(chain protocol.Chain, old *protocol.Chain) rewrite {
 		w.Replaces = old.Revision
 	}
 	return w
+}
+
+// sameContent reports whether both chains say the same, whoever stored them
+// when. Blanks in challenges do not count: a store may leave them out.
+func sameContent(a, b protocol.Chain) bool {
+	x, badX := json.Marshal(content(a))
+	y, badY := json.Marshal(content(b))
+	return badX == nil && badY == nil && bytes.Equal(x, y)
+}
+
+func content(c protocol.Chain) protocol.Chain {
+	c.Revision, c.Space, c.ModelID, c.CreatedAt, c.UpdatedAt = 0, "", "", time.Time{}, time.Time{}
+	c.Steps = slices.Clone(c.Steps)
+	for i := range c.Steps {
+		c.Steps[i].UUID, c.Steps[i].Templates = "", nil
+	}
+	return c
 }
 
 // save stores all of the chains or none. fault.Conflict: another writer was

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"context"
+	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -135,4 +138,87 @@ func groupRef(c Caller, space string) string {
 		}
 	}
 	return lastPart(space)
+}
+
+// How many titles kairos_spaces lists at a time.
+const (
+	titlesPage = 500  // unless told
+	titlesMost = 1000 // at most
+)
+
+// Spaces lists the caller's spaces, how many protocols are in each, exactly,
+// and on request their titles, a page at a time.
+func (e *Engine) Spaces(ctx context.Context, c Caller, in SpacesInput) (SpacesReply, error) {
+	if err := e.ready(ctx); err != nil {
+		return SpacesReply{}, err
+	}
+	from, err := titlesFrom(c, in)
+	if err != nil {
+		return SpacesReply{}, err
+	}
+	left := min(orDefault(in.Limit, titlesPage), titlesMost)
+	var reply SpacesReply
+	for _, space := range c.spaces() {
+		count, err := e.store.Protocols.Count(ctx, space)
+		if err != nil {
+			return SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
+		}
+		info := SpaceInfo{Name: spaceName(c, space), SpaceID: space, ChainCount: count}
+		if in.Titles && reply.NextCursor == "" && (from.space == "" || from.space == space) {
+			var next string
+			if info.Chains, next, err = e.titles(ctx, space, from.cursor, left); err != nil {
+				return SpacesReply{}, err
+			}
+			from = titlesPlace{}
+			left -= len(info.Chains)
+			if next != "" || left == 0 && len(info.Chains) == 0 && count > 0 {
+				reply.NextCursor = titlesPlace{space, next}.String()
+			}
+		}
+		reply.Spaces = append(reply.Spaces, info)
+	}
+	return reply, nil
+}
+
+// titles lists at most limit protocols of the space after the cursor.
+func (e *Engine) titles(ctx context.Context, space, cursor string, limit int) (out []ChainInfo, next string, err error) {
+	for limit > 0 {
+		var chains []protocol.Chain
+		if chains, next, err = e.store.Protocols.List(ctx, space, cursor, min(limit, listPage)); err != nil {
+			return nil, "", fmt.Errorf("list space %s: %w", space, err)
+		}
+		for _, ch := range chains {
+			out = append(out, ChainInfo{ChainID: ch.ID, Title: ch.Title, StepCount: len(ch.Steps)})
+		}
+		limit -= len(chains)
+		if next == "" || len(chains) == 0 {
+			break
+		}
+		cursor = next
+	}
+	return out, next, nil
+}
+
+// titlesPlace is where a page of titles begins.
+type titlesPlace struct{ space, cursor string }
+
+func (p titlesPlace) String() string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.space + "\n" + p.cursor))
+}
+
+// titlesFrom reads a cursor. Its space is checked like any other.
+func titlesFrom(c Caller, in SpacesInput) (titlesPlace, error) {
+	if in.Limit < 0 {
+		return titlesPlace{}, fault.New(fault.InvalidArgument, "limit must not be negative")
+	}
+	if in.Cursor == "" {
+		return titlesPlace{}, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(in.Cursor)
+	space, cursor, ok := strings.Cut(string(text), "\n")
+	if err != nil || !ok || !c.reads(space) {
+		return titlesPlace{}, fault.New(fault.InvalidArgument, "cursor is not one that kairos_spaces gave you").
+			WithNext("call kairos_spaces without cursor to start over")
+	}
+	return titlesPlace{space, cursor}, nil
 }

@@ -118,8 +118,10 @@ var reaches = map[string]map[string]ask{
 		"bare id":     func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.uuid(), true) },
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Gone, true) },
 	},
-	"Spaces": {"titles": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Spaces(w.t.Context(), c, true) }},
-	"Runs":   {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
+	"Spaces": {"titles": func(w *world, c engine.Caller, _ probe) (any, error) {
+		return w.Spaces(w.t.Context(), c, engine.SpacesInput{Titles: true})
+	}},
+	"Runs": {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
 	"Timeline": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
 	}},
@@ -342,7 +344,7 @@ func TestMintGoesWhereItIsTold(t *testing.T) {
 			if got := fault.CodeOf(err); got != tc.code {
 				t.Fatalf("Mint into %q = %v, want %q", tc.space, err, tc.code)
 			}
-			spaces, err := w.Spaces(t.Context(), tc.caller, true)
+			spaces, err := w.Spaces(t.Context(), tc.caller, engine.SpacesInput{Titles: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -387,7 +389,7 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 func TestSpacesAreListedOnceAndInOrder(t *testing.T) {
 	w := newWorld(t, nil)
 	c := engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "user:test:me", "group:test:devs", engine.AppSpace, ""}}
-	r, err := w.Spaces(t.Context(), c, false)
+	r, err := w.Spaces(t.Context(), c, engine.SpacesInput{})
 	if err != nil {
 		t.Fatal(err)
 	}

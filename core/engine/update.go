@@ -91,7 +91,7 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 		var bad bool
 		switch raw := fields[name]; name {
 		case "text":
-			bad = json.Unmarshal(raw, &change.text) != nil || change.text == nil
+			bad = json.Unmarshal(raw, &change.text) != nil || change.text == nil || strings.TrimSpace(*change.text) == ""
 		case "label":
 			bad = json.Unmarshal(raw, &change.label) != nil || change.label == nil || strings.TrimSpace(*change.label) == ""
 		case "challenge":
@@ -111,7 +111,7 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 	return change, nil
 }
 
-var wanted = map[string]string{"text": "a string", "label": "a string that is not blank", "challenge": "a JSON object, or null to remove it"}
+var wanted = map[string]string{"text": "a string that is not blank", "label": "a string that is not blank", "challenge": "a JSON object, or null to remove it"}
 
 // empty: nothing is to be changed.
 func (c stepChange) empty() bool {

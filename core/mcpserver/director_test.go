@@ -223,12 +223,12 @@ func (d *director) Dump(_ context.Context, _ engine.Caller, uri string, whole bo
 	return engine.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
 }
 
-func (d *director) Spaces(_ context.Context, _ engine.Caller, titles bool) (engine.SpacesReply, error) {
+func (d *director) Spaces(_ context.Context, _ engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
 	info := engine.SpaceInfo{Name: "Kairos app", ChainCount: 1}
-	if titles {
+	if in.Titles {
 		info.Chains = []engine.ChainInfo{{ChainID: "c", Title: "t", StepCount: 2}}
 	}
-	return engine.SpacesReply{Spaces: []engine.SpaceInfo{info}}, d.err
+	return engine.SpacesReply{Spaces: []engine.SpaceInfo{info}, NextCursor: in.Cursor + fmt.Sprint(in.Limit)}, d.err
 }
 
 // lastClient is what the engine was told of the client at the last begin or next.

@@ -115,9 +115,9 @@ type tracing struct {
 	traces chan string
 }
 
-func (e tracing) Spaces(ctx context.Context, c engine.Caller, titles bool) (engine.SpacesReply, error) {
+func (e tracing) Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
 	e.traces <- driver.TraceOf(ctx)
-	return e.Engine.Spaces(ctx, c, titles)
+	return e.Engine.Spaces(ctx, c, in)
 }
 
 func TestEveryCallHasATrace(t *testing.T) {

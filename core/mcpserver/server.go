@@ -36,7 +36,7 @@ type Questions interface {
 type Library interface {
 	Search(ctx context.Context, c engine.Caller, in engine.SearchInput) (engine.SearchReply, error)
 	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (engine.DumpReply, error)
-	Spaces(ctx context.Context, c engine.Caller, titles bool) (engine.SpacesReply, error)
+	Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error)
 }
 
 // Authoring changes protocols.

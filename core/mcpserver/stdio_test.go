@@ -115,7 +115,7 @@ type slowEngine struct {
 	ended            chan error
 }
 
-func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, titles bool) (engine.SpacesReply, error) {
+func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
 	close(e.entered)
 	select {
 	case <-e.release:
@@ -124,7 +124,7 @@ func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, titles bool) (e
 		e.ended <- ctx.Err()
 		return engine.SpacesReply{}, ctx.Err()
 	}
-	return e.director.Spaces(ctx, c, titles)
+	return e.director.Spaces(ctx, c, in)
 }
 
 func newSlowEngine() slowEngine {
