@@ -213,10 +213,10 @@ func (r *doctorReport) embedding(ctx context.Context, a *app) {
 		r.check("embedding", c.URL, "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide", err)
 		return
 	}
-	switch n := state.Missing; {
-	case n == 0:
+	switch n := state.Missing; n {
+	case 0:
 		r.note("embedding", state.Model+" at "+c.URL+"; every passage has a vector")
-	case n == engine.MaxMissing:
+	case engine.MaxMissing:
 		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.URL, n))
 	default:
 		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.URL, n))
