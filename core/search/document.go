@@ -347,16 +347,26 @@ func ParseDocument(b []byte) (Document, error) {
 	}
 	d.entries = make([]entry, n)
 	r.places = make([]place, 0, 2*n)
-	last := ""
+	// All words are made of one string, which costs one allocation.
+	r.letters = make([]byte, 0, 10*n)
+	ends := make([]int, 2*n)
+	last := span{}
 	for i := range d.entries {
-		e := &d.entries[i]
-		e.text = r.difference(last)
-		e.term = r.difference(e.text)
-		e.places = r.placesOf(d.steps)
-		if r.failed || i > 0 && e.text <= last {
+		text := r.difference(last)
+		ends[2*i] = len(r.letters)
+		r.difference(text)
+		ends[2*i+1] = len(r.letters)
+		d.entries[i].places = r.placesOf(d.steps)
+		if r.failed || i > 0 && string(r.letters[text.from:text.to]) <= string(r.letters[last.from:last.to]) {
 			return Document{}, errDocument
 		}
-		last = e.text
+		last = text
+	}
+	letters, from := string(r.letters), 0
+	for i := range d.entries {
+		d.entries[i].text = letters[from:ends[2*i]]
+		d.entries[i].term = letters[ends[2*i]:ends[2*i+1]]
+		from = ends[2*i+1]
 	}
 	if len(r.rest) > 0 {
 		return Document{}, errDocument
@@ -366,10 +376,14 @@ func ParseDocument(b []byte) (Document, error) {
 
 // reader reads a binary form. After a failure it returns zeros.
 type reader struct {
-	rest   []byte
-	failed bool
-	places []place // the memory of all places
+	rest    []byte
+	failed  bool
+	places  []place // the memory of all places
+	letters []byte  // and of all words
 }
+
+// span is a word in the letters.
+type span struct{ from, to int }
 
 func (r *reader) number(limit int) int {
 	v, n := binary.Uvarint(r.rest)
@@ -391,21 +405,19 @@ func (r *reader) word() uint64 {
 	return v
 }
 
-func (r *reader) difference(base string) string {
-	shared, more := r.number(len(base)), r.number(len(r.rest))
+// difference appends what shares a beginning with the base to the letters.
+func (r *reader) difference(base span) span {
+	shared, more := r.number(base.to-base.from), r.number(len(r.rest))
 	if r.failed || more > len(r.rest) || shared+more > 2*maxWord {
 		r.failed = true
-		return ""
+		return span{}
 	}
-	rest := r.rest[:more]
+	word := span{from: len(r.letters)}
+	r.letters = append(r.letters, r.letters[base.from:base.from+shared]...)
+	r.letters = append(r.letters, r.rest[:more]...)
 	r.rest = r.rest[more:]
-	if more == 0 {
-		return base[:shared]
-	}
-	if shared == 0 {
-		return string(rest)
-	}
-	return base[:shared] + string(rest)
+	word.to = len(r.letters)
+	return word
 }
 
 func (r *reader) placesOf(steps int) []place {

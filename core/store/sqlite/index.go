@@ -152,6 +152,7 @@ func (s *Store) reindex(ctx context.Context, conn *sql.Conn) error {
 		if err := inTransaction(ctx, conn, clearIndex); err != nil {
 			return err
 		}
+		at = 0
 	}
 	for at >= 0 {
 		err := inTransaction(ctx, conn, func(tx *transaction) (err error) {

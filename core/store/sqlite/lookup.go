@@ -27,11 +27,11 @@ const (
 	// maxPostings is how many chains of a word are read in a space, and so the
 	// most of which the number is exact.
 	maxPostings = 400
-	// maxOthers is how many are read of the words that it may be completed or
-	// corrected to, when there are chains that have the word itself.
+	// maxOthers is how many are read of the words that it may be completed to,
+	// when there are chains that have the word itself, though few.
 	maxOthers = 100
 	// maxRungs is how often words are left out to find chains with the others.
-	maxRungs = 4
+	maxRungs = 3
 )
 
 // Roughly what a word counts where it was found; what is judged is decided by
@@ -113,10 +113,12 @@ func (l *lookup) want(word search.Word, known words) (wanted, error) {
 	}
 	w.chains, w.truncated = chains, chains > len(ids)
 	w.add(ids, roughText)
-	w.others = completed(word, known.completions(word.Root))
 	limit := maxOthers
 	if chains == 0 {
 		limit = maxPostings
+	}
+	if chains < minCandidates {
+		w.others = completed(word, known.completions(word.Root))
 	}
 	if err := l.findOthers(&w, limit); err != nil {
 		return w, err
@@ -160,8 +162,8 @@ func (l *lookup) findOthers(w *wanted, limit int) error {
 	return err
 }
 
-// findNamed finds titles with the word, and labels if there is more than can
-// be judged.
+// findNamed finds titles with the word, if there is more than can be judged,
+// and labels, if there is more than is read.
 func (l *lookup) findNamed(w *wanted) error {
 	if len(w.found) <= minCandidates && !w.truncated {
 		return nil
@@ -171,6 +173,9 @@ func (l *lookup) findNamed(w *wanted) error {
 		return err
 	}
 	w.add(ids, roughTitle)
+	if !w.truncated {
+		return nil
+	}
 	if ids, _, err = l.postings(w.expression(search.Word.LabelTerm), maxPostings); err != nil {
 		return err
 	}

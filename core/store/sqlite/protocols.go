@@ -313,8 +313,9 @@ func (r chainRow) claimSteps(tx *transaction) error {
 		uuids[i] = step.UUID
 	}
 	var uuid, title string
-	taken, err := tx.row(`SELECT s.uuid, c.title FROM steps s JOIN chains c ON c.key = s.chain
-		WHERE s.uuid IN (SELECT value FROM json_each(?)) AND c.space = ? LIMIT 1`,
+	// In this order, because the planner would rather read the whole space.
+	taken, err := tx.row(`SELECT s.uuid, c.title FROM json_each(?) j CROSS JOIN steps s ON s.uuid = j.value
+		CROSS JOIN chains c ON c.key = s.chain WHERE c.space = ? LIMIT 1`,
 		[]any{list(uuids), c.Space}, &uuid, &title)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 		if err := l.sense(q.Embedding); err != nil {
 			return err
 		}
-		judged, err := l.judge(l.best(max(minCandidates, 2*q.Limit)))
+		judged, err := l.judge(l.best(max(minCandidates, q.Limit+q.Limit/4)))
 		if err != nil {
 			return err
 		}
