@@ -222,7 +222,15 @@ func (e *Engine) existing(ctx context.Context, c Caller, chain protocol.Chain, f
 	case old != nil:
 		return nil, duplicate(*old)
 	}
-	return nil, e.similar(ctx, c, chain)
+	err = e.similar(ctx, c, chain)
+	if fault.CodeOf(err) != fault.SimilarMemoryFound {
+		return nil, err
+	}
+	// What is so similar may be the same, stored by another a moment ago.
+	if old, failed := e.stored(ctx, chain); failed == nil && old != nil {
+		return nil, duplicate(*old)
+	}
+	return nil, err
 }
 
 func duplicate(old protocol.Chain) *fault.Error {
