@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -144,5 +145,80 @@ func BenchmarkSearch(b *testing.B) {
 			err = fmt.Errorf("Search = %d hits, want 10", len(hits))
 		}
 		return err
+	})
+}
+
+// benchChain is a protocol of usual size: five steps with a challenge each.
+func benchChain(i int) protocol.Chain {
+	c := storetest.NewChain("user:bench", fmt.Sprintf("Procedure %d", i), "Look", "Ask", "Decide", "Do it", "Report")
+	for j := range c.Steps {
+		c.Steps[j].Text += strings.Repeat("Another line that says what to mind here.\n", 5)
+	}
+	return c
+}
+
+func BenchmarkSaveChain(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	i := 0
+	each(b, func() error {
+		i++
+		return save(s, benchChain(i))
+	})
+}
+
+func BenchmarkReplaceChain(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	revision := int64(0)
+	each(b, func() error {
+		_, err := s.SaveChains(b.Context(), []engine.Change{{Chain: benchChain(1), Replaces: revision}})
+		revision++
+		return err
+	})
+}
+
+// BenchmarkSaveChains stores a hundred protocols at a time, as an import does.
+func BenchmarkSaveChains(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	const batch = 100
+	i := 0
+	began := time.Now()
+	for b.Loop() {
+		chains := make([]protocol.Chain, batch)
+		for j := range chains {
+			chains[j] = benchChain(i)
+			i++
+		}
+		if err := save(s, chains...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(i)/time.Since(began).Seconds(), "protocols/s")
+}
+
+func BenchmarkChain(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	c := benchChain(1)
+	if err := save(s, c); err != nil {
+		b.Fatal(err)
+	}
+	each(b, func() error {
+		_, err := s.Chain(b.Context(), []string{"user:other", "user:bench"}, c.ID)
+		return err
+	})
+}
+
+func BenchmarkRate(b *testing.B) {
+	s := open(b, filepath.Join(b.TempDir(), "kairos.db"))
+	defer s.Close()
+	c := benchChain(1)
+	if err := save(s, c); err != nil {
+		b.Fatal(err)
+	}
+	each(b, func() error {
+		return s.Rate(b.Context(), c.Space, []engine.Rating{{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Bonus: 1}})
 	})
 }

@@ -185,7 +185,7 @@ type chainRow struct {
 	replaces          int64
 	saved             int64
 	outline, document string
-	passages          [][]byte // hash of each step's
+	passages          []string // hash of each step's
 	index             indexed
 }
 
@@ -239,10 +239,10 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
 	}
 	row := chainRow{
-		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([][]byte, len(c.Steps)),
+		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([]string, len(c.Steps)),
 	}
 	for i := range c.Steps {
-		row.passages[i] = passageHash(c, i)
+		row.passages[i] = protocol.PassageHash(c.Passage(i))
 	}
 	return row, nil
 }
@@ -259,13 +259,21 @@ func (r chainRow) insert(tx *transaction, revision int64, known *knownWords) err
 		[]any{c.Space, c.ID, c.Title, r.outline, r.document, revision, r.saved}, &key); err != nil {
 		return err
 	}
-	for i, step := range c.Steps {
-		if err := tx.exec(`INSERT INTO steps (chain, position, uuid, passage) VALUES (?, ?, ?, ?)`,
-			key, i, step.UUID, r.passages[i]); err != nil {
-			return err
-		}
+	// One call for all, because a call costs more than a row.
+	if err := tx.exec(`INSERT INTO steps (chain, position, uuid, passage)
+		SELECT ?1, key, value ->> 0, unhex(value ->> 1) FROM json_each(?2)`, key, r.steps()); err != nil {
+		return err
 	}
 	return r.index.insert(tx, c.Space, key, known)
+}
+
+// steps is the list of steps as id and hash, for json_each.
+func (r chainRow) steps() string {
+	pairs := make([][2]string, len(r.passages))
+	for i, hash := range r.passages {
+		pairs[i] = [2]string{r.chain.Steps[i].UUID, hash}
+	}
+	return list(pairs)
 }
 
 // checkChain refuses what could not be found again.
@@ -308,22 +316,28 @@ func (r chainRow) makeRoom(tx *transaction) (revision int64, hashes []string, er
 // forgets who had the others.
 func (r chainRow) claimSteps(tx *transaction) error {
 	c := r.chain
-	uuids := make([]string, len(c.Steps))
-	for i, step := range c.Steps {
-		uuids[i] = step.UUID
-	}
+	uuids := list(uuidsOf(c))
 	var uuid, title string
-	// In this order, because the planner would rather read the whole space.
-	taken, err := tx.row(`SELECT s.uuid, c.title FROM json_each(?) j CROSS JOIN steps s ON s.uuid = j.value
-		CROSS JOIN chains c ON c.key = s.chain WHERE c.space = ? LIMIT 1`,
-		[]any{list(uuids), c.Space}, &uuid, &title)
+	// CROSS: from the few steps, not from all chains of the space.
+	taken, err := tx.row(`SELECT s.uuid, c.title
+		FROM json_each(?) asked CROSS JOIN steps s ON s.uuid = asked.value CROSS JOIN chains c ON c.key = s.chain
+		WHERE c.space = ? LIMIT 1`,
+		[]any{uuids, c.Space}, &uuid, &title)
 	if err != nil {
 		return err
 	}
 	if taken {
 		return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
 	}
-	return tx.exec(`DELETE FROM former WHERE uuid IN (SELECT value FROM json_each(?)) AND space = ?`, list(uuids), c.Space)
+	return tx.exec(`DELETE FROM former WHERE uuid IN (SELECT value FROM json_each(?)) AND space = ?`, uuids, c.Space)
+}
+
+func uuidsOf(c protocol.Chain) []string {
+	uuids := make([]string, len(c.Steps))
+	for i, step := range c.Steps {
+		uuids[i] = step.UUID
+	}
+	return uuids
 }
 
 // current is what of a chain is stored; key 0: nothing.
@@ -369,7 +383,7 @@ func withoutTexts(c protocol.Chain) protocol.Chain {
 }
 
 // list encodes values for json_each.
-func list[T string | int64](values []T) string {
+func list[T string | int64 | [2]string](values []T) string {
 	document, err := json.Marshal(values)
 	if err != nil || values == nil {
 		return "[]" // strings and integers always encode
