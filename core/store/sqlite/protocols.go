@@ -5,7 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -189,23 +191,44 @@ type chainRow struct {
 	index             indexed
 }
 
+// encodeChanges encodes on all processors: for a large import that, and not
+// the writing, takes most of the time.
 func encodeChanges(changes []engine.Change) ([]chainRow, error) {
-	type identity struct{ space, id string }
-	seen := make(map[identity]bool, len(changes))
-	rows := make([]chainRow, len(changes))
-	for i, change := range changes {
-		c := change.Chain
-		if seen[identity{c.Space, c.ID}] {
-			return nil, duplicate(c)
-		}
-		seen[identity{c.Space, c.ID}] = true
-		var err error
-		if rows[i], err = encodeChain(c); err != nil {
+	if err := checkOnce(changes); err != nil {
+		return nil, err
+	}
+	rows, errs := make([]chainRow, len(changes)), make([]error, len(changes))
+	workers := min(runtime.GOMAXPROCS(0), len(changes))
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for i := worker; i < len(changes); i += workers {
+				rows[i], errs[i] = encodeChain(changes[i].Chain)
+				rows[i].replaces = changes[i].Replaces
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return nil, err
 		}
-		rows[i].replaces = change.Replaces
 	}
 	return rows, nil
+}
+
+// checkOnce refuses a save that names a chain twice.
+func checkOnce(changes []engine.Change) error {
+	type identity struct{ space, id string }
+	seen := make(map[identity]bool, len(changes))
+	for _, change := range changes {
+		c := change.Chain
+		if seen[identity{c.Space, c.ID}] {
+			return duplicate(c)
+		}
+		seen[identity{c.Space, c.ID}] = true
+	}
+	return nil
 }
 
 func duplicate(c protocol.Chain) error {
