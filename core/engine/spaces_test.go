@@ -89,6 +89,14 @@ var reaches = map[string]map[string]ask{
 			return w.Search(w.t.Context(), c, engine.SearchInput{Query: p.Title, Space: engine.AppSpace})
 		},
 	},
+	"ExplainSearch": {
+		"title": func(w *world, c engine.Caller, p probe) (any, error) {
+			return w.ExplainSearch(w.t.Context(), c, engine.SearchInput{Query: p.Title})
+		},
+		"words of the text": func(w *world, c engine.Caller, _ probe) (any, error) {
+			return w.ExplainSearch(w.t.Context(), c, engine.SearchInput{Query: "confidential herbs"})
+		},
+	},
 	"Check": {},
 	"Mint": {
 		"the same title": func(w *world, c engine.Caller, p probe) (any, error) {
