@@ -21,18 +21,31 @@ const (
 )
 
 // call makes one request, whose failure is a fault that names the server. While
-// the server cannot be reached it repeats the request until the timeout is
+// the server does not answer it repeats the request until the timeout is
 // over. Every request of this package may be repeated: writes set a state, under a
 // condition where another writer could be between.
 func call[T any](ctx context.Context, s *Store, request func(context.Context) (T, error)) (T, error) {
-	bounded, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	return callWithin(ctx, s, s.options.Timeout, request)
+}
+
+// callWithin is call with a limit of its own.
+func callWithin[T any](ctx context.Context, s *Store, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for wait := backoffFirst; ; wait = min(2*wait, backoffMost) {
 		v, err := request(bounded)
-		if err == nil || status.Code(err) != codes.Unavailable || !s.pause(bounded, wait) {
+		if err == nil || !passing(err) || !s.pause(bounded, wait) {
 			return v, s.explain(ctx, err)
 		}
 	}
+}
+
+// passing reports whether the server may answer a repeated request. Unknown is
+// what is left of one whose handler ended without an answer, as when the
+// server is stopped.
+func passing(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.Unknown
 }
 
 // pause waits about so long, and reports whether there is time for another attempt.
@@ -61,11 +74,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if s.closing.Err() != nil {
 		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: the store was closed", s.at)
 	}
-	if cause := ctx.Err(); cause != nil && (code != codes.Unavailable || errors.Is(cause, context.Canceled)) {
+	if cause := ctx.Err(); cause != nil && (!passing(err) || errors.Is(cause, context.Canceled)) {
 		return fmt.Errorf("wait for Qdrant at %s: %w", s.at, cause)
 	}
 	switch code {
-	case codes.Unavailable:
+	case codes.Unavailable, codes.Unknown:
 		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithNext("%s", nextReach)
 	case codes.DeadlineExceeded, codes.Canceled:
 		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithNext("%s", nextReach)

@@ -21,7 +21,7 @@ import (
 const (
 	// lockTime is how long a save of several chains reserves their places. It
 	// gives up well before.
-	lockTime = 30 * time.Second
+	lockTime = 10 * time.Second
 	// saveBytes bounds the chains of one save together.
 	saveBytes = 128 << 20
 	// retryPause is how long a save waits that met another one's reservation.
@@ -144,7 +144,7 @@ func (sv *save) run(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	give := time.Now().Add(s.options.Timeout)
+	give := time.Now().Add(max(s.options.Timeout, 2*lockTime))
 	for {
 		done, err := sv.attempt(ctx)
 		if done || err != nil {

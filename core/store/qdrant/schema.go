@@ -28,6 +28,8 @@ const (
 	// indexFresh is how long it may take until a process notices that another
 	// one has made a new search index.
 	indexFresh = 10 * time.Second
+	// createLimit bounds each request that makes a collection.
+	createLimit = time.Minute
 )
 
 // names of the collections and aliases of one set of protocols.
@@ -200,7 +202,8 @@ func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fi
 	// One shard: what one request writes is one record of its log, all or nothing.
 	c.ShardNumber = pb.PtrOf(uint32(1))
 	c.OnDiskPayload = pb.PtrOf(true)
-	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
+	limit := max(s.options.Timeout, createLimit)
+	_, err := callWithin(ctx, s, limit, func(ctx context.Context) (struct{}, error) {
 		err := s.client.CreateCollection(ctx, c)
 		if err != nil && status.Code(err) != codes.Unavailable {
 			if exists, e := s.client.CollectionExists(ctx, c.GetCollectionName()); e == nil && exists {
@@ -214,7 +217,7 @@ func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fi
 	}
 	for name, kind := range fields {
 		// Without waiting: the server does them in order, and before the first points.
-		if _, err := call(ctx, s, func(ctx context.Context) (*pb.UpdateResult, error) {
+		if _, err := callWithin(ctx, s, limit, func(ctx context.Context) (*pb.UpdateResult, error) {
 			return s.client.CreateFieldIndex(ctx, &pb.CreateFieldIndexCollection{
 				CollectionName: c.GetCollectionName(), FieldName: name, FieldType: kind.Enum(),
 			})
@@ -222,7 +225,11 @@ func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fi
 			return err
 		}
 	}
-	return nil
+	// The first points wait for the indexes, which takes longer than a usual request.
+	_, err = callWithin(ctx, s, limit, func(ctx context.Context) (*pb.UpdateResult, error) {
+		return s.client.Delete(ctx, &pb.DeletePoints{CollectionName: c.GetCollectionName(), Wait: pb.PtrOf(true), Points: pb.NewPointsSelectorFilter(noPoint())})
+	})
+	return err
 }
 
 // pointAlias makes an alias lead to a collection, from one moment to the next.

@@ -68,18 +68,22 @@ func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 	if err != nil {
 		return err
 	}
-	committed := map[string]string{}
+	committed, replaced := map[string]bool{}, map[string]string{}
 	var entries []indexEntry
 	for _, p := range points {
 		m, err := s.manifestOf(p)
 		if err != nil {
 			return err
 		}
-		i := slices.Index(keys, m.key)
-		if m.token != token || i < 0 || i >= len(tokens) || m.kind == kindPlaceholder {
+		// What it has read as stored and is not stored now was replaced, by this
+		// save or by one after it.
+		if i := slices.Index(keys, m.key); i >= 0 && i < len(tokens) && tokens[i] != "" && tokens[i] != m.token {
+			replaced[m.key] = tokens[i]
+		}
+		if m.token != token || m.kind == kindPlaceholder {
 			continue
 		}
-		committed[m.key] = tokens[i]
+		committed[m.key] = true
 		if m.live() {
 			c, err := s.chain(m, m.document)
 			if err != nil {
@@ -88,7 +92,7 @@ func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 			entries = append(entries, indexEntry{key: m.key, token: token, chain: c, words: analyse(c)})
 		}
 	}
-	if err := s.removeReplaced(ctx, committed); err != nil {
+	if err := s.removeReplaced(ctx, replaced); err != nil {
 		return err
 	}
 	// It may have ended before it noticed a new index.
