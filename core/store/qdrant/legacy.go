@@ -202,32 +202,14 @@ func (r *legacyReading) time(id, field string, v *pb.Value) time.Time {
 // its various versions.
 var challengeFields = []string{"proof_of_work", "challenge"}
 
-// legacyTimeout is what the shape {cmd, timeout_seconds} meant without a timeout.
-const legacyTimeout = 60
-
+// challenge is the step's challenge as it is stored. The oldest shape, a command
+// without a type, is one that this program reads as well.
 func (r *legacyReading) challenge(id string, v payload) json.RawMessage {
 	for _, field := range challengeFields {
-		value := v[field]
-		if value.GetStructValue() == nil {
+		if v[field].GetStructValue() == nil {
 			continue
 		}
-		fields, ok := plain(value).(map[string]any)
-		if !ok {
-			continue
-		}
-		// The oldest shape has the command at the top and no type.
-		if cmd, old := fields["cmd"]; old && fields["type"] == nil {
-			timeout := fields["timeout_seconds"]
-			if timeout == nil {
-				timeout = legacyTimeout
-			}
-			shaped := map[string]any{legacyType: map[string]any{"cmd": cmd, "timeout_seconds": timeout}, "type": legacyType}
-			if required, ok := fields["required"]; ok {
-				shaped["required"] = required
-			}
-			fields = shaped
-		}
-		document, err := encode(fields)
+		document, err := encode(plain(v[field]))
 		if err != nil {
 			r.problem(id, "its challenge cannot be read: %v; the step is read without one", err)
 			return nil
@@ -236,9 +218,6 @@ func (r *legacyReading) challenge(id string, v payload) json.RawMessage {
 	}
 	return nil
 }
-
-// legacyType is what a challenge without a type was: a command for a shell.
-var legacyType = strings.TrimPrefix("type-shell", "type-")
 
 // plain is a payload value as JSON values.
 func plain(v *pb.Value) any {

@@ -1,0 +1,125 @@
+package qdrant_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
+)
+
+// legacyCollection fills a collection as the earlier server did: one dense
+// vector a point, and the payloads of a file.
+func legacyCollection(t *testing.T, address string) string {
+	t.Helper()
+	name := collection(t, address)
+	c := dialed(t, address)
+	if err := c.CreateCollection(t.Context(), &pb.CreateCollection{
+		CollectionName: name, VectorsConfig: pb.NewVectorsConfig(&pb.VectorParams{Size: 4, Distance: pb.Distance_Cosine}),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("testdata/legacy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var payloads []map[string]any
+	if err := json.Unmarshal(b, &payloads); err != nil {
+		t.Fatal(err)
+	}
+	var points []*pb.PointStruct
+	for i, p := range payloads {
+		id, _ := p["memory_uuid"].(string)
+		if _, err := uuid.Parse(id); err != nil || i == len(payloads)-1 {
+			id = uuid.NewSHA1(uuid.Nil, []byte{byte(i)}).String()
+		}
+		points = append(points, &pb.PointStruct{Id: pb.NewID(id), Payload: pb.NewValueMap(p), Vectors: pb.NewVectors(0, 0, 1, float32(i))})
+	}
+	if _, err := c.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: name, Points: points, Wait: pb.PtrOf(true)}); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestACollectionOfTheEarlierServerIsRead(t *testing.T) {
+	address := qdranttest.Start(t)
+	o := qdrant.LegacyOptions{Options: qdrant.Options{URL: address}, Collection: legacyCollection(t, address)}
+	var got []protocol.Chain
+	report, err := qdrant.ReadLegacy(t.Context(), o, func(c protocol.Chain) error {
+		got = append(got, c)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("ReadLegacy = %v, want nil", err)
+	}
+	made := time.Date(2026, 1, 15, 10, 0, 0, 0, time.UTC)
+	want := []protocol.Chain{
+		{
+			ID: protocol.ChainID("One memory"), Space: "space:kairos-app", Title: "One memory", ModelID: "model-a", CreatedAt: made, UpdatedAt: made,
+			Steps: []protocol.Step{{UUID: "00000000-0000-4000-8000-000000000003", Label: "One memory", Text: "Just remember this.", Tags: []string{"one"}}},
+		},
+		{
+			ID: "6929eee2-bf5b-516c-8fca-294a4bfe72c2", Space: "user:kairos:abc", Title: "Three Step", ModelID: "model-a",
+			CreatedAt: made, UpdatedAt: made.Add(24 * time.Hour),
+			Steps: []protocol.Step{
+				{
+					UUID: "00000000-0000-4000-8000-000000000001", Label: "First", Text: "## First\n\nFirst body", Tags: []string{"first", "body"},
+					Challenge: json.RawMessage(`{"required":true,"shell":{"cmd":"make test","timeout_seconds":30},"type":"shell"}`),
+				},
+				{
+					UUID: "00000000-0000-4000-8000-000000000002", Label: "Second", Text: "## Second\n\nSecond body", Tags: []string{},
+					Challenge: json.RawMessage(`{"cmd":"make lint","required":true,"timeout_seconds":60}`),
+				},
+			},
+		},
+	}
+	var kept []protocol.Chain
+	for _, c := range got {
+		if c.Title != "Gap" && c.Title != "Twin" {
+			kept = append(kept, c)
+		}
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("ReadLegacy (-want +got):\n%s", diff)
+	}
+	if report.Points != 7 || report.Protocols != len(got) || len(got) != 4 {
+		t.Errorf("ReadLegacy reports %d points and %d protocols and gave %d, want 7, 4 and 4", report.Points, report.Protocols, len(got))
+	}
+	var problems []string
+	for _, p := range report.Problems {
+		problems = append(problems, p.Problem)
+	}
+	for _, says := range []string{"no text", "step 2 of 3, found as 1 of 1", "is not a time", "another point has the UUID"} {
+		if !strings.Contains(strings.Join(problems, "\n"), says) {
+			t.Errorf("the problems %q do not say %q", problems, says)
+		}
+	}
+}
+
+func TestReadingTheEarlierServerEndsAtTheFirstError(t *testing.T) {
+	address := qdranttest.Start(t)
+	o := qdrant.LegacyOptions{Options: qdrant.Options{URL: address}, Collection: legacyCollection(t, address)}
+	enough := errors.New("enough")
+	calls := 0
+	_, err := qdrant.ReadLegacy(t.Context(), o, func(protocol.Chain) error {
+		calls++
+		return enough
+	})
+	if !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("ReadLegacy = %v after %d calls, want %v after 1", err, calls, enough)
+	}
+	o.Collection = "none-of-that-name"
+	if _, err := qdrant.ReadLegacy(t.Context(), o, nil); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("ReadLegacy(no collection) = %v, want %s", err, fault.NotFound)
+	}
+}
