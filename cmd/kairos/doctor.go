@@ -185,9 +185,9 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 		}
 		r.check("database", a.config.Database, "", nil)
 		if a.qdrant != nil {
-			err := a.checkQdrant(ctx)
-			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", err)
-			if err != nil {
+			reached := a.checkQdrant(ctx)
+			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", reached)
+			if reached != nil {
 				return nil
 			}
 		}

@@ -175,9 +175,7 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 	if err := sv.checkSteps(ctx); err != nil {
 		return false, err
 	}
-	if err := sv.build(now); err != nil {
-		return false, err
-	}
+	sv.build(now)
 	index, err := sv.writeAhead(ctx, now)
 	if err != nil {
 		return false, sv.abandon(ctx, err)
@@ -276,7 +274,7 @@ func (sv *save) checkSteps(ctx context.Context) error {
 }
 
 // build makes the manifests that will be written.
-func (sv *save) build(now time.Time) error {
+func (sv *save) build(now time.Time) {
 	for i := range sv.changes {
 		ch := &sv.changes[i]
 		if ch.deletes {
@@ -294,7 +292,6 @@ func (sv *save) build(now time.Time) error {
 			ch.next.log = ch.next.log[:versionsKept]
 		}
 	}
-	return nil
 }
 
 func (ch *change) replacement() manifest {

@@ -26,9 +26,11 @@ type Store struct {
 	client  *pb.Client
 	log     *slog.Logger
 
-	closing context.Context // ends with the store
-	close   context.CancelFunc
-	work    sync.WaitGroup // of what runs in the background
+	closing  context.Context // ends with the store
+	close    context.CancelFunc
+	closed   sync.Once
+	closeErr error          // of the first Close
+	work     sync.WaitGroup // of what runs in the background
 
 	schema schemaState
 	counts countCache
@@ -92,12 +94,12 @@ func authenticate(key Secret) grpc.UnaryClientInterceptor {
 // Close ends what runs in the background and the connections. Calls that are
 // under way fail. It may be called twice.
 func (s *Store) Close() error {
-	if s.closing.Err() != nil {
-		return nil
-	}
-	s.close()
-	s.work.Wait()
-	return s.client.Close()
+	s.closed.Do(func() {
+		s.close()
+		s.work.Wait()
+		s.closeErr = s.client.Close()
+	})
+	return s.closeErr
 }
 
 // Location says where the protocols are, for people.

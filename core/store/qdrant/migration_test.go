@@ -1,0 +1,130 @@
+package qdrant_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+
+	pb "github.com/qdrant/go-client/qdrant"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+var write = flag.Bool("write-fixture", false, "write testdata/v1.json anew; only before the first release of a schema")
+
+const fixture = "testdata/v1.json"
+
+// writeFixture stores what the fixture holds, with the present program.
+func writeFixture(t *testing.T, address string) {
+	t.Helper()
+	name := collection(t, address)
+	s := open(t, qdrant.Options{URL: address, Collection: name})
+	first := storetest.NewChain(space, "Released", "Walrus", "Gone later")
+	save(t, s, first, storetest.NewChain(space, "Deleted", "One"))
+	second := storetest.NewChain(space, "Released", "Walrus", "Narwhal")
+	second.Steps[0].UUID = first.Steps[0].UUID
+	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: second, Replaces: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DeleteChain(t.Context(), space, storetest.NewChain(space, "Deleted").ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rate(t.Context(), space, []engine.Rating{{Step: first.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Score: 6, Tier: "high", Rater: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	var lines []json.RawMessage
+	for _, p := range points(t, dialed(t, address), name) {
+		if p.GetPayload()["kind"].GetStringValue() == "intent" {
+			continue
+		}
+		b, err := protojson.Marshal(&pb.PointStruct{Id: p.GetId(), Payload: p.GetPayload()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, b)
+	}
+	b, err := json.MarshalIndent(lines, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fixture, append(b, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A collection as the first release wrote it, without a search index, is read
+// whole; the index is made anew.
+func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
+	address := qdranttest.Start(t)
+	if *write {
+		writeFixture(t, address)
+	}
+	b, err := os.ReadFile(fixture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []json.RawMessage
+	if err := json.Unmarshal(b, &lines); err != nil {
+		t.Fatal(err)
+	}
+	var stored []*pb.PointStruct
+	for _, line := range lines {
+		p := new(pb.PointStruct)
+		if err := protojson.Unmarshal(line, p); err != nil {
+			t.Fatal(err)
+		}
+		p.Vectors = pb.NewVectorsMap(map[string]*pb.Vector{})
+		stored = append(stored, p)
+	}
+	name := collection(t, address)
+	c := dialed(t, address)
+	if err := c.CreateCollection(t.Context(), &pb.CreateCollection{CollectionName: name + "_v1", VectorsConfig: pb.NewVectorsConfigMap(nil)}); err != nil {
+		t.Fatal(err)
+	}
+	for field, kind := range map[string]pb.FieldType{"title_key": pb.FieldType_FieldTypeInteger, "kind": pb.FieldType_FieldTypeKeyword} {
+		if _, err := c.CreateFieldIndex(t.Context(), &pb.CreateFieldIndexCollection{CollectionName: name + "_v1", FieldName: field, FieldType: kind.Enum(), Wait: pb.PtrOf(true)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: name + "_v1", Points: stored, Wait: pb.PtrOf(true)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateAlias(t.Context(), name, name+"_v1"); err != nil {
+		t.Fatal(err)
+	}
+
+	s := open(t, qdrant.Options{URL: address, Collection: name})
+	id := storetest.NewChain(space, "Released").ID
+	got, err := s.Chain(t.Context(), []string{space}, id)
+	if err != nil || got.Revision != 2 || len(got.Steps) != 2 || got.Steps[1].Label != "Narwhal" {
+		t.Fatalf("Chain = revision %d, %d steps, %v, want revision 2 with walrus and narwhal", got.Revision, len(got.Steps), err)
+	}
+	before, err := s.Version(t.Context(), []string{space}, id, 1)
+	if err != nil || len(before.Steps) != 2 || before.Steps[1].Label != "Gone later" {
+		t.Fatalf("Version(1) = %v, %v, want what was stored first", before, err)
+	}
+	if f, err := s.Former(t.Context(), []string{space}, before.Steps[1].UUID); err != nil || f.Chain.ID != id || f.Deleted {
+		t.Errorf("Former(removed step) = %v, %v, want the chain", f, err)
+	}
+	if versions, err := s.Versions(t.Context(), []string{space}, storetest.NewChain(space, "Deleted").ID); err != nil || len(versions) != 2 || !versions[0].Deleted {
+		t.Errorf("Versions(deleted) = %v, %v, want the deletion and what was before", versions, err)
+	}
+	if q, err := s.Quality(t.Context(), space, []string{got.Steps[0].UUID}); err != nil || q[got.Steps[0].UUID].SuccessCount != 1 {
+		t.Errorf("Quality = %v, %v, want one success", q, err)
+	}
+	if chains, _, err := s.List(t.Context(), space, "", 10); err != nil || len(chains) != 1 || chains[0].ID != id {
+		t.Errorf("List = %v, %v, want the one that is not deleted", chains, err)
+	}
+	hits, err := s.Search(t.Context(), engine.Query{Text: "narwhal", Spaces: []string{space}, Limit: 5})
+	if err != nil || len(hits) != 1 || hits[0].Chain.ID != id {
+		t.Errorf("Search(narwhal) = %v, %v, want the chain", hits, err)
+	}
+	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Released", "Now"), Replaces: 2}}); err != nil {
+		t.Errorf("SaveChains over what the first release wrote = %v, want nil", err)
+	}
+}
