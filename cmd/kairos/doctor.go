@@ -185,10 +185,9 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 		}
 		r.check("database", a.config.Database, "", nil)
 		if a.qdrant != nil {
-			reached := a.checkQdrant(ctx)
-			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", reached)
-			if reached != nil {
-				return nil
+			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", a.checkQdrant(ctx))
+			if !r.Checks[len(r.Checks)-1].OK {
+				return nil // nobody there who could be asked for what is stored
 			}
 		}
 		r.embedding(ctx, a)
