@@ -55,6 +55,8 @@ func root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
 	cmd.AddCommand(
 		serveCommand(&at), runCommand(&at), mintCommand(&at), searchCommand(&at), runsCommand(&at),
+		lintCommand(&at), schemaCommand(&at), exportCommand(&at), importCommand(&at),
+		historyCommand(&at), diffCommand(&at), restoreCommand(&at),
 		driverCommand(&at), treeCommand(&at), configCommand(&at), doctorCommand(&at),
 	)
 	return cmd

@@ -65,6 +65,8 @@ var owners = map[string][]string{
 	"github.com/yuin/goldmark":              {"core/protocol"},
 	"github.com/goccy/go-yaml":              {"core/protocol", "core/decision", "core/termhost", "cmd/kairos"},
 	"github.com/fsnotify/fsnotify":          {"core/setup"},
+	"github.com/schollz/progressbar":        {"cmd/kairos"},
+	"github.com/aymanbagabas/go-udiff":      {"cmd/kairos"},
 	"github.com/sashabaranov/go-openai":     {"core/embedding"},
 	"github.com/hashicorp/golang-lru":       {"core/embedding"},
 	"github.com/spf13/cobra":                {"cmd/kairos"},

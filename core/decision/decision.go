@@ -9,6 +9,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"cel.dev/cel-go/common/types"
@@ -133,6 +135,9 @@ type Decision struct {
 
 // MissingType is the challenge type of a challenge that names none.
 func (t *Tree) MissingType() string { return t.missingType }
+
+// Types lists the challenge types that some driver handles.
+func (t *Tree) Types() []string { return slices.Sorted(maps.Keys(t.handlers)) }
 
 // NoChallengeType is the challenge type shown for a step without a challenge.
 func (t *Tree) NoChallengeType() string { return t.noChallengeType }

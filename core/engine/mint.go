@@ -97,7 +97,24 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 	return h.check(ctx, document)
 }
 
+// Lint returns everything that is to say about a document, in its order.
+func (e *Engine) Lint(ctx context.Context, document string) ([]protocol.Diagnostic, error) {
+	h, release := e.hold(ctx)
+	defer release()
+	_, found, err := h.findings(ctx, document)
+	protocol.SortDiagnostics(found)
+	return found, err
+}
+
 func (e held) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found, err := e.findings(ctx, document)
+	if err != nil {
+		return nil, nil, err
+	}
+	return split(chains, found)
+}
+
+func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found := protocol.Parse([]byte(document))
 	type job struct{ chain, step int }
 	byDriver := make(map[string][]job)
@@ -141,7 +158,7 @@ func (e held) check(ctx context.Context, document string) ([]protocol.Chain, []p
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
 	}
-	return split(chains, found)
+	return chains, found, nil
 }
 
 // judgeOf names the driver that judges the step's challenge.
@@ -153,7 +170,7 @@ func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
 	kind := orDefault(common.Type, e.Tree.MissingType())
 	d := e.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
 	if d.Use == "" {
-		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q", kind))
+		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q; the types are %s", clip(kind, 80), strings.Join(e.Tree.Types(), ", ")))
 	}
 	return d.Use, nil
 }
@@ -179,11 +196,16 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = res.Templates
-	var out []protocol.Diagnostic
-	for _, d := range res.Diagnostics {
-		p := problemOf(*s, d.Pointer, clip(d.Message, 1000))
-		p.Severity = d.Severity
-		out = append(out, *p)
+	pointers := make([]string, len(res.Diagnostics))
+	for i, d := range res.Diagnostics {
+		pointers[i] = d.Pointer
+	}
+	out := make([]protocol.Diagnostic, len(res.Diagnostics))
+	for i, at := range s.Positions(pointers...) {
+		d := res.Diagnostics[i]
+		out[i] = protocol.Diagnostic{
+			Severity: d.Severity, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: d.Pointer, Message: clip(d.Message, 1000),
+		}
 	}
 	return out, nil
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// The limits of a document.
+// MaxDocument is how many bytes a document may have.
+const MaxDocument = 10 << 20
+
+// The other limits of a document.
 const (
-	maxDocument = 10 << 20 // bytes
 	maxSteps    = 10_000
 	maxHeadings = 50_000 // beside those of steps
 	maxFindings = 1_000
@@ -58,8 +60,8 @@ func source(doc []byte) (string, *Diagnostic) {
 	bad := func(format string, args ...any) (string, *Diagnostic) {
 		return "", &Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)}
 	}
-	if len(doc) > maxDocument {
-		return bad("the document has %d bytes; at most %d are allowed", len(doc), maxDocument)
+	if len(doc) > MaxDocument {
+		return bad("the document has %d bytes; at most %d are allowed", len(doc), MaxDocument)
 	}
 	if !utf8.Valid(doc) {
 		return bad("the document is not valid UTF-8")

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+func historyCommand(at *source) *cobra.Command {
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "history REF",
+		Short: "List the versions of a protocol",
+		Long:  "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				reply, err := a.engine.History(ctx, localCaller(), args[0])
+				if err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.history(reply) })
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	return cmd
+}
+
+const refHelp = "REF is the URI or UUID of a step, the id of a protocol, or its exact title."
+
+func (p *printer) history(r engine.HistoryReply) {
+	p.printf("%s (%s)\n", r.Title, r.ChainID)
+	rows := [][]string{{"REVISION", "SAVED", "STEPS", "BY", "TITLE"}}
+	for _, v := range r.Versions {
+		steps, title := strconv.Itoa(v.StepCount), v.Title
+		if v.Deleted {
+			steps, title = "-", "(deleted)"
+		}
+		rows = append(rows, []string{strconv.FormatInt(v.Revision, 10), v.SavedAt.Local().Format(time.DateTime), steps, v.ModelID, title})
+	}
+	p.table(rows)
+}
+
+// diffReport is what `kairos diff` prints.
+type diffReport struct {
+	ChainID string `json:"chain_id"`
+	From    int64  `json:"from"`
+	To      int64  `json:"to"`
+	Diff    string `json:"diff"` // unified; empty: the same
+}
+
+func diffCommand(at *source) *cobra.Command {
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "diff REF [A [B]]",
+		Short: "Show what changed between two versions of a protocol",
+		Long: `Shows what changed from revision A to B of a protocol, as its documents differ. Without B it is the newest one,
+without A the one before B. ` + refHelp,
+		Args: cobra.RangeArgs(1, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := revisions(args[1:])
+			if err != nil {
+				return err
+			}
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				from, to, err := versionsToCompare(ctx, a.engine, args[0], asked)
+				if err != nil {
+					return err
+				}
+				r := diffReport{ChainID: to.ChainID, From: from.Revision, To: to.Revision}
+				r.Diff = udiff.Unified(fmt.Sprintf("revision %d", from.Revision), fmt.Sprintf("revision %d", to.Revision), from.Document, to.Document)
+				return out.print(cmd.OutOrStdout(), r, func(p *printer) { p.diff(r.Diff) })
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	return cmd
+}
+
+// revisions reads the revisions of the arguments.
+func revisions(args []string) ([]int64, error) {
+	var out []int64
+	for _, arg := range args {
+		n, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is no revision; kairos history lists them", arg)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// versionsToCompare are the two that were asked for, else the newest ones.
+func versionsToCompare(ctx context.Context, e *engine.Engine, ref string, asked []int64) (from, to engine.VersionReply, err error) {
+	asked = append(asked, 0, 0)[:2]
+	if to, err = e.Version(ctx, localCaller(), ref, asked[1]); err != nil {
+		return from, to, err
+	}
+	if asked[0] == 0 {
+		if asked[0], err = revisionBefore(ctx, e, ref, to.Revision); err != nil {
+			return from, to, err
+		}
+	}
+	from, err = e.Version(ctx, localCaller(), ref, asked[0])
+	return from, to, err
+}
+
+func revisionBefore(ctx context.Context, e *engine.Engine, ref string, revision int64) (int64, error) {
+	h, err := e.History(ctx, localCaller(), ref)
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range h.Versions {
+		if v.Revision < revision && !v.Deleted {
+			return v.Revision, nil
+		}
+	}
+	return 0, fmt.Errorf("%q has no version before revision %d", h.Title, revision)
+}
+
+// diff prints a unified diff, coloured at a terminal.
+func (p *printer) diff(unified string) {
+	if unified == "" {
+		p.printf("no difference\n")
+		return
+	}
+	colours := map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '@': "\x1b[36m"}
+	if !isTerminal(p.w) {
+		p.printf("%s", unified)
+		return
+	}
+	for line := range strings.Lines(unified) {
+		if colour, ok := colours[line[0]]; ok {
+			line = colour + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+		}
+		p.printf("%s", line)
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func restoreCommand(at *source) *cobra.Command {
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "restore REF [REVISION]",
+		Short: "Store an old version of a protocol as the newest one",
+		Long: `Stores an old version of a protocol as the newest one; without REVISION the one before the newest, and of a deleted
+protocol the last one. ` + refHelp,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := revisions(args[1:])
+			if err != nil {
+				return err
+			}
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				reply, err := a.engine.Restore(ctx, localCaller(), args[0], append(asked, 0)[0])
+				if err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.restored(reply) })
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	return cmd
+}
+
+func (p *printer) restored(r engine.RestoreReply) {
+	if !r.Changed {
+		p.printf("%s is stored as it was at revision %d already\n", r.Title, r.Restored)
+		return
+	}
+	p.printf("%s is stored again as it was at revision %d\n", r.Title, r.Restored)
+	for _, w := range r.Warnings {
+		p.printf("%s\n", w)
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func lintCommand(at *source) *cobra.Command {
+	out := new(format)
+	noDrivers := false
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Find mistakes in protocols, as minting them would",
+		Long: `Reads protocols, a folder standing for the .md files below it and - for standard input, and prints what is
+wrong with them as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.`,
+		Example: `  kairos lint protocols/
+  kairos lint --no-drivers draft.md`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := documents(args)
+			if err != nil {
+				return err
+			}
+			l := linter{stdin: cmd.InOrStdin(), judge: withoutDrivers}
+			if noDrivers {
+				return l.run(cmd, *out, files)
+			}
+			return at.with(cmd.Context(), func(_ context.Context, a *app) error {
+				l.judge = a.engine.Lint
+				return l.run(cmd, *out, files)
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	cmd.Flags().BoolVar(&noDrivers, "no-drivers", false, "ask no challenge driver: look at the document alone")
+	return cmd
+}
+
+// withoutDrivers finds what can be said of a document alone.
+func withoutDrivers(_ context.Context, document string) ([]protocol.Diagnostic, error) {
+	chains, found := protocol.Parse([]byte(document))
+	for _, c := range chains {
+		found = append(found, protocol.CheckReferences(c)...)
+	}
+	protocol.SortDiagnostics(found)
+	return found, nil
+}
+
+// documents are the files that the arguments stand for.
+func documents(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		if info, err := os.Stat(arg); arg == "-" || err != nil || !info.IsDir() {
+			files = append(files, arg) // what cannot be read is told when it is read
+			continue
+		}
+		below, err := markdownBelow(arg)
+		if err != nil {
+			return nil, err
+		}
+		if len(below) == 0 {
+			return nil, fmt.Errorf("no .md file in the folder %s", arg)
+		}
+		files = append(files, below...)
+	}
+	return files, nil
+}
+
+// markdownBelow lists the .md files of a folder, hidden folders left out.
+func markdownBelow(dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".md"):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for protocols: %w", err)
+	}
+	return files, nil
+}
+
+// linter is one run of the command.
+type linter struct {
+	stdin io.Reader
+	judge func(ctx context.Context, document string) ([]protocol.Diagnostic, error)
+}
+
+// lintReport is what the command prints.
+type lintReport struct {
+	Files    int           `json:"files"`
+	Errors   int           `json:"errors"`
+	Warnings int           `json:"warnings"`
+	Findings []lintFinding `json:"findings"`
+}
+
+// lintFinding is a diagnostic and its file.
+type lintFinding struct {
+	File string `json:"file"`
+	protocol.Diagnostic
+}
+
+func (l linter) run(cmd *cobra.Command, out format, files []string) error {
+	r := lintReport{Files: len(files), Findings: []lintFinding{}}
+	for _, file := range files {
+		found, err := l.lint(cmd.Context(), file)
+		if err != nil {
+			if cmd.Context().Err() != nil {
+				return err
+			}
+			found = append(found, protocol.Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: err.Error()})
+		}
+		if file == "-" {
+			file = "<stdin>"
+		}
+		for _, d := range found {
+			r.Findings = append(r.Findings, lintFinding{file, d})
+		}
+	}
+	r.Errors = len(slices.DeleteFunc(slices.Clone(r.Findings), func(f lintFinding) bool { return f.Severity != driver.SeverityError }))
+	r.Warnings = len(r.Findings) - r.Errors
+	err := out.print(cmd.OutOrStdout(), r, func(p *printer) {
+		for _, f := range r.Findings {
+			p.printf("%s:%s\n", f.File, f.Diagnostic)
+		}
+	})
+	if r.Errors > 0 {
+		return errors.Join(err, errors.New(r.summary()))
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), r.summary())
+	return err
+}
+
+func (r lintReport) summary() string {
+	return fmt.Sprintf("%s and %s in %s", count(r.Errors, "error"), count(r.Warnings, "warning"), count(r.Files, "file"))
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func (l linter) lint(ctx context.Context, file string) ([]protocol.Diagnostic, error) {
+	b, err := readProtocol(l.stdin, file)
+	if err != nil {
+		return nil, err
+	}
+	return l.judge(ctx, string(b))
+}
+
+// readProtocol reads a document, at most a byte more than is allowed: what
+// judges it says what the limit is.
+func readProtocol(stdin io.Reader, file string) (b []byte, err error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, protocol.MaxDocument+1))
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// importBatch is how many documents are judged side by side and stored in one
+// write: enough to make the write cheap, few enough for a lively progress bar.
+const importBatch = 64
+
+func exportCommand(at *source) *cobra.Command {
+	var in engine.ExportInput
+	force := false
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Write all protocols into a folder of Markdown files",
+		Long: `Writes each protocol as a Markdown file, and what the files do not say (identities, times, ratings) into
+` + exportIndex + `. The built-in protocols are left out. kairos import reads the folder, whatever the database is.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				w, err := newExportFolder(args[0], force)
+				if err != nil {
+					return err
+				}
+				defer w.close()
+				p := newProgress(cmd.ErrOrStderr(), -1, "exporting")
+				for protocol, err := range a.engine.Export(ctx, localCaller(), in) {
+					if err == nil {
+						err = w.add(protocol)
+					}
+					if err != nil {
+						p.end()
+						return err
+					}
+					p.add(1)
+				}
+				p.end()
+				if err := w.finish(); err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), w.report, func(p *printer) {
+					p.printf("%s and %s of the past in %s\n", count(w.report.Protocols, "protocol"), count(w.report.Older, "version"), args[0])
+				})
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	cmd.Flags().StringVar(&in.Space, "space", "", "only this space; else all that you may write to")
+	cmd.Flags().BoolVar(&in.History, "history", false, "with the older versions")
+	cmd.Flags().BoolVar(&force, "force", false, "write into a folder that holds other things")
+	return cmd
+}
+
+func importCommand(at *source) *cobra.Command {
+	var in engine.ImportInput
+	existing := string(engine.SkipExisting)
+	out := new(format)
+	cmd := &cobra.Command{
+		Use:   "import DIR|FILE...",
+		Short: "Store the protocols of a folder or of files",
+		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are
+stored as kairos mint does. What is there already with the same content is left alone, so an import that was interrupted is
+simply repeated. One bad file does not stop the others; they are listed at the end.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch in.OnExisting = engine.Existing(existing); in.OnExisting {
+			case engine.SkipExisting, engine.ReplaceExisting, engine.FailOnExisting:
+			default:
+				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
+			}
+			sources, err := importSources(args)
+			if err != nil {
+				return err
+			}
+			defer sources.close()
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				i := importer{in: in, engine: a.engine, report: importReport{Failures: []importFailure{}}}
+				p := newProgress(cmd.ErrOrStderr(), len(sources.files), "importing")
+				err := i.run(ctx, sources, p)
+				p.end()
+				printErr := out.print(cmd.OutOrStdout(), i.report, func(p *printer) { p.imported(i.report) })
+				return errors.Join(printErr, i.outcome(ctx, err))
+			})
+		},
+	}
+	out.addTo(cmd, formatText)
+	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
+	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-import", "who wrote the protocols that do not say")
+	cmd.Flags().StringVar(&existing, "on-existing", existing, "where another version is stored: skip, replace or fail")
+	return cmd
+}
+
+// importReport is what the command prints.
+type importReport struct {
+	Documents int             `json:"documents"`
+	Stored    int             `json:"stored"`
+	Replaced  int             `json:"replaced"`
+	Unchanged int             `json:"unchanged"`
+	Skipped   int             `json:"skipped"`
+	Failures  []importFailure `json:"failures"`
+	Seconds   float64         `json:"seconds"`
+}
+
+type importFailure struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+func (p *printer) imported(r importReport) {
+	for _, f := range r.Failures {
+		p.printf("%s: %s\n", f.File, strings.ReplaceAll(f.Error, "\n", "\n  "))
+	}
+	p.printf("%s: %d stored, %d replaced, %d unchanged, %d skipped, %d failed\n",
+		count(r.Documents, "document"), r.Stored, r.Replaced, r.Unchanged, r.Skipped, len(r.Failures))
+	if r.Skipped > 0 {
+		p.printf("other versions of the skipped ones are stored; --on-existing replace replaces them\n")
+	}
+}
+
+// importer is one run of the command.
+type importer struct {
+	in     engine.ImportInput
+	engine *engine.Engine
+	report importReport
+}
+
+func (i *importer) run(ctx context.Context, s *sourceFiles, p *progress) error {
+	start := time.Now()
+	defer func() { i.report.Seconds = time.Since(start).Seconds() }()
+	var names []string
+	i.in.Items = nil
+	flush := func() error {
+		results, err := i.engine.Import(ctx, localCaller(), i.in)
+		for k, r := range results {
+			i.note(names[k], r)
+		}
+		p.add(len(results))
+		names, i.in.Items = nil, nil
+		return err
+	}
+	for _, f := range s.files {
+		item, err := s.read(f)
+		if err != nil {
+			i.note(f.name, engine.ImportResult{Status: engine.Failed, Err: err})
+			p.add(1)
+			continue
+		}
+		names, i.in.Items = append(names, f.name), append(i.in.Items, item)
+		if len(names) < importBatch {
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	if len(names) > 0 {
+		return flush()
+	}
+	return ctx.Err()
+}
+
+func (i *importer) note(file string, r engine.ImportResult) {
+	i.report.Documents++
+	switch r.Status {
+	case engine.Stored:
+		i.report.Stored++
+	case engine.Replaced:
+		i.report.Replaced++
+	case engine.Unchanged:
+		i.report.Unchanged++
+	case engine.Skipped:
+		i.report.Skipped++
+	case engine.Failed:
+		i.report.Failures = append(i.report.Failures, importFailure{file, r.Err.Error()})
+	}
+}
+
+// outcome is the error of the command.
+func (i *importer) outcome(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted; what is stored stays, and the same command goes on with the rest")
+	case err != nil:
+		return fmt.Errorf("%w\n  what is stored stays; the same command goes on with the rest", err)
+	case len(i.report.Failures) > 0:
+		return fmt.Errorf("%s not stored", count(len(i.report.Failures), "document"))
+	}
+	return nil
+}
+
+// progress is a bar at a terminal and nothing elsewhere.
+type progress struct{ bar *progressbar.ProgressBar }
+
+// newProgress starts one; total is -1 where nobody knows it.
+func newProgress(w io.Writer, total int, what string) *progress {
+	if !isTerminal(w) {
+		return &progress{}
+	}
+	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("protocols"),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
+}
+
+// A bar that cannot be drawn is no reason to fail.
+func (p *progress) add(n int) {
+	if p.bar != nil {
+		_ = p.bar.Add(n)
+	}
+}
+
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

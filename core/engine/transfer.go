@@ -1,0 +1,557 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// Record is what of a protocol its document does not say: with it the document
+// is stored again as it was. It comes from files, so nothing of it is believed.
+type Record struct {
+	ChainID   string             `json:"chain_id"`
+	Title     string             `json:"title"` // for people; the document's counts
+	Space     string             `json:"space"`
+	Revision  int64              `json:"revision"`
+	CreatedAt time.Time          `json:"created_at"`
+	UpdatedAt time.Time          `json:"updated_at"`
+	ModelID   string             `json:"model_id,omitempty"`
+	Steps     []RecordedStep     `json:"steps"`
+	Quality   map[string]Quality `json:"quality,omitempty"` // by step UUID
+}
+
+// RecordedStep is the identity of a step.
+type RecordedStep struct {
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+}
+
+// RecordOf describes a chain.
+func RecordOf(c protocol.Chain) Record {
+	r := Record{
+		ChainID: c.ID, Title: c.Title, Space: c.Space, Revision: c.Revision,
+		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ModelID: c.ModelID, Steps: make([]RecordedStep, len(c.Steps)),
+	}
+	for i, s := range c.Steps {
+		r.Steps[i] = RecordedStep{UUID: s.UUID, Name: s.Name}
+	}
+	return r
+}
+
+// Written is a protocol as a document.
+type Written struct {
+	Record   Record
+	Document string
+	// Older versions, oldest first; only with ExportInput.History.
+	Older []Written
+}
+
+// ExportInput says what to export.
+type ExportInput struct {
+	Space   string // as in MintInput, but empty means all spaces the caller may write to
+	History bool
+}
+
+const exportPage = 200
+
+// Export yields the protocols of the caller's spaces, the built-in ones left
+// out, by space and title. It ends at the first error.
+func (e *Engine) Export(ctx context.Context, c Caller, in ExportInput) iter.Seq2[Written, error] {
+	return func(yield func(Written, error) bool) {
+		spaces := c.writable()
+		if strings.TrimSpace(in.Space) != "" {
+			space, err := mintSpace(c, in.Space)
+			if err != nil {
+				yield(Written{}, err)
+				return
+			}
+			spaces = []string{space}
+		}
+		for _, space := range spaces {
+			for w, err := range e.exportSpace(ctx, space, in.History) {
+				if !yield(w, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (e *Engine) exportSpace(ctx context.Context, space string, history bool) iter.Seq2[Written, error] {
+	return func(yield func(Written, error) bool) {
+		for cursor := ""; ; {
+			page, next, err := e.store.Protocols.List(ctx, space, cursor, exportPage)
+			if err != nil {
+				yield(Written{}, fmt.Errorf("list the protocols of space %s: %w", space, err))
+				return
+			}
+			for _, outline := range page {
+				w, err := e.export(ctx, space, outline.ID, history)
+				if fault.CodeOf(err) == fault.NotFound {
+					continue // deleted meanwhile
+				}
+				if !yield(w, err) || err != nil {
+					return
+				}
+			}
+			if cursor = next; next == "" {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) export(ctx context.Context, space, id string, history bool) (Written, error) {
+	chain, err := e.store.Protocols.Chain(ctx, []string{space}, id)
+	if err != nil {
+		return Written{}, fmt.Errorf("read protocol %s: %w", id, err)
+	}
+	w := Written{Record: RecordOf(chain), Document: protocol.Render(chain)}
+	if w.Record.Quality, err = e.store.Ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
+		return Written{}, fmt.Errorf("read the ratings of %q: %w", chain.Title, err)
+	}
+	if !history {
+		return w, nil
+	}
+	versions, err := e.store.Versions.Versions(ctx, []string{space}, id)
+	if err != nil {
+		return Written{}, fmt.Errorf("read the history of %q: %w", chain.Title, err)
+	}
+	for _, v := range slices.Backward(versions) {
+		if v.Deleted || v.Revision >= chain.Revision {
+			continue
+		}
+		old, err := e.store.Versions.Version(ctx, []string{space}, id, v.Revision)
+		if fault.CodeOf(err) == fault.NotFound {
+			continue // the oldest ones may go at any time
+		}
+		if err != nil {
+			return Written{}, fmt.Errorf("read revision %d of %q: %w", v.Revision, chain.Title, err)
+		}
+		w.Older = append(w.Older, Written{Record: RecordOf(old), Document: protocol.Render(old)})
+	}
+	return w, nil
+}
+
+func stepUUIDs(c protocol.Chain) []string {
+	out := make([]string, len(c.Steps))
+	for i, s := range c.Steps {
+		out[i] = s.UUID
+	}
+	return out
+}
+
+// ImportItem is a document to store.
+type ImportItem struct {
+	Document string
+	// Record of the document, which then holds one protocol; nil: there is none.
+	Record *Record
+	Older  []Written // versions to store before it, oldest first
+}
+
+// Existing says what becomes of a protocol that is stored already and differs.
+type Existing string
+
+// What may be done about it.
+const (
+	SkipExisting    Existing = "skip"
+	ReplaceExisting Existing = "replace"
+	FailOnExisting  Existing = "fail"
+)
+
+// ImportInput is a batch; some dozens of items are a good number.
+type ImportInput struct {
+	Items []ImportItem
+	// Space to store in, as in MintInput; empty: that of the record, or the
+	// caller's own.
+	Space      string
+	ModelID    string // of documents without record
+	OnExisting Existing
+}
+
+// ImportStatus is what became of an item.
+type ImportStatus string
+
+// What may become of an item. Of several protocols in a document the worst counts.
+const (
+	Unchanged ImportStatus = "unchanged" // the same is stored
+	Stored    ImportStatus = "stored"
+	Replaced  ImportStatus = "replaced"
+	Skipped   ImportStatus = "skipped" // another version is stored
+	Failed    ImportStatus = "failed"
+)
+
+// ImportResult is what became of one item.
+type ImportResult struct {
+	Status ImportStatus
+	Titles []string
+	Err    error // of Failed: why
+}
+
+// Import stores documents, each whole or not at all, in as few writes as
+// possible. What is stored already as it is in the item is left alone, so that
+// an import that was interrupted is just repeated. The results are in the order
+// of the items; the error is one that leaves no sense in going on.
+func (e *Engine) Import(ctx context.Context, c Caller, in ImportInput) ([]ImportResult, error) {
+	if err := e.ready(ctx); err != nil {
+		return nil, err
+	}
+	h, release := e.hold(ctx)
+	defer release()
+	all := make([]arrival, len(in.Items))
+	var g errgroup.Group
+	// Validation waits for drivers and reading for the store, so a few more
+	// than there are processors.
+	g.SetLimit(4 * runtime.GOMAXPROCS(0))
+	for i, item := range in.Items {
+		g.Go(func() error {
+			all[i] = h.arrive(ctx, c, in, item)
+			return nil
+		})
+	}
+	_ = g.Wait() // each keeps its own error
+	refuseTwins(all)
+	if err := e.settle(ctx, all); err != nil {
+		return nil, err
+	}
+	results := make([]ImportResult, len(all))
+	for i, a := range all {
+		results[i] = a.result()
+		if code := fault.CodeOf(a.err); code == fault.StoreUnavailable || ctx.Err() != nil {
+			return results[:i], errors.Join(a.err, ctx.Err())
+		}
+	}
+	return results, nil
+}
+
+// arrival is an item on its way into the store.
+type arrival struct {
+	status  ImportStatus
+	chains  []protocol.Chain
+	changes []Change
+	older   []protocol.Chain // versions to be stored before the one change
+	quality map[string]Quality
+	err     error
+}
+
+func (a *arrival) fail(err error) { a.status, a.err, a.changes, a.older = Failed, err, nil, nil }
+
+func (a arrival) result() ImportResult {
+	r := ImportResult{Status: a.status, Err: a.err}
+	for _, c := range a.chains {
+		r.Titles = append(r.Titles, c.Title)
+	}
+	return r
+}
+
+// arrive reads, judges and compares one item.
+func (e held) arrive(ctx context.Context, c Caller, in ImportInput, item ImportItem) arrival {
+	a := arrival{status: Unchanged}
+	space, err := importSpace(c, in.Space, item.Record)
+	if err != nil {
+		a.fail(err)
+		return a
+	}
+	if a.chains, _, err = e.check(ctx, item.Document); err != nil {
+		a.fail(err)
+		return a
+	}
+	if r := item.Record; r != nil {
+		a.quality = r.Quality
+		if err := r.checkAgainst(a.chains); err != nil {
+			a.fail(err)
+			return a
+		}
+	}
+	now := e.opt.Now()
+	for i := range a.chains {
+		chain := &a.chains[i]
+		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, in.ModelID, now, now
+		old, err := e.importOver(ctx, *chain)
+		if err != nil {
+			a.fail(err)
+			return a
+		}
+		*chain = identify(*chain, old)
+		if item.Record != nil {
+			item.Record.applyTo(chain)
+		}
+		a.decide(*chain, old, in.OnExisting, item)
+		if a.err != nil {
+			return a
+		}
+	}
+	return a
+}
+
+// importSpace is where an item goes. A record names a space that may not exist
+// here, or belong to others.
+func importSpace(c Caller, space string, r *Record) (string, error) {
+	if strings.TrimSpace(space) != "" || r == nil || r.Space == "" {
+		return mintSpace(c, space)
+	}
+	if !slices.Contains(c.writable(), r.Space) {
+		return "", fault.New(fault.SpaceNotFound, "it was exported from the space %q, to which you may not write here; say with --space where it should go", clip(r.Space, 80))
+	}
+	return r.Space, nil
+}
+
+// importOver is the stored chain of the same title; nil: none is.
+func (e *Engine) importOver(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
+	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
+	switch {
+	case fault.CodeOf(err) == fault.NotFound:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
+	}
+	return &old, nil
+}
+
+// decide says what becomes of a chain where old is stored.
+func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Existing, item ImportItem) {
+	var before []protocol.Chain
+	replaces := int64(0)
+	switch {
+	case old == nil:
+		before = olderChains(chain.Space, item.Older, 0)
+		a.status = Stored
+	case sameChain(chain, *old):
+		return
+	case old.Revision > 0 && old.Revision <= int64(len(item.Older)) && sameDocument(item.Older[old.Revision-1], *old):
+		// An import that was interrupted within the history of this protocol.
+		replaces = old.Revision
+		before = olderChains(chain.Space, item.Older, int(old.Revision))
+		a.status = Stored
+	case existing == ReplaceExisting:
+		replaces = old.Revision
+		if a.status != Stored {
+			a.status = Replaced
+		}
+	case existing == FailOnExisting:
+		a.fail(fault.New(fault.DuplicateChain, "another version of %q is stored already", chain.Title))
+		return
+	default:
+		if a.status == Unchanged {
+			a.status = Skipped
+		}
+		return
+	}
+	a.older = append(a.older, before...)
+	a.changes = append(a.changes, Change{Chain: chain, Replaces: replaces})
+}
+
+// sameChain reports whether storing c over old would change nothing that
+// anybody could see.
+func sameChain(c, old protocol.Chain) bool {
+	return protocol.Render(c) == protocol.Render(old) && slices.Equal(stepUUIDs(c), stepUUIDs(old))
+}
+
+func sameDocument(w Written, c protocol.Chain) bool { return w.Document == protocol.Render(c) }
+
+// olderChains are the versions behind the first n. What cannot be read any
+// more is left out.
+func olderChains(space string, older []Written, n int) []protocol.Chain {
+	var out []protocol.Chain
+	for _, w := range older[n:] {
+		chains, _ := protocol.Parse([]byte(w.Document))
+		if w.Record.checkAgainst(chains) != nil {
+			continue
+		}
+		chain := chains[0]
+		chain.Space = space
+		chain = identify(chain, nil)
+		w.Record.applyTo(&chain)
+		out = append(out, chain)
+	}
+	return out
+}
+
+// checkAgainst refuses a record that cannot be that of the document.
+func (r Record) checkAgainst(chains []protocol.Chain) error {
+	if len(chains) != 1 {
+		return fault.New(fault.InvalidArgument, "its record is of one protocol, but the document holds %d", len(chains))
+	}
+	if r.ChainID != chains[0].ID {
+		return fault.New(fault.InvalidArgument, "its record is of another protocol: the title %q has the id %s, the record %q", clip(chains[0].Title, 80), chains[0].ID, clip(r.ChainID, 80))
+	}
+	seen := make(map[string]bool, len(r.Steps))
+	for i, s := range r.Steps {
+		id, err := uuid.Parse(s.UUID)
+		switch {
+		case err != nil || id.String() != s.UUID:
+			return fault.New(fault.InvalidArgument, "its record has %q as the UUID of step %d", clip(s.UUID, 80), i+1)
+		case strings.HasPrefix(s.UUID, builtinPrefix):
+			return fault.New(fault.InvalidArgument, "its record claims %s, the UUID of a built-in protocol", s.UUID)
+		case seen[s.UUID]:
+			return fault.New(fault.InvalidArgument, "its record has the UUID %s twice", s.UUID)
+		}
+		seen[s.UUID] = true
+	}
+	return nil
+}
+
+// builtinPrefix begins the UUIDs that no random one has.
+const builtinPrefix = "00000000-0000-0000-0000-"
+
+// applyTo gives the chain what the record knows. Steps that were added to the
+// document since keep what they have.
+func (r Record) applyTo(c *protocol.Chain) {
+	byName := make(map[string]string, len(r.Steps))
+	for _, s := range r.Steps {
+		byName[s.Name] = s.UUID
+	}
+	c.ModelID = r.ModelID
+	if !r.CreatedAt.IsZero() {
+		c.CreatedAt, c.UpdatedAt = r.CreatedAt, r.UpdatedAt
+	}
+	taken := make(map[string]bool, len(c.Steps))
+	for i := range c.Steps {
+		if id, ok := byName[c.Steps[i].Name]; ok {
+			c.Steps[i].UUID = id
+		}
+	}
+	for i := range c.Steps {
+		if taken[c.Steps[i].UUID] {
+			c.Steps[i].UUID = uuid.NewString()
+		}
+		taken[c.Steps[i].UUID] = true
+	}
+}
+
+// refuseTwins refuses items that bring a title or a step again that an earlier
+// one of the batch brings; of other batches the store knows.
+func refuseTwins(all []arrival) {
+	titles, steps := map[string]string{}, map[string]string{}
+	for i := range all {
+		a := &all[i]
+		for _, change := range a.changes {
+			c := change.Chain
+			key := c.Space + "\n" + c.ID
+			if _, twice := titles[key]; twice {
+				a.fail(fault.New(fault.DuplicateChain, "another document of the import has the title %q", clip(c.Title, 80)))
+				break
+			}
+			titles[key] = c.Title
+			if id, owner := claimedStep(c, steps); id != "" {
+				a.fail(fault.New(fault.InvalidArgument, "its step %s belongs to %q, too", id, clip(owner, 80)))
+				break
+			}
+		}
+	}
+}
+
+// claimedStep notes the chain's steps, and finds one that another chain has.
+func claimedStep(c protocol.Chain, owners map[string]string) (id, owner string) {
+	for _, s := range c.Steps {
+		if owner, taken := owners[c.Space+"\n"+s.UUID]; taken {
+			return s.UUID, owner
+		}
+	}
+	for _, s := range c.Steps {
+		owners[c.Space+"\n"+s.UUID] = c.Title
+	}
+	return "", ""
+}
+
+// settle stores the batch: in one write where that works, else each item by
+// itself, so that a bad one does not take the others with it.
+func (e *Engine) settle(ctx context.Context, all []arrival) error {
+	for i := range all {
+		for _, older := range all[i].older {
+			last := &all[i].changes[0]
+			revisions, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
+			if err != nil {
+				all[i].fail(fmt.Errorf("store an older version of %q: %w", older.Title, err))
+				break
+			}
+			last.Replaces = revisions[0]
+		}
+	}
+	var batch []Change
+	for _, a := range all {
+		batch = append(batch, a.changes...)
+	}
+	if len(batch) > 0 {
+		if _, err := e.store.Writer.SaveChains(ctx, batch); err != nil {
+			e.settleEach(ctx, all)
+		}
+	}
+	for i := range all {
+		if err := e.rateAgain(ctx, all[i]); err != nil {
+			return fmt.Errorf("store ratings: %w", err)
+		}
+	}
+	return nil
+}
+
+func (e *Engine) settleEach(ctx context.Context, all []arrival) {
+	for i := range all {
+		if len(all[i].changes) == 0 {
+			continue
+		}
+		if _, err := e.store.Writer.SaveChains(ctx, all[i].changes); err != nil {
+			all[i].fail(err)
+		}
+	}
+}
+
+// maxReplayed bounds the ratings that one step is given again: a record may
+// claim any number.
+const maxReplayed = 100_000
+
+// rateAgain adds what the record knows of the steps' ratings beyond what the
+// store knows, so that repeating it adds nothing.
+func (e *Engine) rateAgain(ctx context.Context, a arrival) error {
+	if len(a.quality) == 0 || len(a.chains) != 1 || a.status == Failed || a.status == Skipped {
+		return nil
+	}
+	c := a.chains[0]
+	have, err := e.store.Ratings.Quality(ctx, c.Space, stepUUIDs(c))
+	if err != nil {
+		return err
+	}
+	var ratings []Rating
+	for _, s := range c.Steps {
+		if want, ok := a.quality[s.UUID]; ok {
+			ratings = append(ratings, missingRatings(s.UUID, want, have[s.UUID])...)
+		}
+	}
+	if len(ratings) == 0 {
+		return nil
+	}
+	return e.store.Ratings.Rate(ctx, c.Space, ratings)
+}
+
+// missingRatings are the ratings that lead from have to want.
+func missingRatings(step string, want, have Quality) []Rating {
+	var out []Rating
+	for _, n := range []struct {
+		outcome    Outcome
+		want, have int64
+	}{
+		{OutcomeRetrieved, want.RetrievalCount, have.RetrievalCount}, {OutcomeSuccess, want.SuccessCount, have.SuccessCount},
+		{OutcomePartial, want.PartialCount, have.PartialCount}, {OutcomeFailure, want.FailureCount, have.FailureCount},
+	} {
+		for range min(n.want-n.have, maxReplayed) {
+			out = append(out, Rating{Step: step, Outcome: n.outcome})
+		}
+	}
+	last := Rating{Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: want.Tier, Rater: want.LastRater, Context: want.UsageContext, At: want.LastRated}
+	if len(out) > 0 || have == (Quality{}) {
+		last.Bonus = want.QualityBonus - have.QualityBonus
+		return append(out, last)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// ignoreRevision: a store counts versions for itself.
+var ignoreRevision = cmpopts.IgnoreFields(engine.Record{}, "Revision")
+
+func exported(t *testing.T, w *world, history bool) []engine.Written {
+	t.Helper()
+	var out []engine.Written
+	for p, err := range w.Export(t.Context(), w.caller, engine.ExportInput{History: history}) {
+		if err != nil {
+			t.Fatalf("Export: %v", err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func itemsOf(all []engine.Written) []engine.ImportItem {
+	items := make([]engine.ImportItem, len(all))
+	for i := range all {
+		items[i] = engine.ImportItem{Document: all[i].Document, Record: &all[i].Record, Older: all[i].Older}
+	}
+	return items
+}
+
+func imported(t *testing.T, w *world, in engine.ImportInput) []engine.ImportResult {
+	t.Helper()
+	results, err := w.Import(t.Context(), w.caller, in)
+	if err != nil {
+		t.Fatalf("Import: %v", err)
+	}
+	return results
+}
+
+func statuses(results []engine.ImportResult) []engine.ImportStatus {
+	out := make([]engine.ImportStatus, len(results))
+	for i, r := range results {
+		out[i] = r.Status
+	}
+	return out
+}
+
+func TestImportStoresWhatExportWrote(t *testing.T) {
+	from, to := newWorld(t, nil), newWorld(t, nil)
+	from.mint(threeSteps)
+	from.clock.pass(time.Hour)
+	from.mint("---\nslug: two\n---\n# Two\n\nabout\n\n## A\na\n\n## A\nb\n")
+	from.mint("# One text\n\nbody\n")
+	from.clock.pass(time.Hour)
+	from.mint(strings.Replace(threeSteps, "body two", "body two, changed", 1))
+	from.mint(strings.Replace(threeSteps, "body two", "body two, changed again", 1))
+	want := exported(t, from, true)
+	if len(want) != 3 || len(want[1].Older) != 2 {
+		t.Fatalf("exported %d protocols, the second with %d older versions; want 3 and 2", len(want), len(want[1].Older))
+	}
+	step := want[0].Record.Steps[0].UUID
+	want[0].Record.Quality = map[string]engine.Quality{step: {
+		Score: 4, Tier: "high", RetrievalCount: 3, SuccessCount: 2, PartialCount: 1, FailureCount: 5, QualityBonus: 1.5,
+		LastRated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), LastRater: "somebody", UsageContext: "test",
+	}}
+	results := imported(t, to, engine.ImportInput{Items: itemsOf(want)})
+	if diff := cmp.Diff([]engine.ImportStatus{engine.Stored, engine.Stored, engine.Stored}, statuses(results)); diff != "" {
+		t.Fatalf("first import (-want +got):\n%s %+v", diff, results)
+	}
+	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("exported again (-want +got):\n%s", diff)
+	}
+
+	results = imported(t, to, engine.ImportInput{Items: itemsOf(want)})
+	if diff := cmp.Diff([]engine.ImportStatus{engine.Unchanged, engine.Unchanged, engine.Unchanged}, statuses(results)); diff != "" {
+		t.Errorf("second import (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("after the second import (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	from, to := newWorld(t, nil), newWorld(t, nil)
+	for i := range 3 {
+		from.mint(strings.Replace(threeSteps, "body two", fmt.Sprint("body ", i), 1))
+	}
+	want := exported(t, from, true)
+	part := itemsOf(want)
+	part[0].Document, part[0].Record, part[0].Older = part[0].Older[1].Document, &part[0].Older[1].Record, part[0].Older[:1]
+	imported(t, to, engine.ImportInput{Items: part})
+	results := imported(t, to, engine.ImportInput{Items: itemsOf(want), OnExisting: engine.FailOnExisting})
+	if results[0].Status != engine.Stored {
+		t.Fatalf("the rest of the import = %+v, want it stored", results[0])
+	}
+	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("exported again (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportOfWhatIsThereInAnotherVersion(t *testing.T) {
+	other := strings.Replace(threeSteps, "body two", "other", 1)
+	for existing, want := range map[engine.Existing]engine.ImportStatus{
+		engine.SkipExisting: engine.Skipped, engine.ReplaceExisting: engine.Replaced, engine.FailOnExisting: engine.Failed,
+	} {
+		w := newWorld(t, nil)
+		uris := w.mint(threeSteps)
+		results := imported(t, w, engine.ImportInput{Items: []engine.ImportItem{{Document: other}}, OnExisting: existing, ModelID: "m"})
+		if results[0].Status != want || want == engine.Failed && fault.CodeOf(results[0].Err) != fault.DuplicateChain {
+			t.Errorf("%s: %+v, want %s", existing, results[0], want)
+		}
+		now := exported(t, w, false)[0]
+		if changed := strings.Contains(now.Document, "other"); changed != (want == engine.Replaced) {
+			t.Errorf("%s: stored is %q", existing, now.Document)
+		}
+		if got := "kairos://mem/" + now.Record.Steps[0].UUID; got != uris[0] {
+			t.Errorf("%s: the first step is %s, want %s as before", existing, got, uris[0])
+		}
+	}
+}
+
+func TestABadDocumentDoesNotStopTheOthers(t *testing.T) {
+	w := newWorld(t, nil)
+	results := imported(t, w, engine.ImportInput{Items: []engine.ImportItem{
+		{Document: "# A\n\n## S\n\n```json\n{\"challenge\": {\n```\n"}, {Document: "# B\n\n## S\nx\n\n# C\n\n## S\ny\n"}, {Document: ""},
+		{Document: "# b\n\n## S\nanother\n"},
+	}})
+	want := []engine.ImportStatus{engine.Failed, engine.Stored, engine.Failed, engine.Failed}
+	if diff := cmp.Diff(want, statuses(results)); diff != "" {
+		t.Errorf("results (-want +got):\n%s %+v", diff, results)
+	}
+	if n := len(exported(t, w, false)); n != 2 {
+		t.Errorf("%d protocols are stored, want 2", n)
+	}
+}
+
+func TestImportBelievesNoRecord(t *testing.T) {
+	from := newWorld(t, nil)
+	from.mint(threeSteps)
+	from.mint("# Other\n\n## S\nx\n")
+	for name, tc := range map[string]struct {
+		spoil func(three, other *engine.Record)
+		want  string
+	}{
+		"another protocol":       {func(r, _ *engine.Record) { r.ChainID = "6929eee2-bf5b-516c-8fca-294a4bfe72c0" }, "another protocol"},
+		"a foreign space":        {func(r, _ *engine.Record) { r.Space = "user:test:you" }, "may not write"},
+		"the space of built-ins": {func(r, _ *engine.Record) { r.Space = engine.AppSpace }, "may not write"},
+		"no UUID":                {func(r, _ *engine.Record) { r.Steps[0].UUID = "../../etc" }, "UUID of step 1"},
+		"upper case":             {func(r, _ *engine.Record) { r.Steps[0].UUID = strings.ToUpper(r.Steps[0].UUID) }, "UUID of step 1"},
+		"a UUID twice":           {func(r, _ *engine.Record) { r.Steps[1].UUID = r.Steps[0].UUID }, "twice"},
+		"a built-in's":           {func(r, _ *engine.Record) { r.Steps[0].UUID = "00000000-0000-0000-0000-000000002001" }, "built-in"},
+		"another protocol's":     {func(r, o *engine.Record) { r.Steps[0].UUID = o.Steps[0].UUID }, "belongs to"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := exported(t, from, false)
+			other, three := &all[0], &all[1]
+			tc.spoil(&three.Record, &other.Record)
+			to := newWorld(t, nil)
+			results := imported(t, to, engine.ImportInput{Items: itemsOf(all)})
+			if results[0].Status != engine.Stored || results[1].Status != engine.Failed || !strings.Contains(results[1].Err.Error(), tc.want) {
+				t.Errorf("results = %+v, want the second refused with %q", results, tc.want)
+			}
+			// The same in two batches, so that only the store can know.
+			to = newWorld(t, nil)
+			imported(t, to, engine.ImportInput{Items: itemsOf(all[:1])})
+			results = imported(t, to, engine.ImportInput{Items: itemsOf(all[1:])})
+			if results[0].Status != engine.Failed || !strings.Contains(results[0].Err.Error(), tc.want) {
+				t.Errorf("alone: %+v, want %q", results[0], tc.want)
+			}
+		})
+	}
+}
+
+func TestAnEditedExportKeepsTheStepsThatStayed(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	all := exported(t, w, false)
+	all[0].Document = strings.Replace(all[0].Document, "## Second", "## New\n\nnew\n\n## Second", 1)
+	results := imported(t, w, engine.ImportInput{Items: itemsOf(all), OnExisting: engine.ReplaceExisting})
+	if results[0].Status != engine.Replaced {
+		t.Fatalf("Import = %+v", results[0])
+	}
+	steps := exported(t, w, false)[0].Record.Steps
+	if len(steps) != 4 || "kairos://mem/"+steps[0].UUID != uris[0] || "kairos://mem/"+steps[2].UUID != uris[1] || "kairos://mem/"+steps[3].UUID != uris[2] {
+		t.Errorf("steps = %+v, want a new one between %v", steps, uris)
+	}
+}
+
+func TestACancelledImportStoresNothingMore(t *testing.T) {
+	w := newWorld(t, nil)
+	w.mint("# First call\n\n## S\nx\n") // seeds the built-ins
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.Import(ctx, w.caller, engine.ImportInput{Items: []engine.ImportItem{{Document: threeSteps}}}); err == nil {
+		t.Error("Import with a cancelled context gave no error")
+	}
+	if n := len(exported(t, w, false)); n != 1 {
+		t.Errorf("%d protocols are stored, want 1", n)
+	}
+}
