@@ -50,7 +50,7 @@ func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) 
 	if err := e.ready(ctx); err != nil {
 		return SearchReply{}, nil, err
 	}
-	q.Text, q.Spaces, q.Limit, q.Embedding = in.Query, spaces, 4*maxChoices, e.meaningOf(ctx, in.Query)
+	q.Text, q.Spaces, q.Limit, q.Embedding = in.Query, spaces, 2*maxChoices, e.meaningOf(ctx, in.Query)
 	found, err := e.store.Searcher.Search(ctx, q)
 	if err != nil {
 		return SearchReply{}, nil, fmt.Errorf("search: %w", err)

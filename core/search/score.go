@@ -294,8 +294,8 @@ func (w Word) errors(found string) int {
 	if n := mistyped(w.Text, found); n > 0 {
 		return n
 	}
-	if w.Root == w.Text {
-		return 0
+	if w.Root == w.Text || len(w.Root) < 4 || !strings.HasPrefix(found, w.Root[:2]) {
+		return 0 // too much would have to be wrong at once
 	}
 	return mistyped(w.Root, root(found))
 }
@@ -304,12 +304,13 @@ func (w Word) errors(found string) int {
 // 0: it is not a mistyped form of it. The first letter of a short word is
 // taken to be right.
 func mistyped(asked, found string) int {
-	limit := min(Typos(asked), Typos(found))
-	if limit == 0 || len(asked) < 6 && asked[0] != found[0] {
+	// An error changes at most two letters of the set. Most words end here.
+	changed := bits.OnesCount32(letters(asked) ^ letters(found))
+	if changed > 4 {
 		return 0
 	}
-	// An error changes at most two letters of the set. Most words end here.
-	if bits.OnesCount32(letters(asked)^letters(found)) > 2*limit {
+	limit := min(Typos(asked), Typos(found))
+	if limit == 0 || changed > 2*limit || len(asked) < 6 && asked[0] != found[0] {
 		return 0
 	}
 	n := Distance(asked, found, limit)

@@ -317,8 +317,18 @@ func (l *lookup) best(n int) []int64 {
 
 // highest are the n keys with the highest sums.
 func highest(sums map[int64]float64, n int) []int64 {
-	ids := slices.SortedFunc(maps.Keys(sums), func(a, b int64) int {
-		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
-	})
-	return ids[:min(n, len(ids))]
+	type chain struct {
+		id  int64
+		sum float64
+	}
+	all := make([]chain, 0, len(sums))
+	for id, sum := range sums {
+		all = append(all, chain{id, sum})
+	}
+	slices.SortFunc(all, func(a, b chain) int { return cmp.Or(cmp.Compare(b.sum, a.sum), cmp.Compare(a.id, b.id)) })
+	ids := make([]int64, min(n, len(all)))
+	for i := range ids {
+		ids[i] = all[i].id
+	}
+	return ids
 }

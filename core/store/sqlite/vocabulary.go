@@ -84,6 +84,9 @@ func (w words) corrections(asked search.Word) []string {
 	var found []correction
 	for _, list := range [][]string{w.sorted, w.recent} {
 		for _, word := range list {
+			if len(word) < len(asked.Root)-2 {
+				continue // no typing error makes it that much shorter
+			}
 			if n := asked.Mistyped(word); n > 0 {
 				found = append(found, correction{word, n})
 			}
