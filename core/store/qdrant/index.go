@@ -55,7 +55,7 @@ func analyse(c protocol.Chain) analysed {
 // bm25 is the server's own ranking function over terms that are ready: no
 // stemming, no stop words, and no regard for the length of a protocol.
 var bm25Options = pb.NewValueMap(map[string]any{
-	"language": "none", "tokenizer": "whitespace", "lowercase": false, "ascii_folding": false, "k": 1.2, "b": 0.0,
+	"language": "none", "tokenizer": "whitespace", "b": 0.0,
 })
 
 func bm25(terms []string) *pb.Document {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -57,14 +58,14 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 		return nil, ctx.Err()
 	}
 	sv := s.newSave()
+	prepared, err := newChanges(changes)
+	if err != nil {
+		return nil, err
+	}
 	seen := make(map[string]bool, len(changes))
 	steps := make(map[[2]string]bool)
 	size := 0
-	for _, c := range changes {
-		ch, err := newChange(c)
-		if err != nil {
-			return nil, err
-		}
+	for _, ch := range prepared {
 		if seen[ch.key] {
 			return nil, duplicate(ch.chain)
 		}
@@ -101,6 +102,20 @@ func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int6
 }
 
 func (s *Store) newSave() *save { return &save{store: s, token: uuid.NewString()} }
+
+// newChanges encodes and analyses the chains, on all processors.
+func newChanges(changes []engine.Change) ([]change, error) {
+	out := make([]change, len(changes))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, c := range changes {
+		g.Go(func() (err error) {
+			out[i], err = newChange(c)
+			return err
+		})
+	}
+	return out, g.Wait()
+}
 
 func newChange(c engine.Change) (change, error) {
 	ch := change{chain: c.Chain, replaces: c.Replaces}

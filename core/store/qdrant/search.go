@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/search"
@@ -18,7 +20,7 @@ import (
 
 const (
 	// candidates is how many chains are read and judged.
-	candidates = 80
+	candidates = 60
 	// counted is up to how many chains with a word are counted; more are
 	// estimated from how much the server says the word tells.
 	counted = 100
@@ -54,8 +56,7 @@ func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 	if err := l.find(ctx); err != nil {
 		return nil, err
 	}
-	hits, err := l.judge(ctx, q.Explain)
-	return hits[:min(len(hits), q.Limit)], err
+	return l.judge(ctx, q.Limit, q.Explain)
 }
 
 // lookup is one search.
@@ -344,43 +345,69 @@ func (l *lookup) corrections(ctx context.Context, w search.Word) ([]string, erro
 
 // judged is a candidate with its score.
 type judged struct {
-	hit  engine.Hit
-	rank uint64 // among equals
-	key  string
+	hit      engine.Hit // without its chain
+	rank     uint64     // among equals
+	manifest manifest
 }
 
-// judge reads the candidates' manifests and scores them, best first.
-func (l *lookup) judge(ctx context.Context, explain bool) ([]engine.Hit, error) {
+// judge reads the candidates' manifests, scores them, and returns the best ones in order.
+func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.Hit, error) {
 	s := l.store
 	points, err := s.get(ctx, s.names().protocols(), l.keys, fieldKind, fieldSpace, fieldRevision, fieldToken, fieldOutline, fieldWords)
 	if err != nil {
 		return nil, err
 	}
-	var found []judged
-	for _, p := range points {
-		m, err := s.manifestOf(p)
-		if err != nil {
-			return nil, err
-		}
-		if !m.live() || !slices.Contains(l.spaces, m.space) {
-			continue
-		}
-		j, ok, err := l.score(m, explain)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			found = append(found, j)
-		}
+	found, err := l.scoreAll(points, explain)
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(found, func(a, b judged) int {
-		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key))
+		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.manifest.key, b.manifest.key))
 	})
-	hits := make([]engine.Hit, len(found))
-	for i, j := range found {
-		hits[i] = j.hit
+	var hits []engine.Hit
+	for _, j := range found[:min(len(found), limit)] {
+		if j.hit.Chain, err = s.outlined(j.manifest); err != nil {
+			return nil, err
+		}
+		hits = append(hits, j.hit)
 	}
 	return hits, nil
+}
+
+// scoreAll scores what the spaces hold of the candidates, on all processors:
+// it is most of what a search costs here.
+func (l *lookup) scoreAll(points []*pb.RetrievedPoint, explain bool) ([]judged, error) {
+	scored := make([]judged, len(points))
+	matches := make([]bool, len(points))
+	var g errgroup.Group
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		g.Go(func() error {
+			for i := w; i < len(points); i += workers {
+				m, err := l.store.manifestOf(points[i])
+				if err != nil {
+					return err
+				}
+				if !m.live() || !slices.Contains(l.spaces, m.space) {
+					continue
+				}
+				if scored[i], matches[i], err = l.score(m, explain); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var found []judged
+	for i, ok := range matches {
+		if ok {
+			found = append(found, scored[i])
+		}
+	}
+	return found, nil
 }
 
 func (l *lookup) score(m manifest, explain bool) (judged, bool, error) {
@@ -403,18 +430,14 @@ func (l *lookup) score(m manifest, explain bool) (judged, bool, error) {
 	if !byWords && vector == 0 {
 		return judged{}, false, nil
 	}
-	c, err := s.outlined(m)
-	if err != nil {
-		return judged{}, false, err
-	}
-	hit := engine.Hit{Chain: c, Step: result.Step, Score: search.Fuse(result.Score, vector)}
+	hit := engine.Hit{Step: result.Step, Score: search.Fuse(result.Score, vector)}
 	if vector > result.Score {
 		hit.Step = step
 	}
 	if explain {
 		hit.Why = l.why(d, byWords, vector, step)
 	}
-	return judged{hit, d.Rank(), m.key}, true, nil
+	return judged{hit, d.Rank(), m}, true, nil
 }
 
 // vectorScore is how near the best step of a chain is, by its present steps.
