@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 )
 
@@ -144,4 +146,47 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
+	db := qdranttest.New(t, qdranttest.Options{})
+	fillLegacy(t, db.Address())
+	s := newServed(t)
+	s.lock()
+	for _, want := range []string{"2 stored", "2 unchanged"} {
+		out, err := s.program("import", "--from-qdrant", "http://"+db.Address(), "--collection", "old").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("import --from-qdrant = %s, %v, want %q", out, err, want)
+		}
+		if !strings.Contains(string(out), "it has no text") {
+			t.Errorf("import --from-qdrant = %s, want the broken point told", out)
+		}
+	}
+	s.start()
+	if found := s.search("sourdough starter"); !strings.Contains(found, "00000000-0000-4000-8000-000000000001") {
+		t.Errorf("kairos_search = %s, want the imported protocol with its UUIDs", found)
+	}
+}
+
+// fillLegacy makes a collection of the earlier server: a protocol of two
+// steps, a single memory and a broken point.
+func fillLegacy(t *testing.T, address string) {
+	t.Helper()
+	step := func(n int, label, body string, chain map[string]any) map[string]any {
+		p := map[string]any{
+			"memory_uuid": fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", n), "label": label, "text": body, "tags": []any{"bread"},
+			"llm_model_id": "model", "created_at": "2026-01-15T10:00:00.000Z", "space_id": "user:kairos:abc",
+		}
+		if chain != nil {
+			p["chain"] = chain
+		}
+		return p
+	}
+	bread := func(i int) map[string]any {
+		return map[string]any{"id": protocol.ChainID("Sourdough starter"), "label": "Sourdough starter", "step_index": i, "step_count": 2}
+	}
+	qdranttest.Fill(t, address, "old", []map[string]any{
+		step(1, "Mix", "## Mix\n\nFlour and water.", bread(1)), step(2, "Wait", "## Wait\n\nA day.", bread(2)),
+		step(3, "Remember", "Salt comes last.", nil), step(4, "Broken", "", nil),
+	})
 }

@@ -66,29 +66,39 @@ func exportCommand(at *source) *cobra.Command {
 func importCommand(at *source) *cobra.Command {
 	var in engine.ImportInput
 	existing := string(engine.SkipExisting)
+	var fromQdrant, collection string
 	out := new(format)
 	cmd := &cobra.Command{
-		Use:   "import DIR|FILE...",
-		Short: "Store the protocols of a folder or of files",
+		Use:   "import DIR|FILE... | --from-qdrant URL",
+		Short: "Store the protocols of a folder, of files, or of the earlier server's collection",
 		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are
 stored as kairos mint does. What is there already with the same content is left alone, so an import that was interrupted is
-simply repeated. One bad file does not stop the others; they are listed at the end.`,
-		Args: cobra.MinimumNArgs(1),
+simply repeated. One bad file does not stop the others; they are listed at the end.
+With --from-qdrant they come from the Qdrant collection of the earlier KAIROS server, which is only read.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if fromQdrant != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch in.OnExisting = engine.Existing(existing); in.OnExisting {
 			case engine.SkipExisting, engine.ReplaceExisting, engine.FailOnExisting:
 			default:
 				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
 			}
-			sources, err := importSources(args)
-			if err != nil {
-				return err
-			}
-			defer sources.close()
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				sources, err := importSources(args)
+				if fromQdrant != "" {
+					sources, err = a.config.legacySources(ctx, fromQdrant, collection, cmd.ErrOrStderr())
+				}
+				if err != nil {
+					return err
+				}
+				defer sources.close()
 				i := importer{in: in, engine: a.engine, report: importReport{Failures: []importFailure{}}}
 				p := newProgress(cmd.ErrOrStderr(), len(sources.files), "importing")
-				err := i.run(ctx, sources, p)
+				err = i.run(ctx, sources, p)
 				p.end()
 				printErr := out.print(cmd.OutOrStdout(), i.report, func(p *printer) { p.imported(i.report) })
 				return errors.Join(printErr, i.outcome(ctx, err))
@@ -97,6 +107,8 @@ simply repeated. One bad file does not stop the others; they are listed at the e
 	}
 	out.addTo(cmd, formatText)
 	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
+	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read the Qdrant server of the earlier KAIROS, such as http://localhost:6333; its key is QDRANT_API_KEY")
+	cmd.Flags().StringVar(&collection, "collection", "", "collection of the earlier KAIROS; else kairos or kb_resources, whichever is there")
 	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-import", "who wrote the protocols that do not say")
 	cmd.Flags().StringVar(&existing, "on-existing", existing, "where another version is stored: skip, replace or fail")
 	return cmd

@@ -209,8 +209,9 @@ type sourceFile struct {
 	name string   // for people
 	root *os.Root // nil: path is a path of its own
 	path string
-	line *exportLine // nil: no record
-	err  error       // why it cannot be read
+	line *exportLine        // nil: no record
+	err  error              // why it cannot be read
+	item *engine.ImportItem // what it holds, where it is no file
 }
 
 func (s *sourceFiles) close() {
@@ -292,8 +293,11 @@ func (s *sourceFiles) addFolder(dir string) error {
 
 // read reads a document, with its record and its older versions.
 func (s *sourceFiles) read(f sourceFile) (engine.ImportItem, error) {
-	if f.err != nil {
+	switch {
+	case f.err != nil:
 		return engine.ImportItem{}, f.err
+	case f.item != nil:
+		return *f.item, nil
 	}
 	document, err := readWithin(f.root, f.path)
 	if err != nil || f.line == nil {

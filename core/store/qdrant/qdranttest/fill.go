@@ -1,0 +1,46 @@
+package qdranttest
+
+import (
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+	pb "github.com/qdrant/go-client/qdrant"
+)
+
+// Fill makes a collection with one dense vector a point, as the earlier KAIROS
+// server did, and a point with each of the payloads. A payload's memory_uuid is
+// the id of its point.
+func Fill(t testing.TB, address, collection string, payloads []map[string]any) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatalf("qdranttest: address %q: %v", address, err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatalf("qdranttest: address %q: %v", address, err)
+	}
+	c, err := pb.NewClient(&pb.Config{Host: host, Port: n, PoolSize: 1, SkipCompatibilityCheck: true})
+	if err != nil {
+		t.Fatalf("qdranttest: %v", err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.CreateCollection(t.Context(), &pb.CreateCollection{
+		CollectionName: collection, VectorsConfig: pb.NewVectorsConfig(&pb.VectorParams{Size: 4, Distance: pb.Distance_Cosine}),
+	}); err != nil {
+		t.Fatalf("qdranttest: make collection %s: %v", collection, err)
+	}
+	points := make([]*pb.PointStruct, len(payloads))
+	for i, p := range payloads {
+		id, _ := p["memory_uuid"].(string)
+		if _, err := uuid.Parse(id); err != nil {
+			id = uuid.NewString()
+		}
+		points[i] = &pb.PointStruct{Id: pb.NewID(id), Payload: pb.NewValueMap(p), Vectors: pb.NewVectors(0, 0, 1, float32(i))}
+	}
+	if _, err := c.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: collection, Points: points, Wait: pb.PtrOf(true)}); err != nil {
+		t.Fatalf("qdranttest: fill collection %s: %v", collection, err)
+	}
+}
