@@ -33,29 +33,64 @@ func searchID(space, chain int64) int64 { return space<<32 | chain }
 // chainOf is the key of the chain with the search id.
 func chainOf(id int64) int64 { return id & (1<<32 - 1) }
 
-// insert adds a chain to the index. Words that are known to be stored are left out.
-func (x indexed) insert(tx *transaction, space string, key int64, known *knownWords) error {
+// indexEntry is a chain that goes into the index.
+type indexEntry struct {
+	indexed
+	space string
+	key   int64
+}
+
+// insertIndex adds chains to the index. Words that are known to be stored are
+// left out.
+//
+// The terms come last and in as few statements as possible: a statement that
+// may have to be undone makes FTS5 write what it holds into a segment of its
+// own, and merging these is what takes long.
+func insertIndex(tx *transaction, chains []indexEntry, known *knownWords) error {
 	if err := checkAnalyser(tx); err != nil {
 		return err
 	}
-	var number int64
-	if _, err := tx.row(`INSERT INTO search_spaces (space, chains) VALUES (?, 1)
-		ON CONFLICT (space) DO UPDATE SET chains = chains + 1 RETURNING number`, []any{space}, &number); err != nil {
+	numbers, err := countIn(tx, chains)
+	if err != nil {
 		return err
 	}
-	id := searchID(number, key)
-	if err := tx.exec(`INSERT INTO search (rowid, terms) VALUES (?, ?)`, id, x.terms); err != nil {
-		return err
-	}
-	if err := tx.exec(`INSERT INTO search_documents (id, document) VALUES (?, ?)`, id, x.document); err != nil {
-		return err
-	}
-	for _, w := range known.unknown(x.words) {
-		if err := tx.exec(`INSERT OR IGNORE INTO search_words (word) VALUES (?)`, w); err != nil {
-			return err
+	var documents, terms, words []any
+	fresh := make(map[string]bool)
+	for _, c := range chains {
+		id := searchID(numbers[c.space], c.key)
+		documents = append(documents, id, c.document)
+		terms = append(terms, id, c.terms)
+		for _, w := range known.unknown(c.words) {
+			if !fresh[w] {
+				fresh[w] = true
+				words = append(words, w)
+			}
 		}
 	}
-	return nil
+	if err := tx.insert(`search_documents (id, document)`, 2, documents); err != nil {
+		return err
+	}
+	if err := tx.insertNew(`search_words (word)`, 1, words); err != nil {
+		return err
+	}
+	return tx.insert(`search (rowid, terms)`, 2, terms)
+}
+
+// countIn counts the chains in their spaces and returns the spaces' numbers.
+func countIn(tx *transaction, chains []indexEntry) (map[string]int64, error) {
+	more, numbers := make(map[string]int), make(map[string]int64)
+	for _, c := range chains {
+		more[c.space]++
+	}
+	for space, n := range more {
+		var number int64
+		if _, err := tx.row(`INSERT INTO search_spaces (space, chains) VALUES (?1, ?2)
+			ON CONFLICT (space) DO UPDATE SET chains = chains + ?2 RETURNING number`, []any{space, n}, &number); err != nil {
+			return nil, err
+		}
+		numbers[space] = number
+	}
+	return numbers, nil
 }
 
 // errAnalyser says that another version of this program has made the index anew.
@@ -227,6 +262,7 @@ func (s *Store) indexNext(tx *transaction) (int64, error) {
 		return 0, err
 	}
 	at = -1
+	index := make([]indexEntry, 0, len(batch))
 	for _, row := range batch {
 		at = row.key
 		c, err := s.chain(fmt.Sprint(row.key), row.document)
@@ -241,9 +277,10 @@ func (s *Store) indexNext(tx *transaction) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := x.insert(tx, row.space, row.key, &s.known); err != nil {
-			return 0, err
-		}
+		index = append(index, indexEntry{indexed: x, space: row.space, key: row.key})
+	}
+	if err := insertIndex(tx, index, &s.known); err != nil {
+		return 0, err
 	}
 	return at, tx.exec(`UPDATE search_state SET indexed = ?`, at)
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -121,28 +122,27 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 	if err != nil {
 		return nil, err
 	}
-	revisions := make([]int64, len(rows))
 	err = s.write(ctx, func(tx *transaction) error {
 		var dropped []string
-		for i, row := range rows {
-			var hashes []string
-			if revisions[i], hashes, err = row.makeRoom(tx); err != nil {
+		for i := range rows {
+			hashes, err := rows[i].makeRoom(tx)
+			if err != nil {
 				return err
 			}
 			dropped = append(dropped, hashes...)
 		}
 		// Only now, because a step may move from one of the chains to another.
-		for i, row := range rows {
-			if err := row.insert(tx, revisions[i], &s.known); err != nil {
-				return err
-			}
+		if err := insertChains(tx, rows, &s.known); err != nil {
+			return err
 		}
 		return dropVectors(tx, dropped)
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, row := range rows {
+	revisions := make([]int64, len(rows))
+	for i, row := range rows {
+		revisions[i] = row.revision
 		s.known.add(row.index.words)
 	}
 	return revisions, nil
@@ -185,9 +185,10 @@ func conflict(title string, have, replaces int64) error {
 type chainRow struct {
 	chain             protocol.Chain
 	replaces          int64
+	revision          int64 // set by makeRoom
 	saved             int64
 	outline, document string
-	passages          []string // hash of each step's
+	passages          [][]byte // hash of each step's
 	index             indexed
 }
 
@@ -262,41 +263,43 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 		return chainRow{}, fmt.Errorf("analyse chain %s: %w", c.ID, err)
 	}
 	row := chainRow{
-		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([]string, len(c.Steps)),
+		chain: c, saved: now(), outline: outline, document: document, index: index, passages: make([][]byte, len(c.Steps)),
 	}
 	for i := range c.Steps {
-		row.passages[i] = protocol.PassageHash(c.Passage(i))
+		if row.passages[i], err = hex.DecodeString(protocol.PassageHash(c.Passage(i))); err != nil {
+			return chainRow{}, fmt.Errorf("hash a passage of chain %s: %w", c.ID, err)
+		}
 	}
 	return row, nil
 }
 
-// insert puts the chain where makeRoom has made room.
-func (r chainRow) insert(tx *transaction, revision int64, known *knownWords) error {
-	c := r.chain
-	if err := r.claimSteps(tx); err != nil {
+// insertChains puts the chains where makeRoom has made room. It takes a few
+// statements for all of them, because a statement costs more than a row.
+func insertChains(tx *transaction, rows []chainRow, known *knownWords) error {
+	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
-	var key int64
-	if _, err := tx.row(`INSERT INTO chains (space, id, title, outline, document, revision, saved)
-		VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING key`,
-		[]any{c.Space, c.ID, c.Title, r.outline, r.document, revision, r.saved}, &key); err != nil {
+	var last int64
+	if _, err := tx.row(`SELECT coalesce(max(key), 0) FROM chains`, nil, &last); err != nil {
 		return err
 	}
-	// One call for all, because a call costs more than a row.
-	if err := tx.exec(`INSERT INTO steps (chain, position, uuid, passage)
-		SELECT ?1, key, value ->> 0, unhex(value ->> 1) FROM json_each(?2)`, key, r.steps()); err != nil {
+	var chains, steps []any
+	index := make([]indexEntry, len(rows))
+	for i, r := range rows {
+		c, key := r.chain, last+1+int64(i)
+		chains = append(chains, key, c.Space, c.ID, c.Title, r.outline, r.document, r.revision, r.saved)
+		for j, hash := range r.passages {
+			steps = append(steps, key, j, c.Steps[j].UUID, hash)
+		}
+		index[i] = indexEntry{indexed: r.index, space: c.Space, key: key}
+	}
+	if err := tx.insert(`chains (key, space, id, title, outline, document, revision, saved)`, 8, chains); err != nil {
 		return err
 	}
-	return r.index.insert(tx, c.Space, key, known)
-}
-
-// steps is the list of steps as id and hash, for json_each.
-func (r chainRow) steps() string {
-	pairs := make([][2]string, len(r.passages))
-	for i, hash := range r.passages {
-		pairs[i] = [2]string{r.chain.Steps[i].UUID, hash}
+	if err := tx.insert(`steps (chain, position, uuid, passage)`, 4, steps); err != nil {
+		return err
 	}
-	return list(pairs)
+	return insertIndex(tx, index, known)
 }
 
 // checkChain refuses what could not be found again.
@@ -315,52 +318,59 @@ func checkChain(c protocol.Chain) error {
 	return nil
 }
 
-// makeRoom retires the chain that r replaces. It returns the revision of the
-// new one, and the hashes of the old one's passages that have a vector.
-func (r chainRow) makeRoom(tx *transaction) (revision int64, hashes []string, err error) {
+// makeRoom retires the chain that r replaces, and gives r its revision. It
+// returns the hashes of the old one's passages that have a vector.
+func (r *chainRow) makeRoom(tx *transaction) (hashes []string, err error) {
 	c := r.chain
 	have, err := stored(tx, c.Space, c.ID)
 	switch {
 	case err != nil:
-		return 0, nil, err
+		return nil, err
 	case have.revision == r.replaces && have.key != 0:
-		hashes, err = have.retire(tx)
-		return have.revision + 1, hashes, err
+		r.revision = have.revision + 1
+		return have.retire(tx)
 	case r.replaces != 0:
-		return 0, nil, conflict(c.Title, have.revision, r.replaces)
+		return nil, conflict(c.Title, have.revision, r.replaces)
 	case have.key != 0:
-		return 0, nil, duplicate(c)
+		return nil, duplicate(c)
 	}
 	last, err := lastRevision(tx, c.Space, c.ID)
-	return last + 1, nil, err
+	r.revision = last + 1
+	return nil, err
 }
 
-// claimSteps refuses a step id that another chain of the space has, and
+// claimSteps refuses a step id that another chain of its space has, and
 // forgets who had the others.
-func (r chainRow) claimSteps(tx *transaction) error {
-	c := r.chain
-	uuids := list(uuidsOf(c))
+func claimSteps(tx *transaction, rows []chainRow) error {
+	var claims [][2]string
+	owners := make(map[[2]string]string)
+	for _, r := range rows {
+		for _, step := range r.chain.Steps {
+			claim := [2]string{step.UUID, r.chain.Space}
+			if owner, taken := owners[claim]; taken {
+				return stepTaken(step.UUID, owner)
+			}
+			owners[claim] = r.chain.Title
+			claims = append(claims, claim)
+		}
+	}
+	asked := list(claims)
 	var uuid, title string
 	// CROSS: from the few steps, not from all chains of the space.
 	taken, err := tx.row(`SELECT s.uuid, c.title
-		FROM json_each(?) asked CROSS JOIN steps s ON s.uuid = asked.value CROSS JOIN chains c ON c.key = s.chain
-		WHERE c.space = ? LIMIT 1`,
-		[]any{uuids, c.Space}, &uuid, &title)
+		FROM json_each(?) asked CROSS JOIN steps s ON s.uuid = asked.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+		WHERE c.space = asked.value ->> 1 LIMIT 1`, []any{asked}, &uuid, &title)
 	if err != nil {
 		return err
 	}
 	if taken {
-		return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
+		return stepTaken(uuid, title)
 	}
-	return tx.exec(`DELETE FROM former WHERE uuid IN (SELECT value FROM json_each(?)) AND space = ?`, uuids, c.Space)
+	return tx.exec(`DELETE FROM former WHERE (uuid, space) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`, asked)
 }
 
-func uuidsOf(c protocol.Chain) []string {
-	uuids := make([]string, len(c.Steps))
-	for i, step := range c.Steps {
-		uuids[i] = step.UUID
-	}
-	return uuids
+func stepTaken(uuid, title string) error {
+	return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
 }
 
 // current is what of a chain is stored; key 0: nothing.

@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -221,6 +223,31 @@ func (t *transaction) exec(query string, args ...any) error {
 	}
 	_, err = stmt.ExecContext(context.Background(), args...)
 	return err
+}
+
+// rowsPerInsert bounds how many rows a statement inserts; as many statements
+// may be kept prepared for a table.
+const rowsPerInsert = 64
+
+// insert inserts rows into a table, given as "name (columns)"; the values are
+// those of one row after the other.
+func (t *transaction) insert(table string, columns int, values []any) error {
+	return t.insertRows("INSERT INTO "+table, columns, values)
+}
+
+// insertNew leaves out rows that are there.
+func (t *transaction) insertNew(table string, columns int, values []any) error {
+	return t.insertRows("INSERT OR IGNORE INTO "+table, columns, values)
+}
+
+func (t *transaction) insertRows(insert string, columns int, values []any) error {
+	row := ", (?" + strings.Repeat(", ?", columns-1) + ")"
+	for chunk := range slices.Chunk(values, columns*rowsPerInsert) {
+		if err := t.exec(insert+" VALUES "+strings.Repeat(row, len(chunk)/columns)[2:], chunk...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row reads one row into the pointers and reports whether there was one.
