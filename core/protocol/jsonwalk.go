@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a challenge.
@@ -24,8 +25,8 @@ func (e *jsonError) Error() string { return e.message }
 // jsonWalker visits the members and strings of a JSON text with their
 // positions, so that the text can be changed without being written anew.
 type jsonWalker struct {
-	raw []byte
-	dec *json.Decoder
+	raw []byte // valid JSON
+	pos int    // everything before has been visited
 	// onString is called for each string value; start and end are its quotes.
 	onString func(pointer string, start, end int, value string)
 	// onMember is called for each member, after its value was visited; key,
@@ -39,23 +40,14 @@ type jsonWalker struct {
 // excessive nesting and anything behind the value.
 func walkJSON(raw []byte, w jsonWalker) error {
 	w.raw = raw
-	// The decoder of tokens is lenient in places; this one is not.
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
 		return w.locate(err)
 	}
-	w.dec = json.NewDecoder(bytes.NewReader(raw))
-	w.dec.UseNumber()
-	if err := w.value("", 0); err != nil {
-		return w.locate(err)
-	}
-	return nil
+	return w.value("", 0)
 }
 
+// locate says where the text is no JSON.
 func (w *jsonWalker) locate(err error) error {
-	var at *jsonError
-	if errors.As(err, &at) {
-		return at
-	}
 	offset := len(bytes.TrimRight(w.raw, " \t\r\n"))
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -66,79 +58,102 @@ func (w *jsonWalker) locate(err error) error {
 
 // value visits one value.
 func (w *jsonWalker) value(pointer string, depth int) error {
-	start := w.skip(" \t\r\n:,")
-	tok, err := w.dec.Token()
-	if err != nil {
-		return err
-	}
+	start := w.next(" \t\r\n")
 	if w.onValue != nil {
 		w.onValue(pointer, start)
 	}
-	switch tok := tok.(type) {
-	case json.Delim:
+	switch c := w.raw[start]; c {
+	case '{', '[':
 		if depth >= maxDepth {
 			return &jsonError{start, pointer, fmt.Sprintf("nested deeper than %d levels", maxDepth)}
 		}
-		if tok == '{' {
+		w.pos++
+		if c == '{' {
 			return w.object(pointer, depth)
 		}
 		return w.array(pointer, depth)
-	case string:
+	case '"':
+		text := w.quoted()
 		if w.onString != nil {
-			w.onString(pointer, start, int(w.dec.InputOffset()), tok)
+			w.onString(pointer, start, w.pos, unquote(text))
+		}
+	default:
+		for w.pos < len(w.raw) && strings.IndexByte(" \t\r\n,]}", w.raw[w.pos]) < 0 {
+			w.pos++
 		}
 	}
 	return nil
 }
 
+// object visits what stands behind the opening brace.
 func (w *jsonWalker) object(pointer string, depth int) error {
 	seen := map[string]bool{}
-	for w.dec.More() {
-		at := w.skip(" \t\r\n,")
-		tok, err := w.dec.Token()
-		if err != nil {
-			return err
+	for {
+		at := w.next(" \t\r\n,")
+		if w.raw[at] == '}' {
+			w.pos++
+			return nil
 		}
-		key, ok := tok.(string)
-		if !ok {
-			return &jsonError{at, pointer, "an object key must be a string"}
-		}
+		key := unquote(w.quoted())
 		child := pointer + "/" + pointerEscaper.Replace(key)
 		if seen[key] {
 			return &jsonError{at, child, fmt.Sprintf("duplicate key %q", key)}
 		}
 		seen[key] = true
-		start := w.skip(" \t\r\n:")
+		start := w.next(" \t\r\n:")
 		if err := w.value(child, depth+1); err != nil {
 			return err
 		}
 		if w.onMember != nil {
-			w.onMember(child, at, start, int(w.dec.InputOffset()))
+			w.onMember(child, at, start, w.pos)
 		}
 	}
-	_, err := w.dec.Token()
-	return err
 }
 
+// array visits what stands behind the opening bracket.
 func (w *jsonWalker) array(pointer string, depth int) error {
-	for i := 0; w.dec.More(); i++ {
+	for i := 0; ; i++ {
+		if w.raw[w.next(" \t\r\n,")] == ']' {
+			w.pos++
+			return nil
+		}
 		if err := w.value(pointer+"/"+strconv.Itoa(i), depth+1); err != nil {
 			return err
 		}
 	}
-	_, err := w.dec.Token()
-	return err
+}
+
+// quoted reads a string with its quotes.
+func (w *jsonWalker) quoted() []byte {
+	start := w.pos
+	for w.pos++; w.raw[w.pos] != '"'; w.pos++ {
+		if w.raw[w.pos] == '\\' {
+			w.pos++
+		}
+	}
+	w.pos++
+	return w.raw[start:w.pos]
+}
+
+// unquote is what a valid string says.
+func unquote(quoted []byte) string {
+	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		return string(inner)
+	}
+	var s string
+	_ = json.Unmarshal(quoted, &s) // it is valid
+	return s
 }
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// skip is the offset of the next byte that is none of the given ones.
-func (w *jsonWalker) skip(chars string) int {
-	pos := int(w.dec.InputOffset())
-	for pos < len(w.raw) && strings.IndexByte(chars, w.raw[pos]) >= 0 {
-		pos++
+// next goes on to the next byte that is none of the given ones, and returns
+// where it is. The text is valid, so there is one.
+func (w *jsonWalker) next(others string) int {
+	for strings.IndexByte(others, w.raw[w.pos]) >= 0 {
+		w.pos++
 	}
-	return pos
+	return w.pos
 }
 
 // member is one member of an object, verbatim, and where it stands in the text.

@@ -83,15 +83,22 @@ func source(doc []byte) (string, *Diagnostic) {
 
 // unwrap decodes JSON string literals, as often as one is wrapped in another.
 func unwrap(doc []byte) string {
-	s := byteOrderMarks.ReplaceAllString(string(doc), "")
+	s := withoutMarks(string(doc))
 	for {
 		var inner string
 		t := strings.TrimSpace(s)
 		if !strings.HasPrefix(t, `"`) || json.Unmarshal([]byte(t), &inner) != nil {
 			return s
 		}
-		s = byteOrderMarks.ReplaceAllString(inner, "")
+		s = withoutMarks(inner)
 	}
+}
+
+func withoutMarks(s string) string {
+	if !strings.Contains(s, "\ufeff") {
+		return s // the usual case, in no time
+	}
+	return byteOrderMarks.ReplaceAllString(s, "")
 }
 
 // tooDeep finds the first line that nests more quotes and lists than any text

@@ -17,7 +17,7 @@ func (s Step) Position(pointer string) Place { return s.Positions(pointer)[0] }
 // Positions is Position for many pointers, in one pass over the challenge.
 func (s Step) Positions(pointers ...string) []Place {
 	out := make([]Place, len(pointers))
-	if len(s.Places) == 0 {
+	if len(s.Places) == 0 || len(pointers) == 0 {
 		for i := range out {
 			out[i] = s.placeAt(0)
 		}
