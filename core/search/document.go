@@ -80,8 +80,8 @@ func (p place) field() field { return field(p & 7) }
 
 // Analyse returns the document of a chain.
 func Analyse(c protocol.Chain) Document {
-	a := analysis{at: make(map[string]int, 256), stems: stemmers.Get().(*stemmer)}
-	defer stemmers.Put(a.stems)
+	a := analysis{at: make(map[string]int, 256), stems: stemmers.get()}
+	defer stemmers.put(a.stems)
 	a.doc.steps = len(c.Steps)
 	for f, text := range [named]string{c.Title, c.AltTitle, c.Slug} {
 		a.doc.names[f] = nameOf(text)
@@ -166,8 +166,8 @@ func nameOf(text string) name {
 // ones if there are others.
 func looseWords(words []string) []string {
 	words = telling(words)
-	s := stemmers.Get().(*stemmer)
-	defer stemmers.Put(s)
+	s := stemmers.get()
+	defer stemmers.put(s)
 	loose := make([]string, len(words))
 	for i, w := range words {
 		loose[i] = root(s.term(w))
@@ -226,27 +226,32 @@ func (d Document) StepTerms(step int) []string {
 }
 
 func (d Document) terms(of func(place) bool) []string {
-	found := make(map[string]bool, len(d.entries)+32)
+	found := make([]string, 0, len(d.entries)+32)
 	for _, e := range d.entries {
+		var text, title, label bool
 		for _, p := range e.places {
 			if !of(p) {
 				continue
 			}
-			found[e.term] = true
-			switch f := p.field(); {
-			case f < named:
-				found[inTitle+e.term] = true
-			case f == fieldLabel:
-				found[inLabel+e.term] = true
-			}
+			text = true
+			title = title || p.field() < named
+			label = label || p.field() == fieldLabel
+		}
+		if text {
+			found = append(found, e.term)
+		}
+		if title {
+			found = append(found, inTitle+e.term)
+		}
+		if label {
+			found = append(found, inLabel+e.term)
 		}
 	}
 	for _, n := range d.names {
-		for _, t := range n.terms() {
-			found[t] = true
-		}
+		found = append(found, n.terms()...)
 	}
-	return slices.Sorted(maps.Keys(found))
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 func (n name) terms() []string {

@@ -1,8 +1,8 @@
 package search
 
 import (
+	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/blevesearch/snowballstem"
 	"github.com/blevesearch/snowballstem/english"
@@ -77,8 +77,28 @@ var polishEndings = strings.Fields(`iami iach iego iemu owie
 // stemmer remembers the terms of words. It belongs to one goroutine at a time.
 type stemmer struct{ terms map[string]string }
 
-// stemmers are shared: most words of a text have been seen before.
-var stemmers = sync.Pool{New: func() any { return &stemmer{terms: make(map[string]string, 1024)} }}
+// stemmers are shared: most words of a text have been seen before. They outlive
+// garbage collections, unlike what is in a sync.Pool: a library is read in
+// while there are many.
+var stemmers = stemmerList{idle: make(chan *stemmer, runtime.GOMAXPROCS(0))}
+
+type stemmerList struct{ idle chan *stemmer }
+
+func (l stemmerList) get() *stemmer {
+	select {
+	case s := <-l.idle:
+		return s
+	default:
+		return &stemmer{terms: make(map[string]string, 1024)}
+	}
+}
+
+func (l stemmerList) put(s *stemmer) {
+	select {
+	case l.idle <- s:
+	default:
+	}
+}
 
 // rememberedWords bounds the memory of a stemmer to about 4 MB.
 const rememberedWords = 32 << 10
