@@ -21,9 +21,16 @@ var builtinHeads = map[string]string{"create.md": createUUID, "refine.md": refin
 // ready stores the built-in protocols before the first call that could want
 // them. A start alone touches nothing, because hosts start servers to probe them.
 func (e *Engine) ready(ctx context.Context) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.seeded {
+	if e.seeded.Load() {
+		return nil
+	}
+	select {
+	case <-e.seeding: // one at a time, but nobody waits longer than it wants for a store that hangs
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { e.seeding <- struct{}{} }()
+	if e.seeded.Load() {
 		return nil
 	}
 	for file, head := range builtinHeads {
@@ -31,7 +38,7 @@ func (e *Engine) ready(ctx context.Context) error {
 			return err
 		}
 	}
-	e.seeded = true
+	e.seeded.Store(true)
 	return nil
 }
 

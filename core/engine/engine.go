@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,8 +60,8 @@ type Engine struct {
 	opt    Options
 	log    *slog.Logger
 
-	mu     sync.Mutex // guards seeded
-	seeded bool       // the built-in protocols are stored
+	seeding chan struct{} // holds one token: who has it may store the built-in protocols
+	seeded  atomic.Bool   // they are stored
 
 	claims  claims
 	ratings *rater
@@ -82,9 +81,12 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	return &Engine{
-		store: store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, log), missing: make(chan struct{}, 1),
+	e := &Engine{
+		seeding: make(chan struct{}, 1),
+		store:   store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, log), missing: make(chan struct{}, 1),
 	}
+	e.seeding <- struct{}{}
+	return e
 }
 
 // Close writes what is still to be written in the background and waits for it.

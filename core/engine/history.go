@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,8 +125,7 @@ func (e held) restore(ctx context.Context, c Caller, ref string, revision int64)
 		return RestoreReply{}, err
 	}
 	reply := RestoreReply{ChainID: chain.ID, Title: chain.Title, Restored: revision, Items: items(chain)}
-	if old != nil && (old.Revision == revision || sameContent(*old, chain)) {
-		reply.Items = items(*old)
+	if old != nil && (old.Revision == revision || sameContent(*old, chain) && slices.Equal(stepUUIDs(*old), stepUUIDs(chain))) {
 		return reply, nil
 	}
 	for i := range chain.Steps {

@@ -104,6 +104,20 @@ func TestRestoreBringsBackStepsUnderTheirOldURIs(t *testing.T) {
 	w.code(w.next(first[0], solve(w.begin(first[0]), `{"ok":true}`)), "")
 }
 
+func TestRestoreAfterADeletionBringsBackTheURIs(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.mint(threeSteps)
+	if _, err := w.Delete(t.Context(), w.caller, first[:1]); err != nil {
+		t.Fatal(err)
+	}
+	w.mint(threeSteps)
+	r, err := w.Restore(t.Context(), w.caller, "Three Steps", 1)
+	if err != nil || !r.Changed || r.Items[1].URI != first[1] {
+		t.Fatalf("Restore = %+v, %v, want the steps under the URIs %v", r, err, first)
+	}
+	w.dump(first[2])
+}
+
 func TestRestoreWorksThoughADriverBecameStricterOrIsBroken(t *testing.T) {
 	for _, knob := range []string{"strict shell", "shell"} {
 		w := newWorld(t, nil)

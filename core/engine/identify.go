@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unicode"
+
 	"github.com/google/uuid"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -8,8 +10,8 @@ import (
 
 // identify gives the steps of a new version their ids. A step that the old
 // version has keeps its own, so that links live on: first steps that are the
-// same word for word, then those of the same name, then those whose text was
-// given another heading, then rewritten ones in the place of old ones. The
+// same word for word, then those of the same name or heading, then those whose
+// text was given another heading, then rewritten ones in the place of old ones. The
 // first step, which most links name, gives its id to the new first step
 // unless it is found elsewhere.
 func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
@@ -32,6 +34,31 @@ func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
 	return chain
 }
 
+// tellingName is the name of a step, if its author gave it or most letters of
+// the heading are in it. A slug leaves out other scripts, and what is left may
+// only say where the step stood.
+func tellingName(s protocol.Step) string {
+	if c, err := protocol.CommonOf(s.Challenge); err == nil && c.Name == s.Name {
+		return s.Name
+	}
+	const kept = 64 // letters of a heading that a slug has at most
+	slug := protocol.Slug(s.Label)
+	if slug == "" || 2*letters(slug) < min(letters(s.Label), kept) {
+		return ""
+	}
+	return s.Name
+}
+
+func letters(s string) int {
+	n := 0
+	for _, r := range s {
+		if unicode.IsLetter(r) {
+			n++
+		}
+	}
+	return n
+}
+
 // pairing finds for each step of now the one of then that it was.
 type pairing struct {
 	now, then []protocol.Step
@@ -48,7 +75,8 @@ func (p *pairing) pair() {
 		return
 	}
 	p.by(func(s protocol.Step) string { return s.Text + "\x00" + string(s.Challenge) })
-	p.by(func(s protocol.Step) string { return s.Name })
+	p.by(tellingName)
+	p.by(func(s protocol.Step) string { return s.Label })
 	p.by(func(s protocol.Step) string {
 		if body := bodyOf(s); body != "" {
 			return body + "\x00" + string(s.Challenge)

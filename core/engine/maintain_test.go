@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,6 +48,12 @@ func TestARemintKeepsTheIdsOfStepsThatAreRecognisable(t *testing.T) {
 		"the first of two alike gone": {[]string{"A: a", "A: b", "C: c"}, []string{"A: b", "C: c"}, []int{1, 2}},
 		"two alike swapped":           {[]string{"A: a", "A: b"}, []string{"A: b", "A: a"}, []int{1, 0}},
 		"everything else":             {[]string{"A: a", "B: b"}, []string{"X: x", "Y: y"}, []int{0, 1}},
+		"another script, one inserted": {
+			[]string{"Подготовка: a", "Сборка: b", "Выпуск: c"}, []string{"Подготовка: a", "Проверка: x", "Сборка: other", "Выпуск: c"}, []int{0, -1, 1, 2},
+		},
+		"another script, numbered anew": {
+			[]string{"Начало: a", "Шаг 1 Сборка: b", "Шаг 2 Выпуск: c"}, []string{"Начало: a", "Шаг 1 Проверка: x", "Шаг 2 Сборка: b", "Шаг 3 Выпуск: c"}, []int{0, -1, 1, 2},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -431,4 +439,48 @@ func TestLostRatingsAreCountedAndCostNothing(t *testing.T) {
 	if got := w.RatingsLost(); got != 4 {
 		t.Errorf("%d ratings are counted as lost, want 4: three steps stored, one solved", got)
 	}
+}
+
+// stuckProtocols answers no read before its caller gives up.
+type stuckProtocols struct {
+	engine.Protocols
+	reading chan struct{}
+}
+
+func (s stuckProtocols) Chain(ctx context.Context, _ []string, _ string) (protocol.Chain, error) {
+	s.reading <- struct{}{}
+	<-ctx.Done()
+	return protocol.Chain{}, ctx.Err()
+}
+
+func TestNobodyWaitsForTheFirstCallOfAnother(t *testing.T) {
+	w := newWorld(t, nil)
+	stuck := stuckProtocols{w.store, make(chan struct{}, 2)}
+	e := engine.New(engine.Store{Protocols: stuck, Writer: w.store, Ratings: w.store}, w.setups, engine.Options{}, slog.New(slog.DiscardHandler))
+	first, giveUp := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = e.Spaces(first, w.caller, engine.SpacesInput{})
+	}()
+	<-stuck.reading
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	second := make(chan error)
+	go func() {
+		_, err := e.Spaces(impatient, w.caller, engine.SpacesInput{})
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Spaces = %v, want context.Canceled", err)
+		}
+		giveUp()
+	case <-time.After(5 * time.Second):
+		t.Error("a cancelled call waits for the first call of another")
+		giveUp()
+		<-second
+	}
+	<-ended
 }

@@ -168,11 +168,12 @@ const (
 	OutcomeFailure   Outcome = "failure"
 )
 
-// Rating is how a step did once.
+// Rating is how a step did.
 type Rating struct {
 	Step    string // UUID
 	Outcome Outcome
-	Bonus   float64 // added to the step's
+	Times   int64   // that it was so; less than 1: once
+	Bonus   float64 // added to the step's, once
 	// Score and Tier replace the step's; an empty Tier leaves both.
 	Score int
 	Tier  string

@@ -22,6 +22,7 @@ type probe struct {
 	Title, ChainID   string
 	Head, Step, Gone string // URIs; Gone is of a step that a later version dropped
 	Run, Nonce       string
+	Space            string
 }
 
 func (p probe) uuid() string { return p.Head[strings.LastIndex(p.Head, "/")+1:] }
@@ -133,6 +134,26 @@ var reaches = map[string]map[string]ask{
 	"Timeline": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
 	}},
+	"Export": {
+		"everything": func(w *world, c engine.Caller, _ probe) (any, error) { return exportedBy(w, c, "") },
+		"the space":  func(w *world, c engine.Caller, p probe) (any, error) { return exportedBy(w, c, p.Space) },
+	},
+	"Import": {
+		"into the space": func(w *world, c engine.Caller, p probe) (any, error) {
+			return importedBy(w, c, engine.ImportInput{Space: p.Space, Items: []engine.ImportItem{{Document: "# " + p.Title + "\n\n## One\n\nx\n"}}})
+		},
+		"as the record says": func(w *world, c engine.Caller, p probe) (any, error) {
+			return importedBy(w, c, engine.ImportInput{OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
+				Document: "# " + p.Title + "\n\n## One\n\nx\n", Record: &engine.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
+			}}})
+		},
+		"under its identity": func(w *world, c engine.Caller, p probe) (any, error) {
+			return importedBy(w, c, engine.ImportInput{Space: "personal", OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
+				Document: "# " + p.Title + "\n\n## One\n\nx\n",
+				Record:   &engine.Record{ChainID: p.ChainID, Steps: []engine.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
+			}}})
+		},
+	},
 	"History":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }),
 	"Version":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
 	"Restore":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
@@ -149,6 +170,26 @@ func byReference(call func(w *world, c engine.Caller, ref string) (any, error)) 
 		ways[name] = func(w *world, c engine.Caller, p probe) (any, error) { return call(w, c, ref(p)) }
 	}
 	return ways
+}
+
+func exportedBy(w *world, c engine.Caller, space string) (any, error) {
+	var all []engine.Written
+	for p, err := range w.Export(w.t.Context(), c, engine.ExportInput{Space: space, History: true}) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// importedBy imports one item; why it failed is what the caller learns.
+func importedBy(w *world, c engine.Caller, in engine.ImportInput) (any, error) {
+	results, err := w.Import(w.t.Context(), c, in)
+	if err == nil {
+		err = results[0].Err
+	}
+	return results, err
 }
 
 func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {
@@ -223,7 +264,7 @@ func bothReached(t *testing.T, owner, caller engine.Caller, reach ask) (foreign,
 		Title: "Nothing At All", ChainID: protocol.ChainID("Nothing At All"),
 		Head: "kairos://mem/11111111-1111-4111-8111-111111111111", Step: "kairos://mem/22222222-2222-4222-8222-222222222222",
 		Gone: "kairos://mem/33333333-3333-4333-8333-333333333333",
-		Run:  "01900000-0000-7000-8000-000000000000", Nonce: strings.Repeat("e", 32),
+		Run:  "01900000-0000-7000-8000-000000000000", Nonce: strings.Repeat("e", 32), Space: "user:test:nobody",
 	}
 	before := ownerSees(w, owner, p)
 	reply, err := reach(w, caller, nothing)
@@ -258,12 +299,14 @@ func hide(w *world, owner engine.Caller) probe {
 	}
 	return probe{
 		Title: "Secret Garden", ChainID: protocol.ChainID("Secret Garden"), Head: items[0].URI, Step: items[1].URI, Gone: gone,
-		Run: r.Reply.RunID, Nonce: r.Reply.Challenge.Nonce,
+		Run: r.Reply.RunID, Nonce: r.Reply.Challenge.Nonce, Space: space,
 	}
 }
 
+// ownerSees is what is in the owner's space.
 func ownerSees(w *world, owner engine.Caller, p probe) string {
 	w.t.Helper()
+	owner = engine.Caller{Principal: owner.Principal, Space: p.Space}
 	d, err := w.Dump(w.t.Context(), owner, p.Head, true)
 	if err != nil {
 		w.t.Fatal(err)
@@ -303,7 +346,7 @@ var (
 
 func (p probe) blot(s string) string {
 	for name, v := range map[string]string{
-		"<title>": p.Title, "<chain>": p.ChainID, "<run>": p.Run, "<nonce>": p.Nonce,
+		"<title>": p.Title, "<chain>": p.ChainID, "<run>": p.Run, "<nonce>": p.Nonce, "<space>": p.Space,
 		"<head>": p.uuid(), "<step>": p.Step[len(p.Step)-36:], "<gone>": p.Gone[len(p.Gone)-36:],
 	} {
 		s = strings.ReplaceAll(s, v, name)

@@ -63,8 +63,6 @@ type ExportInput struct {
 	History bool
 }
 
-const exportPage = 200
-
 // Export yields the protocols of the caller's spaces, the built-in ones left
 // out, by space and title. It ends at the first error.
 func (e *Engine) Export(ctx context.Context, c Caller, in ExportInput) iter.Seq2[Written, error] {
@@ -90,24 +88,19 @@ func (e *Engine) Export(ctx context.Context, c Caller, in ExportInput) iter.Seq2
 
 func (e *Engine) exportSpace(ctx context.Context, space string, history bool) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
-		for cursor := ""; ; {
-			page, next, err := e.store.Protocols.List(ctx, space, cursor, exportPage)
-			if err != nil {
-				yield(Written{}, fmt.Errorf("list the protocols of space %s: %w", space, err))
-				return
+		enough := errors.New("who asked has had enough")
+		err := e.eachListed(ctx, space, func(outline protocol.Chain) error {
+			w, err := e.export(ctx, space, outline.ID, history)
+			if fault.CodeOf(err) == fault.NotFound {
+				return nil // deleted meanwhile
 			}
-			for _, outline := range page {
-				w, err := e.export(ctx, space, outline.ID, history)
-				if fault.CodeOf(err) == fault.NotFound {
-					continue // deleted meanwhile
-				}
-				if !yield(w, err) || err != nil {
-					return
-				}
+			if err == nil && !yield(w, nil) {
+				return enough
 			}
-			if cursor = next; next == "" {
-				return
-			}
+			return err
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(Written{}, err)
 		}
 	}
 }
@@ -278,7 +271,7 @@ func (e held) arrive(ctx context.Context, c Caller, in ImportInput, item ImportI
 	for i := range a.chains {
 		chain := &a.chains[i]
 		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, in.ModelID, now, now
-		old, err := e.importOver(ctx, *chain)
+		old, err := e.stored(ctx, *chain)
 		if err != nil {
 			a.fail(err)
 			return a
@@ -305,18 +298,6 @@ func importSpace(c Caller, space string, r *Record) (string, error) {
 		return "", fault.New(fault.SpaceNotFound, "it was exported from the space %q, to which you may not write here; say with --space where it should go", clip(r.Space, 80))
 	}
 	return r.Space, nil
-}
-
-// importOver is the stored chain of the same title; nil: none is.
-func (e *Engine) importOver(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
-	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
-	switch {
-	case fault.CodeOf(err) == fault.NotFound:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
-	}
-	return &old, nil
 }
 
 // decide says what becomes of a chain where old is stored.
@@ -408,9 +389,17 @@ const builtinPrefix = "00000000-0000-0000-0000-"
 // applyTo gives the chain what the record knows. Steps that were added to the
 // document since keep what they have.
 func (r Record) applyTo(c *protocol.Chain) {
-	byName := make(map[string]string, len(r.Steps))
+	// What the stored version tells of a step is more than its name.
+	found := make(map[string]bool, len(c.Steps))
+	for _, s := range c.Steps {
+		found[s.UUID] = true
+	}
+	byName, recorded := make(map[string]string, len(r.Steps)), make(map[string]bool, len(r.Steps))
 	for _, s := range r.Steps {
-		byName[s.Name] = s.UUID
+		recorded[s.UUID] = true
+		if !found[s.UUID] {
+			byName[s.Name] = s.UUID
+		}
 	}
 	c.ModelID = r.ModelID
 	if !r.CreatedAt.IsZero() {
@@ -418,7 +407,7 @@ func (r Record) applyTo(c *protocol.Chain) {
 	}
 	taken := make(map[string]bool, len(c.Steps))
 	for i := range c.Steps {
-		if id, ok := byName[c.Steps[i].Name]; ok {
+		if id, ok := byName[c.Steps[i].Name]; ok && !recorded[c.Steps[i].UUID] {
 			c.Steps[i].UUID = id
 		}
 	}
@@ -472,6 +461,9 @@ func (e *Engine) settle(ctx context.Context, all []arrival) error {
 		for _, older := range all[i].older {
 			last := &all[i].changes[0]
 			revisions, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
+			if fault.CodeOf(err) == fault.InvalidArgument {
+				continue // a step of it belongs to another protocol here; the newest version is what counts
+			}
 			if err != nil {
 				all[i].fail(fmt.Errorf("store an older version of %q: %w", older.Title, err))
 				break
@@ -485,7 +477,7 @@ func (e *Engine) settle(ctx context.Context, all []arrival) error {
 	}
 	if len(batch) > 0 {
 		if _, err := e.store.Writer.SaveChains(ctx, batch); err != nil {
-			e.settleEach(ctx, all)
+			e.settleEach(ctx, all, err)
 		}
 	}
 	for i := range all {
@@ -496,20 +488,27 @@ func (e *Engine) settle(ctx context.Context, all []arrival) error {
 	return nil
 }
 
-func (e *Engine) settleEach(ctx context.Context, all []arrival) {
+// settleEach stores each item by itself, unless the store is out of reach.
+func (e *Engine) settleEach(ctx context.Context, all []arrival, err error) {
 	for i := range all {
 		if len(all[i].changes) == 0 {
 			continue
 		}
-		if _, err := e.store.Writer.SaveChains(ctx, all[i].changes); err != nil {
+		if fault.CodeOf(err) != fault.StoreUnavailable {
+			_, err = e.store.Writer.SaveChains(ctx, all[i].changes)
+		}
+		if err != nil {
 			all[i].fail(err)
 		}
 	}
 }
 
-// maxReplayed bounds the ratings that one step is given again: a record may
-// claim any number.
-const maxReplayed = 100_000
+// The limits of what a record may claim of a step.
+const (
+	maxClaimed      = 1e12 // ratings of one outcome
+	maxClaimedText  = 500  // bytes of what was said last
+	maxClaimedNames = 200  // bytes of who said it
+)
 
 // rateAgain adds what the record knows of the steps' ratings beyond what the
 // store knows, so that repeating it adds nothing.
@@ -544,11 +543,14 @@ func missingRatings(step string, want, have Quality) []Rating {
 		{OutcomeRetrieved, want.RetrievalCount, have.RetrievalCount}, {OutcomeSuccess, want.SuccessCount, have.SuccessCount},
 		{OutcomePartial, want.PartialCount, have.PartialCount}, {OutcomeFailure, want.FailureCount, have.FailureCount},
 	} {
-		for range min(n.want-n.have, maxReplayed) {
-			out = append(out, Rating{Step: step, Outcome: n.outcome})
+		if times := min(n.want, maxClaimed) - n.have; times > 0 {
+			out = append(out, Rating{Step: step, Outcome: n.outcome, Times: times})
 		}
 	}
-	last := Rating{Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: want.Tier, Rater: want.LastRater, Context: want.UsageContext, At: want.LastRated}
+	last := Rating{
+		Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: clip(want.Tier, maxClaimedNames),
+		Rater: clip(want.LastRater, maxClaimedNames), Context: clip(want.UsageContext, maxClaimedText), At: want.LastRated,
+	}
 	if len(out) > 0 || have == (Quality{}) {
 		last.Bonus = want.QualityBonus - have.QualityBonus
 		return append(out, last)

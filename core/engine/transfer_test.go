@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -195,6 +196,18 @@ func TestAnEditedExportKeepsTheStepsThatStayed(t *testing.T) {
 	}
 }
 
+func TestAnEditedExportInAnotherScriptKeepsTheStepsThatStayed(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(doc("T", "Подготовка: a", "Сборка: b", "Выпуск: c"))
+	all := exported(t, w, false)
+	all[0].Document = doc("T", "Подготовка: a", "Проверка: x", "Сборка: b", "Выпуск: c")
+	imported(t, w, engine.ImportInput{Items: itemsOf(all), OnExisting: engine.ReplaceExisting})
+	steps := exported(t, w, false)[0].Record.Steps
+	if len(steps) != 4 || "kairos://mem/"+steps[2].UUID != uris[1] || "kairos://mem/"+steps[3].UUID != uris[2] {
+		t.Errorf("steps = %+v, want a new one between %v", steps, uris)
+	}
+}
+
 func TestACancelledImportStoresNothingMore(t *testing.T) {
 	w := newWorld(t, nil)
 	w.mint("# First call\n\n## S\nx\n") // seeds the built-ins
@@ -205,5 +218,41 @@ func TestACancelledImportStoresNothingMore(t *testing.T) {
 	}
 	if n := len(exported(t, w, false)); n != 1 {
 		t.Errorf("%d protocols are stored, want 1", n)
+	}
+}
+
+func TestAnOlderVersionThatCannotBeStoredIsLeftOut(t *testing.T) {
+	from, to := newWorld(t, nil), newWorld(t, nil)
+	for i := range 3 {
+		from.mint(strings.Replace(threeSteps, "body two", fmt.Sprint("body ", i), 1))
+	}
+	taken := to.mint("# Other\n\n## S\nx\n")
+	all := exported(t, from, true)
+	all[0].Older[1].Record.Steps[0].UUID = strings.TrimPrefix(taken[0], "kairos://mem/")
+	results := imported(t, to, engine.ImportInput{Items: itemsOf(all)})
+	if results[0].Status != engine.Stored {
+		t.Errorf("Import = %+v, want it stored", results[0])
+	}
+	got := exported(t, to, true)
+	if len(got) != 2 || got[1].Document != all[0].Document || len(got[1].Older) != 1 {
+		t.Errorf("stored are %+v, want the newest version and the one that could be stored", got)
+	}
+}
+
+func TestARecordClaimsNoMoreRatingsThanThereCanBe(t *testing.T) {
+	from, to := newWorld(t, nil), newWorld(t, nil)
+	from.mint(threeSteps)
+	all := exported(t, from, false)
+	all[0].Record.Quality = map[string]engine.Quality{}
+	for _, s := range all[0].Record.Steps {
+		all[0].Record.Quality[s.UUID] = engine.Quality{
+			RetrievalCount: math.MaxInt64, SuccessCount: 1 << 40, PartialCount: -5, Tier: strings.Repeat("t", 1<<20), LastRater: strings.Repeat("r", 1<<20), UsageContext: strings.Repeat("c", 1<<20),
+		}
+	}
+	imported(t, to, engine.ImportInput{Items: itemsOf(all)})
+	for _, q := range exported(t, to, false)[0].Record.Quality {
+		if q.PartialCount < 0 || len(q.Tier)+len(q.LastRater)+len(q.UsageContext) > 2000 {
+			t.Errorf("stored is a quality with %d partial and texts of %d, %d, %d bytes", q.PartialCount, len(q.Tier), len(q.LastRater), len(q.UsageContext))
+		}
 	}
 }

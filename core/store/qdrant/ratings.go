@@ -120,15 +120,16 @@ func (s *Store) rate(ctx context.Context, space string, steps []string, byStep m
 func (r *rated) add(ratings []engine.Rating, token string) {
 	q := &r.quality
 	for _, a := range ratings {
+		times := max(1, a.Times)
 		switch a.Outcome {
 		case engine.OutcomeRetrieved:
-			q.RetrievalCount++
+			q.RetrievalCount += times
 		case engine.OutcomeSuccess:
-			q.SuccessCount++
+			q.SuccessCount += times
 		case engine.OutcomePartial:
-			q.PartialCount++
+			q.PartialCount += times
 		case engine.OutcomeFailure:
-			q.FailureCount++
+			q.FailureCount += times
 		case engine.OutcomeStored:
 		}
 		q.QualityBonus += a.Bonus

@@ -9,7 +9,7 @@ import (
 
 // counts says which counter an outcome adds to, in the order of the columns
 // retrieved, succeeded, partly, failed.
-var counts = map[engine.Outcome][4]int{
+var counts = map[engine.Outcome][4]int64{
 	engine.OutcomeStored:    {},
 	engine.OutcomeRetrieved: {1, 0, 0, 0},
 	engine.OutcomeSuccess:   {0, 1, 0, 0},
@@ -47,8 +47,9 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating)
 			if r.Rater == "" {
 				at, r.Context = 0, ""
 			}
-			n := counts[r.Outcome]
-			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, n[0], n[1], n[2], n[3], r.Bonus, at, r.Rater, r.Context); err != nil {
+			n, times := counts[r.Outcome], max(1, r.Times)
+			if err := tx.exec(addRating, r.Step, space, r.Score, r.Tier, times*n[0], times*n[1], times*n[2], times*n[3],
+				r.Bonus, at, r.Rater, r.Context); err != nil {
 				return err
 			}
 		}

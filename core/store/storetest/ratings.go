@@ -55,13 +55,14 @@ func ratingsAddUp(t *testing.T, s Protocols) {
 	mustRate(t, s, mine,
 		engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1, Score: 6, Tier: "excellent", Rater: "next", Context: "solved", At: epoch.Add(1)},
 		engine.Rating{Step: one, Outcome: engine.OutcomeFailure, Bonus: -0.25, Score: 1, Tier: "basic", Rater: "next", Context: "failed", At: epoch.Add(2)},
-		engine.Rating{Step: two, Outcome: engine.OutcomePartial, Bonus: 0.5})
+		engine.Rating{Step: two, Outcome: engine.OutcomePartial, Times: 1 << 40, Bonus: 0.5},
+		engine.Rating{Step: two, Outcome: engine.OutcomeStored, Times: 3})
 	wantQuality(t, s, mine, map[string]engine.Quality{
 		one: {
 			Score: 1, Tier: "basic", SuccessCount: 1, FailureCount: 1, QualityBonus: 0.75,
 			LastRated: epoch.Add(2), LastRater: "next", UsageContext: "failed",
 		},
-		two: {RetrievalCount: 1, PartialCount: 1, QualityBonus: 0.75},
+		two: {RetrievalCount: 1, PartialCount: 1 << 40, QualityBonus: 0.75},
 	}, one, two, c.Steps[2].UUID, "never heard of")
 	wantQuality(t, s, mine, nil)
 	mustRate(t, s, mine)
