@@ -1,10 +1,12 @@
 package search
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -53,7 +55,8 @@ const named = 3 // fieldTitle, fieldAltTitle, fieldSlug
 type Document struct {
 	names   [named]name
 	steps   int
-	entries []entry // by text
+	words   int    // distinct
+	entries []byte // of the words, in their order; see AppendBinary and walk
 }
 
 // name is a way to call a chain.
@@ -63,7 +66,7 @@ type name struct {
 	size  int    // number of these words
 }
 
-// entry is one distinct word.
+// entry is one distinct word of a document in the making.
 type entry struct {
 	text   string
 	term   string
@@ -82,9 +85,10 @@ func (p place) field() field { return field(p & 7) }
 func Analyse(c protocol.Chain) Document {
 	a := analysis{at: make(map[string]int, 256), stems: stemmers.get()}
 	defer stemmers.put(a.stems)
-	a.doc.steps = len(c.Steps)
+	a.split.found = a.found
+	d := Document{steps: len(c.Steps)}
 	for f, text := range [named]string{c.Title, c.AltTitle, c.Slug} {
-		a.doc.names[f] = nameOf(text)
+		d.names[f] = nameOf(text)
 		a.add(0, field(f), text)
 	}
 	a.add(0, fieldChainTags, strings.Join(c.Tags, " "))
@@ -97,46 +101,66 @@ func Analyse(c protocol.Chain) Document {
 	for i, s := range c.Steps {
 		a.add(i, fieldText, s.Text)
 	}
-	slices.SortFunc(a.doc.entries, func(x, y entry) int { return strings.Compare(x.text, y.text) })
-	for _, e := range a.doc.entries {
+	slices.SortFunc(a.entries, func(x, y entry) int { return strings.Compare(x.text, y.text) })
+	d.words, d.entries = len(a.entries), make([]byte, 0, 14*len(a.entries))
+	for _, e := range a.entries {
 		slices.Sort(e.places)
+		d.entries = e.append(d.entries)
 	}
-	return a.doc
+	return d
 }
 
 // analysis is a document in the making.
 type analysis struct {
-	doc   Document
-	at    map[string]int // in doc.entries
-	stems *stemmer
+	entries []entry
+	at      map[string]int // in entries
+	stems   *stemmer
+	split   splitter
+	places  []place // memory for the first places of entries
+	here    place
 }
 
-// add adds the words of a text. Common words count only where they may be all
-// there is.
+// add adds the words of a text.
 func (a *analysis) add(step int, f field, text string) {
-	if text == "" {
+	if text != "" {
+		a.here = placeOf(step, f)
+		a.split.read(text)
+	}
+}
+
+// found adds a word. Common ones count only where they may be all there is.
+func (a *analysis) found(word []byte, _ bool) {
+	f := a.here.field()
+	if f >= fieldTags && common[string(word)] {
 		return
 	}
-	here := placeOf(step, f)
-	for _, t := range tokens(text) {
-		if f >= fieldTags && common[t.text] {
-			continue
+	i, known := a.at[string(word)]
+	if !known {
+		if len(a.entries) == maxEntries {
+			return
 		}
-		i, known := a.at[t.text]
-		if !known {
-			if len(a.doc.entries) == maxEntries {
-				continue
-			}
-			i = len(a.doc.entries)
-			a.at[t.text] = i
-			a.doc.entries = append(a.doc.entries, entry{text: t.text, term: a.stems.term(t.text)})
-		}
-		e := &a.doc.entries[i]
-		if n := len(e.places); n > 0 && e.places[n-1] == here || e.full(f) {
-			continue
-		}
-		e.places = append(e.places, here)
+		i = len(a.entries)
+		e := entry{places: a.roomForPlaces()}
+		e.text, e.term = a.stems.word(word)
+		a.at[e.text] = i
+		a.entries = append(a.entries, e)
 	}
+	e := &a.entries[i]
+	if n := len(e.places); n > 0 && e.places[n-1] == a.here || e.full(f) {
+		return
+	}
+	e.places = append(e.places, a.here)
+}
+
+// roomForPlaces spares most words an allocation.
+func (a *analysis) roomForPlaces() []place {
+	const usual = 4
+	if len(a.places) < usual {
+		a.places = make([]place, 128*usual)
+	}
+	room := a.places[:0:usual]
+	a.places = a.places[usual:]
+	return room
 }
 
 // full: the word stands in enough places of the field.
@@ -226,10 +250,10 @@ func (d Document) StepTerms(step int) []string {
 }
 
 func (d Document) terms(of func(place) bool) []string {
-	found := make([]string, 0, len(d.entries)+32)
-	for _, e := range d.entries {
+	found := make([]string, 0, d.words+32)
+	for w := d.walk(); w.next(); {
 		var text, title, label bool
-		for _, p := range e.places {
+		for p := range w.each() {
 			if !of(p) {
 				continue
 			}
@@ -237,14 +261,16 @@ func (d Document) terms(of func(place) bool) []string {
 			title = title || p.field() < named
 			label = label || p.field() == fieldLabel
 		}
-		if text {
-			found = append(found, e.term)
+		if !text {
+			continue
 		}
+		term := w.term()
+		found = append(found, term)
 		if title {
-			found = append(found, inTitle+e.term)
+			found = append(found, inTitle+term)
 		}
 		if label {
-			found = append(found, inLabel+e.term)
+			found = append(found, inLabel+term)
 		}
 	}
 	for _, n := range d.names {
@@ -266,27 +292,27 @@ func (n name) terms() []string {
 // completed to. Words that nobody types are not among them.
 func (d Document) Vocabulary() []string {
 	var out []string
-	for _, e := range d.entries {
-		if n := utf8.RuneCountInString(e.text); n >= 3 && n <= 30 && hasLetter(e.text) {
-			out = append(out, e.text)
+	for w := d.walk(); w.next(); {
+		if n := utf8.RuneCount(w.text); n >= 3 && n <= 30 && hasLetter(w.text) {
+			out = append(out, string(w.text))
 		}
 	}
 	return out
 }
 
-func hasLetter(word string) bool {
-	return strings.ContainsFunc(word, func(r rune) bool { return r > '9' })
+func hasLetter(word []byte) bool {
+	return bytes.ContainsFunc(word, func(r rune) bool { return r > '9' })
 }
 
 // Trigrams are those of the words of title, alternative title, slug, tags and
 // labels: distinct and sorted, for backends that find mistyped words by them.
 func (d Document) Trigrams() []string {
 	found := map[string]bool{}
-	for _, e := range d.entries {
-		if !slices.ContainsFunc(e.places, func(p place) bool { return p.field() < fieldText }) || common[e.text] {
+	for w := d.walk(); w.next(); {
+		if w.best() < InTags || common[string(w.text)] {
 			continue
 		}
-		for _, t := range Trigrams(e.text) {
+		for _, t := range Trigrams(string(w.text)) {
 			found[t] = true
 		}
 	}
@@ -302,37 +328,38 @@ func (d Document) AppendBinary(b []byte) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint64(b, n.loose)
 		b = binary.AppendUvarint(b, uint64(n.size))
 	}
-	b = binary.AppendUvarint(b, uint64(len(d.entries)))
-	last := ""
-	for _, e := range d.entries {
-		b = appendDifference(b, last, e.text)
-		b = appendDifference(b, e.text, e.term)
-		b = binary.AppendUvarint(b, uint64(len(e.places)))
-		at := place(0)
-		for _, p := range e.places {
-			b = binary.AppendUvarint(b, uint64(p-at))
-			at = p
-		}
-		last = e.text
-	}
-	return b, nil
+	b = binary.AppendUvarint(b, uint64(d.words))
+	return append(b, d.entries...), nil
 }
 
-// appendDifference appends how much s shares with the base, and its rest.
-func appendDifference(b []byte, base, s string) []byte {
-	n := 0
-	for n < len(base) && n < len(s) && base[n] == s[n] {
-		n++
+// append appends the binary form: the word, its term as what it shares with the
+// word and the rest, and the places as differences. Lengths stand in front, so
+// that a word that is not asked for is skipped.
+func (e *entry) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(e.text)))
+	b = append(b, e.text...)
+	shared := 0
+	for shared < len(e.text) && shared < len(e.term) && e.text[shared] == e.term[shared] {
+		shared++
 	}
-	b = binary.AppendUvarint(b, uint64(n))
-	b = binary.AppendUvarint(b, uint64(len(s)-n))
-	return append(b, s[n:]...)
+	b = binary.AppendUvarint(b, uint64(shared))
+	b = binary.AppendUvarint(b, uint64(len(e.term)-shared))
+	b = append(b, e.term[shared:]...)
+	var buffer [64]byte
+	places, at := buffer[:0], place(0)
+	for _, p := range e.places {
+		places = binary.AppendUvarint(places, uint64(p-at))
+		at = p
+	}
+	b = binary.AppendUvarint(b, uint64(len(places)))
+	return append(b, places...)
 }
 
 // errDocument says that a document's binary form is not one.
 var errDocument = errors.New("not the binary form of a document")
 
-// ParseDocument reads what AppendBinary wrote, and fails on anything else.
+// ParseDocument reads what AppendBinary wrote, and fails on anything else. The
+// document keeps b, which must not change.
 func ParseDocument(b []byte) (Document, error) {
 	if len(b) == 0 {
 		return Document{}, errDocument
@@ -346,49 +373,132 @@ func ParseDocument(b []byte) (Document, error) {
 	for i := range d.names {
 		d.names[i] = name{exact: r.word(), loose: r.word(), size: r.number(1 << 20)}
 	}
-	n := r.number(maxEntries)
-	if r.failed || n > len(r.rest) {
-		return Document{}, errDocument
-	}
-	d.entries = make([]entry, n)
-	r.places = make([]place, 0, 2*n)
-	// All words are made of one string, which costs one allocation.
-	r.letters = make([]byte, 0, 10*n)
-	ends := make([]int, 2*n)
-	last := span{}
-	for i := range d.entries {
-		text := r.difference(last)
-		ends[2*i] = len(r.letters)
-		r.difference(text)
-		ends[2*i+1] = len(r.letters)
-		d.entries[i].places = r.placesOf(d.steps)
-		if r.failed || i > 0 && string(r.letters[text.from:text.to]) <= string(r.letters[last.from:last.to]) {
-			return Document{}, errDocument
-		}
-		last = text
-	}
-	letters, from := string(r.letters), 0
-	for i := range d.entries {
-		d.entries[i].text = letters[from:ends[2*i]]
-		d.entries[i].term = letters[ends[2*i]:ends[2*i+1]]
-		from = ends[2*i+1]
-	}
-	if len(r.rest) > 0 {
+	d.words = r.number(maxEntries)
+	d.entries = r.rest
+	if r.failed || !d.whole() {
 		return Document{}, errDocument
 	}
 	return d, nil
 }
 
-// reader reads a binary form. After a failure it returns zeros.
-type reader struct {
-	rest    []byte
-	failed  bool
-	places  []place // the memory of all places
-	letters []byte  // and of all words
+// whole: the entries are as AppendBinary writes them.
+func (d Document) whole() bool {
+	w := d.walk()
+	var last []byte
+	for w.next() {
+		if len(last) > 0 && bytes.Compare(last, w.text) >= 0 || len(w.places) == 0 {
+			return false
+		}
+		last = w.text
+		at := place(0)
+		for rest := w.places; len(rest) > 0; {
+			v, n := uvarint(rest)
+			if n <= 0 || v > 1<<31 || v == 0 && len(rest) < len(w.places) {
+				return false
+			}
+			rest = rest[n:]
+			if at += place(v); at.step() >= max(1, d.steps) {
+				return false
+			}
+		}
+	}
+	return !w.failed && len(w.rest) == 0
 }
 
-// span is a word in the letters.
-type span struct{ from, to int }
+// walk goes through the words of a document in their order.
+type walk struct {
+	rest   []byte
+	left   int // words
+	failed bool
+
+	text   []byte
+	shared int    // how much of it the term begins with
+	more   []byte // how the term goes on
+	places []byte // binary
+}
+
+func (d Document) walk() walk { return walk{rest: d.entries, left: d.words} }
+
+// next goes to the next word, or ends.
+func (w *walk) next() bool {
+	if w.left == 0 || w.failed {
+		return false
+	}
+	w.left--
+	w.text = w.take()
+	shared, n := uvarint(w.rest)
+	if w.failed || n <= 0 || shared > uint64(len(w.text)) {
+		w.failed = true
+		return false
+	}
+	w.rest = w.rest[n:]
+	w.shared = int(shared) //nolint:gosec // at most a length
+	w.more = w.take()
+	w.places = w.take()
+	return !w.failed
+}
+
+// take takes bytes with their number in front.
+func (w *walk) take() []byte {
+	v, n := uvarint(w.rest)
+	if n <= 0 || v > uint64(len(w.rest)-n) {
+		w.failed = true
+		return nil
+	}
+	end := n + int(v) //nolint:gosec // at most a length
+	taken := w.rest[n:end]
+	w.rest = w.rest[end:]
+	return taken
+}
+
+// term is the term of the word.
+func (w *walk) term() string { return string(w.text[:w.shared]) + string(w.more) }
+
+// hasTerm says whether that is the word's term.
+func (w *walk) hasTerm(term string) bool {
+	return len(term) == w.shared+len(w.more) && term[:w.shared] == string(w.text[:w.shared]) && term[w.shared:] == string(w.more)
+}
+
+// each are the places of the word.
+func (w *walk) each() iter.Seq[place] {
+	return func(yield func(place) bool) {
+		at := place(0)
+		for rest := w.places; len(rest) > 0; {
+			v, n := uvarint(rest)
+			if n <= 0 {
+				return
+			}
+			rest = rest[n:]
+			if at += place(v); !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// best is the best standing of the word.
+func (w *walk) best() Standing {
+	best := InText
+	for p := range w.each() {
+		best = max(best, standingOf[p.field()])
+	}
+	return best
+}
+
+// uvarint is binary.Uvarint, for numbers that are mostly small.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return binary.Uvarint(b)
+}
+
+// reader reads the numbers at the head of a binary form. After a failure it
+// returns zeros.
+type reader struct {
+	rest   []byte
+	failed bool
+}
 
 func (r *reader) number(limit int) int {
 	v, n := binary.Uvarint(r.rest)
@@ -408,39 +518,4 @@ func (r *reader) word() uint64 {
 	v := binary.LittleEndian.Uint64(r.rest)
 	r.rest = r.rest[8:]
 	return v
-}
-
-// difference appends what shares a beginning with the base to the letters.
-func (r *reader) difference(base span) span {
-	shared, more := r.number(base.to-base.from), r.number(len(r.rest))
-	if r.failed || more > len(r.rest) || shared+more > 2*maxWord {
-		r.failed = true
-		return span{}
-	}
-	word := span{from: len(r.letters)}
-	r.letters = append(r.letters, r.letters[base.from:base.from+shared]...)
-	r.letters = append(r.letters, r.rest[:more]...)
-	r.rest = r.rest[more:]
-	word.to = len(r.letters)
-	return word
-}
-
-func (r *reader) placesOf(steps int) []place {
-	n := r.number(int(fields) * maxPlaces)
-	if r.failed || n == 0 {
-		r.failed = true
-		return nil
-	}
-	start := len(r.places)
-	at := place(0)
-	for i := range n {
-		delta := place(r.number(1 << 31))
-		at += delta
-		if r.failed || i > 0 && delta == 0 || at.step() >= max(1, steps) {
-			r.failed = true
-			return nil
-		}
-		r.places = append(r.places, at)
-	}
-	return r.places[start:len(r.places):len(r.places)]
 }

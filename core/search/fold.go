@@ -23,30 +23,36 @@ type token struct {
 
 // tokens splits a text into its words.
 func tokens(text string) []token {
+	out := make([]token, 0, len(text)/6+1)
+	s := splitter{found: func(word []byte, asked bool) { out = append(out, token{string(word), asked}) }}
+	s.read(text)
+	return out
+}
+
+// splitter finds the words of texts. Its fields are the state between two
+// characters.
+type splitter struct {
+	found func(word []byte, asked bool) // word is good until it returns
+
+	letters []byte // folded, of the compound being read: words joined by hyphens or apostrophes
+	ends    []int  // in letters, of the words before this one
+	start   int    // in letters, of this word
+	humps   []int  // where in letters camelCase goes up
+	lower   bool   // the last character was a lower-case letter
+	joiner  rune   // 0, or the joiner that was just read
+
+	before rune // the last character, of a script without blanks; else 0
+	alone  bool // before had no other such character in front of it
+}
+
+func (s *splitter) read(text string) {
 	if !norm.NFKC.IsNormalString(text) {
 		text = norm.NFKC.String(text)
 	}
-	s := splitter{out: make([]token, 0, len(text)/6+1)}
 	for _, r := range text {
 		s.take(r)
 	}
 	s.endCompound()
-	return s.out
-}
-
-// splitter is the state between two characters of a text.
-type splitter struct {
-	out []token
-
-	word  []byte // folded, of the word being read
-	humps []int  // where in word camelCase goes up
-	lower bool   // the last character was a lower-case letter
-
-	parts  []string // of the compound being read: words joined by hyphens or apostrophes
-	joiner rune     // 0, or the joiner that was just read
-
-	before rune // the last character, of a script without blanks; else 0
-	alone  bool // before had no other such character in front of it
 }
 
 func (s *splitter) take(r rune) {
@@ -74,17 +80,17 @@ func (s *splitter) letter(r rune) {
 	s.joiner = 0
 	upper := r < utf8.RuneSelf && 'A' <= r && r <= 'Z' || r >= utf8.RuneSelf && unicode.IsUpper(r)
 	if upper && s.lower {
-		s.humps = append(s.humps, len(s.word))
+		s.humps = append(s.humps, len(s.letters))
 	}
 	s.lower = !upper
-	if len(s.word) < maxWord {
-		s.word = appendFolded(s.word, r)
+	if len(s.letters)-s.start < maxWord {
+		s.letters = appendFolded(s.letters, r)
 	}
 }
 
 // join ends a word that may be a part of a longer one.
 func (s *splitter) join(r rune) {
-	if len(s.word) == 0 || s.joiner != 0 {
+	if len(s.letters) == s.start || s.joiner != 0 {
 		s.endCompound()
 		return
 	}
@@ -94,26 +100,27 @@ func (s *splitter) join(r rune) {
 
 // endWord makes the word a part of the compound.
 func (s *splitter) endWord() {
-	if len(s.word) == 0 {
+	if len(s.letters) == s.start {
 		return
 	}
-	whole := string(s.word)
 	if len(s.humps) > 0 {
-		s.camel(whole)
+		s.camel()
 	}
-	s.parts = append(s.parts, whole)
-	s.word, s.humps, s.lower = s.word[:0], s.humps[:0], false
+	s.start = len(s.letters)
+	s.ends = append(s.ends, s.start)
+	s.lower = false
 }
 
-// camel adds the parts of a word like createInvoice.
-func (s *splitter) camel(whole string) {
-	start := 0
-	for _, end := range append(s.humps, len(whole)) {
-		if part := whole[min(start, len(whole)):min(end, len(whole))]; len(part) > 2 {
-			s.out = append(s.out, token{text: part})
+// camel finds the parts of a word like createInvoice.
+func (s *splitter) camel() {
+	start := s.start
+	for _, end := range append(s.humps, len(s.letters)) {
+		if part := s.letters[min(start, len(s.letters)):min(end, len(s.letters))]; len(part) > 2 {
+			s.found(part, false)
 		}
 		start = end
 	}
+	s.humps = s.humps[:0]
 }
 
 // endCompound ends whatever is being read.
@@ -121,41 +128,58 @@ func (s *splitter) endCompound() {
 	s.endRun()
 	s.endWord()
 	s.joiner = 0
-	parts := s.parts
-	s.parts = s.parts[:0]
-	if n := len(parts); n > 1 && parts[n-1] == "s" {
-		parts = parts[:n-1] // a user's
+	if len(s.ends) > 0 {
+		s.compound()
+		s.letters, s.ends, s.start = s.letters[:0], s.ends[:0], 0
 	}
-	if len(parts) != 2 {
-		for _, p := range parts {
-			s.out = append(s.out, token{p, true})
+}
+
+func (s *splitter) compound() {
+	ends := s.ends
+	if n := len(ends); n > 1 && string(s.letters[ends[n-2]:ends[n-1]]) == "s" {
+		ends = ends[:n-1] // a user's
+	}
+	if len(ends) != 2 {
+		start := 0
+		for _, end := range ends {
+			s.found(s.letters[start:end], true)
+			start = end
 		}
 		return
 	}
 	// e-mail is asked for as email; a follow-up as its words.
-	joined := parts[0] + parts[1]
-	split := len(parts[0]) > 1 && len(parts[1]) > 1
-	s.out = append(s.out, token{parts[0], split}, token{parts[1], split}, token{joined[:min(len(joined), maxWord)], !split})
+	one, two, both := s.letters[:ends[0]], s.letters[ends[0]:ends[1]], s.letters[:min(ends[1], maxWord)]
+	split := len(one) > 1 && len(two) > 1
+	s.found(one, split)
+	s.found(two, split)
+	s.found(both, !split)
 }
 
-// character adds a character of a script without blanks: alone, and in a pair
+// character finds a character of a script without blanks: alone, and in a pair
 // with the one before it, so that a part of a sentence can be found.
 func (s *splitter) character(r rune) {
-	if s.before == 0 {
+	s.alone = s.before == 0
+	if s.alone {
 		s.endCompound()
 	} else {
-		s.out = append(s.out, token{string([]rune{s.before, r}), true})
+		var pair [2 * utf8.UTFMax]byte
+		s.single(false)
+		s.found(utf8.AppendRune(utf8.AppendRune(pair[:0], s.before), r), true)
 	}
-	s.out = append(s.out, token{text: string(r)})
-	s.alone = s.before == 0
 	s.before = r
 }
 
+// single finds the last character.
+func (s *splitter) single(asked bool) {
+	var one [utf8.UTFMax]byte
+	s.found(utf8.AppendRune(one[:0], s.before), asked)
+}
+
 func (s *splitter) endRun() {
-	if s.before != 0 && s.alone {
-		s.out[len(s.out)-1].asked = true
+	if s.before != 0 {
+		s.single(s.alone)
+		s.before = 0
 	}
-	s.before = 0
 }
 
 // separates: words are letters and digits, with the marks that belong to them.

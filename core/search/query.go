@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -56,6 +57,33 @@ func (w Word) Mistyped(vocabulary string) int {
 		return 3
 	}
 	return 0
+}
+
+// Letters is the set of a word's letters, as far as 32 bits tell them apart.
+func Letters(word string) uint32 {
+	var set uint32
+	for i := range len(word) {
+		set |= 1 << (word[i] & 31)
+	}
+	return set
+}
+
+// Likely rules words out before Mistyped looks at them.
+type Likely struct {
+	letters uint32
+	changed int
+}
+
+// Likely is for the word.
+func (w Word) Likely() Likely {
+	// An error changes at most two letters of the set.
+	return Likely{letters: Letters(w.Text), changed: 2 * Typos(w.Text)}
+}
+
+// Is says whether Mistyped may be more than 0 for a word with the Letters. For
+// words that begin like the root it always may.
+func (l Likely) Is(letters uint32) bool {
+	return bits.OnesCount32(l.letters^letters) <= l.changed || l.letters&^letters == 0
 }
 
 // Ask reads a query. Words that say nothing are left out, unless there are no

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -104,25 +105,27 @@ type Match struct {
 
 // Score judges a chain, and reports whether it is a match at all.
 func (q Query) Score(d Document, s Stats) (Result, bool) {
-	found := q.find(d, s)
+	f := q.find(d, s)
+	defer findings.Put(f)
 	if score := q.named(d); score > 0 {
-		_, step := found.together(d.steps)
+		_, step := f.together(d.steps)
 		return Result{Score: score, Step: step}, true
 	}
-	if found.coverage < minCoverage || q.filler && found.inTitle < len(q.words) {
+	if f.coverage < minCoverage || q.filler && f.inTitle < len(q.words) {
 		return Result{}, false
 	}
-	together, step := found.together(d.steps)
-	score := partCoverage*found.coverage + partTogether*together + partTitle*found.coverage*found.titled
+	together, step := f.together(d.steps)
+	score := partCoverage*f.coverage + partTogether*together + partTitle*f.coverage*f.titled
 	return Result{Score: min(score, MaxInexact), Step: step}, true
 }
 
 // Explain returns why the chain has its score: for each word of the query that
 // it has, the best place.
 func (q Query) Explain(d Document, s Stats) []Match {
-	found := q.find(d, s)
+	f := q.find(d, s)
+	defer findings.Put(f)
 	var why []Match
-	for i, hits := range found.hits {
+	for i, hits := range f.hits {
 		if len(hits) == 0 {
 			continue
 		}
@@ -134,10 +137,19 @@ func (q Query) Explain(d Document, s Stats) []Match {
 		}
 		why = append(why, Match{
 			Ranker: best.ranker, Field: fieldName[best.at.field()], Step: best.at.step(),
-			Asked: q.words[i].Text, Found: best.text, Score: best.weight * found.rarity[i] / found.total,
+			Asked: q.words[i].Text, Found: d.word(best.word), Score: best.weight * f.rarity[i] / f.total,
 		})
 	}
 	return why
+}
+
+// word returns a word by its number.
+func (d Document) word(number int) string {
+	w := d.walk()
+	for range number + 1 {
+		w.next()
+	}
+	return string(w.text)
 }
 
 // named is the score of a chain that is asked for by a name; 0: it is not.
@@ -159,81 +171,126 @@ func (q Query) named(d Document) float64 {
 
 // finding is where a chain has the words of a query.
 type finding struct {
-	hits     [][]hit   // by word of the query
-	rarity   []float64 // likewise
-	total    float64   // of rarity
-	coverage float64
-	inTitle  int     // words of the query that the title has
-	titled   float64 // share of the title's words that are asked for
+	looks  []look    // by word of the query
+	begins [256]bool // how they begin
+	// forgiving: of one of them typing errors are forgiven.
+	forgiving bool
+	hits      [][]hit   // likewise
+	rarity    []float64 // likewise
+	total     float64   // of rarity
+	coverage  float64
+	inTitle   int     // words of the query that the title has
+	titled    float64 // share of the title's words that are asked for
+
+	sums, best []float64 // by step; zero but while they are used
 }
+
+// findings are used again: many chains are judged for one query.
+var findings = sync.Pool{New: func() any { return &finding{} }}
 
 // hit is one place of one word.
 type hit struct {
 	at     place
 	weight float64
 	ranker string
-	text   string
+	word   int // its number in the document
 }
 
-func (q Query) find(d Document, s Stats) finding {
-	f := finding{hits: make([][]hit, len(q.words)), rarity: make([]float64, len(q.words))}
-	covered := 0.0
-	for i, w := range q.words {
-		f.rarity[i] = s.Rarity(i)
-		f.total += f.rarity[i]
-		best, inTitle := 0.0, false
-		look := w.look(s.unknown(i))
-		for _, e := range d.entries {
-			like, ranker := look.likeness(&e)
+func (q Query) find(d Document, s Stats) *finding {
+	f := findings.Get().(*finding)
+	f.begin(q, s)
+	w := d.walk()
+	for number := 0; w.next(); number++ {
+		if !f.forgiving && (len(w.text) == 0 || !f.begins[w.text[0]]) {
+			continue // most words end here: a word, its term and its root begin alike
+		}
+		for i := range f.looks {
+			like, ranker := f.looks[i].likeness(&w)
 			if like == 0 {
 				continue
 			}
-			for _, p := range e.places {
-				h := hit{p, like * fieldWeight[p.field()], ranker, e.text}
-				f.hits[i] = append(f.hits[i], h)
-				best = max(best, h.weight)
-				inTitle = inTitle || p.field() == fieldTitle
+			for p := range w.each() {
+				f.hits[i] = append(f.hits[i], hit{p, like * fieldWeight[p.field()], ranker, number})
 			}
+		}
+	}
+	f.cover(d)
+	return f
+}
+
+// begin makes the finding one of nothing.
+func (f *finding) begin(q Query, s Stats) {
+	f.looks, f.rarity = f.looks[:0], f.rarity[:0]
+	f.begins, f.forgiving = [256]bool{}, false
+	f.total, f.coverage, f.inTitle, f.titled = 0, 0, 0, 0
+	for len(f.hits) < len(q.words) {
+		f.hits = append(f.hits, nil)
+	}
+	f.hits = f.hits[:len(q.words)]
+	for i, word := range q.words {
+		f.hits[i] = f.hits[i][:0]
+		f.looks = append(f.looks, word.look(s.unknown(i)))
+		f.begins[word.Text[0]], f.begins[word.Term[0]] = true, true
+		f.forgiving = f.forgiving || s.unknown(i)
+		f.rarity = append(f.rarity, s.Rarity(i))
+		f.total += f.rarity[i]
+	}
+}
+
+// cover sums up what was found.
+func (f *finding) cover(d Document) {
+	if f.total == 0 {
+		return
+	}
+	covered := 0.0
+	for i, hits := range f.hits {
+		best, inTitle := 0.0, false
+		for _, h := range hits {
+			best = max(best, h.weight)
+			inTitle = inTitle || h.at.field() == fieldTitle
 		}
 		covered += f.rarity[i] * best
 		if inTitle {
 			f.inTitle++
 		}
 	}
-	if f.total > 0 {
-		f.coverage = covered / f.total
-		f.titled = min(1, float64(f.inTitle)/float64(max(1, d.names[fieldTitle].size)))
-	}
-	return f
+	f.coverage = covered / f.total
+	f.titled = min(1, float64(f.inTitle)/float64(max(1, d.names[fieldTitle].size)))
 }
 
 // together returns how much of the query the best step covers with what the
 // chain as a whole has; the first of equals.
-func (f finding) together(steps int) (coverage float64, step int) {
+func (f *finding) together(steps int) (coverage float64, step int) {
 	if f.total == 0 {
 		return 0, 0
 	}
+	if more := steps - len(f.sums); more > 0 {
+		f.sums, f.best = append(f.sums, make([]float64, more)...), append(f.best, make([]float64, more)...)
+	}
 	whole := 0.0
-	sums := map[int]float64{}
 	for i, hits := range f.hits {
-		chain, byStep := 0.0, map[int]float64{}
+		chain := 0.0
 		for _, h := range hits {
-			if h.at.field().ofChain() {
+			if s := h.at.step(); h.at.field().ofChain() {
 				chain = max(chain, h.weight)
-				continue
+			} else if s < steps {
+				f.best[s] = max(f.best[s], h.weight)
 			}
-			byStep[h.at.step()] = max(byStep[h.at.step()], h.weight)
 		}
 		whole += f.rarity[i] * chain
-		for s, w := range byStep {
-			sums[s] += f.rarity[i] * max(0, w-chain)
+		for _, h := range hits {
+			if s := h.at.step(); s < steps {
+				f.sums[s] += f.rarity[i] * max(0, f.best[s]-chain)
+				f.best[s] = 0
+			}
 		}
 	}
 	best := 0.0
-	for s, sum := range sums {
-		if s < steps && (sum > best || sum == best && sum > 0 && s < step) {
+	for s, sum := range f.sums[:steps] {
+		if sum > best {
 			best, step = sum, s
 		}
+		f.sums[s] = 0
 	}
 	return (whole + best) / f.total, step
 }
@@ -254,32 +311,37 @@ func (w Word) look(forgiving bool) look {
 	return l
 }
 
-// likeness says how much an entry is the word; 0: it is another one.
-func (l *look) likeness(e *entry) (float64, string) {
+// likeness says how much a word is the one looked for; 0: it is another one.
+func (l *look) likeness(w *walk) (float64, string) {
 	switch {
-	case e.text == l.Text:
+	case string(w.text) == l.Text:
 		return 1, RankerWords
-	case e.term == l.Term:
+	case w.hasTerm(l.Term):
 		return likeForm, RankerWords
-	case l.Root != "" && strings.HasPrefix(e.text, l.Root):
-		if len(l.Root) >= 4 && root(e.text) == l.Root {
+	case l.Root != "" && len(w.text) >= len(l.Root) && string(w.text[:len(l.Root)]) == l.Root:
+		text := string(w.text)
+		if len(l.Root) >= 4 && root(text) == l.Root {
 			return likeRoot, RankerWords
 		}
-		if strings.HasPrefix(e.text, l.Text) {
-			return likePrefix + likePrefixMore*float64(len(l.Text))/float64(len(e.text)), RankerPrefix
+		if strings.HasPrefix(text, l.Text) {
+			return likePrefix + likePrefixMore*float64(len(l.Text))/float64(len(text)), RankerPrefix
 		}
 	}
-	if l.part && strings.Contains(e.text, l.Text) {
+	if l.typos == 0 && !l.part {
+		return 0, ""
+	}
+	text := string(w.text)
+	if l.part && strings.Contains(text, l.Text) {
 		return likePart, RankerTypo
 	}
 	if l.typos > 0 {
-		return l.mistyped(e), RankerTypo
+		return l.mistyped(text), RankerTypo
 	}
 	return 0, ""
 }
 
-func (l *look) mistyped(e *entry) float64 {
-	switch l.errors(e.text) {
+func (l *look) mistyped(found string) float64 {
+	switch l.errors(found) {
 	case 1:
 		return likeTypo
 	case 2:
@@ -305,7 +367,7 @@ func (w Word) errors(found string) int {
 // taken to be right.
 func mistyped(asked, found string) int {
 	// An error changes at most two letters of the set. Most words end here.
-	changed := bits.OnesCount32(letters(asked) ^ letters(found))
+	changed := bits.OnesCount32(Letters(asked) ^ Letters(found))
 	if changed > 4 {
 		return 0
 	}
@@ -318,13 +380,4 @@ func mistyped(asked, found string) int {
 		return 0
 	}
 	return n
-}
-
-// letters is the set of a word's letters, as far as 32 bits tell them apart.
-func letters(word string) uint32 {
-	var set uint32
-	for i := range len(word) {
-		set |= 1 << (word[i] & 31)
-	}
-	return set
 }

@@ -75,7 +75,9 @@ var polishEndings = strings.Fields(`iami iach iego iemu owie
 	a e i o u y`)
 
 // stemmer remembers the terms of words. It belongs to one goroutine at a time.
-type stemmer struct{ terms map[string]string }
+type stemmer struct{ known map[string]stemmed }
+
+type stemmed struct{ word, term string }
 
 // stemmers are shared: most words of a text have been seen before. They outlive
 // garbage collections, unlike what is in a sync.Pool: a library is read in
@@ -89,7 +91,7 @@ func (l stemmerList) get() *stemmer {
 	case s := <-l.idle:
 		return s
 	default:
-		return &stemmer{terms: make(map[string]string, 1024)}
+		return &stemmer{known: make(map[string]stemmed, 1024)}
 	}
 }
 
@@ -104,17 +106,26 @@ func (l stemmerList) put(s *stemmer) {
 const rememberedWords = 32 << 10
 
 func (s *stemmer) term(word string) string {
-	if t, ok := s.terms[word]; ok {
-		return t
+	if known, ok := s.known[word]; ok {
+		return known.term
 	}
-	t := term(word)
-	if len(s.terms) >= rememberedWords {
-		clear(s.terms)
+	return s.learn(strings.Clone(word)).term
+}
+
+// word returns the word as a string, and its term.
+func (s *stemmer) word(b []byte) (word, term string) {
+	known, ok := s.known[string(b)]
+	if !ok {
+		known = s.learn(string(b))
 	}
-	if t == word {
-		t = word
+	return known.word, known.term
+}
+
+func (s *stemmer) learn(word string) stemmed {
+	if len(s.known) >= rememberedWords {
+		clear(s.known)
 	}
-	word = strings.Clone(word)
-	s.terms[word] = t
-	return t
+	known := stemmed{word, term(word)}
+	s.known[word] = known
+	return known
 }

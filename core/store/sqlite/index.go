@@ -5,93 +5,119 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// indexed is a chain as the search tables hold it.
-type indexed struct {
+// analysed is a chain as the search tables hold it.
+type analysed struct {
 	document []byte
-	terms    string
+	postings []search.Posting
 	words    []string
 }
 
 // analyse makes the index of a chain. It takes longer than storing it, so it is
 // done before the file is locked.
-func analyse(c protocol.Chain) (indexed, error) {
+func analyse(c protocol.Chain) (analysed, error) {
 	d := search.Analyse(c)
 	b, err := d.AppendBinary(nil)
-	return indexed{document: b, terms: strings.Join(d.Terms(), " "), words: d.Vocabulary()}, err
+	return analysed{document: b, postings: d.Postings(), words: d.Vocabulary()}, err
 }
 
-// searchID is where a chain is in the search tables.
-func searchID(space, chain int64) int64 { return space<<32 | chain }
+// documentID is the id of a document by the number of its space and its own.
+func documentID(space, number int64) int64 { return space<<32 | number }
 
-// chainOf is the key of the chain with the search id.
-func chainOf(id int64) int64 { return id & (1<<32 - 1) }
-
-// indexEntry is a chain that goes into the index.
-type indexEntry struct {
-	indexed
-	space string
-	key   int64
+// addition is chains of one space that are added to the index together.
+type addition struct {
+	space     string
+	chains    []int // positions among the chains of the call
+	documents [][]byte
+	postings  [][]search.Posting
+	words     map[string]bool
+	segment   segment
 }
 
-// insertIndex adds chains to the index. Words that are known to be stored are
-// left out.
-//
-// The terms come last and in as few statements as possible: a statement that
-// may have to be undone makes FTS5 write what it holds into a segment of its
-// own, and merging these is what takes long.
-func insertIndex(tx *transaction, chains []indexEntry, known *knownWords) error {
+// additions are what is to be added for the chains, a segment for each space.
+func additions(spaces []string, chains []analysed) []*addition {
+	var all []*addition
+	bySpace := map[string]*addition{}
+	for i, space := range spaces {
+		a := bySpace[space]
+		if a == nil {
+			a = &addition{space: space, words: map[string]bool{}}
+			bySpace[space] = a
+			all = append(all, a)
+		}
+		a.chains = append(a.chains, i)
+		a.documents = append(a.documents, chains[i].document)
+		a.postings = append(a.postings, chains[i].postings)
+		for _, w := range chains[i].words {
+			a.words[w] = true
+		}
+	}
+	for _, a := range all {
+		a.segment, a.postings = segmentOf(a.postings), nil
+	}
+	return all
+}
+
+// insert adds to the index. Keys are those of all chains of the call. Words that
+// are known to be stored are left out.
+func (a *addition) insert(tx *transaction, keys []int64, known *knownWords) error {
 	if err := checkAnalyser(tx); err != nil {
 		return err
 	}
-	numbers, err := countIn(tx, chains)
-	if err != nil {
+	var number, last int64
+	n := int64(len(a.documents))
+	if _, err := tx.row(`INSERT INTO search_spaces (space, chains, last) VALUES (?1, ?2, ?2)
+		ON CONFLICT (space) DO UPDATE SET chains = chains + ?2, last = last + ?2 RETURNING number, last`,
+		[]any{a.space, n}, &number, &last); err != nil {
 		return err
 	}
-	var documents, terms, words []any
-	fresh := make(map[string]bool)
-	for _, c := range chains {
-		id := searchID(numbers[c.space], c.key)
-		documents = append(documents, id, c.document)
-		terms = append(terms, id, c.terms)
-		for _, w := range known.unknown(c.words) {
-			if !fresh[w] {
-				fresh[w] = true
-				words = append(words, w)
-			}
-		}
+	first := last - n + 1
+	var documents, words []any
+	for i, document := range a.documents {
+		documents = append(documents, documentID(number, first+int64(i)), keys[a.chains[i]], document)
 	}
-	if err := tx.insert(`search_documents (id, document)`, 2, documents); err != nil {
+	if err := tx.insert(`search_documents (id, chain, document)`, 3, documents); err != nil {
 		return err
+	}
+	for _, word := range known.unknown(a.words) {
+		words = append(words, word)
 	}
 	if err := tx.insertNew(`search_words (word)`, 1, words); err != nil {
 		return err
 	}
-	return tx.insert(`search (rowid, terms)`, 2, terms)
+	if err := insertSegment(tx, storedSegment{space: number, first: first, span: n, documents: n}, a.segment); err != nil {
+		return err
+	}
+	return tidy(tx, number)
 }
 
-// countIn counts the chains in their spaces and returns the spaces' numbers.
-func countIn(tx *transaction, chains []indexEntry) (map[string]int64, error) {
-	more, numbers := make(map[string]int), make(map[string]int64)
-	for _, c := range chains {
-		more[c.space]++
-	}
-	for space, n := range more {
-		var number int64
-		if _, err := tx.row(`INSERT INTO search_spaces (space, chains) VALUES (?1, ?2)
-			ON CONFLICT (space) DO UPDATE SET chains = chains + ?2 RETURNING number`, []any{space, n}, &number); err != nil {
-			return nil, err
-		}
-		numbers[space] = number
-	}
-	return numbers, nil
+// storedSegment is the row of a segment.
+type storedSegment struct {
+	id, space, first, span, documents int64
+	gone                              []byte
 }
+
+func insertSegment(tx *transaction, row storedSegment, made segment) error {
+	var id int64
+	if _, err := tx.row(`INSERT INTO search_segments (space, first, span, documents, directory) VALUES (?, ?, ?, ?, ?) RETURNING id`,
+		[]any{row.space, row.first, row.span, row.documents, append([]byte{}, made.directory...)}, &id); err != nil {
+		return err
+	}
+	var blocks []any
+	for i, block := range made.blocks {
+		blocks = append(blocks, blockID(id, i), block)
+	}
+	return tx.insert(`search_blocks (id, block)`, 2, blocks)
+}
+
+func blockID(segment int64, block int) int64 { return segment<<20 | int64(block) }
 
 // errAnalyser says that another version of this program has made the index anew.
 var errAnalyser = errors.New("a newer version of this program has changed the search index; restart this one with that version")
@@ -110,21 +136,111 @@ func checkAnalyser(tx *transaction) error {
 }
 
 // removeIndex takes a chain out of the index; one that was never in it is fine.
-func removeIndex(tx *transaction, space string, key int64) error {
-	var number int64
-	found, err := tx.row(`SELECT number FROM search_spaces WHERE space = ?`, []any{space}, &number)
+func removeIndex(tx *transaction, key int64) error {
+	var id int64
+	found, err := tx.row(`DELETE FROM search_documents WHERE chain = ? RETURNING id`, []any{key}, &id)
 	if err != nil || !found {
 		return err
 	}
-	id := searchID(number, key)
-	n, err := tx.changed(`DELETE FROM search_documents WHERE id = ?`, id)
-	if err != nil || n == 0 {
+	space, number := id>>32, id&(1<<32-1)
+	if err := tx.exec(`UPDATE search_spaces SET chains = chains - 1 WHERE number = ?`, space); err != nil {
 		return err
 	}
-	if err := tx.exec(`DELETE FROM search WHERE rowid = ?`, id); err != nil {
+	in := storedSegment{space: space}
+	if _, err := tx.row(`SELECT id, first, span, documents, gone FROM search_segments
+		WHERE space = ? AND first <= ? ORDER BY first DESC LIMIT 1`,
+		[]any{space, number}, &in.id, &in.first, &in.span, &in.documents, &in.gone); err != nil {
 		return err
 	}
-	return tx.exec(`UPDATE search_spaces SET chains = chains - 1 WHERE number = ?`, number)
+	if number >= in.first+in.span {
+		return errSegment
+	}
+	in.documents--
+	in.gone = withGone(in.gone, int(number-in.first), int(in.span))
+	if countGone(in.gone) > int(in.documents) {
+		return mergeStored(tx, []storedSegment{in})
+	}
+	return tx.exec(`UPDATE search_segments SET documents = ?, gone = ? WHERE id = ?`, in.documents, in.gone, in.id)
+}
+
+// The limits of the number of segments, each of which a search has to look into.
+const (
+	// mergedAtOnce segments of about one size become one.
+	mergedAtOnce = 8
+	// largestMerge is the size of segments that are left as they are: merging
+	// them would make a mint wait for a second.
+	largestMerge = 1 << 15
+	// tidied is how many segments are looked at, the latest ones.
+	tidied = 64
+)
+
+// tidy merges the latest segments of a space when there are many small ones.
+func tidy(tx *transaction, space int64) error {
+	var latest []storedSegment
+	err := tx.rows(`SELECT id, first, span, documents, gone FROM search_segments WHERE space = ? ORDER BY first DESC LIMIT ?`,
+		[]any{space, tidied}, func(scan func(...any) error) error {
+			s := storedSegment{space: space}
+			err := scan(&s.id, &s.first, &s.span, &s.documents, &s.gone)
+			latest = append(latest, s)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	merged := 0
+	for limit := int64(mergedAtOnce); limit <= largestMerge; limit *= mergedAtOnce {
+		small := slices.IndexFunc(latest, func(s storedSegment) bool { return s.documents >= limit })
+		if small < 0 {
+			small = len(latest)
+		}
+		if small >= mergedAtOnce {
+			merged = small
+		}
+	}
+	if merged == 0 {
+		return nil
+	}
+	slices.Reverse(latest[:merged])
+	return mergeStored(tx, latest[:merged])
+}
+
+// mergeStored replaces successive segments with one.
+func mergeStored(tx *transaction, segments []storedSegment) error {
+	first, last := segments[0], segments[len(segments)-1]
+	var parts []*part
+	documents := int64(0)
+	for _, s := range segments {
+		documents += s.documents
+		p := &part{offset: int(s.first - first.first), gone: s.gone}
+		err := tx.rows(`SELECT block FROM search_blocks WHERE id BETWEEN ? AND ? ORDER BY id`,
+			[]any{blockID(s.id, 0), blockID(s.id+1, 0) - 1}, func(scan func(...any) error) error {
+				var block []byte
+				err := scan(&block)
+				p.blocks = append(p.blocks, block)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		parts = append(parts, p)
+	}
+	merged, err := merge(parts)
+	if err != nil {
+		return err
+	}
+	for _, s := range segments {
+		if err := tx.exec(`DELETE FROM search_segments WHERE id = ?`, s.id); err != nil {
+			return err
+		}
+		if err := tx.exec(`DELETE FROM search_blocks WHERE id BETWEEN ? AND ?`, blockID(s.id, 0), blockID(s.id+1, 0)-1); err != nil {
+			return err
+		}
+	}
+	if documents == 0 {
+		return nil
+	}
+	row := storedSegment{space: first.space, first: first.first, span: last.first + last.span - first.first, documents: documents}
+	return insertSegment(tx, row, merged)
 }
 
 // maxKnownWords bounds the memory of knownWords to a few megabytes.
@@ -137,28 +253,28 @@ type knownWords struct {
 	words map[string]bool
 }
 
-func (k *knownWords) unknown(words []string) []string {
+// unknown are those of the words that may not be stored yet, sorted.
+func (k *knownWords) unknown(words map[string]bool) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []string
-	for _, w := range words {
+	for w := range words {
 		if !k.words[w] {
 			out = append(out, w)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
 // add is called once the words are committed.
-func (k *knownWords) add(words []string) {
+func (k *knownWords) add(words map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.words == nil || len(k.words) > maxKnownWords {
 		k.words = make(map[string]bool, len(words))
 	}
-	for _, w := range words {
-		k.words[w] = true
-	}
+	maps.Copy(k.words, words)
 }
 
 // indexBatch is how many chains are indexed in one transaction when the index
@@ -228,8 +344,8 @@ func inTransaction(ctx context.Context, conn *sql.Conn, do func(*transaction) er
 
 func clearIndex(tx *transaction) error {
 	for _, query := range []string{
-		`INSERT INTO search (search) VALUES ('delete-all')`,
-		`DELETE FROM search_documents`, `DELETE FROM search_spaces`, `DELETE FROM search_words`,
+		`DELETE FROM search_blocks`, `DELETE FROM search_segments`, `DELETE FROM search_documents`,
+		`DELETE FROM search_spaces`, `DELETE FROM search_words`,
 	} {
 		if err := tx.exec(query); err != nil {
 			return err
@@ -245,42 +361,51 @@ func (s *Store) indexNext(tx *transaction) (int64, error) {
 	if _, err := tx.row(`SELECT indexed FROM search_state`, nil, &at); err != nil || at < 0 {
 		return at, err
 	}
-	type stored struct {
-		key      int64
-		space    string
-		document storedChain
-	}
-	var batch []stored
+	var keys []int64
+	var spaces []string
+	var chains []storedChain
 	err := tx.rows(`SELECT key, space, revision, document FROM chains WHERE key > ? ORDER BY key LIMIT ?`,
 		[]any{at, indexBatch}, func(scan func(...any) error) error {
-			var row stored
-			err := scan(&row.key, &row.space, &row.document.revision, &row.document.document)
-			batch = append(batch, row)
+			var key int64
+			var space string
+			var row storedChain
+			err := scan(&key, &space, &row.revision, &row.document)
+			keys, spaces, chains = append(keys, key), append(spaces, space), append(chains, row)
 			return err
 		})
 	if err != nil {
 		return 0, err
 	}
-	at = -1
-	index := make([]indexEntry, 0, len(batch))
-	for _, row := range batch {
-		at = row.key
-		c, err := s.chain(fmt.Sprint(row.key), row.document)
-		if err != nil {
-			return 0, err
-		}
-		// Stored anew since the work began.
-		if err := removeIndex(tx, row.space, row.key); err != nil {
-			return 0, err
-		}
-		x, err := analyse(c)
-		if err != nil {
-			return 0, err
-		}
-		index = append(index, indexEntry{indexed: x, space: row.space, key: row.key})
-	}
-	if err := insertIndex(tx, index, &s.known); err != nil {
+	index, err := s.analyseStored(keys, chains)
+	if err != nil {
 		return 0, err
 	}
+	at = -1
+	for _, key := range keys {
+		at = key
+		// Stored anew since the work began.
+		if err := removeIndex(tx, key); err != nil {
+			return 0, err
+		}
+	}
+	for _, a := range additions(spaces, index) {
+		if err := a.insert(tx, keys, &s.known); err != nil {
+			return 0, err
+		}
+	}
 	return at, tx.exec(`UPDATE search_state SET indexed = ?`, at)
+}
+
+func (s *Store) analyseStored(keys []int64, chains []storedChain) ([]analysed, error) {
+	index := make([]analysed, len(chains))
+	for i, row := range chains {
+		c, err := s.chain(fmt.Sprint(keys[i]), row)
+		if err != nil {
+			return nil, err
+		}
+		if index[i], err = analyse(c); err != nil {
+			return nil, err
+		}
+	}
+	return index, nil
 }

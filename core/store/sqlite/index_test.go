@@ -59,12 +59,11 @@ func TestAnIndexOfAnotherAnalyserIsMadeAnew(t *testing.T) {
 		"of another version": {`UPDATE search_state SET analyser = 0`, `UPDATE search_documents SET document = x'00'`},
 		"half made": {
 			`UPDATE search_state SET indexed = 250`,
-			`INSERT INTO search (search) VALUES ('delete-all')`, `DELETE FROM search_documents WHERE id & 4294967295 > 250`,
+			`DELETE FROM search_segments`, `DELETE FROM search_blocks`, `DELETE FROM search_documents WHERE chain > 250`,
 			`DELETE FROM search_words`, `UPDATE search_state SET analyser = 0`,
 		},
 		"interrupted after the first batch": {
-			`DELETE FROM search WHERE rowid & 4294967295 > 500`, `DELETE FROM search_documents WHERE id & 4294967295 > 500`,
-			`UPDATE search_spaces SET chains = 500`, `UPDATE search_state SET indexed = 500`,
+			`UPDATE search_state SET indexed = 500`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -122,6 +122,7 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 	if err != nil {
 		return nil, err
 	}
+	index := indexOf(rows)
 	err = s.write(ctx, func(tx *transaction) error {
 		var dropped []string
 		for i := range rows {
@@ -132,7 +133,7 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 			dropped = append(dropped, hashes...)
 		}
 		// Only now, because a step may move from one of the chains to another.
-		if err := insertChains(tx, rows, &s.known); err != nil {
+		if err := insertChains(tx, rows, index, &s.known); err != nil {
 			return err
 		}
 		return dropVectors(tx, dropped)
@@ -143,9 +144,20 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 	revisions := make([]int64, len(rows))
 	for i, row := range rows {
 		revisions[i] = row.revision
-		s.known.add(row.index.words)
+	}
+	for _, a := range index {
+		s.known.add(a.words)
 	}
 	return revisions, nil
+}
+
+// indexOf is what is to be added to the search index for the rows.
+func indexOf(rows []chainRow) []*addition {
+	spaces, chains := make([]string, len(rows)), make([]analysed, len(rows))
+	for i, row := range rows {
+		spaces[i], chains[i] = row.chain.Space, row.index
+	}
+	return additions(spaces, chains)
 }
 
 // DeleteChain implements engine.ProtocolWriter.
@@ -189,7 +201,7 @@ type chainRow struct {
 	saved             int64
 	outline, document string
 	passages          [][]byte // hash of each step's
-	index             indexed
+	index             analysed
 }
 
 // encodeChanges encodes on all processors: for a large import that, and not
@@ -275,7 +287,7 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 
 // insertChains puts the chains where makeRoom has made room. It takes a few
 // statements for all of them, because a statement costs more than a row.
-func insertChains(tx *transaction, rows []chainRow, known *knownWords) error {
+func insertChains(tx *transaction, rows []chainRow, index []*addition, known *knownWords) error {
 	if err := claimSteps(tx, rows); err != nil {
 		return err
 	}
@@ -284,14 +296,14 @@ func insertChains(tx *transaction, rows []chainRow, known *knownWords) error {
 		return err
 	}
 	var chains, steps []any
-	index := make([]indexEntry, len(rows))
+	keys := make([]int64, len(rows))
 	for i, r := range rows {
 		c, key := r.chain, last+1+int64(i)
+		keys[i] = key
 		chains = append(chains, key, c.Space, c.ID, c.Title, r.outline, r.document, r.revision, r.saved)
 		for j, hash := range r.passages {
 			steps = append(steps, key, j, c.Steps[j].UUID, hash)
 		}
-		index[i] = indexEntry{indexed: r.index, space: c.Space, key: key}
 	}
 	if err := tx.insert(`chains (key, space, id, title, outline, document, revision, saved)`, 8, chains); err != nil {
 		return err
@@ -299,7 +311,12 @@ func insertChains(tx *transaction, rows []chainRow, known *knownWords) error {
 	if err := tx.insert(`steps (chain, position, uuid, passage)`, 4, steps); err != nil {
 		return err
 	}
-	return insertIndex(tx, index, known)
+	for _, a := range index {
+		if err := a.insert(tx, keys, known); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkChain refuses what could not be found again.
@@ -399,7 +416,7 @@ func (c current) retire(tx *transaction) (hashes []string, err error) {
 		SELECT s.uuid, c.space, c.id FROM steps s JOIN chains c ON c.key = s.chain WHERE c.key = ?`, c.key); err != nil {
 		return nil, err
 	}
-	if err := removeIndex(tx, c.space, c.key); err != nil {
+	if err := removeIndex(tx, c.key); err != nil {
 		return nil, err
 	}
 	return hashes, tx.exec(`DELETE FROM chains WHERE key = ?`, c.key)

@@ -3,10 +3,13 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -16,17 +19,18 @@ const minCandidates = 50
 
 // The queries of a search.
 const (
-	readSpaces = `SELECT s.number, s.chains, coalesce((SELECT max(d.id) FROM search_documents d
-		WHERE d.id BETWEEN s.number << 32 AND ((s.number + 1) << 32) - 1), 0)
-		FROM search_spaces s WHERE s.space IN (SELECT value FROM json_each(?)) AND s.chains > 0 ORDER BY s.number`
-	readWords    = `SELECT id, word FROM search_words WHERE id > ? ORDER BY id`
-	readPostings = `SELECT rowid FROM search WHERE search MATCH ? AND rowid BETWEEN ? AND ? LIMIT ?`
-	readDocument = `SELECT document FROM search_documents WHERE id = ?`
-	readOutline  = `SELECT revision, outline FROM chains WHERE key = ?`
+	readSpaces      = `SELECT number, chains FROM search_spaces WHERE space IN (SELECT value FROM json_each(?)) AND chains > 0 ORDER BY number`
+	readSegments    = `SELECT id, space, first, span, documents, gone FROM search_segments WHERE space IN (SELECT value FROM json_each(?)) ORDER BY space, first`
+	readDirectories = `SELECT id, directory FROM search_segments WHERE id IN (SELECT value FROM json_each(?))`
+	readBlocks      = `SELECT id, block FROM search_blocks WHERE id IN (SELECT value FROM json_each(?))`
+	readWords       = `SELECT max(id), group_concat(word, ' ') FROM (SELECT id, word FROM search_words WHERE id > ? ORDER BY id LIMIT 10000)`
+	readDocuments   = `SELECT id, document FROM search_documents WHERE id IN (SELECT value FROM json_each(?))`
+	readOutlines    = `SELECT d.id, c.revision, c.outline FROM search_documents d CROSS JOIN chains c ON c.key = d.chain
+		WHERE d.id IN (SELECT value FROM json_each(?))`
 )
 
 var searchQueries = []string{
-	readSpaces, readWords, readPostings, readDocument, readOutline,
+	readSpaces, readSegments, readDirectories, readBlocks, readWords, readDocuments, readOutlines,
 	readModel, readSigns, countSigns, readSample, readVectors, readVectorKeys,
 }
 
@@ -60,19 +64,17 @@ func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 	return hits, err
 }
 
-// visible is a space that is searched: the range of its search ids.
+// visible is a space that is searched.
 type visible struct {
-	from, to int64
-	chains   int
+	number int64
+	chains int
 }
 
 func (v *view) visible(spaces []string) ([]visible, error) {
 	var all []visible
 	err := v.rows(readSpaces, []any{list(spaces)}, func(scan func(...any) error) error {
-		var number int64
 		var space visible
-		err := scan(&number, &space.chains, &space.to)
-		space.from = searchID(number, 0)
+		err := scan(&space.number, &space.chains)
 		all = append(all, space)
 		return err
 	})
@@ -90,14 +92,15 @@ type judged struct {
 // judge scores the candidates and returns those that match, best first.
 func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	var all []judged
-	for _, id := range candidates {
-		var b []byte
-		if err := l.row(readDocument, []any{id}, &b); err != nil {
-			return nil, err
+	err := l.rows(readDocuments, []any{list(candidates)}, func(scan func(...any) error) error {
+		var id int64
+		var raw sql.RawBytes
+		if err := scan(&id, &raw); err != nil {
+			return err
 		}
-		d, err := search.ParseDocument(b)
+		d, err := search.ParseDocument(raw)
 		if err != nil {
-			return nil, l.store.damaged("search document", fmt.Sprint(id), err)
+			return l.store.damaged("search document", fmt.Sprint(id), err)
 		}
 		j := judged{id: id, document: d, near: l.near[id]}
 		j.result, _ = l.asked.Score(d, l.stats)
@@ -105,6 +108,10 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 		if j.result.Score > 0 {
 			all = append(all, j)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b judged) int {
 		return cmp.Or(cmp.Compare(b.result.Score, a.result.Score), cmp.Compare(a.document.Rank(), b.document.Rank()),
@@ -115,26 +122,53 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 
 // hits reads the chains that were found.
 func (l *lookup) hits(found []judged, explain bool) ([]engine.Hit, error) {
+	chains, err := l.outlines(found)
+	if err != nil {
+		return nil, err
+	}
 	var hits []engine.Hit
 	for _, j := range found {
-		var row storedChain
-		if err := l.row(readOutline, []any{chainOf(j.id)}, &row.revision, &row.document); err != nil {
-			return nil, err
-		}
-		c, err := l.store.chain(fmt.Sprint(chainOf(j.id)), row)
-		if err != nil {
-			return nil, err
-		}
-		h := engine.Hit{Chain: c, Step: j.result.Step, Score: j.result.Score}
+		h := engine.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
 		if explain {
-			for _, m := range l.asked.Explain(j.document, l.stats) {
-				h.Why = append(h.Why, engine.Match(m))
-			}
-			if j.near.score > 0 {
-				h.Why = append(h.Why, engine.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
-			}
+			h.Why = l.explain(j)
 		}
 		hits = append(hits, h)
 	}
 	return hits, nil
+}
+
+func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
+	ids := make([]int64, len(found))
+	for i, j := range found {
+		ids[i] = j.id
+	}
+	chains := make(map[int64]protocol.Chain, len(found))
+	err := l.rows(readOutlines, []any{list(ids)}, func(scan func(...any) error) error {
+		var id int64
+		var row storedChain
+		if err := scan(&id, &row.revision, &row.document); err != nil {
+			return err
+		}
+		c, err := l.store.chain(fmt.Sprint(id), row)
+		chains[id] = c
+		return err
+	})
+	if err == nil && len(chains) < len(found) {
+		err = l.store.damaged("search index", "of protocols", errOrphan)
+	}
+	return chains, err
+}
+
+// errOrphan says that the search index has a chain that is not stored.
+var errOrphan = errors.New("a protocol that is not stored is in the search index")
+
+func (l *lookup) explain(j judged) []engine.Match {
+	var why []engine.Match
+	for _, m := range l.asked.Explain(j.document, l.stats) {
+		why = append(why, engine.Match(m))
+	}
+	if j.near.score > 0 {
+		why = append(why, engine.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
+	}
+	return why
 }

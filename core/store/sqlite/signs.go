@@ -33,10 +33,10 @@ const (
 	readSigns   = `SELECT id, vector, signs FROM vector_signs WHERE id > ? AND model = ? ORDER BY id`
 	countSigns  = `SELECT count(*) FROM vector_signs WHERE model = ?`
 	readSample  = `SELECT vector FROM vectors WHERE key IN (SELECT value FROM json_each(?))`
-	readVectors = `SELECT v.vector, (p.number << 32) + c.key, s.position
+	readVectors = `SELECT v.vector, d.id, s.position
 		FROM json_each(?1) k CROSS JOIN vectors v ON v.key = k.value CROSS JOIN steps s ON s.passage = v.hash
-		CROSS JOIN chains c ON c.key = s.chain CROSS JOIN search_spaces p ON p.space = c.space
-		WHERE v.model = ?2 AND p.number IN (SELECT value FROM json_each(?3))`
+		CROSS JOIN search_documents d ON d.chain = s.chain
+		WHERE v.model = ?2 AND d.id >> 32 IN (SELECT value FROM json_each(?3))`
 	readVectorKeys = `SELECT v.key FROM json_each(?) n CROSS JOIN search_spaces p ON p.number = n.value
 		CROSS JOIN chains c ON c.space = p.space CROSS JOIN steps s ON s.chain = c.key CROSS JOIN vectors v ON v.hash = s.passage`
 )
@@ -106,7 +106,7 @@ func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]in
 func (l *lookup) numbers() []int64 {
 	var all []int64
 	for _, space := range l.spaces {
-		all = append(all, space.from>>32)
+		all = append(all, space.number)
 	}
 	return all
 }

@@ -39,6 +39,7 @@ type Store struct {
 
 	known      knownWords
 	vocabulary vocabulary
+	segments   segmentCache
 	signs      signIndex
 
 	opening chan struct{}        // holds one token: who has it may open or close

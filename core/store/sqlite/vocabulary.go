@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -10,17 +11,20 @@ import (
 )
 
 // vocabulary is all words that stand in chains of any space, in memory: about
-// 50 bytes each. It only leads to terms to look up, which are looked up in the
+// 40 bytes each. It only leads to terms to look up, which are looked up in the
 // spaces of the caller.
 type vocabulary struct {
-	mu     sync.Mutex // guards the fields below
-	last   int64      // id of the last word read
-	sorted []string
-	recent []string // not yet among the sorted
+	mu   sync.Mutex // guards the fields below
+	last int64      // id of the last word read
+	words
 }
 
 // words is the vocabulary at one moment.
-type words struct{ sorted, recent []string }
+type words struct {
+	sorted  []string
+	letters []uint32 // search.Letters of the sorted
+	recent  []string // not yet among the sorted
+}
 
 // The limits of what a word is completed or corrected to.
 const (
@@ -33,21 +37,29 @@ const (
 func (voc *vocabulary) refresh(v *view) (words, error) {
 	voc.mu.Lock()
 	defer voc.mu.Unlock()
-	err := v.rows(readWords, []any{voc.last}, func(scan func(...any) error) error {
-		var word string
-		if err := scan(&voc.last, &word); err != nil {
-			return err
+	for more := true; more; {
+		var last *int64
+		var read *string
+		// One row for many words, because a row costs more than what is in it.
+		if err := v.row(readWords, []any{voc.last}, &last, &read); err != nil {
+			return words{}, err
 		}
-		voc.recent = append(voc.recent, word)
-		return nil
-	})
+		if more = last != nil; more {
+			voc.last = *last
+			voc.recent = append(voc.recent, strings.Split(*read, " ")...)
+		}
+	}
 	if len(voc.recent) > maxRecent {
 		// A new slice: the old one is being read.
 		voc.sorted = slices.Concat(voc.sorted, voc.recent)
 		slices.Sort(voc.sorted)
+		voc.letters = make([]uint32, len(voc.sorted))
+		for i, word := range voc.sorted {
+			voc.letters[i] = search.Letters(word)
+		}
 		voc.recent = nil
 	}
-	return words{voc.sorted, voc.recent}, err
+	return voc.words, nil
 }
 
 // completions are the words that begin with a root, the shortest first.
@@ -55,11 +67,7 @@ func (w words) completions(root string) []string {
 	if root == "" {
 		return nil
 	}
-	from, _ := slices.BinarySearch(w.sorted, root)
-	to := from
-	for to < len(w.sorted) && strings.HasPrefix(w.sorted[to], root) {
-		to++
-	}
+	from, to := w.beginning(root)
 	found := slices.Clone(w.sorted[from:to])
 	for _, word := range w.recent {
 		if strings.HasPrefix(word, root) {
@@ -67,6 +75,13 @@ func (w words) completions(root string) []string {
 		}
 	}
 	return shortest(found, maxCompletions)
+}
+
+// beginning is the range of the sorted words that begin with a root.
+func (w words) beginning(root string) (from, to int) {
+	from, _ = slices.BinarySearch(w.sorted, root)
+	to = from + sort.Search(len(w.sorted)-from, func(i int) bool { return !strings.HasPrefix(w.sorted[from+i], root) })
+	return from, to
 }
 
 func shortest(words []string, n int) []string {
@@ -82,15 +97,23 @@ func (w words) corrections(asked search.Word) []string {
 		errors int
 	}
 	var found []correction
-	for _, list := range [][]string{w.sorted, w.recent} {
-		for _, word := range list {
-			if len(word) < len(asked.Root)-2 {
-				continue // no typing error makes it that much shorter
-			}
-			if n := asked.Mistyped(word); n > 0 {
-				found = append(found, correction{word, n})
-			}
+	consider := func(word string) {
+		if n := asked.Mistyped(word); n > 0 {
+			found = append(found, correction{word, n})
 		}
+	}
+	likely := asked.Likely()
+	from, to := 0, 0
+	if len(asked.Root) >= 2 {
+		from, to = w.beginning(asked.Root[:2])
+	}
+	for i, letters := range w.letters {
+		if i >= from && i < to || likely.Is(letters) {
+			consider(w.sorted[i])
+		}
+	}
+	for _, word := range w.recent {
+		consider(word)
 	}
 	slices.SortFunc(found, func(a, b correction) int {
 		return cmp.Or(cmp.Compare(a.errors, b.errors), strings.Compare(a.word, b.word))

@@ -10,19 +10,38 @@ CREATE TABLE search_state (
 ) STRICT;
 INSERT INTO search_state (only, analyser, indexed) VALUES (1, 0, 0);
 
--- Chains are searched under the id (number of the space << 32) + chains.key, so
--- that those of one space are neighbours.
 CREATE TABLE search_spaces (
   number INTEGER PRIMARY KEY,
   space  TEXT NOT NULL UNIQUE,
-  chains INTEGER NOT NULL
+  chains INTEGER NOT NULL,
+  last   INTEGER NOT NULL -- number of the document that was added last
 ) STRICT;
-CREATE VIRTUAL TABLE search USING fts5 (
-  terms, content = '', contentless_delete = 1, detail = none, tokenize = "ascii tokenchars '_'"
-);
+
+-- A document is a chain as it was indexed. Its id is (number of the space << 32)
+-- + its number in the space, which is never used again: a chain that is stored
+-- anew is a new document.
 CREATE TABLE search_documents (
   id       INTEGER PRIMARY KEY,
+  chain    INTEGER NOT NULL UNIQUE, -- chains.key
   document BLOB NOT NULL
+) STRICT;
+
+-- The terms of documents with successive ids, and which documents have them.
+-- What is in a segment never changes, only which of its documents are gone.
+-- Ids are never used twice, so what was read of a segment may be kept.
+CREATE TABLE search_segments (
+  id        INTEGER PRIMARY KEY AUTOINCREMENT,
+  space     INTEGER NOT NULL, -- number
+  first     INTEGER NOT NULL, -- number of its first document
+  span      INTEGER NOT NULL, -- from there to its last
+  documents INTEGER NOT NULL, -- that are left
+  gone      BLOB,             -- a bit for each document that is not; NULL: all are left
+  directory BLOB NOT NULL,    -- the first term of each block
+  UNIQUE (space, first)
+) STRICT;
+CREATE TABLE search_blocks (
+  id    INTEGER PRIMARY KEY, -- (segment << 20) + number of the block
+  block BLOB NOT NULL
 ) STRICT;
 
 -- Every word that ever stood in a chain, to complete and correct queries with.

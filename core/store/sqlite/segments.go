@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"slices"
+	"sync"
+)
+
+// segmentCache keeps what was read of segments. Nothing of it can be out of
+// date: what an id stands for never changes, and a segment that is gone is not
+// asked for again.
+type segmentCache struct {
+	mu          sync.Mutex // guards the fields below
+	directories map[int64][]string
+	blocks      map[int64][]byte
+	size        int // of the blocks, in bytes
+	terms       int // in the directories
+}
+
+// The limits of the cache: some 20 MB in all.
+const (
+	maxCachedBytes = 12 << 20
+	maxCachedTerms = 1 << 17
+)
+
+// cached returns the blocks that are in the cache, and the ids of those that are not.
+func (c *segmentCache) cached(ids []int64) (blocks map[int64][]byte, missing []int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	blocks = make(map[int64][]byte, len(ids))
+	for _, id := range ids {
+		if b, ok := c.blocks[id]; ok {
+			blocks[id] = b
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	return blocks, missing
+}
+
+// keep adds blocks. When there are too many, some are dropped, whichever.
+func (c *segmentCache) keep(blocks map[int64][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.blocks == nil {
+		c.blocks = map[int64][]byte{}
+	}
+	for id, b := range blocks {
+		if _, ok := c.blocks[id]; !ok {
+			c.blocks[id] = b
+			c.size += len(b)
+		}
+	}
+	for id, b := range c.blocks {
+		if c.size <= maxCachedBytes {
+			return
+		}
+		delete(c.blocks, id)
+		c.size -= len(b)
+	}
+}
+
+func (c *segmentCache) directory(id int64) ([]string, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d, ok := c.directories[id]
+	return d, ok
+}
+
+func (c *segmentCache) keepDirectory(id int64, d []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.directories == nil {
+		c.directories = map[int64][]string{}
+	}
+	if _, ok := c.directories[id]; !ok {
+		c.directories[id] = d
+		c.terms += len(d)
+	}
+	for other, d := range c.directories {
+		if c.terms <= maxCachedTerms {
+			return
+		}
+		delete(c.directories, other)
+		c.terms -= len(d)
+	}
+}
+
+// searched is a segment that is looked into.
+type searched struct {
+	storedSegment
+	directory []string
+}
+
+// document is the id of a document by its number in the segment.
+func (s *searched) document(number int32) int64 {
+	return documentID(s.space, s.first+int64(number))
+}
+
+// readSegments reads those of the spaces.
+func (l *lookup) readSegments() error {
+	var unread []int64
+	err := l.rows(readSegments, []any{list(l.numbers())}, func(scan func(...any) error) error {
+		var s searched
+		if err := scan(&s.id, &s.space, &s.first, &s.span, &s.documents, &s.gone); err != nil {
+			return err
+		}
+		var known bool
+		if s.directory, known = l.store.segments.directory(s.id); !known {
+			unread = append(unread, s.id)
+		}
+		l.segments = append(l.segments, s)
+		return nil
+	})
+	if err != nil || len(unread) == 0 {
+		return err
+	}
+	return l.rows(readDirectories, []any{list(unread)}, func(scan func(...any) error) error {
+		var id int64
+		var raw []byte
+		if err := scan(&id, &raw); err != nil {
+			return err
+		}
+		d, err := parseDirectory(raw)
+		if err != nil {
+			return err
+		}
+		l.store.segments.keepDirectory(id, d)
+		at := slices.IndexFunc(l.segments, func(s searched) bool { return s.id == id })
+		l.segments[at].directory = d
+		return nil
+	})
+}
+
+// readLists returns, for each term and each segment, the documents that have it.
+// The terms are sorted and distinct.
+func (l *lookup) readLists(terms []string) (map[string][][]byte, error) {
+	type span struct{ block, from, to int64 } // of the terms that may be in a block
+	spans := make([][]span, len(l.segments))
+	var ids []int64
+	for i, s := range l.segments {
+		for at, term := range terms {
+			b := blockOf(s.directory, term)
+			if b < 0 {
+				continue
+			}
+			id := blockID(s.id, b)
+			if n := len(spans[i]); n > 0 && spans[i][n-1].block == id {
+				spans[i][n-1].to++
+				continue
+			}
+			spans[i] = append(spans[i], span{id, int64(at), int64(at + 1)})
+			ids = append(ids, id)
+		}
+	}
+	blocks, err := l.readBlocks(ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string][][]byte, len(terms))
+	for i := range l.segments {
+		for _, s := range spans[i] {
+			wanted := terms[s.from:s.to]
+			err := find(blocks[s.block], wanted, func(at int, list []byte) {
+				lists := found[wanted[at]]
+				if lists == nil {
+					lists = make([][]byte, len(l.segments))
+					found[wanted[at]] = lists
+				}
+				lists[i] = list
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+func (l *lookup) readBlocks(ids []int64) (map[int64][]byte, error) {
+	blocks, missing := l.store.segments.cached(ids)
+	if len(missing) == 0 {
+		return blocks, nil
+	}
+	read := make(map[int64][]byte, len(missing))
+	err := l.rows(readBlocks, []any{list(missing)}, func(scan func(...any) error) error {
+		var id int64
+		var block []byte
+		err := scan(&id, &block)
+		read[id], blocks[id] = block, block
+		return err
+	})
+	l.store.segments.keep(read)
+	return blocks, err
+}
