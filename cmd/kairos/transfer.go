@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,9 @@ import (
 // importBatch is how many documents are judged side by side and stored in one
 // write: enough to make the write cheap, few enough for a lively progress bar.
 const importBatch = 64
+
+// importAhead is how many batches are on their way at a time.
+const importAhead = 2
 
 func exportCommand(at *source) *cobra.Command {
 	var in engine.ExportInput
@@ -148,39 +153,61 @@ type importer struct {
 	report importReport
 }
 
-func (i *importer) run(ctx context.Context, s *sourceFiles, p *progress) error {
+// run keeps two batches on their way, because one waits for the drivers while
+// the other is written.
+func (i *importer) run(ctx context.Context, s *sourceFiles, p *progress) (err error) {
 	start := time.Now()
 	defer func() { i.report.Seconds = time.Since(start).Seconds() }()
-	var names []string
-	i.in.Items = nil
-	flush := func() error {
-		results, err := i.engine.Import(ctx, localCaller(), i.in)
-		for k, r := range results {
-			i.note(names[k], r)
+	var ahead []chan importedBatch // the oldest first
+	finish := func() {
+		batch := <-ahead[0]
+		ahead = ahead[1:]
+		for k, r := range batch.results {
+			i.note(batch.names[k], r)
 		}
-		p.add(len(results))
-		names, i.in.Items = nil, nil
-		return err
+		p.add(len(batch.results))
+		err = cmp.Or(err, batch.err)
 	}
-	for _, f := range s.files {
+	for files := range slices.Chunk(s.files, importBatch) {
+		if len(ahead) == importAhead {
+			finish()
+		}
+		if err != nil {
+			break
+		}
+		done := make(chan importedBatch, 1)
+		ahead = append(ahead, done)
+		go func() { done <- i.store(ctx, s, files) }()
+	}
+	for len(ahead) > 0 {
+		finish()
+	}
+	return cmp.Or(err, ctx.Err())
+}
+
+// importedBatch is what became of some files.
+type importedBatch struct {
+	names   []string
+	results []engine.ImportResult // may be fewer where err is set
+	err     error
+}
+
+func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile) importedBatch {
+	var batch importedBatch
+	var names []string
+	in := i.in
+	for _, f := range files {
 		item, err := s.read(f)
 		if err != nil {
-			i.note(f.name, engine.ImportResult{Status: engine.Failed, Err: err})
-			p.add(1)
+			batch.names = append(batch.names, f.name)
+			batch.results = append(batch.results, engine.ImportResult{Status: engine.Failed, Err: err})
 			continue
 		}
-		names, i.in.Items = append(names, f.name), append(i.in.Items, item)
-		if len(names) < importBatch {
-			continue
-		}
-		if err := flush(); err != nil {
-			return err
-		}
+		names, in.Items = append(names, f.name), append(in.Items, item)
 	}
-	if len(names) > 0 {
-		return flush()
-	}
-	return ctx.Err()
+	results, err := i.engine.Import(ctx, localCaller(), in)
+	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
+	return batch
 }
 
 func (i *importer) note(file string, r engine.ImportResult) {
