@@ -190,10 +190,13 @@ func (s *samples) measure(do func()) {
 	*s = append(*s, time.Since(begin))
 }
 
-func (s samples) p50() float64 {
+func (s samples) p50() float64 { return s.percentile(50) }
+
+// percentile is in milliseconds.
+func (s samples) percentile(n int) float64 {
 	sorted := slices.Clone(s)
 	slices.Sort(sorted)
-	return float64(sorted[len(sorted)/2].Microseconds()) / 1000
+	return float64(sorted[len(sorted)*n/100].Microseconds()) / 1000
 }
 
 // BenchmarkNext is one kairos_next on the agent path against the sum of its

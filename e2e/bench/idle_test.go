@@ -41,7 +41,7 @@ func BenchmarkIdleDriver(b *testing.B) {
 				if err := call(b.Context(), served.(*driverrpc.Client)); err != nil {
 					b.Fatal(err)
 				}
-				held = append(held, residentMB(b, client))
+				held = append(held, residentMB(b, client.ID()))
 				client.Kill()
 			}
 			slices.Sort(held)
@@ -113,10 +113,10 @@ func launch(b *testing.B, path string) *plugin.Client {
 	return client
 }
 
-// residentMB is the resident memory of a started driver (Linux).
-func residentMB(b *testing.B, client *plugin.Client) float64 {
+// residentMB is the resident memory of a process (Linux).
+func residentMB(b *testing.B, pid string) float64 {
 	b.Helper()
-	status, err := os.ReadFile(filepath.Join("/proc", client.ID(), "status"))
+	status, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {
 		b.Skipf("no figures of processes here: %v", err)
 	}
