@@ -24,7 +24,7 @@ const exportIndex = "kairos-export.jsonl"
 
 const (
 	historyFolder   = "history"
-	maxIndexLine    = 16 << 20 // bytes
+	maxIndexLine    = 1 << 30 // bytes: a hundred versions of 10,000 steps, and their ratings
 	maxFileNameSlug = 60
 )
 

@@ -102,7 +102,11 @@ func (p *parse) findFrontMatter(src string) (frontMatter, bool) {
 	}
 	from := start + len(dashes) + 1
 	f := frontMatter{line: strings.Count(src[:from], "\n") + 1}
-	end := endOfFront.FindStringIndex(rest[:min(len(rest), maxFrontMatter)])
+	within := rest
+	if len(rest) > maxFrontMatter {
+		within = rest[:strings.LastIndexByte(rest[:maxFrontMatter], '\n')+1] // no half line
+	}
+	end := endOfFront.FindStringIndex(within)
 	if end == nil {
 		if first, _, _ := strings.Cut(strings.TrimLeft(rest, " \t\n"), "\n"); hasOurKey.MatchString(first) {
 			p.add(Diagnostic{Severity: driver.SeverityError, Line: f.line - 1, Column: 1, Message: fmt.Sprintf(

@@ -174,3 +174,18 @@ func TestPositionsAreThoseOfTheDocument(t *testing.T) {
 		t.Errorf("Position without a document = %+v, want 1:1", got)
 	}
 }
+
+func TestFrontMatterEndsWithAWholeLine(t *testing.T) {
+	// The line that only begins like the end of the front matter is where the
+	// look for that ends.
+	for before := 64<<10 - 8; before <= 64<<10; before++ {
+		head := "slug: a\n# "
+		document := "---\n" + head + strings.Repeat("x", before-len(head)-1) + "\n---not the end\n---\n\n# T\n\n## A\n\na\n"
+		chains, found := protocol.Parse([]byte(document))
+		for _, c := range chains {
+			if c.FrontMatter != "" {
+				t.Errorf("with %d bytes before it a line that begins with dashes ends the front matter: %v", before, found)
+			}
+		}
+	}
+}
