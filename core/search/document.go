@@ -361,6 +361,19 @@ var errDocument = errors.New("not the binary form of a document")
 // ParseDocument reads what AppendBinary wrote, and fails on anything else. The
 // document keeps b, which must not change.
 func ParseDocument(b []byte) (Document, error) {
+	d, err := OpenDocument(b)
+	if err == nil && !d.whole() {
+		err = errDocument
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	return d, nil
+}
+
+// OpenDocument is ParseDocument for what comes from where nobody else writes:
+// only the head is looked at, and what is damaged further on ends the words.
+func OpenDocument(b []byte) (Document, error) {
 	if len(b) == 0 {
 		return Document{}, errDocument
 	}
@@ -375,7 +388,7 @@ func ParseDocument(b []byte) (Document, error) {
 	}
 	d.words = r.number(maxEntries)
 	d.entries = r.rest
-	if r.failed || !d.whole() {
+	if r.failed {
 		return Document{}, errDocument
 	}
 	return d, nil
@@ -425,6 +438,9 @@ func (w *walk) next() bool {
 		return false
 	}
 	w.left--
+	if w.nextSmall() {
+		return true
+	}
 	w.text = w.take()
 	shared, n := uvarint(w.rest)
 	if w.failed || n <= 0 || shared > uint64(len(w.text)) {
@@ -436,6 +452,29 @@ func (w *walk) next() bool {
 	w.more = w.take()
 	w.places = w.take()
 	return !w.failed
+}
+
+// nextSmall is next where all numbers take one byte, as nearly all do.
+func (w *walk) nextSmall() bool {
+	b := w.rest
+	if len(b) < 4 || b[0] >= 0x80 {
+		return false
+	}
+	more := int(b[0]) + 3
+	if more > len(b) || b[more-2] > b[0] || b[more-1] >= 0x80 {
+		return false
+	}
+	places := more + int(b[more-1]) + 1
+	if places > len(b) || b[places-1] >= 0x80 {
+		return false
+	}
+	end := places + int(b[places-1])
+	if end > len(b) {
+		return false
+	}
+	w.text, w.shared, w.more = b[1:more-2], int(b[more-2]), b[more:places-1]
+	w.places, w.rest = b[places:end], b[end:]
+	return true
 }
 
 // take takes bytes with their number in front.

@@ -41,13 +41,16 @@ func FuzzParseDocument(f *testing.F) {
 	b, _ := d.AppendBinary(nil)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := search.ParseDocument(b)
-		if err != nil {
-			return
+		for _, read := range []func([]byte) (search.Document, error){search.ParseDocument, search.OpenDocument} {
+			d, err := read(b)
+			if err != nil {
+				continue
+			}
+			d.Terms()
+			d.Postings()
+			q := search.Ask("rotate step")
+			q.Score(d, search.Stats{})
+			q.Explain(d, search.Stats{})
 		}
-		d.Terms()
-		q := search.Ask("rotate step")
-		q.Score(d, search.Stats{})
-		q.Explain(d, search.Stats{})
 	})
 }

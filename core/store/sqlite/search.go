@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,11 +93,11 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 	var all []judged
 	err := l.rows(readDocuments, []any{list(candidates)}, func(scan func(...any) error) error {
 		var id int64
-		var raw sql.RawBytes
+		var raw []byte
 		if err := scan(&id, &raw); err != nil {
 			return err
 		}
-		d, err := search.ParseDocument(raw)
+		d, err := search.OpenDocument(raw)
 		if err != nil {
 			return l.store.damaged("search document", fmt.Sprint(id), err)
 		}
