@@ -50,15 +50,15 @@ func (s source) open() (*app, error) {
 	}
 	a := &app{config: c, log: log, host: driverhost.New(log)}
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
+	options := c.engineOptions()
+	if options.Embedder, err = c.Embedding.embedder(log); err != nil {
+		return nil, errors.Join(err, a.host.Close())
+	}
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.store, a.qdrant, err = c.openStores(log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
-	}
-	options := c.engineOptions()
-	if options.Embedder, err = c.Embedding.embedder(log); err != nil {
-		return nil, errors.Join(err, a.close())
 	}
 	a.engine = engine.New(a.engineStore(), a.setup, options, log)
 	return a, nil

@@ -239,15 +239,26 @@ func (i *importer) outcome(ctx context.Context, err error) error {
 	return nil
 }
 
-// progress is a bar at a terminal and nothing elsewhere.
-type progress struct{ bar *progressbar.ProgressBar }
+// plainProgress is how often a line tells how far it is, where no bar can be drawn.
+const plainProgress = 10 * time.Second
+
+// progress is a bar at a terminal. Elsewhere a line now and then says how far it is.
+type progress struct {
+	bar *progressbar.ProgressBar // nil: no terminal
+
+	w           io.Writer
+	what        string
+	done, total int // total: -1 where nobody knows it
+	start, told time.Time
+}
 
 // newProgress starts one; total is -1 where nobody knows it.
 func newProgress(w io.Writer, total int, what string) *progress {
 	if !isTerminal(w) {
-		return &progress{}
+		now := time.Now()
+		return &progress{w: w, what: what, total: total, start: now, told: now}
 	}
-	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+	return &progress{bar: progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("protocols"),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())}
 }
@@ -256,7 +267,22 @@ func newProgress(w io.Writer, total int, what string) *progress {
 func (p *progress) add(n int) {
 	if p.bar != nil {
 		_ = p.bar.Add(n)
+		return
 	}
+	p.done += n
+	if now := time.Now(); now.Sub(p.told) >= plainProgress {
+		p.told = now
+		fmt.Fprintln(p.w, p.line(now))
+	}
+}
+
+// line says how far it is, such as "importing: 1200 of 5000, 310/s".
+func (p *progress) line(now time.Time) string {
+	of := ""
+	if p.total >= 0 {
+		of = fmt.Sprintf(" of %d", p.total)
+	}
+	return fmt.Sprintf("%s: %d%s, %.0f/s", p.what, p.done, of, float64(p.done)/now.Sub(p.start).Seconds())
 }
 
 func (p *progress) end() {

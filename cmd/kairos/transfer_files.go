@@ -187,13 +187,13 @@ func readIndex(root *os.Root) (lines []exportLine, err error) {
 		}
 		var l exportLine
 		if bad := json.Unmarshal(scan.Bytes(), &l); bad != nil {
-			err = errors.Join(err, fmt.Errorf("%s:%d: %w", exportIndex, n, bad))
+			err = errors.Join(err, fmt.Errorf("line %d: %w", n, bad))
 			continue
 		}
 		lines = append(lines, l)
 	}
 	if bad := scan.Err(); bad != nil {
-		err = errors.Join(err, fmt.Errorf("%s: %w", exportIndex, bad))
+		err = errors.Join(err, bad)
 	}
 	return lines, err
 }
@@ -254,6 +254,10 @@ func (s *sourceFiles) addFolder(dir string) error {
 	lines, err := readIndex(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		below, err := markdownBelow(dir)
+		// Of an export without its index the newest versions, which lie above the older ones, come first.
+		slices.SortStableFunc(below, func(a, b string) int {
+			return strings.Count(a, string(filepath.Separator)) - strings.Count(b, string(filepath.Separator))
+		})
 		for _, f := range below {
 			s.files = append(s.files, sourceFile{name: f, path: f})
 		}
@@ -324,6 +328,9 @@ func readWithin(root *os.Root, name string) (string, error) {
 		return "", fmt.Errorf("%s names the file %.80q, which is no .md file within the folder", exportIndex, name)
 	}
 	info, err := root.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s lists %s, which is not there: bring the file back, or export again", exportIndex, name)
+	}
 	if err != nil {
 		return "", err
 	}

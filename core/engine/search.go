@@ -41,7 +41,8 @@ func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in SearchInput) (E
 // search returns the reply and the hits that its first choices are.
 func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) (SearchReply, []Hit, error) {
 	if strings.TrimSpace(in.Query) == "" {
-		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "query must not be blank")
+		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "query must not be blank").
+			WithNext("call kairos_search with some words of what the user wants to do")
 	}
 	spaces, err := narrow(c, in.Space)
 	if err != nil {

@@ -35,7 +35,8 @@ func (c Caller) checkWrite(chain protocol.Chain) error {
 	if slices.Contains(c.writable(), chain.Space) {
 		return nil
 	}
-	return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title)
+	return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title).
+		WithNext("leave it as it is; for another procedure call kairos_mint with a title of its own")
 }
 
 // mintSpace resolves where to store. Naming no space, or "personal", means the
@@ -45,7 +46,8 @@ func mintSpace(c Caller, name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch own := name == "" || strings.EqualFold(name, "personal"); {
 	case isAppSpace(name), own && c.Space == AppSpace:
-		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only")
+		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only").
+			WithNext("leave space out to store in your own; kairos_spaces lists the others")
 	case len(c.writable()) == 0, own && c.Space == "":
 		return "", fault.New(fault.NoSpace, "you have no space of your own to store in").
 			WithNext("call kairos_mint with space set to one of your groups; kairos_spaces lists them")
@@ -112,7 +114,8 @@ func narrow(c Caller, name string) ([]string, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(name, 80))
+		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(name, 80)).
+			WithNext("call kairos_spaces to see your spaces; without space all of them are searched")
 	}
 	return []string{space, AppSpace}, nil
 }

@@ -261,7 +261,7 @@ func dropRequired(schema any) {
 // problem says what is wrong with the arguments, nil: nothing. A null is taken
 // as left out, which is how some clients send what they do not use.
 func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
-	if len(arguments) == 0 {
+	if len(object(arguments)) == 0 {
 		arguments = json.RawMessage("{}")
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))

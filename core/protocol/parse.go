@@ -63,12 +63,16 @@ func source(doc []byte) (string, *Diagnostic) {
 	if len(doc) > MaxDocument {
 		return bad("the document has %d bytes; at most %d are allowed", len(doc), MaxDocument)
 	}
-	if !utf8.Valid(doc) {
-		return bad("the document is not valid UTF-8")
+	if i := invalidUTF8(doc); i >= 0 {
+		_, problem := bad("the document is not valid UTF-8: the byte here is 0x%02x", doc[i])
+		problem.Line, problem.Column = lineAndColumn(string(doc[:i]))
+		return "", problem
 	}
 	s := unwrap(doc)
-	if strings.ContainsRune(s, 0) {
-		return bad("the document contains a NUL character")
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		_, problem := bad("the document contains a NUL character")
+		problem.Line, problem.Column = lineAndColumn(s[:i])
+		return "", problem
 	}
 	if strings.TrimSpace(s) == "" {
 		return bad("the document is empty")
@@ -79,6 +83,28 @@ func source(doc []byte) (string, *Diagnostic) {
 		return "", problem
 	}
 	return lineEnds.ReplaceAllString(s, "\n"), nil
+}
+
+// invalidUTF8 is where the first byte stands that no character begins or goes
+// on with; -1: nowhere.
+func invalidUTF8(b []byte) int {
+	if utf8.Valid(b) {
+		return -1
+	}
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size <= 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// lineAndColumn is where the text after this one begins. Columns count characters.
+func lineAndColumn(before string) (line, column int) {
+	last := strings.LastIndexByte(before, '\n') + 1
+	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[last:])
 }
 
 // unwrap decodes JSON string literals, as often as one is wrapped in another.
@@ -216,7 +242,7 @@ func (p *parse) sections() []section {
 	if before := (span{0, out[0].start}); strings.TrimSpace(p.src[:before.end]) != "" {
 		message := "the text before the first H1 belongs to no protocol and is dropped"
 		if n := len(p.stepHeadings(before)); n > 0 {
-			message += fmt.Sprintf(", with %d steps", n)
+			message += fmt.Sprintf(", step headings included (%d)", n)
 		}
 		p.warn(0, "", message)
 	}

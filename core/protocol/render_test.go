@@ -2,6 +2,8 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -145,6 +147,31 @@ func TestAnyOrderOfLinesReadsBack(t *testing.T) {
 		drawn := rapid.SliceOfN(rapid.SampledFrom(lines), 1, 14).Draw(t, "lines")
 		readsBack(t, []byte(strings.Join(drawn, "\n")))
 	})
+}
+
+// The documents of the project itself, which are what people write: examples,
+// built-in protocols, and those that searches are measured with.
+func TestOurOwnDocumentsReadBack(t *testing.T) {
+	for _, pattern := range []string{
+		"../../examples/*.md", "../../examples/*/*.md", "../../examples/*/*/*.md", "../engine/builtin/*.md", "../../testdata/search/protocols/*.md",
+	} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: found %d documents, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				doc, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, found := protocol.Parse(doc); len(only(found, driver.SeverityError)) > 0 {
+					t.Fatalf("Parse found %+v", found)
+				}
+				readsBack(t, doc)
+			})
+		}
+	}
 }
 
 // failer is the part of testing.T and rapid.T that readsBack needs.

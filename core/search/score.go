@@ -137,7 +137,7 @@ func (q Query) Explain(d Document, s Stats) []Match {
 		}
 		why = append(why, Match{
 			Ranker: best.ranker, Field: fieldName[best.at.field()], Step: best.at.step(),
-			Asked: q.words[i].Text, Found: d.word(best.word), Score: best.weight * f.rarity[i] / f.total,
+			Asked: q.words[i].Text, Found: d.word(best.word), Score: math.Round(1000*best.weight*f.rarity[i]/f.total) / 1000,
 		})
 	}
 	return why

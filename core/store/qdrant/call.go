@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -79,7 +80,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	}
 	switch code {
 	case codes.Unavailable, codes.Unknown:
-		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithNext("%s", nextReach)
+		// The cause is in the message whole; wrapped, it would be printed twice.
+		return fault.New(fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithNext("%s", nextReach)
 	case codes.DeadlineExceeded, codes.Canceled:
 		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithNext("%s", nextReach)
 	case codes.Unauthenticated, codes.PermissionDenied:
@@ -93,7 +95,10 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: %s", s.at, reason(err))
 }
 
-const nextReach = "start Qdrant, or correct QDRANT_URL; then repeat the call"
+const nextReach = "call again later; if it stays so, the operator has to start Qdrant, or to correct QDRANT_URL (qdrant.url)"
+
+// dialFailure is what the client wraps around the reason why there is no connection.
+var dialFailure = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(.*)"$`)
 
 // reason is what the server or the connection said.
 func reason(err error) string {
@@ -101,6 +106,9 @@ func reason(err error) string {
 	var known interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &known) {
 		text = known.GRPCStatus().Message()
+	}
+	if inner := dialFailure.FindStringSubmatch(text); inner != nil {
+		text = inner[1]
 	}
 	if len(text) > reasonLength {
 		text = text[:reasonLength] + "…"

@@ -35,8 +35,16 @@ func (s *Store) explain(err error) error {
 		// A call that was under way then fails with whatever it met first.
 		err = errors.Join(err, errClosed)
 	}
-	return fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, reason(err))
+	why := reason(err)
+	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, why)
+	if why == diskFull {
+		// A save is a transaction: what did not fit left nothing behind.
+		return failed.WithNext("the operator has to make room on that disk; then call again, nothing of this call was stored")
+	}
+	return failed
 }
+
+const diskFull = "the disk is full"
 
 func reason(err error) string {
 	var failure *driver.Error
@@ -55,7 +63,7 @@ func reason(err error) string {
 		{errLocked, "another process has been writing for too long"},
 		{fs.ErrPermission, "no permission to write there"},
 		{syscall.EROFS, "the file system is read-only"},
-		{syscall.ENOSPC, "the disk is full"},
+		{syscall.ENOSPC, diskFull},
 		{syscall.ENOTDIR, "a part of its directory is a file"},
 		{syscall.EISDIR, "it is a directory"},
 	} {
@@ -68,7 +76,7 @@ func reason(err error) string {
 
 func sqliteReason(failure *driver.Error) string {
 	if failure.Code() == codes.SQLITE_IOERR_SHMSIZE {
-		return "the disk is full" // there is no room for the memory that processes share
+		return diskFull // there is no room for the memory that processes share
 	}
 	switch failure.Code() & 0xff { // the low byte is the primary code
 	case codes.SQLITE_NOTADB:
@@ -80,7 +88,7 @@ func sqliteReason(failure *driver.Error) string {
 	case codes.SQLITE_READONLY, codes.SQLITE_PERM:
 		return "it is read-only"
 	case codes.SQLITE_FULL:
-		return "the disk is full"
+		return diskFull
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return "another process has been writing for too long"
 	case codes.SQLITE_IOERR:
