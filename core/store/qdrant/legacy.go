@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -250,7 +251,13 @@ func plain(v *pb.Value) any {
 func (r *legacyReading) assembled() []protocol.Chain {
 	var chains []protocol.Chain
 	seen := map[string]bool{}
-	for key, steps := range r.chains {
+	// Always in one order: of two chains with the same UUID the same one keeps it,
+	// so that a repeated reading gives the same protocols.
+	keys := slices.SortedFunc(maps.Keys(r.chains), func(a, b legacyKey) int {
+		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.chain, b.chain))
+	})
+	for _, key := range keys {
+		steps := r.chains[key]
 		slices.SortFunc(steps, func(a, b legacyStep) int {
 			return cmp.Or(cmp.Compare(a.index, b.index), a.made.Compare(b.made), cmp.Compare(a.point, b.point))
 		})
