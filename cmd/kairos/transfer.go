@@ -18,7 +18,7 @@ import (
 
 // importBatch is how many documents are judged side by side and stored in one
 // write: enough to make the write cheap, few enough for a lively progress bar.
-const importBatch = 64
+const importBatch = 128
 
 // importAhead is how many batches are on their way at a time.
 const importAhead = 2

@@ -190,12 +190,12 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 	if !ok {
 		return nil, unavailable("driver %s is not configured", use)
 	}
-	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: s.Challenge})
+	res, err := e.judged.validate(ctx, drv, use, s.Challenge)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, clip(err.Error(), 600)).
 			WithNext("call kairos_mint again once the driver works")
 	}
-	s.Templates = res.Templates
+	s.Templates = slices.Clone(res.Templates)
 	pointers := make([]string, len(res.Diagnostics))
 	for i, d := range res.Diagnostics {
 		pointers[i] = d.Pointer
@@ -208,6 +208,34 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 		}
 	}
 	return out, nil
+}
+
+// judged remembers what drivers said of challenges in one use case: documents
+// that are imported together have many in common.
+type judged struct {
+	mu      sync.Mutex // guards the field below
+	results map[string]driver.ValidateResult
+}
+
+func (j *judged) validate(ctx context.Context, drv driver.Challenge, use string, challenge json.RawMessage) (driver.ValidateResult, error) {
+	key := use + "\n" + string(challenge)
+	j.mu.Lock()
+	res, known := j.results[key]
+	j.mu.Unlock()
+	if known {
+		return res, nil
+	}
+	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: challenge})
+	if err != nil {
+		return res, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.results == nil {
+		j.results = make(map[string]driver.ValidateResult)
+	}
+	j.results[key] = res
+	return res, nil
 }
 
 // split refuses on errors and passes warnings on.

@@ -36,15 +36,16 @@ func (f fixed) Hold() (Setup, func()) { return Setup(f), func() {} }
 type held struct {
 	*Engine
 	Setup
-	log   *slog.Logger // names the trace of the call
-	deeds *deeds
+	log    *slog.Logger // names the trace of the call
+	deeds  *deeds
+	judged *judged
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold(ctx context.Context) (h held, release func()) {
 	s, letGo := e.setups.Hold()
-	h = held{Engine: e, Setup: s, log: e.log, deeds: new(deeds)}
+	h = held{Engine: e, Setup: s, log: e.log, deeds: new(deeds), judged: new(judged)}
 	if t := driver.TraceOf(ctx); t != "" {
 		h.log = e.log.With("trace_id", t[3:35])
 	}

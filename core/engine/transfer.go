@@ -163,7 +163,7 @@ const (
 	FailOnExisting  Existing = "fail"
 )
 
-// ImportInput is a batch; some dozens of items are a good number.
+// ImportInput is a batch; about a hundred items are a good number.
 type ImportInput struct {
 	Items []ImportItem
 	// Space to store in, as in MintInput; empty: that of the record, or the
