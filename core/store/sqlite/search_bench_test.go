@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -129,6 +130,84 @@ func searchFor(b *testing.B, s *sqlite.Store, q storetest.LibraryQuery) []engine
 		b.Fatalf("Search(%q) = %v, want nil", q.Text, err)
 	}
 	return hits
+}
+
+// benchNumbers is the length of the vectors of the benchmarks.
+const benchNumbers = 1024
+
+// BenchmarkSearchVectors searches by words and vectors, one for each step.
+func BenchmarkSearchVectors(b *testing.B) {
+	s := open(b, benchLibrary(b))
+	defer s.Close()
+	r := rand.New(rand.NewPCG(benchSeed, benchSeed))
+	saveBenchVectors(b, s, r)
+	next, stop := iter.Pull(storetest.Queries(benchSeed))
+	defer stop()
+	search := func() {
+		e := &engine.Embedding{Model: "bench", Vector: benchVector(r)}
+		if _, err := s.Search(b.Context(), engine.Query{Text: first(next()).Text, Spaces: []string{librarySpace}, Limit: 20, Embedding: e}); err != nil {
+			b.Fatalf("Search = %v, want nil", err)
+		}
+	}
+	start := time.Now()
+	search()
+	b.Logf("the first search took %s", time.Since(start).Round(time.Millisecond))
+	var took []time.Duration
+	cpu := cpuTime()
+	for b.Loop() {
+		start := time.Now()
+		search()
+		took = append(took, time.Since(start))
+	}
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+	b.ReportMetric(residentMB(), "rss-MB")
+}
+
+func saveBenchVectors(b *testing.B, s *sqlite.Store, r *rand.Rand) {
+	b.Helper()
+	for {
+		missing, err := s.Missing(b.Context(), "bench", 2000)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(missing) == 0 {
+			return
+		}
+		vectors := map[string][]float32{}
+		for _, p := range missing {
+			vectors[p.Hash] = benchVector(r)
+		}
+		if err := s.SaveVectors(b.Context(), "bench", vectors); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// benchVector is a vector of no meaning, in one half of all directions as those
+// of models are.
+func benchVector(r *rand.Rand) []float32 {
+	v := make([]float32, benchNumbers)
+	for i := range v {
+		v[i] = float32(r.NormFloat64() + 0.3)
+	}
+	return v
+}
+
+// residentMB is the memory of this process, 0 where nobody says.
+func residentMB() float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kb, err := strconv.Atoi(strings.Fields(rest + " x")[0])
+	if err != nil {
+		return 0
+	}
+	return float64(kb) / 1024
 }
 
 // BenchmarkMintIntoLibrary stores one protocol at a time, durably.
