@@ -120,6 +120,10 @@ func (l *lookup) count(known words) error {
 func (l *lookup) with(terms []string) int {
 	n := 0
 	for i := range l.segments {
+		if len(terms) == 1 && l.segments[i].gone == nil {
+			n += documentsIn(l.list(terms[0], i))
+			continue
+		}
 		l.tally.begin(&l.segments[i])
 		for _, term := range terms {
 			l.tally.note(l.list(term, i), &asWord)

@@ -119,6 +119,16 @@ func nextDocument(list []byte) (gap int, s search.Standing, rest []byte) {
 	return int(v >> 2), search.Standing(v & 3), list[n:] //nolint:gosec // at most 1<<32
 }
 
+// documentsIn counts the documents of a list: the last byte of each number is
+// less than 0x80.
+func documentsIn(list []byte) int {
+	n := 0
+	for _, b := range list {
+		n += int(^b >> 7)
+	}
+	return n
+}
+
 // shared reads what appendShared wrote.
 func shared(b []byte) (n int, more, rest []byte, ok bool) {
 	v, size := binary.Uvarint(b)
