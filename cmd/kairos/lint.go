@@ -178,7 +178,7 @@ func readProtocol(stdin io.Reader, file string) (b []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // only read
 		in = f
 	}
 	return io.ReadAll(io.LimitReader(in, protocol.MaxDocument+1))

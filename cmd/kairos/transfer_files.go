@@ -178,7 +178,7 @@ func readIndex(root *os.Root) (lines []exportLine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	scan := bufio.NewScanner(f)
 	scan.Buffer(nil, maxIndexLine)
 	for n := 1; scan.Scan(); n++ {
@@ -341,7 +341,7 @@ func readWithin(root *os.Root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	b, err := io.ReadAll(io.LimitReader(f, protocol.MaxDocument+1))
 	return string(b), err
 }
