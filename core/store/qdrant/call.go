@@ -34,6 +34,10 @@ func callWithin[T any](ctx context.Context, s *Store, limit time.Duration, reque
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for wait := backoffFirst; ; wait = min(2*wait, backoffMost) {
+		if s.closing.Err() != nil {
+			var none T
+			return none, s.explain(ctx, s.closing.Err())
+		}
 		v, err := request(bounded)
 		if err == nil || !passing(err) || !s.pause(bounded, wait) {
 			return v, s.explain(ctx, err)

@@ -5,11 +5,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
@@ -21,22 +19,18 @@ import (
 
 // Vectors of the index.
 const (
-	vectorWords    = "words"    // of a chain: its terms
-	vectorTrigrams = "trigrams" // of a word: its trigrams
-	vectorDense    = "dense"    // of a step: the embedding of its passage
+	vectorWords = "words" // of a chain: its terms
+	vectorDense = "dense" // of a step: the embedding of its passage
 )
 
 const (
-	kindWord = "word" // in the index: a word of some chain, to complete and correct words of queries
-
-	fieldWord    = "word"
-	fieldWordKey = "word_key" // first bytes of the word as a number, to find beginnings
+	// indexLayout changes with what the points of the index hold. One of another
+	// layout is made anew.
+	indexLayout = 2
 
 	// pointsWritten and bytesWritten bound one request.
-	pointsWritten = 1000
+	pointsWritten = 2000
 	bytesWritten  = 16 << 20
-	// wordsKnown bounds the memory of words that are in the index for sure.
-	wordsKnown = 1 << 20
 )
 
 // analysed is a chain as the index wants it.
@@ -68,9 +62,9 @@ type indexState struct {
 	model      string // of the embeddings; empty: none
 	dimension  int
 	analyser   int
+	layout     int
 
-	mu    sync.Mutex // guards the field below
-	known map[string]struct{}
+	words vocabulary
 }
 
 // indexEntry is a chain that the index has to hold.
@@ -83,12 +77,12 @@ type indexEntry struct {
 var indexFields = map[string]pb.FieldType{
 	fieldKind: pb.FieldType_FieldTypeKeyword, fieldSpace: pb.FieldType_FieldTypeKeyword, fieldChainKey: pb.FieldType_FieldTypeKeyword,
 	fieldToken: pb.FieldType_FieldTypeKeyword, fieldStep: pb.FieldType_FieldTypeKeyword, fieldPassage: pb.FieldType_FieldTypeKeyword,
-	fieldWordKey: pb.FieldType_FieldTypeInteger,
+	fieldWritten: pb.FieldType_FieldTypeInteger,
 }
 
 // indexCollection is the collection of an index that is made by these.
 func (n names) indexCollection(model string, dimension, analyser int) string {
-	return fmt.Sprintf("%s_index_%s", n.protocols(), pointID(model, strconv.Itoa(dimension), strconv.Itoa(analyser))[:8])
+	return fmt.Sprintf("%s_index_%s", n.protocols(), pointID(model, strconv.Itoa(dimension), strconv.Itoa(analyser), strconv.Itoa(indexLayout))[:8])
 }
 
 var metaID = pointID(kindMeta)
@@ -106,7 +100,7 @@ func (s *Store) readIndex(ctx context.Context) (*indexState, error) {
 }
 
 func (s *Store) readMeta(ctx context.Context) (*indexState, error) {
-	points, err := s.get(ctx, s.names().index(), []string{metaID}, "collection", "model", "dimension", "analyser")
+	points, err := s.get(ctx, s.names().index(), []string{metaID}, "collection", "model", "dimension", "analyser", "layout")
 	if err != nil {
 		return nil, err
 	}
@@ -117,18 +111,19 @@ func (s *Store) readMeta(ctx context.Context) (*indexState, error) {
 	return &indexState{
 		collection: v["collection"].GetStringValue(), model: v["model"].GetStringValue(),
 		dimension: int(v["dimension"].GetIntegerValue()), analyser: int(v["analyser"].GetIntegerValue()),
+		layout: int(v["layout"].GetIntegerValue()),
 	}, nil
 }
 
 // openIndex finds the search index, makes it if there is none, and makes it
-// anew if it is of an older analyser.
+// anew if it is of an older analyser or layout.
 func (s *Store) openIndex(ctx context.Context) error {
 	found, err := s.readIndex(ctx)
 	if err != nil {
 		return err
 	}
-	if found == nil || found.analyser < search.Version {
-		next := indexState{analyser: search.Version}
+	if found == nil || found.analyser < search.Version || found.layout < indexLayout {
+		next := indexState{analyser: search.Version, layout: indexLayout}
 		if found != nil {
 			next.model, next.dimension = found.model, found.dimension
 		}
@@ -158,7 +153,6 @@ func (s *Store) refreshIndex(ctx context.Context) error {
 // createIndex makes the collection of an index, or completes it.
 func (s *Store) createIndex(ctx context.Context, x *indexState) error {
 	x.collection = s.names().indexCollection(x.model, x.dimension, x.analyser)
-	idf := func() *pb.SparseVectorParams { return &pb.SparseVectorParams{Modifier: pb.Modifier_Idf.Enum()} }
 	dense := map[string]*pb.VectorParams{}
 	if x.dimension > 0 {
 		dense[vectorDense] = &pb.VectorParams{
@@ -170,13 +164,13 @@ func (s *Store) createIndex(ctx context.Context, x *indexState) error {
 	}
 	if err := s.createCollection(ctx, &pb.CreateCollection{
 		CollectionName: x.collection, VectorsConfig: pb.NewVectorsConfigMap(dense),
-		SparseVectorsConfig: pb.NewSparseVectorsConfig(map[string]*pb.SparseVectorParams{vectorWords: idf(), vectorTrigrams: idf()}),
+		SparseVectorsConfig: pb.NewSparseVectorsConfig(map[string]*pb.SparseVectorParams{vectorWords: {Modifier: pb.Modifier_Idf.Enum()}}),
 	}, indexFields); err != nil {
 		return err
 	}
 	return s.update(ctx, x.collection, upsert(&pb.PointStruct{Id: pb.NewID(metaID), Vectors: noVectors(), Payload: payload{
 		fieldKind: text(kindMeta), "collection": text(x.collection), "model": text(x.model), "dimension": number(int64(x.dimension)),
-		"analyser": number(int64(x.analyser)), fieldWritten: number(time.Now().UnixMilli()),
+		"analyser": number(int64(x.analyser)), "layout": number(int64(x.layout)), fieldWritten: number(time.Now().UnixMilli()),
 	}}))
 }
 
@@ -219,22 +213,28 @@ func (s *Store) writeEntries(ctx context.Context, collection string, x *indexSta
 	if err != nil {
 		return err
 	}
-	words := x.unknown(entries)
-	points, err := s.wordPoints(ctx, collection, words)
-	if err != nil {
-		return err
-	}
+	words := x.words.missing(entries)
+	points := wordPoints(words, now)
 	for _, e := range entries {
-		points = append(points, e.chainPoint(now))
-		for i := range e.chain.Steps {
-			points = append(points, e.stepPoint(i, now, vectors))
-		}
+		points = append(points, e.points(x, now, vectors)...)
 	}
 	if err := s.writePoints(ctx, collection, points); err != nil {
 		return err
 	}
-	x.remember(words)
+	x.words.add(words)
 	return nil
+}
+
+// points are those of a chain: one with its words, and, where there are
+// embeddings, one for each step.
+func (e indexEntry) points(x *indexState, now time.Time, vectors map[string][]float32) []*pb.PointStruct {
+	out := []*pb.PointStruct{e.chainPoint(now)}
+	if x.dimension > 0 {
+		for i := range e.chain.Steps {
+			out = append(out, e.stepPoint(i, now, vectors))
+		}
+	}
+	return out
 }
 
 // writePoints writes points in as many requests as their size needs.
@@ -267,14 +267,18 @@ func sizeOf(p *pb.PointStruct) int {
 
 func (e indexEntry) chainPoint(now time.Time) *pb.PointStruct {
 	return &pb.PointStruct{
-		Id:      pb.NewID(pointID(kindChain, e.token, e.key)),
+		Id:      pb.NewID(chainPointID(e.token, e.key)),
 		Vectors: pb.NewVectorsMap(map[string]*pb.Vector{vectorWords: pb.NewVectorDocument(bm25(e.words.terms))}),
 		Payload: payload{
 			fieldKind: text(kindChain), fieldSpace: text(e.chain.Space), fieldChainKey: text(e.key), fieldToken: text(e.token),
-			fieldWritten: number(now.UnixMilli()),
+			fieldWords: text(e.words.document), fieldWritten: number(now.UnixMilli()),
 		},
 	}
 }
+
+func chainPointID(token, key string) string { return pointID(kindChain, token, key) }
+
+func stepPointID(token, key string, i int) string { return pointID(kindStep, token, key, strconv.Itoa(i)) }
 
 // stepPoint has the fields that the earlier server's points had.
 func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32) *pb.PointStruct {
@@ -296,7 +300,7 @@ func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32
 	if v := vectors[hash]; v != nil {
 		at[vectorDense] = pb.NewVectorDense(v)
 	}
-	return &pb.PointStruct{Id: pb.NewID(pointID(kindStep, e.token, e.key, strconv.Itoa(i))), Vectors: pb.NewVectorsMap(at), Payload: p}
+	return &pb.PointStruct{Id: pb.NewID(stepPointID(e.token, e.key, i)), Vectors: pb.NewVectorsMap(at), Payload: p}
 }
 
 // valueOf is JSON as a payload value; nil: there is none.
@@ -310,58 +314,6 @@ func valueOf(document json.RawMessage) *pb.Value {
 		return nil
 	}
 	return value
-}
-
-// unknown are the words of the entries that may not be in the index yet.
-func (x *indexState) unknown(entries []indexEntry) []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	fresh := map[string]bool{}
-	for _, e := range entries {
-		for _, w := range e.words.vocabulary {
-			if _, ok := x.known[w]; !ok {
-				fresh[w] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(fresh))
-}
-
-func (x *indexState) remember(words []string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.known == nil || len(x.known) > wordsKnown {
-		x.known = make(map[string]struct{}, len(words))
-	}
-	for _, w := range words {
-		x.known[w] = struct{}{}
-	}
-}
-
-// wordPoints are the points of those of the words that the index lacks.
-func (s *Store) wordPoints(ctx context.Context, collection string, words []string) ([]*pb.PointStruct, error) {
-	var points []*pb.PointStruct
-	for part := range slices.Chunk(words, pointsWritten) {
-		byID := make(map[string]string, len(part))
-		for _, w := range part {
-			byID[pointID(kindWord, w)] = w
-		}
-		there, err := s.get(ctx, collection, slices.Collect(maps.Keys(byID)), fieldKind)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range there {
-			delete(byID, p.GetId().GetUuid())
-		}
-		for id, w := range byID {
-			points = append(points, &pb.PointStruct{
-				Id:      pb.NewID(id),
-				Vectors: pb.NewVectorsMap(map[string]*pb.Vector{vectorTrigrams: pb.NewVectorDocument(bm25(search.Trigrams(w)))}),
-				Payload: payload{fieldKind: text(kindWord), fieldWord: text(w), fieldWordKey: number(titleKey(w))},
-			})
-		}
-	}
-	return points, nil
 }
 
 // removeReplaced removes from the index what chains were before: their tokens by key.

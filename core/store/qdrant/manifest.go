@@ -33,7 +33,6 @@ type manifest struct {
 	token          string
 	document       string
 	outline        string
-	words          string
 	steps, former  []string
 	log            []revision
 	lock           string
@@ -71,7 +70,7 @@ func (s *Store) manifestOf(p *pb.RetrievedPoint) (manifest, error) {
 	m := manifest{
 		key: p.GetId().GetUuid(), kind: v[fieldKind].GetStringValue(), space: v[fieldSpace].GetStringValue(), chainID: v[fieldChainID].GetStringValue(),
 		title: v[fieldTitle].GetStringValue(), revision: v[fieldRevision].GetIntegerValue(), token: v[fieldToken].GetStringValue(),
-		document: v[fieldDocument].GetStringValue(), outline: v[fieldOutline].GetStringValue(), words: v[fieldWords].GetStringValue(),
+		document: v[fieldDocument].GetStringValue(), outline: v[fieldOutline].GetStringValue(),
 		steps: textsOf(v[fieldSteps]), former: textsOf(v[fieldFormer]),
 		lock: v[fieldLock].GetStringValue(), lockUntil: v[fieldLockUntil].GetIntegerValue(),
 	}
@@ -134,7 +133,7 @@ func (m manifest) point(now time.Time) (*pb.PointStruct, error) {
 		fieldKind: text(m.kind), fieldSpace: text(m.space), fieldChainID: text(m.chainID), fieldTitle: text(m.title),
 		fieldTitleKey: number(titleKey(m.title)), fieldRevision: number(m.revision), fieldToken: text(m.token),
 		fieldSteps: texts(m.steps), fieldFormer: texts(m.former), fieldDocument: text(m.document), fieldOutline: text(m.outline),
-		fieldWords: text(m.words), fieldLog: text(log), fieldWritten: number(now.UnixMilli()),
+		fieldLog: text(log), fieldWritten: number(now.UnixMilli()),
 	}}, nil
 }
 

@@ -23,7 +23,6 @@ const (
 	fieldFormer    = "former"   // UUIDs of steps that are gone
 	fieldDocument  = "document" // the chain as JSON
 	fieldOutline   = "outline"  // the same without texts
-	fieldWords     = "words"    // the analysed chain, base64
 	fieldLog       = "log"      // what the revisions are, as JSON
 	fieldWritten   = "written_at"
 	fieldLock      = "lock" // token of the save of several chains that has reserved this one
@@ -41,6 +40,8 @@ const (
 	fieldChainKey = "chain_key" // id of the manifest
 	fieldStep     = "memory_uuid"
 	fieldPassage  = "passage"
+	fieldWords    = "words" // the analysed chain, base64
+	fieldList     = "list"  // words of chains, between blanks
 )
 
 // Kinds of points.
@@ -54,6 +55,7 @@ const (
 
 	kindChain = "chain" // in the index: the words of a chain
 	kindStep  = "step"  // in the index: a step with its vector
+	kindWords = "words" // in the index: words that chains have, to complete and correct those of queries
 	kindMeta  = "index" // in the index: what it was made by
 )
 

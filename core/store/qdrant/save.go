@@ -37,6 +37,7 @@ type save struct {
 	store   *Store
 	token   string
 	changes []change
+	index   *indexState // that the entries went to
 }
 
 // change is what a save does to one chain.
@@ -178,7 +179,7 @@ func (sv *save) run(ctx context.Context) error {
 // attempt reports whether the save was committed; without an error it was not
 // because another one came between, and nothing is left of it.
 func (sv *save) attempt(ctx context.Context) (bool, error) {
-	if err := sv.load(ctx); err != nil {
+	if err := sv.prepare(ctx); err != nil {
 		return false, err
 	}
 	now := time.Now()
@@ -187,20 +188,37 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 			return false, nil
 		}
 	}
-	if err := sv.checkSteps(ctx); err != nil {
-		return false, err
-	}
 	sv.build(now)
-	index, err := sv.writeAhead(ctx, now)
-	if err != nil {
+	if err := sv.writeAhead(ctx, now); err != nil {
 		return false, sv.abandon(ctx, err)
 	}
 	done, err := sv.commit(ctx, now)
 	if err != nil || !done {
 		return false, sv.abandon(ctx, err)
 	}
-	sv.finish(ctx, index)
+	sv.finish(ctx)
 	return true, nil
+}
+
+// prepare reads what is stored and checks that the save may be done.
+func (sv *save) prepare(ctx context.Context) error {
+	if slices.ContainsFunc(sv.changes, func(ch change) bool { return ch.replaces > 0 || ch.deletes }) {
+		if err := sv.load(ctx); err != nil {
+			return err
+		}
+		return sv.checkSteps(ctx, sv.fresh())
+	}
+	// Nothing is replaced, so all steps are new, whatever is stored.
+	fresh := sv.fresh()
+	var g errgroup.Group
+	var loaded, checked error
+	g.Go(func() error { loaded = sv.load(ctx); return nil })
+	g.Go(func() error { checked = sv.checkSteps(ctx, fresh); return nil })
+	_ = g.Wait() // each keeps its own
+	if loaded != nil {
+		return loaded
+	}
+	return checked
 }
 
 // load reads what is stored, and checks that it is what the changes replace.
@@ -255,22 +273,29 @@ func (ch *change) check() error {
 		WithNext("read it again and repeat the change")
 }
 
-// checkSteps refuses a step that belongs to a chain that the save does not change.
-func (sv *save) checkSteps(ctx context.Context) error {
-	s := sv.store
-	own := make([]string, len(sv.changes))
+// fresh are the steps, by space, that the chains they are for did not have.
+func (sv *save) fresh() map[string][]string {
 	bySpace := map[string][]string{}
-	for i, ch := range sv.changes {
-		own[i] = ch.key
+	for _, ch := range sv.changes {
 		held := make(map[string]bool, len(ch.base.steps))
 		for _, uuid := range ch.base.steps {
 			held[uuid] = ch.base.live()
 		}
 		for _, step := range ch.chain.Steps {
-			if !held[step.UUID] { // what the chain has already is its own
+			if !held[step.UUID] {
 				bySpace[ch.chain.Space] = append(bySpace[ch.chain.Space], step.UUID)
 			}
 		}
+	}
+	return bySpace
+}
+
+// checkSteps refuses a step that belongs to a chain that the save does not change.
+func (sv *save) checkSteps(ctx context.Context, bySpace map[string][]string) error {
+	s := sv.store
+	own := make([]string, len(sv.changes))
+	for i, ch := range sv.changes {
+		own[i] = ch.key
 	}
 	for _, space := range slices.Sorted(maps.Keys(bySpace)) {
 		for part := range slices.Chunk(bySpace[space], stepsAsked) {
@@ -312,7 +337,7 @@ func (sv *save) build(now time.Time) {
 func (ch *change) replacement() manifest {
 	c := ch.chain
 	m := manifest{
-		kind: kindManifest, space: c.Space, chainID: c.ID, title: c.Title, document: ch.document, outline: ch.outline, words: ch.words.document,
+		kind: kindManifest, space: c.Space, chainID: c.ID, title: c.Title, document: ch.document, outline: ch.outline,
 		steps: make([]string, len(c.Steps)),
 	}
 	for i, step := range c.Steps {
@@ -345,8 +370,8 @@ func formerSteps(base manifest, steps []string) []string {
 
 // writeAhead writes all that the commit will make visible: the search index of
 // the new chains, the old ones as versions, and the intent by which both are
-// swept if this process ends before it can do that. It returns the index it wrote to.
-func (sv *save) writeAhead(ctx context.Context, now time.Time) (*indexState, error) {
+// swept if this process ends before it can do that.
+func (sv *save) writeAhead(ctx context.Context, now time.Time) error {
 	s := sv.store
 	ahead := []*pb.PointStruct{sv.intent(now)}
 	for _, ch := range sv.changes {
@@ -354,11 +379,13 @@ func (sv *save) writeAhead(ctx context.Context, now time.Time) (*indexState, err
 			ahead = append(ahead, ch.base.versionPoint())
 		}
 	}
-	// The intent first: nothing may be left that it does not name.
-	if err := s.update(ctx, s.names().protocols(), upsert(ahead...)); err != nil {
-		return nil, err
+	// The intent first: nothing may be left that it does not name. It need not
+	// be seen yet, only be in the server's log.
+	err := s.updateSoon(ctx, s.names().protocols(), upsert(ahead...))
+	if err == nil {
+		sv.index, err = s.writeIndex(ctx, sv.entries(), now)
 	}
-	return s.writeIndex(ctx, sv.entries(), now)
+	return err
 }
 
 // entries are what the search index has to hold.
@@ -553,16 +580,17 @@ func (sv *save) abandon(ctx context.Context, cause error) error {
 	return cause
 }
 
-// finish removes what the committed save has replaced. A failure is left to be swept.
-func (sv *save) finish(ctx context.Context, index *indexState) {
+// finish removes what the committed save has replaced. Nobody waits for that:
+// what is left cannot be seen, and a failure is left to be swept.
+func (sv *save) finish(ctx context.Context) {
 	s := sv.store
 	s.counts.forget()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.removeReplaced(gctx, sv.replaced()) })
-	g.Go(func() error { return s.followIndex(gctx, index, sv.entries()) })
-	err := g.Wait()
+	err := s.followIndex(ctx, sv.index, sv.entries())
+	if old := sv.replaced(); err == nil && len(old) > 0 {
+		err = s.updateSoon(ctx, s.names().index(), removeIDs(old...))
+	}
 	if err == nil {
 		err = s.updateSoon(ctx, s.names().protocols(), removeIDs(slices.Concat([]string{sv.intentID()}, sv.tooOld())...))
 	}
@@ -571,12 +599,16 @@ func (sv *save) finish(ctx context.Context, index *indexState) {
 	}
 }
 
-// replaced are the tokens of the chains that were there before, by key.
-func (sv *save) replaced() map[string]string {
-	out := map[string]string{}
+// replaced are the points of the index that are of the chains as they were.
+func (sv *save) replaced() []string {
+	var out []string
 	for _, ch := range sv.changes {
-		if ch.base.live() {
-			out[ch.key] = ch.base.token
+		if !ch.base.live() {
+			continue
+		}
+		out = append(out, chainPointID(ch.base.token, ch.key))
+		for i := range ch.base.steps {
+			out = append(out, stepPointID(ch.base.token, ch.key, i))
 		}
 	}
 	return out

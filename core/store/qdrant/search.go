@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// candidates is how many chains are read and judged.
-	candidates = 60
+	// candidates is how many chains each ranking gives, judged how many of all
+	// are read.
+	candidates, judgedMost = 60, 90
 	// counted is up to how many chains with a word are counted; more are
 	// estimated from how much the server says the word tells.
-	counted = 100
+	counted = 60
 	// nearest is how many steps are compared by their vectors, sampled how many
 	// tell what similarity means nothing.
 	nearest, sampled = 200, 64
-	// completed and corrected are how many words stand in for one of the query,
-	// looked how many are looked at for that.
-	completed, corrected, looked = 40, 20, 200
 	// countsFresh is how long the number of protocols is believed.
 	countsFresh = 5 * time.Second
+	// oftenKept bounds how many words are remembered to be common.
+	oftenKept = 20_000
 )
 
 // Search implements engine.Searcher. The server finds candidates by their
@@ -49,7 +49,7 @@ func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 	if err != nil || total == 0 {
 		return nil, err
 	}
-	l := &lookup{store: s, spaces: q.Spaces, asked: asked, words: asked.Words(), stats: search.Stats{Chains: total}}
+	l := &lookup{store: s, spaces: q.Spaces, asked: asked, words: asked.Words(), known: map[string]bool{}, stats: search.Stats{Chains: total}}
 	if x := s.schema.index.Load(); q.Embedding != nil && q.Embedding.Model == x.model && len(q.Embedding.Vector) == x.dimension {
 		l.vector = q.Embedding.Vector
 	}
@@ -67,30 +67,53 @@ type lookup struct {
 	words  []search.Word
 	vector []float32 // nil: words only
 
+	vocabulary search.Vocabulary
 	stats      search.Stats
-	keys       []string             // of the candidates, best first
-	steps      map[string][]similar // by key
+	found      []candidate // best first
+	known      map[string]bool
+	steps      map[string][]similar // by candidate's id
 	background search.Background
+}
+
+// candidate is a chain as some save has put it into the index.
+type candidate struct {
+	id         string // of the point with its words
+	key, token string
+	document   string // base64; empty: not read yet
 }
 
 // similar is a step whose vector is near.
 type similar struct {
-	token  string
 	step   int
 	cosine float64
 }
 
-// find fills keys, stats and steps.
+// standIn is what may stand for a word of the query.
+type standIn struct {
+	own         bool     // some chain of some space has the word itself, or had it
+	completions []string // terms of words that go on after it, or are other forms
+	corrections []string // terms of words it may be a mistyped form of
+}
+
+// find fills found, stats and steps. Usually that is one request: the words
+// that may stand for those of the query are known here.
 func (l *lookup) find(ctx context.Context) error {
-	terms := l.asked.Names()
-	for _, w := range l.words {
-		terms = append(terms, w.Term, w.TitleTerm(), w.LabelTerm())
+	var err error
+	if l.vocabulary, err = l.store.vocabulary(ctx); err != nil {
+		return err
 	}
-	queries := []*pb.QueryPoints{l.candidates(terms)}
-	for _, w := range l.words {
-		queries = append(queries, l.withTerms([]string{w.Term}, counted))
+	stand := make([]standIn, len(l.words))
+	for i, w := range l.words {
+		stand[i] = l.standIn(w)
 	}
-	first := len(queries)
+	queries := []*pb.QueryPoints{l.candidates(stand)}
+	for i, w := range l.words {
+		terms := []string{w.Term}
+		if !stand[i].own && len(stand[i].completions) > 0 {
+			terms = stand[i].completions
+		}
+		queries = append(queries, l.withTerms(terms, counted))
+	}
 	if l.vector != nil {
 		queries = append(queries, l.near(), l.sample())
 	}
@@ -101,12 +124,72 @@ func (l *lookup) find(ctx context.Context) error {
 	l.take(found[0])
 	l.stats.With = make([]int, len(l.words))
 	for i := range l.words {
-		l.stats.With[i] = l.store.estimate(len(found[1+i]), found[1+i], l.stats.Chains)
+		if l.stats.With[i] = len(found[1+i]); stand[i].own {
+			l.stats.With[i] = l.store.estimate(found[1+i], l.stats.Chains)
+		}
 	}
+	l.store.counts.remember(l.spaces, l.words, l.stats.With)
 	if l.vector != nil {
-		l.takeVectors(found[first], found[first+1])
+		l.takeVectors(found[len(found)-2], found[len(found)-1])
 	}
-	return l.expand(ctx)
+	return l.findAgain(ctx, stand)
+}
+
+// standIn says what may stand for a word before it is known who has it: only
+// what no chain has can be a typing error.
+func (l *lookup) standIn(w search.Word) standIn {
+	var s standIn
+	s.completions = slices.DeleteFunc(l.vocabulary.Completions(w), func(term string) bool {
+		s.own = s.own || term == w.Term
+		return term == w.Term
+	})
+	if s.own = s.own || len(l.vocabulary.Missing([]string{w.Text})) == 0; !s.own && len(s.completions) == 0 {
+		s.corrections = l.vocabulary.Corrections(w)
+	}
+	return s
+}
+
+// findAgain looks for what may stand for words that are only in spaces the
+// caller does not see.
+func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
+	var counts []*pb.QueryPoints
+	var of []int
+	for i := range l.words {
+		if l.stats.With[i] == 0 && stand[i].own && len(stand[i].completions) > 0 {
+			counts, of = append(counts, l.withTerms(stand[i].completions, counted)), append(of, i)
+		}
+	}
+	if len(counts) > 0 {
+		found, err := l.store.query(ctx, counts)
+		if err != nil {
+			return err
+		}
+		for n, i := range of {
+			l.stats.With[i] = len(found[n])
+		}
+	}
+	var terms []string
+	for i, w := range l.words {
+		if l.stats.With[i] == 0 && (stand[i].own || len(stand[i].completions) > 0) {
+			terms = append(terms, l.vocabulary.Corrections(w)...)
+		}
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	for i, w := range l.words {
+		if l.stats.With[i] > 0 {
+			terms = append(terms, w.Term)
+		}
+	}
+	q := l.withTerms(terms, candidates)
+	q.WithPayload = candidatePayload
+	found, err := l.store.query(ctx, []*pb.QueryPoints{q})
+	if err != nil {
+		return err
+	}
+	l.take(found[0])
+	return nil
 }
 
 // withTerms finds chains that have any of the terms; a rare one counts more.
@@ -118,21 +201,39 @@ func (l *lookup) withTerms(terms []string, limit int) *pb.QueryPoints {
 	}
 }
 
-// candidates finds chains by terms, and by the vector if there is one: then the
-// server fuses both orders by reciprocal ranks.
-func (l *lookup) candidates(terms []string) *pb.QueryPoints {
-	q := l.withTerms(terms, candidates)
-	if l.vector != nil {
-		visible := all(in(fieldSpace, l.spaces))
-		q.Prefetch = []*pb.PrefetchQuery{
-			{Query: q.Query, Using: q.Using, Filter: visible, Limit: pb.PtrOf(uint64(candidates))},
-			{Query: pb.NewQueryDense(l.vector), Using: pb.PtrOf(vectorDense), Filter: visible, Limit: pb.PtrOf(uint64(nearest)), Params: l.store.searchParams()},
+var candidatePayload = pb.NewWithPayloadInclude(fieldChainKey, fieldToken, fieldWords)
+
+// candidates finds chains by the words of the query, by what may stand for
+// these, and by the vector if there is one. The server fuses the rankings by
+// reciprocal ranks.
+func (l *lookup) candidates(stand []standIn) *pb.QueryPoints {
+	exact := l.asked.Names()
+	var wider, words []string
+	for i, w := range l.words {
+		exact = append(exact, w.Term, w.TitleTerm(), w.LabelTerm())
+		words = append(words, w.Term)
+		if !l.store.counts.common(l.spaces, w.Term) {
+			wider = append(append(wider, stand[i].completions...), stand[i].corrections...)
 		}
-		q.Query, q.Using, q.Filter = pb.NewQueryFusion(pb.Fusion_RRF), nil, nil
-		q.Limit = pb.PtrOf(uint64(candidates + nearest))
 	}
-	q.WithPayload = pb.NewWithPayloadInclude(fieldChainKey)
+	rankings := []*pb.PrefetchQuery{prefetch(l.withTerms(exact, candidates))}
+	if len(wider) > 0 {
+		rankings = append(rankings, prefetch(l.withTerms(append(wider, words...), candidates)))
+	}
+	if l.vector != nil {
+		rankings = append(rankings, prefetch(l.near()))
+	}
+	q := l.withTerms(exact, candidates)
+	if len(rankings) > 1 {
+		q.Query, q.Using, q.Filter, q.Prefetch = pb.NewQueryFusion(pb.Fusion_RRF), nil, nil, rankings
+		q.Limit = pb.PtrOf(uint64(judgedMost))
+	}
+	q.WithPayload = candidatePayload
 	return q
+}
+
+func prefetch(q *pb.QueryPoints) *pb.PrefetchQuery {
+	return &pb.PrefetchQuery{Query: q.GetQuery(), Using: q.Using, Filter: q.GetFilter(), Limit: q.Limit, Params: q.GetParams()}
 }
 
 // near finds steps whose vectors are near.
@@ -174,12 +275,24 @@ func (s *Store) query(ctx context.Context, queries []*pb.QueryPoints) ([][]*pb.S
 	return out, nil
 }
 
-// take adds candidates, each chain once.
+// take adds candidates, each chain once: a step stands for its chain.
 func (l *lookup) take(points []*pb.ScoredPoint) {
 	for _, p := range points {
-		key := p.GetPayload()[fieldChainKey].GetStringValue()
-		if key != "" && !slices.Contains(l.keys, key) {
-			l.keys = append(l.keys, key)
+		v := p.GetPayload()
+		c := candidate{key: v[fieldChainKey].GetStringValue(), token: v[fieldToken].GetStringValue(), document: v[fieldWords].GetStringValue()}
+		if c.id = p.GetId().GetUuid(); c.document == "" {
+			c.id = chainPointID(c.token, c.key)
+		}
+		if c.key == "" {
+			continue
+		}
+		if !l.known[c.id] {
+			l.known[c.id] = true
+			l.found = append(l.found, c)
+			continue
+		}
+		if i := slices.IndexFunc(l.found, func(have candidate) bool { return have.id == c.id }); c.document != "" {
+			l.found[i].document = c.document
 		}
 	}
 }
@@ -193,19 +306,17 @@ func (l *lookup) takeVectors(near, sample []*pb.ScoredPoint) {
 	l.steps = map[string][]similar{}
 	for _, p := range near {
 		v := p.GetPayload()
-		key := v[fieldChainKey].GetStringValue()
-		l.steps[key] = append(l.steps[key], similar{
-			token: v[fieldToken].GetStringValue(), step: int(v["step"].GetIntegerValue()), cosine: float64(p.GetScore()),
-		})
+		id := chainPointID(v[fieldToken].GetStringValue(), v[fieldChainKey].GetStringValue())
+		l.steps[id] = append(l.steps[id], similar{step: int(v["step"].GetIntegerValue()), cosine: float64(p.GetScore())})
 	}
 }
 
 // estimate is how many visible chains have a term: the number that was found,
 // or, if there may be more, what the inverse document frequency says, which is
 // the score of a chain for one term that it has.
-func (s *Store) estimate(found int, points []*pb.ScoredPoint, visible int) int {
-	if found < counted {
-		return found
+func (s *Store) estimate(points []*pb.ScoredPoint, visible int) int {
+	if len(points) < counted {
+		return len(points)
 	}
 	everywhere := float64(max(s.counts.everywhere(), visible))
 	share := 1 / math.Exp(float64(points[0].GetScore()))
@@ -214,159 +325,63 @@ func (s *Store) estimate(found int, points []*pb.ScoredPoint, visible int) int {
 	return max(counted, min(visible, int(with*float64(visible)/everywhere)))
 }
 
-// expand looks for what words may stand for that too few chains have: the
-// beginnings and other forms of words and, where that finds nothing, words
-// with typing errors.
-func (l *lookup) expand(ctx context.Context) error {
-	var terms []string
-	for i, w := range l.words {
-		if l.stats.With[i] >= candidates {
-			continue
-		}
-		more, err := l.completions(ctx, w)
-		if err != nil {
-			return err
-		}
-		found, err := l.known(ctx, i, w, more)
-		if err != nil {
-			return err
-		}
-		terms = append(terms, found...)
-		if l.stats.With[i] > 0 {
-			continue
-		}
-		if more, err = l.corrections(ctx, w); err != nil {
-			return err
-		}
-		terms = append(terms, more...)
-	}
-	if len(terms) == 0 {
-		return nil
-	}
-	for i, w := range l.words {
-		if l.stats.With[i] > 0 {
-			terms = append(terms, w.Term)
-		}
-	}
-	found, err := l.store.query(ctx, []*pb.QueryPoints{l.withKeys(terms)})
-	if err != nil {
-		return err
-	}
-	l.take(found[0])
-	return nil
-}
-
-func (l *lookup) withKeys(terms []string) *pb.QueryPoints {
-	q := l.withTerms(terms, candidates)
-	q.WithPayload = pb.NewWithPayloadInclude(fieldChainKey)
-	return q
-}
-
-// known counts the chains that have a completion of a word, if none has the
-// word itself, and returns the completions' terms.
-func (l *lookup) known(ctx context.Context, i int, w search.Word, completions []string) ([]string, error) {
-	terms := slices.DeleteFunc(slices.Clone(completions), func(term string) bool { return term == w.Term })
-	if len(terms) == 0 || l.stats.With[i] > 0 {
-		return terms, nil
-	}
-	found, err := l.store.query(ctx, []*pb.QueryPoints{l.withTerms(terms, counted)})
-	if err != nil {
-		return nil, err
-	}
-	l.stats.With[i] = len(found[0])
-	return terms, nil
-}
-
-// completions are the terms of words that begin like the word of the query.
-func (l *lookup) completions(ctx context.Context, w search.Word) ([]string, error) {
-	if w.Root == "" {
-		return nil, nil
-	}
-	from := titleKey(w.Root)
-	to := from
-	for i := len(w.Root); i < titleKeyBytes; i++ {
-		to |= int64(0xff) << (8 * (titleKeyBytes - 1 - i))
-	}
-	f := all(is(fieldKind, kindWord), pb.NewRange(fieldWordKey, &pb.Range{Gte: pb.PtrOf(float64(from)), Lte: pb.PtrOf(float64(to))}))
-	points, _, err := l.store.find(ctx, l.store.names().index(), f, titlesPage, nil, fieldWord)
-	if err != nil {
-		return nil, err
-	}
-	var words []string
-	for _, p := range points {
-		if word := p.GetPayload()[fieldWord].GetStringValue(); strings.HasPrefix(word, w.Root) {
-			words = append(words, word)
-		}
-	}
-	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
-	return terms(w, words[:min(len(words), completed)]), nil
-}
-
-func terms(w search.Word, words []string) []string {
-	var out []string
-	for _, word := range words {
-		if t := w.Completed(word).Term; !slices.Contains(out, t) {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// corrections are the terms of words that the word of the query may be a
-// mistyped form of.
-func (l *lookup) corrections(ctx context.Context, w search.Word) ([]string, error) {
-	found, err := l.store.query(ctx, []*pb.QueryPoints{{
-		CollectionName: l.store.names().index(), Using: pb.PtrOf(vectorTrigrams), Limit: pb.PtrOf(uint64(looked)),
-		Query: pb.NewQueryNearest(pb.NewVectorInputDocument(bm25(search.Trigrams(w.Text)))), WithPayload: pb.NewWithPayloadInclude(fieldWord),
-	}})
-	if err != nil {
-		return nil, err
-	}
-	type correction struct {
-		word   string
-		errors int
-	}
-	var fitting []correction
-	for _, p := range found[0] {
-		word := p.GetPayload()[fieldWord].GetStringValue()
-		if n := w.Mistyped(word); n > 0 {
-			fitting = append(fitting, correction{word, n})
-		}
-	}
-	slices.SortFunc(fitting, func(a, b correction) int {
-		return cmp.Or(cmp.Compare(a.errors, b.errors), strings.Compare(a.word, b.word))
-	})
-	var words []string
-	for _, c := range fitting[:min(len(fitting), corrected)] {
-		words = append(words, c.word)
-	}
-	return terms(w, words), nil
-}
-
 // judged is a candidate with its score.
 type judged struct {
-	hit      engine.Hit // without its chain
-	rank     uint64     // among equals
-	manifest manifest
+	hit  engine.Hit // without its chain
+	rank uint64     // among equals
+	candidate
 }
 
-// judge reads the candidates' manifests, scores them, and returns the best ones in order.
+// judge scores the candidates, and returns the best ones in order with what
+// their manifests say.
 func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.Hit, error) {
-	s := l.store
-	points, err := s.get(ctx, s.names().protocols(), l.keys, fieldKind, fieldSpace, fieldRevision, fieldToken, fieldOutline, fieldWords)
-	if err != nil {
+	if err := l.readDocuments(ctx); err != nil {
 		return nil, err
 	}
-	found, err := l.scoreAll(points, explain)
+	found, err := l.scoreAll(explain)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b judged) int {
-		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.manifest.key, b.manifest.key))
+		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key))
 	})
 	var hits []engine.Hit
-	for _, j := range found[:min(len(found), limit)] {
-		if j.hit.Chain, err = s.outlined(j.manifest); err != nil {
+	for len(found) > 0 && len(hits) < limit {
+		n := min(len(found), limit-len(hits))
+		if hits, err = l.confirm(ctx, hits, found[:n]); err != nil {
+			return nil, err
+		}
+		found = found[n:]
+	}
+	return hits, nil
+}
+
+// confirm appends those of the candidates that their manifests know: not what
+// is not committed yet or was replaced.
+func (l *lookup) confirm(ctx context.Context, hits []engine.Hit, found []judged) ([]engine.Hit, error) {
+	s := l.store
+	keys := make([]string, len(found))
+	for i, j := range found {
+		keys[i] = j.key
+	}
+	points, err := s.get(ctx, s.names().protocols(), keys, fieldKind, fieldSpace, fieldRevision, fieldToken, fieldOutline)
+	if err != nil {
+		return nil, err
+	}
+	manifests := make(map[string]manifest, len(points))
+	for _, p := range points {
+		m, err := s.manifestOf(p)
+		if err != nil {
+			return nil, err
+		}
+		manifests[m.key] = m
+	}
+	for _, j := range found {
+		m, ok := manifests[j.key]
+		if !ok || !m.live() || m.token != j.token || !slices.Contains(l.spaces, m.space) {
+			continue
+		}
+		if j.hit.Chain, err = s.outlined(m); err != nil {
 			return nil, err
 		}
 		hits = append(hits, j.hit)
@@ -374,24 +389,65 @@ func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.H
 	return hits, nil
 }
 
-// scoreAll scores what the spaces hold of the candidates, on all processors:
-// it is most of what a search costs here.
-func (l *lookup) scoreAll(points []*pb.RetrievedPoint, explain bool) ([]judged, error) {
-	scored := make([]judged, len(points))
-	matches := make([]bool, len(points))
+// readDocuments reads the words of the chains that were found by a step.
+func (l *lookup) readDocuments(ctx context.Context) error {
+	at := map[string]int{}
+	var missing []string
+	for i, c := range l.found {
+		if c.document == "" {
+			at[c.id] = i
+			missing = append(missing, c.id)
+		}
+	}
+	points, err := l.store.get(ctx, l.store.names().index(), missing, fieldWords)
+	for _, p := range points {
+		l.found[at[p.GetId().GetUuid()]].document = p.GetPayload()[fieldWords].GetStringValue()
+	}
+	if err != nil {
+		return err
+	}
+	return l.analyseForeign(ctx)
+}
+
+// analyseForeign analyses the chains that a program with another analyser has
+// stored, without their texts, until the index is made anew.
+func (l *lookup) analyseForeign(ctx context.Context) error {
+	at := map[string]int{}
+	var keys []string
+	for i, c := range l.found {
+		if b, err := base64.StdEncoding.DecodeString(c.document[:min(len(c.document), 4)]); err == nil && len(b) > 0 && b[0] != search.Version {
+			at[c.key] = i
+			keys = append(keys, c.key)
+		}
+	}
+	points, err := l.store.get(ctx, l.store.names().protocols(), keys, fieldKind, fieldOutline)
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		m, err := l.store.manifestOf(p)
+		if err != nil {
+			return err
+		}
+		c, err := l.store.outlined(m)
+		if err != nil {
+			return err
+		}
+		l.found[at[m.key]].document = analyse(c).document
+	}
+	return nil
+}
+
+// scoreAll scores the candidates, on all processors.
+func (l *lookup) scoreAll(explain bool) ([]judged, error) {
+	scored := make([]judged, len(l.found))
+	matches := make([]bool, len(l.found))
 	var g errgroup.Group
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
-		g.Go(func() error {
-			for i := w; i < len(points); i += workers {
-				m, err := l.store.manifestOf(points[i])
-				if err != nil {
-					return err
-				}
-				if !m.live() || !slices.Contains(l.spaces, m.space) {
-					continue
-				}
-				if scored[i], matches[i], err = l.score(m, explain); err != nil {
+		g.Go(func() (err error) {
+			for i := w; i < len(l.found); i += workers {
+				if scored[i], matches[i], err = l.score(l.found[i], explain); err != nil {
 					return err
 				}
 			}
@@ -410,23 +466,17 @@ func (l *lookup) scoreAll(points []*pb.RetrievedPoint, explain bool) ([]judged, 
 	return found, nil
 }
 
-func (l *lookup) score(m manifest, explain bool) (judged, bool, error) {
-	s := l.store
-	b, err := base64.StdEncoding.DecodeString(m.words)
+func (l *lookup) score(c candidate, explain bool) (judged, bool, error) {
+	b, err := base64.StdEncoding.DecodeString(c.document)
 	if err != nil {
-		return judged{}, false, s.damaged(m.key, err)
+		return judged{}, false, l.store.damaged(c.id, err)
 	}
 	d, err := search.ParseDocument(b)
 	if err != nil {
-		// Of another analyser, until the index is made anew.
-		c, err := s.chain(m, m.outline)
-		if err != nil {
-			return judged{}, false, err
-		}
-		d = search.Analyse(c)
+		return judged{}, false, nil // its chain is gone, or what stands in the index is broken
 	}
 	result, byWords := l.asked.Score(d, l.stats)
-	vector, step := l.vectorScore(m)
+	vector, step := l.vectorScore(c)
 	if !byWords && vector == 0 {
 		return judged{}, false, nil
 	}
@@ -437,15 +487,12 @@ func (l *lookup) score(m manifest, explain bool) (judged, bool, error) {
 	if explain {
 		hit.Why = l.why(d, byWords, vector, step)
 	}
-	return judged{hit, d.Rank(), m}, true, nil
+	return judged{hit, d.Rank(), c}, true, nil
 }
 
-// vectorScore is how near the best step of a chain is, by its present steps.
-func (l *lookup) vectorScore(m manifest) (score float64, step int) {
-	for _, near := range l.steps[m.key] {
-		if near.token != m.token {
-			continue
-		}
+// vectorScore is how near the best step of a chain is.
+func (l *lookup) vectorScore(c candidate) (score float64, step int) {
+	for _, near := range l.steps[c.id] {
 		if v := l.background.Score(near.cosine); v > score {
 			score, step = v, near.step
 		}
@@ -471,6 +518,33 @@ type countCache struct {
 	mu   sync.Mutex // guards the fields below
 	at   map[string]countAt
 	most int
+	// often holds words that many chains of the spaces have.
+	often map[string]bool
+}
+
+// common reports whether so many chains of the spaces have the term that
+// nothing need stand for it.
+func (c *countCache) common(spaces []string, term string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.often[strings.Join(spaces, "\n")+"\n"+term]
+}
+
+// remember keeps which of the words are common.
+func (c *countCache) remember(spaces []string, words []search.Word, with []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.often) > oftenKept {
+		c.often = nil
+	}
+	for i, w := range words {
+		if with[i] >= candidates {
+			if c.often == nil {
+				c.often = map[string]bool{}
+			}
+			c.often[strings.Join(spaces, "\n")+"\n"+w.Term] = true
+		}
+	}
 }
 
 type countAt struct {

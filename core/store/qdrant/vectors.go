@@ -2,6 +2,7 @@ package qdrant
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"regexp"
@@ -97,10 +98,11 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	f := all(is(fieldKind, kindStep))
-	if x := s.schema.index.Load(); x.model == model && model != "" {
-		f.MustNot = []*pb.Condition{pb.NewHasVector(vectorDense)}
+	if x := s.schema.index.Load(); x.model != model || model == "" {
+		return s.allPassages(ctx, limit)
 	}
+	f := all(is(fieldKind, kindStep))
+	f.MustNot = []*pb.Condition{pb.NewHasVector(vectorDense)}
 	var passages []engine.Passage
 	seen := map[string]bool{}
 	var offset *pb.PointId
@@ -120,6 +122,44 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.
 		offset = next
 	}
 	return passages, nil
+}
+
+// errEnough ends a reading.
+var errEnough = errors.New("enough")
+
+// allPassages are the passages of all chains: the index has no vectors of the model.
+func (s *Store) allPassages(ctx context.Context, limit int) ([]engine.Passage, error) {
+	var passages []engine.Passage
+	seen := map[string]bool{}
+	err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindManifest)), rebuildPage, readFields, func(points []*pb.RetrievedPoint) error {
+		for _, p := range points {
+			m, err := s.manifestOf(p)
+			if err != nil {
+				return err
+			}
+			c, err := s.whole(m)
+			if err != nil {
+				return err
+			}
+			for i := range c.Steps {
+				passage := c.Passage(i)
+				hash := protocol.PassageHash(passage)
+				if seen[hash] {
+					continue
+				}
+				if len(passages) == limit {
+					return errEnough
+				}
+				seen[hash] = true
+				passages = append(passages, engine.Passage{Hash: hash, Text: passage})
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return passages, err
 }
 
 // passages are the texts of step points, of those that belong to a stored chain.

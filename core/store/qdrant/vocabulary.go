@@ -1,0 +1,132 @@
+package qdrant
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	pb "github.com/qdrant/go-client/qdrant"
+
+	"github.com/kairos-mcp/kairos/core/search"
+)
+
+const (
+	// wordsFresh is how long it may take until a process can complete a word to
+	// one that only another process has stored. Whole words are found at once.
+	wordsFresh = 5 * time.Second
+	// wordsMargin is for clocks that do not agree.
+	wordsMargin = time.Minute
+	// wordsInList is how many words one point holds.
+	wordsInList = 4000
+	// listsRead is how many lists are read at once, listsKept how many may be
+	// there before they are put together.
+	listsRead, listsKept = 100, 200
+)
+
+// vocabulary is the words of the index as this process knows them. They are of
+// all spaces, and only lead to terms, which are looked up in the caller's.
+type vocabulary struct {
+	mu    sync.Mutex // guards the fields below
+	words search.Vocabulary
+	read  time.Time // zero: not read yet; words are those that were written here
+}
+
+// missing are the words of the entries that may not be in the index yet.
+func (v *vocabulary) missing(entries []indexEntry) []string {
+	v.mu.Lock()
+	words := v.words
+	v.mu.Unlock()
+	var out []string
+	for _, e := range entries {
+		out = append(out, words.Missing(e.words.vocabulary)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (v *vocabulary) add(words []string) {
+	if len(words) == 0 {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.words = v.words.With(words)
+}
+
+// wordPoints are the points that hold the words.
+func wordPoints(words []string, now time.Time) []*pb.PointStruct {
+	var points []*pb.PointStruct
+	for part := range slices.Chunk(words, wordsInList) {
+		points = append(points, &pb.PointStruct{Id: pb.NewID(uuid.NewString()), Vectors: noVectors(), Payload: payload{
+			fieldKind: text(kindWords), fieldList: text(strings.Join(part, " ")), fieldWritten: number(now.UnixMilli()),
+		}})
+	}
+	return points
+}
+
+// vocabulary is the words of the index in use, those included that other
+// processes have stored up to a few seconds ago.
+func (s *Store) vocabulary(ctx context.Context) (search.Vocabulary, error) {
+	v := &s.schema.index.Load().words
+	v.mu.Lock()
+	words, read := v.words, v.read
+	v.mu.Unlock()
+	now := time.Now()
+	if now.Sub(read) < wordsFresh {
+		return words, nil
+	}
+	f := all(is(fieldKind, kindWords))
+	if !read.IsZero() {
+		since := float64(read.Add(-wordsMargin).UnixMilli())
+		f.Must = append(f.Must, pb.NewRange(fieldWritten, &pb.Range{Gte: &since}))
+	}
+	listed, _, err := s.listedWords(ctx, f)
+	if err != nil {
+		return search.Vocabulary{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if fresh := v.words.Missing(listed); len(fresh) > 0 {
+		v.words = v.words.With(fresh)
+	}
+	v.read = now
+	return v.words, nil
+}
+
+// listedWords are the words of the lists that match, sorted, and the ids of the lists.
+func (s *Store) listedWords(ctx context.Context, f *pb.Filter) (words, lists []string, err error) {
+	err = s.each(ctx, s.names().index(), f, listsRead, []string{fieldList}, func(points []*pb.RetrievedPoint) error {
+		for _, p := range points {
+			words = append(words, strings.Fields(p.GetPayload()[fieldList].GetStringValue())...)
+			lists = append(lists, p.GetId().GetUuid())
+		}
+		return nil
+	})
+	slices.Sort(words)
+	return slices.Compact(words), lists, err
+}
+
+// mergeWords puts many short lists of words together. Every word is in some
+// list at every moment, whoever else does the same.
+func (s *Store) mergeWords(ctx context.Context) error {
+	f := all(is(fieldKind, kindWords))
+	n, err := call(ctx, s, func(ctx context.Context) (uint64, error) {
+		return s.client.Count(ctx, &pb.CountPoints{CollectionName: s.names().index(), Filter: f, Exact: pb.PtrOf(true)})
+	})
+	if err != nil || n < listsKept {
+		return err
+	}
+	words, lists, err := s.listedWords(ctx, f)
+	if err != nil || len(lists) < 2*len(words)/wordsInList {
+		return err // they are as long as they may be
+	}
+	// Not by their alias: in between there may be another index.
+	collection := s.schema.index.Load().collection
+	if err := s.writePoints(ctx, collection, wordPoints(words, time.Now())); err != nil {
+		return err
+	}
+	return s.update(ctx, collection, removeIDs(lists...))
+}
