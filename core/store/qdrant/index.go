@@ -278,7 +278,9 @@ func (e indexEntry) chainPoint(now time.Time) *pb.PointStruct {
 
 func chainPointID(token, key string) string { return pointID(kindChain, token, key) }
 
-func stepPointID(token, key string, i int) string { return pointID(kindStep, token, key, strconv.Itoa(i)) }
+func stepPointID(token, key string, i int) string {
+	return pointID(kindStep, token, key, strconv.Itoa(i))
+}
 
 // stepPoint has the fields that the earlier server's points had.
 func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32) *pb.PointStruct {

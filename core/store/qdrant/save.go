@@ -294,8 +294,8 @@ func (sv *save) fresh() map[string][]string {
 func (sv *save) checkSteps(ctx context.Context, bySpace map[string][]string) error {
 	s := sv.store
 	own := make([]string, len(sv.changes))
-	for i, ch := range sv.changes {
-		own[i] = ch.key
+	for i := range sv.changes {
+		own[i] = sv.changes[i].key // and nothing else: load may be writing the rest
 	}
 	for _, space := range slices.Sorted(maps.Keys(bySpace)) {
 		for part := range slices.Chunk(bySpace[space], stepsAsked) {
@@ -580,8 +580,7 @@ func (sv *save) abandon(ctx context.Context, cause error) error {
 	return cause
 }
 
-// finish removes what the committed save has replaced. Nobody waits for that:
-// what is left cannot be seen, and a failure is left to be swept.
+// finish removes what the committed save has replaced. A failure is left to be swept.
 func (sv *save) finish(ctx context.Context) {
 	s := sv.store
 	s.counts.forget()
@@ -589,7 +588,7 @@ func (sv *save) finish(ctx context.Context) {
 	defer cancel()
 	err := s.followIndex(ctx, sv.index, sv.entries())
 	if old := sv.replaced(); err == nil && len(old) > 0 {
-		err = s.updateSoon(ctx, s.names().index(), removeIDs(old...))
+		err = s.update(ctx, s.names().index(), removeIDs(old...)) // a vector of theirs must not be known any more
 	}
 	if err == nil {
 		err = s.updateSoon(ctx, s.names().protocols(), removeIDs(slices.Concat([]string{sv.intentID()}, sv.tooOld())...))

@@ -12,19 +12,16 @@ import (
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
 const (
-	// candidates is how many chains each ranking gives, judged how many of all
-	// are read.
+	// candidates is how many chains each ranking gives, judgedMost how many of
+	// them all are read. Up to candidates the chains with a word are counted;
+	// more are estimated from how much the server says the word tells.
 	candidates, judgedMost = 60, 90
-	// counted is up to how many chains with a word are counted; more are
-	// estimated from how much the server says the word tells.
-	counted = 60
 	// nearest is how many steps are compared by their vectors, sampled how many
 	// tell what similarity means nothing.
 	nearest, sampled = 200, 64
@@ -112,7 +109,7 @@ func (l *lookup) find(ctx context.Context) error {
 		if !stand[i].own && len(stand[i].completions) > 0 {
 			terms = stand[i].completions
 		}
-		queries = append(queries, l.withTerms(terms, counted))
+		queries = append(queries, l.withTerms(terms))
 	}
 	if l.vector != nil {
 		queries = append(queries, l.near(), l.sample())
@@ -156,7 +153,7 @@ func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
 	var of []int
 	for i := range l.words {
 		if l.stats.With[i] == 0 && stand[i].own && len(stand[i].completions) > 0 {
-			counts, of = append(counts, l.withTerms(stand[i].completions, counted)), append(of, i)
+			counts, of = append(counts, l.withTerms(stand[i].completions)), append(of, i)
 		}
 	}
 	if len(counts) > 0 {
@@ -182,7 +179,7 @@ func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
 			terms = append(terms, w.Term)
 		}
 	}
-	q := l.withTerms(terms, candidates)
+	q := l.withTerms(terms)
 	q.WithPayload = candidatePayload
 	found, err := l.store.query(ctx, []*pb.QueryPoints{q})
 	if err != nil {
@@ -193,9 +190,9 @@ func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
 }
 
 // withTerms finds chains that have any of the terms; a rare one counts more.
-func (l *lookup) withTerms(terms []string, limit int) *pb.QueryPoints {
+func (l *lookup) withTerms(terms []string) *pb.QueryPoints {
 	return &pb.QueryPoints{
-		CollectionName: l.store.names().index(), Using: pb.PtrOf(vectorWords), Limit: pb.PtrOf(uint64(limit)), //nolint:gosec // a constant
+		CollectionName: l.store.names().index(), Using: pb.PtrOf(vectorWords), Limit: pb.PtrOf(uint64(candidates)),
 		Query: pb.NewQueryNearest(pb.NewVectorInputDocument(bm25(terms))), Filter: all(in(fieldSpace, l.spaces)),
 		WithPayload: pb.NewWithPayload(false),
 	}
@@ -216,14 +213,14 @@ func (l *lookup) candidates(stand []standIn) *pb.QueryPoints {
 			wider = append(append(wider, stand[i].completions...), stand[i].corrections...)
 		}
 	}
-	rankings := []*pb.PrefetchQuery{prefetch(l.withTerms(exact, candidates))}
+	rankings := []*pb.PrefetchQuery{prefetch(l.withTerms(exact))}
 	if len(wider) > 0 {
-		rankings = append(rankings, prefetch(l.withTerms(append(wider, words...), candidates)))
+		rankings = append(rankings, prefetch(l.withTerms(append(wider, words...))))
 	}
 	if l.vector != nil {
 		rankings = append(rankings, prefetch(l.near()))
 	}
-	q := l.withTerms(exact, candidates)
+	q := l.withTerms(exact)
 	if len(rankings) > 1 {
 		q.Query, q.Using, q.Filter, q.Prefetch = pb.NewQueryFusion(pb.Fusion_RRF), nil, nil, rankings
 		q.Limit = pb.PtrOf(uint64(judgedMost))
@@ -315,14 +312,14 @@ func (l *lookup) takeVectors(near, sample []*pb.ScoredPoint) {
 // or, if there may be more, what the inverse document frequency says, which is
 // the score of a chain for one term that it has.
 func (s *Store) estimate(points []*pb.ScoredPoint, visible int) int {
-	if len(points) < counted {
+	if len(points) < candidates {
 		return len(points)
 	}
 	everywhere := float64(max(s.counts.everywhere(), visible))
 	share := 1 / math.Exp(float64(points[0].GetScore()))
 	// idf = ln(1 + (n - with + 0.5) / (with + 0.5)), so with + 0.5 = (n + 1) / e^idf.
 	with := (everywhere+1)*share - 0.5
-	return max(counted, min(visible, int(with*float64(visible)/everywhere)))
+	return max(candidates, min(visible, int(with*float64(visible)/everywhere)))
 }
 
 // judged is a candidate with its score.
@@ -338,14 +335,12 @@ func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.H
 	if err := l.readDocuments(ctx); err != nil {
 		return nil, err
 	}
-	found, err := l.scoreAll(explain)
-	if err != nil {
-		return nil, err
-	}
+	found := l.scoreAll(explain)
 	slices.SortFunc(found, func(a, b judged) int {
 		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key))
 	})
 	var hits []engine.Hit
+	var err error
 	for len(found) > 0 && len(hits) < limit {
 		n := min(len(found), limit-len(hits))
 		if hits, err = l.confirm(ctx, hits, found[:n]); err != nil {
@@ -439,46 +434,47 @@ func (l *lookup) analyseForeign(ctx context.Context) error {
 }
 
 // scoreAll scores the candidates, on all processors.
-func (l *lookup) scoreAll(explain bool) ([]judged, error) {
+func (l *lookup) scoreAll(explain bool) []judged {
 	scored := make([]judged, len(l.found))
 	matches := make([]bool, len(l.found))
-	var g errgroup.Group
+	var wait sync.WaitGroup
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
-		g.Go(func() (err error) {
+		wait.Go(func() {
 			for i := w; i < len(l.found); i += workers {
-				if scored[i], matches[i], err = l.score(l.found[i], explain); err != nil {
-					return err
-				}
+				scored[i], matches[i] = l.score(l.found[i], explain)
 			}
-			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
+	wait.Wait()
 	var found []judged
 	for i, ok := range matches {
 		if ok {
 			found = append(found, scored[i])
 		}
 	}
-	return found, nil
+	return found
 }
 
-func (l *lookup) score(c candidate, explain bool) (judged, bool, error) {
-	b, err := base64.StdEncoding.DecodeString(c.document)
+// opened is the document of a candidate, if there is one.
+func opened(document string) (search.Document, bool) {
+	b, err := base64.StdEncoding.DecodeString(document)
 	if err != nil {
-		return judged{}, false, l.store.damaged(c.id, err)
+		return search.Document{}, false
 	}
-	d, err := search.ParseDocument(b)
-	if err != nil {
-		return judged{}, false, nil // its chain is gone, or what stands in the index is broken
+	d, err := search.OpenDocument(b)
+	return d, err == nil
+}
+
+func (l *lookup) score(c candidate, explain bool) (judged, bool) {
+	d, ok := opened(c.document)
+	if !ok {
+		return judged{}, false // found by a step, and gone meanwhile
 	}
 	result, byWords := l.asked.Score(d, l.stats)
 	vector, step := l.vectorScore(c)
 	if !byWords && vector == 0 {
-		return judged{}, false, nil
+		return judged{}, false
 	}
 	hit := engine.Hit{Step: result.Step, Score: search.Fuse(result.Score, vector)}
 	if vector > result.Score {
@@ -487,7 +483,7 @@ func (l *lookup) score(c candidate, explain bool) (judged, bool, error) {
 	if explain {
 		hit.Why = l.why(d, byWords, vector, step)
 	}
-	return judged{hit, d.Rank(), c}, true, nil
+	return judged{hit, d.Rank(), c}, true
 }
 
 // vectorScore is how near the best step of a chain is.

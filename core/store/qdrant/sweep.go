@@ -53,6 +53,9 @@ func (s *Store) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.mergeWords(ctx); err != nil {
+		return err
+	}
 	return s.update(ctx, s.names().protocols(), remove(&pb.Filter{
 		Must:    []*pb.Condition{is(fieldKind, kindPlaceholder), until},
 		MustNot: []*pb.Condition{pb.NewRange(fieldLockUntil, &pb.Range{Gt: pb.PtrOf(float64(time.Now().UnixMilli()))})},
