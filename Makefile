@@ -83,12 +83,12 @@ kit: build ## hold the shipped drivers against the driver contract
 		$(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-$$d --sample plugins/$$(echo $$d | tr -d _)/testdata/samples.json || exit 1; \
 	done
 
-check: ## what every commit has to pass: vet, format, lint, proto, unit tests
+check: ## what every commit has to pass: vet, format, lint, proto, unit tests without the long ones
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	$(GO) vet ./...
 	$(MAKE) lint
 	$(MAKE) api
-	$(GO) test $$($(GO) list ./... | grep -v /e2e)
+	$(GO) test -short $$($(GO) list ./... | grep -v /e2e)
 
 lint: ## golangci-lint and buf lint
 	$(GOLANGCI) run ./...
