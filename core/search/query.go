@@ -59,8 +59,8 @@ func (w Word) Mistyped(vocabulary string) int {
 	return 0
 }
 
-// Letters is the set of a word's letters, as far as 32 bits tell them apart.
-func Letters(word string) uint32 {
+// lettersOf is the set of a word's letters, as far as 32 bits tell them apart.
+func lettersOf(word string) uint32 {
 	var set uint32
 	for i := range len(word) {
 		set |= 1 << (word[i] & 31)
@@ -68,21 +68,21 @@ func Letters(word string) uint32 {
 	return set
 }
 
-// Likely rules words out before Mistyped looks at them.
-type Likely struct {
+// likely rules words out before Mistyped looks at them.
+type likely struct {
 	letters uint32
 	changed int
 }
 
-// Likely is for the word.
-func (w Word) Likely() Likely {
+// likely is for the word.
+func (w Word) likely() likely {
 	// An error changes at most two letters of the set.
-	return Likely{letters: Letters(w.Text), changed: 2 * Typos(w.Text)}
+	return likely{letters: lettersOf(w.Text), changed: 2 * Typos(w.Text)}
 }
 
-// Is says whether Mistyped may be more than 0 for a word with the Letters. For
+// is says whether Mistyped may be more than 0 for a word with the letters. For
 // words that begin like the root it always may.
-func (l Likely) Is(letters uint32) bool {
+func (l likely) is(letters uint32) bool {
 	return bits.OnesCount32(l.letters^letters) <= l.changed || l.letters&^letters == 0
 }
 

@@ -367,7 +367,7 @@ func (w Word) errors(found string) int {
 // taken to be right.
 func mistyped(asked, found string) int {
 	// An error changes at most two letters of the set. Most words end here.
-	changed := bits.OnesCount32(Letters(asked) ^ Letters(found))
+	changed := bits.OnesCount32(lettersOf(asked) ^ lettersOf(found))
 	if changed > 4 {
 		return 0
 	}

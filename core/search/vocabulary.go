@@ -3,6 +3,7 @@ package search
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -16,7 +17,11 @@ const (
 
 // Vocabulary is the words that stand in some chain, about 50 bytes each. It is
 // read-only and safe for concurrent use; the zero value has no words.
-type Vocabulary struct{ sorted, recent []string }
+type Vocabulary struct {
+	sorted  []string
+	letters []uint32 // of the sorted
+	recent  []string // not yet among the sorted
+}
 
 // Len is the number of words; one that was added twice may count twice.
 func (v Vocabulary) Len() int { return len(v.sorted) + len(v.recent) }
@@ -36,10 +41,15 @@ func (v Vocabulary) Missing(words []string) []string {
 func (v Vocabulary) With(words []string) Vocabulary {
 	recent := slices.Concat(v.recent, words)
 	if len(recent) <= maxRecent {
-		return Vocabulary{v.sorted, recent}
+		return Vocabulary{v.sorted, v.letters, recent}
 	}
 	slices.Sort(recent)
-	return Vocabulary{sorted: merged(v.sorted, slices.Compact(recent))}
+	sorted := merged(v.sorted, slices.Compact(recent))
+	letters := make([]uint32, len(sorted))
+	for i, word := range sorted {
+		letters[i] = lettersOf(word)
+	}
+	return Vocabulary{sorted: sorted, letters: letters}
 }
 
 // merged is both sorted lists as one, without repeats.
@@ -70,11 +80,7 @@ func (v Vocabulary) Completions(w Word) []string {
 	if w.Root == "" {
 		return nil
 	}
-	from, _ := slices.BinarySearch(v.sorted, w.Root)
-	to := from
-	for to < len(v.sorted) && strings.HasPrefix(v.sorted[to], w.Root) {
-		to++
-	}
+	from, to := v.beginning(w.Root)
 	found := slices.Clone(v.sorted[from:to])
 	for _, word := range v.recent {
 		if strings.HasPrefix(word, w.Root) {
@@ -85,6 +91,13 @@ func (v Vocabulary) Completions(w Word) []string {
 	return w.termsOf(found[:min(len(found), maxCompletions)])
 }
 
+// beginning is the range of the sorted words that begin with a root.
+func (v Vocabulary) beginning(root string) (from, to int) {
+	from, _ = slices.BinarySearch(v.sorted, root)
+	to = from + sort.Search(len(v.sorted)-from, func(i int) bool { return !strings.HasPrefix(v.sorted[from+i], root) })
+	return from, to
+}
+
 // Corrections are the terms of the words that a mistyped one may be, and of
 // those that contain it, the likeliest first.
 func (v Vocabulary) Corrections(w Word) []string {
@@ -93,15 +106,23 @@ func (v Vocabulary) Corrections(w Word) []string {
 		errors int
 	}
 	var found []correction
-	for _, list := range [][]string{v.sorted, v.recent} {
-		for _, word := range list {
-			if len(word) < len(w.Root)-2 {
-				continue // no typing error makes it that much shorter
-			}
-			if n := w.Mistyped(word); n > 0 {
-				found = append(found, correction{word, n})
-			}
+	consider := func(word string) {
+		if n := w.Mistyped(word); n > 0 {
+			found = append(found, correction{word, n})
 		}
+	}
+	likely := w.likely()
+	from, to := 0, 0
+	if len(w.Root) >= 2 {
+		from, to = v.beginning(w.Root[:2])
+	}
+	for i, letters := range v.letters {
+		if i >= from && i < to || likely.is(letters) {
+			consider(v.sorted[i])
+		}
+	}
+	for _, word := range v.recent {
+		consider(word)
 	}
 	slices.SortFunc(found, func(a, b correction) int {
 		return cmp.Or(cmp.Compare(a.errors, b.errors), strings.Compare(a.word, b.word))

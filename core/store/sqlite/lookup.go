@@ -65,7 +65,7 @@ func (v *view) look(asked search.Query, spaces []visible) (*lookup, error) {
 	}
 	terms := asked.Names()
 	for _, word := range asked.Words() {
-		w := wanted{word: word, others: completed(word, known.completions(word.Root))}
+		w := wanted{word: word, others: others(word, known.Completions(word))}
 		l.wanted = append(l.wanted, w)
 		terms = append(append(terms, word.Term), w.others...)
 	}
@@ -83,20 +83,14 @@ func (l *lookup) read(terms []string) error {
 	return err
 }
 
-// completed are the terms to look up as well.
-func completed(word search.Word, vocabulary []string) []string {
-	var out []string
-	for _, known := range vocabulary {
-		if c := word.Completed(known); c.Term != word.Term && !slices.Contains(out, c.Term) {
-			out = append(out, c.Term)
-		}
-	}
-	return out
+// others are the terms that are not the word's own.
+func others(word search.Word, terms []string) []string {
+	return slices.DeleteFunc(terms, func(term string) bool { return term == word.Term })
 }
 
 // count counts the chains that have each word, and turns to the words that may
 // be meant instead of one that none has.
-func (l *lookup) count(known words) error {
+func (l *lookup) count(known search.Vocabulary) error {
 	var terms []string
 	l.stats.With = make([]int, len(l.wanted))
 	for i := range l.wanted {
@@ -106,7 +100,7 @@ func (l *lookup) count(known words) error {
 		}
 		if l.stats.With[i] == 0 {
 			// Still none: only then errors are forgiven.
-			w.others = completed(w.word, known.corrections(w.word))
+			w.others = others(w.word, known.Corrections(w.word))
 			terms = append(terms, w.others...)
 		}
 	}
