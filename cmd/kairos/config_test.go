@@ -77,6 +77,16 @@ func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
 	}
 }
 
+// configured is a source with this as kairos.yaml.
+func configured(t *testing.T, yaml string) source {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kairos.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return source{file: file}
+}
+
 func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"network":      {"drivers: {settings: {shell: {network: maybe}}}", "drivers.settings.shell.network"},
@@ -86,11 +96,7 @@ func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
 		"a typo":       {"drivers: {wacth: true}", "wacth"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "kairos.yaml")
-			if err := os.WriteFile(file, []byte(tc.yaml), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := source{file: file}.load()
+			_, err := configured(t, tc.yaml).load()
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("load: %v, want an error that names %s", err, tc.want)
 			}

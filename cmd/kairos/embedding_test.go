@@ -81,11 +81,7 @@ func TestWhatIsWrongInTheEmbeddingSectionIsNamed(t *testing.T) {
 		"timeout":           {"embedding: {timeout: -1s}", "embedding.timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "kairos.yaml")
-			if err := os.WriteFile(file, []byte(tc.yaml), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := source{file: file}.load()
+			_, err := configured(t, tc.yaml).load()
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("load: %v, want an error that says %s", err, tc.want)
 			}

@@ -23,11 +23,7 @@ func schemaCommand(at *source) *cobra.Command {
 type that a driver handles. What is in that object only its driver knows: kairos lint asks it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := at.load()
-			if err != nil {
-				return err
-			}
-			tree, err := c.compileTree()
+			tree, err := at.tree(nil)
 			if err != nil {
 				return err
 			}
