@@ -47,7 +47,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, e
 	if err != nil {
 		return MintReply{}, notStored(err)
 	}
-	reply := MintReply{Status: "stored", Warnings: warnings}
+	reply := MintReply{Items: []MintItem{}, Status: "stored", Warnings: warnings}
 	for i, w := range stored {
 		chains[i] = w.Chain
 		reply.Items = append(reply.Items, items(w.Chain)...)

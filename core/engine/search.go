@@ -90,11 +90,12 @@ func match(h Hit) Choice {
 	}
 }
 
-func orEmpty(tags []string) []string {
-	if tags == nil {
-		return []string{}
+// orEmpty keeps null out of replies, whose readers expect a list.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	return tags
+	return list
 }
 
 func searchReply(matches []Choice) SearchReply {

@@ -160,7 +160,7 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, in SpacesInput) (SpacesRe
 		return SpacesReply{}, err
 	}
 	left := min(orDefault(in.Limit, titlesPage), titlesMost)
-	var reply SpacesReply
+	reply := SpacesReply{Spaces: []SpaceInfo{}}
 	for _, space := range c.spaces() {
 		count, err := e.store.Protocols.Count(ctx, space)
 		if err != nil {

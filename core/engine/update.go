@@ -31,7 +31,7 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (UpdateRe
 	}
 	h, release := e.hold(ctx)
 	defer release()
-	var reply UpdateReply
+	reply := UpdateReply{Results: make([]ItemResult, 0, len(in.URIs))}
 	for i, uri := range in.URIs {
 		change := fields
 		if i < len(in.Documents) && strings.TrimSpace(in.Documents[i]) != "" {
@@ -243,7 +243,7 @@ func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (DeleteRep
 	if len(uris) == 0 {
 		return DeleteReply{}, fault.New(fault.InvalidArgument, "uris must not be empty")
 	}
-	var reply DeleteReply
+	reply := DeleteReply{Results: make([]ItemResult, 0, len(uris))}
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range uris {
 		message, err := e.deleteOne(ctx, c, uri, gone)

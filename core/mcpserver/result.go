@@ -71,14 +71,6 @@ func unescapeHTML(text []byte) []byte {
 	return out
 }
 
-// orEmpty keeps null out of replies: clients check them against the schema.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
 // failed turns an error into what the client sees: a result that is an error,
 // because a model reads results, or a JSON-RPC error for a broken exchange and
 // for calls that nobody waits for.

@@ -27,6 +27,5 @@ func (s *Server) attest(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if err != nil {
 		return s.failed(ctx, req, err)
 	}
-	reply.Results = orEmpty(reply.Results)
 	return result(reply, "  ") // people read this one
 }

@@ -14,6 +14,5 @@ func (s *Server) delete(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 		return nil, err
 	}
 	reply, err := s.engine.Delete(ctx, s.caller(ctx, req), in.URIs)
-	reply.Results = orEmpty(reply.Results)
 	return answered(ctx, s, req, reply, err)
 }

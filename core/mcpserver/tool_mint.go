@@ -21,9 +21,5 @@ func (s *Server) mint(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallTo
 	reply, err := s.engine.Mint(ctx, s.caller(ctx, req), engine.MintInput{
 		Document: in.Document, ModelID: in.ModelID, Force: in.Force, Space: in.Space,
 	})
-	reply.Items = orEmpty(reply.Items)
-	for i := range reply.Items {
-		reply.Items[i].Tags = orEmpty(reply.Items[i].Tags)
-	}
 	return answered(ctx, s, req, reply, err)
 }

@@ -21,9 +21,5 @@ func (s *Server) search(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 		in.Space = in.SpaceID
 	}
 	reply, err := s.engine.Search(ctx, s.caller(ctx, req), engine.SearchInput{Query: in.Query, Space: in.Space})
-	reply.Choices = orEmpty(reply.Choices)
-	for i := range reply.Choices {
-		reply.Choices[i].Tags = orEmpty(reply.Choices[i].Tags)
-	}
 	return answered(ctx, s, req, reply, err)
 }

@@ -18,6 +18,5 @@ func (s *Server) spaces(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 		return nil, err
 	}
 	reply, err := s.engine.Spaces(ctx, s.caller(ctx, req), engine.SpacesInput{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
-	reply.Spaces = orEmpty(reply.Spaces)
 	return answered(ctx, s, req, reply, err)
 }

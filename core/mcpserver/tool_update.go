@@ -24,6 +24,5 @@ func (s *Server) update(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	reply, err := s.engine.Update(ctx, s.caller(ctx, req), engine.UpdateInput{
 		URIs: in.URIs, Documents: in.Documents, Updates: object(in.Updates),
 	})
-	reply.Results = orEmpty(reply.Results)
 	return answered(ctx, s, req, reply, err)
 }

@@ -376,3 +376,30 @@ func TestConfigIsChecked(t *testing.T) {
 		})
 	}
 }
+
+func TestToolsAreTheOnesThatClientsList(t *testing.T) {
+	cfg := config()
+	types := []string{"weather"}
+	cfg.ChallengeTypes = func() []string { return types }
+	s, in, out := newServed(t, cfg, newDirector())
+	w := speak(t, in, out)
+	w.initialize(`{}`)
+	types = []string{"weather", "shell"} // s has to notice by itself
+	var names []string
+	for _, got := range s.Tools() {
+		names = append(names, got.Name)
+		want, ok := w.tools()[got.Name]
+		if !ok || got.Title != want.Title || got.Description != want.Description {
+			t.Errorf("Tools has %s %q, tools/list %+v", got.Name, got.Title, want)
+		}
+		for which, pair := range map[string][2]json.RawMessage{"input": {want.InputSchema, got.Input}, "output": {want.OutputSchema, got.Output}} {
+			if diff := cmp.Diff(decode[any](t, pair[0]), decode[any](t, pair[1])); diff != "" {
+				t.Errorf("%s schema of %s (-tools/list +Tools):\n%s", which, got.Name, diff)
+			}
+		}
+	}
+	want := "kairos_search kairos_begin kairos_next kairos_attest kairos_mint kairos_update kairos_delete kairos_dump kairos_spaces"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("Tools lists %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,36 @@
+package mcpserver
+
+import "encoding/json"
+
+// ToolSchema is what clients are told of a tool, for faces other than MCP.
+type ToolSchema struct {
+	Name        string
+	Title       string
+	Description string
+	// Input and Output are JSON Schemas of objects. Output describes error
+	// replies too.
+	Input  json.RawMessage
+	Output json.RawMessage
+}
+
+// toolOrder is the order of a run, then of authoring.
+var toolOrder = []string{
+	toolSearch, toolBegin, toolNext, toolAttest, toolMint, toolUpdate, toolDelete, toolDump, toolSpaces,
+}
+
+// Tools lists the nine tools as they are now: the schema of kairos_next names
+// the types of challenges that there are. It may be called concurrently.
+func (s *Server) Tools() []ToolSchema {
+	if err := s.next.refresh(s); err != nil {
+		s.log.Error("tool list is not up to date", "error", err)
+	}
+	served := s.mcp.ListTools() // New has added all of them
+	out := make([]ToolSchema, len(toolOrder))
+	for i, name := range toolOrder {
+		t := served[name].Tool
+		out[i] = ToolSchema{
+			Name: name, Title: t.Title, Description: t.Description, Input: t.RawInputSchema, Output: t.RawOutputSchema,
+		}
+	}
+	return out
+}
