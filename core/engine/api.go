@@ -328,6 +328,7 @@ type SpaceInfo struct {
 // ChainInfo is one protocol of a space.
 type ChainInfo struct {
 	ChainID   string `json:"chain_id"`
+	URI       string `json:"uri"` // of the first step
 	Title     string `json:"title"`
 	StepCount int    `json:"step_count"`
 }

@@ -191,7 +191,7 @@ func (e *Engine) titles(ctx context.Context, space, cursor string, limit int) (o
 			return nil, "", fmt.Errorf("list space %s: %w", space, err)
 		}
 		for _, ch := range chains {
-			out = append(out, ChainInfo{ChainID: ch.ID, Title: ch.Title, StepCount: len(ch.Steps)})
+			out = append(out, ChainInfo{ChainID: ch.ID, URI: protocol.URI(ch.Steps[0].UUID), Title: ch.Title, StepCount: len(ch.Steps)})
 		}
 		limit -= len(chains)
 		if next == "" || len(chains) == 0 {
