@@ -48,7 +48,7 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{config: c, log: log, host: driverhost.New(log)}
+	a := &app{config: c, log: log, host: driverhost.New(log, driverhost.Options{})}
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := c.engineOptions()
 	if options.Embedder, err = c.Embedding.embedder(log); err != nil {

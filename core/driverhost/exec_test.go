@@ -399,7 +399,7 @@ func scriptHost(t *testing.T, cfg driverhost.Config, log io.Writer) (*driverhost
 		t.Fatalf("DescribeAll: %v", err)
 	}
 	cfg.Dir, cfg.Lock = dir, lock
-	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)))
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{})
 	t.Cleanup(func() { check(t, h.Close()) })
 	set, err := h.Prepare(t.Context(), nil, cfg)
 	if err != nil {
@@ -457,7 +457,7 @@ func TestDriversThatOthersCanWriteDoNotStart(t *testing.T) {
 	check(t, os.Rename(binary, filepath.Join(dir, "kairos-driver-script")))
 	lock, err := driverhost.DescribeAll(t.Context(), dir)
 	check(t, err)
-	h := driverhost.New(slog.New(slog.DiscardHandler))
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
 	t.Cleanup(func() { check(t, h.Close()) })
 	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock})
 	check(t, err)

@@ -236,7 +236,7 @@ func TestDriverWithoutNetworkDiesWithItsHost(t *testing.T) {
 }
 
 func TestNetworkPolicyIsOneOfTwo(t *testing.T) {
-	h := driverhost.New(slog.New(slog.DiscardHandler))
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
 	defer func() { check(t, h.Close()) }()
 	_, err := h.Load(complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": {Network: "denied"}}}))
 	if err == nil || !strings.Contains(err.Error(), "allow or deny") {

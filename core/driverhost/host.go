@@ -82,6 +82,7 @@ type DriverConfig struct {
 // Host runs drivers, in sets. Its methods are safe for concurrent use.
 type Host struct {
 	log     *slog.Logger
+	tell    Observer
 	starter *starter
 	sockets socketBase
 
@@ -100,9 +101,12 @@ type Host struct {
 }
 
 // New makes a host without drivers. It starts no process. Call Close when done.
-func New(log *slog.Logger) *Host {
+func New(log *slog.Logger, opt Options) *Host {
+	if opt.Observer == nil {
+		opt.Observer = silence{}
+	}
 	h := &Host{
-		log: log, starter: newStarter(), journals: map[string]*journal{},
+		log: log, tell: opt.Observer, starter: newStarter(), journals: map[string]*journal{},
 		sets: map[*Set]struct{}{}, kept: map[*Set]struct{}{},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -194,7 +198,13 @@ func (s *Set) start(ctx context.Context, old *Set) error {
 		if old != nil && old.slots[name] == sl {
 			continue
 		}
-		wg.Go(func() { errs <- sl.ready(ctx) })
+		wg.Go(func() {
+			err := sl.ready(ctx)
+			if err != nil && old != nil {
+				s.host.tell.Swapped(name, err)
+			}
+			errs <- err
+		})
 	}
 	wg.Wait()
 	close(errs)
@@ -248,10 +258,13 @@ func heldFor(files *Set, name string, sp spec) *held {
 func (h *Host) Use(s *Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.inUse = s
-	for _, sl := range s.slots {
+	for name, sl := range s.slots {
+		if h.inUse != nil && h.inUse.slots[name] != sl {
+			h.tell.Swapped(name, nil)
+		}
 		sl.times.Store(&s.times)
 	}
+	h.inUse = s
 }
 
 // Retire lets nobody hold the set any more and, in the background, waits for

@@ -84,7 +84,7 @@ func beHost(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	h := driverhost.New(slog.New(slog.DiscardHandler))
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
 	defer func() { err = errors.Join(err, h.Close()) }()
 	own := driverhost.DriverConfig{Network: driverhost.Network(os.Getenv(hostNetwork))}
 	set, err := h.Load(driverhost.Config{Dir: dir, Lock: lock, Drivers: map[string]driverhost.DriverConfig{"alpha": own}})
@@ -132,7 +132,7 @@ type drivers interface {
 func newHost(t testing.TB, cfg driverhost.Config, log io.Writer) hosted {
 	t.Helper()
 	cfg = complete(t, cfg)
-	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)))
+	h := driverhost.New(slog.New(slog.NewJSONHandler(log, nil)), driverhost.Options{})
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Errorf("Close: %v", err)

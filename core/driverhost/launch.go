@@ -51,7 +51,7 @@ func Launch(ctx context.Context, path string, cfg LaunchConfig, log *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	h := New(log)
+	h := New(log, Options{})
 	l := &Launched{
 		host: h, journal: newJournal(), descriptor: e.Descriptor, stop: orDefault(cfg.Stop, DefaultStop),
 		held: hold(filepath.Dir(path), e, false),

@@ -151,7 +151,8 @@ func call[Res any](
 ) (Res, error) {
 	began := time.Now()
 	res, lost, err := attempt(ctx, s, do)
-	if lost && s.entry.Descriptor.Effect != driver.EffectEffects {
+	again := lost && s.entry.Descriptor.Effect != driver.EffectEffects
+	if again {
 		s.journal.repeated()
 		res, lost, err = attempt(ctx, s, do)
 	}
@@ -163,7 +164,9 @@ func call[Res any](
 			err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
 		}
 	}
-	s.journal.called(method, time.Since(began), err)
+	took := time.Since(began)
+	s.journal.called(method, took, err)
+	s.host.tell.Called(Call{Driver: s.entry.Name, Method: method, Took: took, Err: err, Repeated: again})
 	return res, err
 }
 
@@ -266,6 +269,7 @@ func (s *slot) stumble(g *generation, cause error) {
 		return
 	}
 	s.journal.crashed(cause)
+	s.host.tell.Crashed(s.entry.Name)
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("a process of it died: %v", cause)))
 }
 
@@ -360,6 +364,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 		hid := s.secret.hideIn(err)
 		err = &toldError{oneLine(fmt.Sprintf("start driver %s: %v", s.entry.Name, hid)), hid}
 	}
+	s.host.tell.Started(s.entry.Name, time.Since(began), err)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -464,6 +469,7 @@ func (s *slot) fail(h happening) {
 	s.failures = append(recent(s.failures, now), now)
 	if s.trial || len(s.failures) >= maxFailures {
 		s.move(tripped)
+		s.host.tell.BreakerOpened(s.entry.Name)
 		s.failures, s.trial, s.notUntil = nil, false, now.Add(s.limits().cool)
 		s.log.Error("driver failed too often and is left alone", "until", s.notUntil)
 		s.journal.note(0, slog.LevelError, "it failed too often and is left alone until "+s.notUntil.Format(time.TimeOnly))
@@ -507,6 +513,7 @@ func (s *slot) bury(g *generation, cause error) {
 		s.fail(died)
 	}
 	s.journal.crashed(cause)
+	s.host.tell.Crashed(s.entry.Name)
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("its process died: %v", cause)))
 	g.log.Warn("driver died", "cause", cause, "state", s.state)
 	if !s.closed { // else close stops it

@@ -42,6 +42,8 @@ type Config struct {
 	CoolDown time.Duration
 	// Kept is how many vectors are kept in memory; zero: 2048.
 	Kept int
+	// Observer hears of every request; nil: nobody does.
+	Observer Observer
 }
 
 // Secret is a text that nothing prints.

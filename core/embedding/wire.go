@@ -13,6 +13,8 @@ import (
 	"unicode"
 
 	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 // refusal is an answer that is not 200 OK.
@@ -140,8 +142,16 @@ func maxAnswer(texts int) int64 {
 	return min(64<<10+int64(texts)*number*maxDimension, most)
 }
 
-// once sends one request and checks what comes back.
+// once sends one request and tells of it.
 func (c *Client) once(ctx context.Context, texts []string) ([][]float32, error) {
+	began := time.Now()
+	out, err := c.request(ctx, texts)
+	c.requested(engine.SpaceOf(ctx), len(texts), out, time.Since(began), err)
+	return out, err
+}
+
+// request sends one and checks what comes back.
+func (c *Client) request(ctx context.Context, texts []string) ([][]float32, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	ctx = context.WithValue(ctx, limitKey{}, maxAnswer(len(texts)))

@@ -326,7 +326,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
 	value := driver.SimilarityValue{Method: methodLexical}
 	if in.Similarity != nil {
-		value = t.e.similarity(ctx, *in.Similarity)
+		value = t.e.similarity(inSpace(ctx, t.run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

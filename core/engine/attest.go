@@ -55,6 +55,7 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 	}
 	if first {
 		e.rateAttested(t.chain, in)
+		e.opt.Observer.Attested(Attested{Space: t.run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	}
 	return reply, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -12,7 +13,8 @@ import (
 
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
-func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
+func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (_ Round, err error) {
+	defer e.operated(OperationRetrieve, c, time.Now(), &err)
 	h, release := e.hold(ctx)
 	defer release()
 	return h.begin(ctx, c, in)

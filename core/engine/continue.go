@@ -36,6 +36,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	}
 	t.solved, t.note = t.unheard(q.Unheard), q.Note
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
+	t.trying, t.tryBegan = q.Via, q.AskedAt
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {

@@ -83,10 +83,12 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	if in.Kind == driver.KindSimilarity {
 		return Round{}, t.answerSimilarity(ctx, in)
 	}
+	t.tryBegan = t.e.opt.Now()
 	d := t.decide(k, in)
 	if d.Route == nil {
 		return Round{}, t.noRoute(in)
 	}
+	t.trying = d.Route.Via
 	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
 		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
 		if t.solution.supplied() {

@@ -49,6 +49,8 @@ type Options struct {
 	Embedder Embedder
 	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
 	EmbedBudget time.Duration
+	// Observer hears what was done; nil: nobody does.
+	Observer Observer
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -81,9 +83,12 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Observer == nil {
+		opt.Observer = silence{}
+	}
 	e := &Engine{
 		seeding: make(chan struct{}, 1),
-		store:   store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, log), missing: make(chan struct{}, 1),
+		store:   store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, opt.Observer, log), missing: make(chan struct{}, 1),
 	}
 	e.seeding <- struct{}{}
 	return e

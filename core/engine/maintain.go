@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -12,7 +13,8 @@ import (
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be
 // minted from again.
-func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (DumpReply, error) {
+func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ DumpReply, err error) {
+	defer e.operated(OperationRetrieve, c, time.Now(), &err)
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
 	}

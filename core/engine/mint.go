@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,7 +21,9 @@ import (
 // Mint stores the protocols of a document, all or none. Findings that refuse
 // it come with line and JSON pointer. Of two that mint one title at once, one
 // is the older version of the other, or without Force the second is refused.
-func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (MintReply, error) {
+func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply, err error) {
+	defer e.operated(OperationStore, c, time.Now(), &err)
+	ctx = inSpace(ctx, c.Space)
 	space, err := mintSpace(c, in.Space)
 	if err != nil {
 		return MintReply{}, err

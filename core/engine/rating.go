@@ -29,24 +29,31 @@ const (
 // unrated is a rating that lacks its grade, which is worked out when it is written.
 type unrated struct {
 	Rating
-	space string
-	text  string // of the step
-	grade func(quality.Measure) quality.Grade
+	space  string
+	text   string // of the step
+	agent  string // the model that wrote or attested; empty: not known
+	attest bool
+	grade  func(quality.Measure) quality.Grade
 }
 
-func (u unrated) rating() Rating {
+func (u unrated) graded() unrated {
 	if u.grade != nil {
 		g := u.grade(quality.Assess(u.text))
 		u.Score, u.Tier = g.Score, string(g.Tier)
 	}
-	return u.Rating
+	return u
+}
+
+func (u unrated) rated() Rated {
+	return Rated{Space: u.space, Agent: u.agent, Outcome: u.Outcome, Attest: u.attest, Score: u.Score, Tier: u.Tier, Bonus: u.Bonus}
 }
 
 // rater writes ratings in the background. A rating never fails or delays the
 // call that it comes from: what cannot be written is counted and lost.
 type rater struct {
-	store Ratings
-	log   *slog.Logger
+	store    Ratings
+	observer Observer
+	log      *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
 	waiting []unrated
@@ -57,8 +64,8 @@ type rater struct {
 	done    sync.WaitGroup // the writing
 }
 
-func newRater(store Ratings, log *slog.Logger) *rater {
-	return &rater{store: store, log: log, hurry: make(chan struct{})}
+func newRater(store Ratings, observer Observer, log *slog.Logger) *rater {
+	return &rater{store: store, observer: observer, log: log, hurry: make(chan struct{})}
 }
 
 func (r *rater) add(ratings ...unrated) {
@@ -69,6 +76,7 @@ func (r *rater) add(ratings ...unrated) {
 	}
 	if r.closed || len(r.waiting)+len(ratings) > ratingsKept {
 		r.lost += int64(len(ratings))
+		r.observer.RatingsLost(ratings[0].space, len(ratings))
 		return
 	}
 	r.waiting = append(r.waiting, ratings...)
@@ -98,27 +106,35 @@ func (r *rater) write() {
 }
 
 // take returns the next ratings by space. Without any, the writing ends.
-func (r *rater) take() (batch map[string][]Rating, more bool) {
+func (r *rater) take() (batch map[string][]unrated, more bool) {
 	r.mu.Lock()
 	n := min(len(r.waiting), ratingsBatch)
 	next := r.waiting[:n]
 	r.waiting = append(r.waiting[:0:0], r.waiting[n:]...)
 	r.writing = n > 0
 	r.mu.Unlock()
-	batch = make(map[string][]Rating)
+	batch = make(map[string][]unrated)
 	for _, u := range next {
-		batch[u.space] = append(batch[u.space], u.rating())
+		batch[u.space] = append(batch[u.space], u.graded())
 	}
 	return batch, n > 0
 }
 
-func (r *rater) flush(space string, ratings []Rating) {
+func (r *rater) flush(space string, graded []unrated) {
+	ratings := make([]Rating, len(graded))
+	for i, u := range graded {
+		ratings[i] = u.Rating
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), ratingsWrite)
 	defer cancel()
 	err := r.store.Rate(ctx, space, ratings)
 	if err == nil {
+		for _, u := range graded {
+			r.observer.Rated(u.rated())
+		}
 		return
 	}
+	r.observer.RatingsLost(space, len(ratings))
 	r.mu.Lock()
 	r.lost += int64(len(ratings))
 	lost := r.lost
@@ -156,7 +172,7 @@ func (e *Engine) rateStored(w rewrite, rater string) {
 	for _, s := range w.Chain.Steps {
 		if before[s.UUID] != protocol.RenderStep(s) {
 			u := e.unrated(w.Chain.Space, s, OutcomeStored, rater)
-			u.Context = clip(w.Chain.ModelID, 200)
+			u.Context, u.agent = clip(w.Chain.ModelID, 200), w.Chain.ModelID
 			e.ratings.add(u)
 		}
 	}
@@ -208,7 +224,7 @@ func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput) {
 		}
 	}
 	u := e.unrated(chain.Space, step, outcome, orDefault(clip(in.ModelID, 200), "kairos-attest"))
-	u.Bonus, u.Context = bonus(in), clip(in.Message, 500)
+	u.Bonus, u.Context, u.agent, u.attest = bonus(in), clip(in.Message, 500), in.ModelID, true
 	e.ratings.add(u)
 }
 

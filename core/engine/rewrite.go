@@ -56,6 +56,11 @@ func (e *Engine) save(ctx context.Context, rewrites ...rewrite) error {
 		// There was none of the title a moment ago.
 		return overtaken(err)
 	}
+	if err == nil {
+		for _, c := range changes {
+			e.opt.Observer.Stored(c.Chain.Space, len(c.Chain.Steps))
+		}
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -21,7 +22,9 @@ const (
 
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
-func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (SearchReply, error) {
+func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (_ SearchReply, err error) {
+	defer e.operated(OperationSearch, c, time.Now(), &err)
+	ctx = inSpace(ctx, c.Space)
 	reply, _, err := e.search(ctx, c, in, Query{})
 	return reply, err
 }

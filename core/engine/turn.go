@@ -43,6 +43,10 @@ type turn struct {
 	// task is what the step it was worked out for demands; see open.
 	task   task
 	opened int // index of that step
+	// routes are told of when the events are stored.
+	routes   []Route
+	trying   string    // the driver of the route that was decided on last
+	tryBegan time.Time // when; zero: with the call
 	// walk is the last walk through the tree, until an event took it along.
 	walk *decision.Decision
 }
@@ -94,6 +98,7 @@ func (t *turn) apply(ev run.Event) error {
 	if err != nil {
 		return impossible(err)
 	}
+	t.routed(t.run.Step, ev)
 	t.run = next
 	t.events = append(t.events, ev)
 	return nil
@@ -108,6 +113,7 @@ func (t *turn) save(ctx context.Context) error {
 			return fmt.Errorf("create run %s: %w", t.run.ID, err)
 		}
 		t.created = false
+		t.e.opt.Observer.Begun(t.run.Space)
 	case len(t.events) == 0 && len(t.records) == 0:
 		return nil
 	default:
@@ -117,6 +123,7 @@ func (t *turn) save(ctx context.Context) error {
 	}
 	t.run.Revision++
 	t.rateEvents(t.events)
+	t.tellRoutes()
 	t.events, t.records = nil, nil
 	return nil
 }

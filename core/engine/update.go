@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -18,7 +19,9 @@ import (
 // Update replaces steps by newly written Markdown, or some of their fields.
 // Each URI succeeds or fails for itself; of two updates of one protocol at
 // once, none is lost.
-func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (UpdateReply, error) {
+func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply UpdateReply, err error) {
+	defer e.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
+	ctx = inSpace(ctx, c.Space)
 	if len(in.URIs) == 0 {
 		return UpdateReply{}, fault.New(fault.InvalidArgument, "uris must not be empty")
 	}
@@ -31,7 +34,7 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (UpdateRe
 	}
 	h, release := e.hold(ctx)
 	defer release()
-	reply := UpdateReply{Results: make([]ItemResult, 0, len(in.URIs))}
+	reply.Results = make([]ItemResult, 0, len(in.URIs))
 	for i, uri := range in.URIs {
 		change := fields
 		if i < len(in.Documents) && strings.TrimSpace(in.Documents[i]) != "" {
@@ -239,11 +242,13 @@ func (e held) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]pro
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
-func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (DeleteReply, error) {
+func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply DeleteReply, err error) {
+	defer e.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
+	ctx = inSpace(ctx, c.Space)
 	if len(uris) == 0 {
 		return DeleteReply{}, fault.New(fault.InvalidArgument, "uris must not be empty")
 	}
-	reply := DeleteReply{Results: make([]ItemResult, 0, len(uris))}
+	reply.Results = make([]ItemResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range uris {
 		message, err := e.deleteOne(ctx, c, uri, gone)

@@ -117,7 +117,7 @@ func newRig(t testing.TB) *rig {
 	r.lock()
 	r.write("tree.yaml", tree)
 	log := slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	r.host = driverhost.New(log)
+	r.host = driverhost.New(log, driverhost.Options{})
 	t.Cleanup(func() {
 		if err := r.host.Close(); err != nil {
 			t.Error(err)

@@ -273,7 +273,7 @@ func driverCalls(b *testing.B) func() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host := driverhost.New(slog.New(slog.DiscardHandler))
+	host := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
 	b.Cleanup(func() { _ = host.Close() })
 	set, err := host.Load(driverhost.Config{Dir: dir, Lock: lock})
 	if err != nil {

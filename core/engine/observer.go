@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Observer hears what the engine did, once it is done and stored. It is called
+// concurrently, with values that the caller keeps using, and returns at once.
+type Observer interface {
+	// Routed: a route to an input was tried to its end.
+	Routed(Route)
+	// Operated: a use case on protocols ended.
+	Operated(Operation)
+	// Stored: a protocol is stored, anew or in the place of its older version.
+	Stored(space string, steps int)
+	// Rated: a rating of a step is written.
+	Rated(Rated)
+	// RatingsLost: ratings could not be written and never will be.
+	RatingsLost(space string, ratings int)
+	// SimilarFound: a mint was refused because of a protocol that is much alike.
+	SimilarFound(transport, space string)
+	// Begun: a run is opened.
+	Begun(space string)
+	// Attested: a run is closed with an outcome.
+	Attested(Attested)
+}
+
+// Route is one try to obtain an input of a step, from its beginning to its end.
+type Route struct {
+	Space     string // of whom the run is
+	Challenge string // type of the step's challenge
+	Input     string // kind of the input
+	// Via is the driver; empty: the submission was refused before any was chosen.
+	Via     string
+	Outcome RouteOutcome
+	// ErrorCode says why it was refused or declined; empty otherwise.
+	ErrorCode string
+	Took      time.Duration // from the question or the beginning of the try
+	// Counted: the agent's failure, one of those after which it is let go.
+	Counted bool
+}
+
+// RouteOutcome is how a try ended.
+type RouteOutcome string
+
+// How tries end, besides the outcomes of decision: unavailable, error, invalid,
+// declined, timeout and abandoned.
+const (
+	RouteAccepted RouteOutcome = "accepted" // evidence, and its driver took it
+	RouteRejected RouteOutcome = "rejected" // evidence, and its driver did not
+	RouteAnswered RouteOutcome = "answered" // any other input
+	RouteRefused  RouteOutcome = "refused"  // a submission that nobody judged
+	routeDeclined RouteOutcome = "declined"
+)
+
+// OperationKind is what was done with protocols.
+type OperationKind string
+
+// The kinds of operations.
+const (
+	OperationStore    OperationKind = "store"
+	OperationRetrieve OperationKind = "retrieve"
+	OperationSearch   OperationKind = "search"
+	OperationUpdate   OperationKind = "update"
+	OperationDelete   OperationKind = "delete"
+)
+
+// Operation is a use case on protocols.
+type Operation struct {
+	Kind  OperationKind
+	Space string // the caller's
+	Took  time.Duration
+	// Done and Failed count what it was asked to do: URIs, or the call itself.
+	Done, Failed int
+}
+
+// Rated is a rating that is written.
+type Rated struct {
+	Space string
+	// Agent is the model that wrote or attested; empty: not known.
+	Agent   string
+	Outcome Outcome
+	Attest  bool // it comes from an attestation
+	Score   int  // with a Tier
+	Tier    string
+	Bonus   float64
+}
+
+// Attested is a run that was closed.
+type Attested struct {
+	Space    string
+	Outcome  string
+	Verified bool
+}
+
+// silence is the Observer where nobody listens.
+type silence struct{}
+
+func (silence) Routed(Route)                {}
+func (silence) Operated(Operation)          {}
+func (silence) Stored(string, int)          {}
+func (silence) Rated(Rated)                 {}
+func (silence) RatingsLost(string, int)     {}
+func (silence) SimilarFound(string, string) {}
+func (silence) Begun(string)                {}
+func (silence) Attested(Attested)           {}
+
+// operated tells of an operation that counts as one. It is deferred:
+//
+//	defer e.operated(OperationSearch, c, time.Now(), &err)
+func (e *Engine) operated(kind OperationKind, c Caller, began time.Time, err *error) {
+	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began)}
+	if op.Done = 1; *err != nil {
+		op.Done, op.Failed = 0, 1
+	}
+	e.opt.Observer.Operated(op)
+	if fault.CodeOf(*err) == fault.SimilarMemoryFound {
+		e.opt.Observer.SimilarFound(c.Client.Transport, c.Space)
+	}
+}
+
+// operatedOn tells of an operation on several URIs.
+func (e *Engine) operatedOn(kind OperationKind, c Caller, began time.Time, done, failed *int, err *error) {
+	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began), Done: *done, Failed: *failed}
+	if *err != nil {
+		op.Failed++
+	}
+	e.opt.Observer.Operated(op)
+}
+
+type spaceKey struct{}
+
+// inSpace notes for whom the stores and the Embedder are called.
+func inSpace(ctx context.Context, space string) context.Context {
+	return context.WithValue(ctx, spaceKey{}, space)
+}
+
+// SpaceOf is the space of the caller for whom a store or an Embedder is called;
+// empty: nobody's, as for work in the background.
+func SpaceOf(ctx context.Context) string {
+	space, _ := ctx.Value(spaceKey{}).(string)
+	return space
+}
+
+// routed keeps what an event says of a route until the event is stored. The
+// step is the one that the event was applied to.
+func (t *turn) routed(step run.Step, ev run.Event) {
+	r := Route{Space: t.run.Space, Via: ev.Via, Input: kindOf(step, ev.Input)}
+	switch ev.Kind {
+	case run.Supplied, run.Answered:
+		if r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity {
+			return // evidence ends with its verdict, and nobody is asked for a similarity
+		}
+		r.Outcome = RouteAnswered
+	case run.RouteClosed:
+		r.Input, r.Via, r.Outcome = kindOf(step, ev.Attempt.Input), ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
+	case run.Declined:
+		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
+	case run.Accepted, run.Rejected:
+		r.Input, r.Via, r.Outcome = driver.KindEvidence, evidenceVia(step), RouteAccepted
+		if ev.Kind == run.Rejected {
+			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
+		}
+	case run.Refused:
+		r.Input, r.Via, r.Outcome, r.ErrorCode, r.Counted = driver.KindEvidence, t.trying, RouteRefused, ev.Code, true
+		if ev.Code == string(fault.UserDeclined) {
+			return // the no is a route of its own
+		}
+	default:
+		return
+	}
+	r.Challenge = t.typeAt(step.Index)
+	began := orDefault(t.tryBegan, t.started)
+	r.Took = max(0, ev.At.Sub(began))
+	t.routes = append(t.routes, r)
+}
+
+// tellRoutes tells of the routes, now that their events are stored.
+func (t *turn) tellRoutes() {
+	for _, r := range t.routes {
+		t.e.opt.Observer.Routed(r)
+	}
+	t.routes = nil
+}
+
+// typeAt is the challenge type of a step of the pinned protocol.
+func (t *turn) typeAt(index int) string {
+	if t.opened == index {
+		return t.task.common.Type
+	}
+	if index < 1 || index > len(t.chain.Steps) {
+		return ""
+	}
+	return t.e.typeOf(t.chain.Steps[index-1])
+}
+
+// kindOf is the kind of an input by its id.
+func kindOf(step run.Step, id string) string {
+	switch id {
+	case driver.KindApproval, driver.KindRunInput, driver.KindFiles:
+		return id
+	}
+	for _, in := range step.Inputs {
+		if in.ID == id {
+			return in.Kind
+		}
+	}
+	return driver.KindEvidence
+}
+
+// evidenceVia is the driver that obtained what was judged; the core for a step
+// without a challenge.
+func evidenceVia(step run.Step) string {
+	for _, a := range step.Answers {
+		if a.Via != coreDriver {
+			return a.Via
+		}
+	}
+	return coreDriver
+}
