@@ -71,7 +71,7 @@ func (w *world) complete() {
 	w.t.Helper()
 	var err error
 	var s engine.EmbeddingState
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if s, err = w.Embeddings(context.Background()); err == nil && s.Missing == 0 {
 			return
 		}
@@ -235,7 +235,7 @@ func TestAPassageThatIsRefusedHoldsUpNobody(t *testing.T) {
 	w := newEmbedded(t, embedtest.Options{Dimension: 32}, func(c *choices) { c.Embedder = picky{c.Embedder} })
 	w.mintReply(strings.Replace(credentials, "in the vault", "in the POISON vault", 1))
 	w.fill()
-	for deadline := time.Now().Add(30 * time.Second); w.missing() != 1; {
+	for deadline := time.Now().Add(2 * time.Minute); w.missing() != 1; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d passages are missing, want only the refused one", w.missing())
 		}

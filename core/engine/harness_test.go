@@ -3,8 +3,10 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -338,7 +340,59 @@ func (u *setups) replace(s engine.Setup) {
 
 func newWorld(t testing.TB, change func(*choices)) *world {
 	t.Helper()
-	return worldOn(t, filepath.Join(t.TempDir(), "kairos.db"), change)
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	fresh, err := freshDatabase()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, fresh, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return worldOn(t, path, change)
+}
+
+// freshDatabase is a database with nothing but the built-in protocols. Making
+// it anew for each of a thousand worlds would take minutes with the race detector.
+var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
+	dir, err := os.MkdirTemp("", "kairos-fresh-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "kairos.db")
+	log := slog.New(slog.DiscardHandler)
+	store, err := sqlite.Open(path, log)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := compiledTree()
+	if err != nil {
+		return nil, err
+	}
+	setup := engine.Fixed(engine.Setup{Drivers: &drivers{failing: map[string]bool{}}, Tree: tree})
+	e := engine.New(engineStore(store), setup, engine.Options{Now: newClock().Now}, log)
+	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, engine.SpacesInput{})
+	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// compiledTree is the shipped tree with the drivers of these tests. It never changes.
+var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
+	var all []driver.Descriptor
+	for _, d := range descriptors {
+		all = append(all, d)
+	}
+	return decision.Compile(decision.Default(), all)
+})
+
+func newClock() *clock { return &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)} }
+
+func engineStore(s *sqlite.Store) engine.Store {
+	return engine.Store{
+		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, History: s,
+	}
 }
 
 // worldOn is a world with this database.
@@ -354,15 +408,11 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 			t.Error(err)
 		}
 	})
-	var all []driver.Descriptor
-	for _, d := range descriptors {
-		all = append(all, d)
-	}
-	tree, err := decision.Compile(decision.Default(), all)
+	tree, err := compiledTree()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, clock: &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}}
+	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, clock: newClock()}
 	opt := choices{Options: engine.Options{Now: w.clock.Now}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
@@ -370,10 +420,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	}
 	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.another = func() *engine.Engine {
-		e := engine.New(engine.Store{
-			Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
-			Runs: store, Index: store, History: store,
-		}, w.setups, opt.Options, log)
+		e := engine.New(engineStore(store), w.setups, opt.Options, log)
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)

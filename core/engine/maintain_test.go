@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -300,7 +301,7 @@ func mintAtOnce(w *world, servers []*engine.Engine, force bool) []error {
 }
 
 func TestBuiltInsOfAnotherVersionAreReplacedOnce(t *testing.T) {
-	w := newWorld(t, nil)
+	w := worldOn(t, filepath.Join(t.TempDir(), "kairos.db"), nil)
 	const refine = "00000000-0000-0000-0000-000000002002"
 	const title = "Get help refining your search"
 	old := protocol.Chain{

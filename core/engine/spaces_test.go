@@ -232,6 +232,7 @@ func TestWhatIsInAnotherSpaceIsAsIfItWereNot(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for call, ways := range reaches {
 				for way, reach := range ways {
 					foreign, absent := bothReached(t, who.owner, who.caller, reach)
