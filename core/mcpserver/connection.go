@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -13,22 +14,35 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// peer carries messages to the client. It is the seam between the exchange and
-// a transport; methods are called concurrently.
+// peer carries messages to the client of one request. It is the seam between
+// the exchange and a transport; methods are called concurrently.
 type peer interface {
-	// call sends a request and waits for the reply: a result, the client's
-	// own error, or an error when the reply can no longer come.
-	call(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, *driver.ClientError, error)
+	// hears reports whether a request would reach the client.
+	hears() bool
+	// call sends a request, the question of that key, and waits for the
+	// reply: a result, the client's own error, or an error when the reply
+	// can no longer come; errUnheard if the client could not be reached.
+	call(ctx context.Context, key questionKey, method string, params json.RawMessage) (json.RawMessage, *driver.ClientError, error)
+	// rejoin says that this request waits for that question, too. It is sent
+	// again if the way that it was sent by was lost.
+	rejoin(key questionKey)
 	// notify sends a notification.
 	notify(method string, params any) error
 }
 
+// origin says where a request comes from.
+type origin struct {
+	transport string
+	who       engine.Caller // Principal, Space and Groups
+	conn      *connection   // nil: a request without one, whose client can do nothing
+	peer      peer          // nil without a connection
+	era       string        // without a connection: what the request says
+}
+
 // connection is one client of the legacy eras, or the wire that a client of the
-// modern era happens to use: then only its transport counts.
+// modern era happens to use.
 type connection struct {
 	id        string
-	transport string
-	peer      peer
 	questions *questions
 	// background runs f in a goroutine that the transport waits for, with a
 	// context that outlives the call.
@@ -38,22 +52,43 @@ type connection struct {
 	client driver.Client
 }
 
-type connectionKey struct{}
+type originKey struct{}
 
-func withConnection(ctx context.Context, c *connection) context.Context {
-	return context.WithValue(ctx, connectionKey{}, c)
+func withOrigin(ctx context.Context, o *origin) context.Context {
+	return context.WithValue(ctx, originKey{}, o)
 }
 
-func connectionFrom(ctx context.Context) *connection {
-	c, _ := ctx.Value(connectionKey{}).(*connection)
-	return c
+// originOf is never nil.
+func originOf(ctx context.Context) *origin {
+	if o, ok := ctx.Value(originKey{}).(*origin); ok {
+		return o
+	}
+	return &origin{}
+}
+
+// operator is who calls where requests do not say it.
+func (s *Server) operator() engine.Caller {
+	return engine.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
 }
 
 // initialized keeps what the client said of itself in the legacy handshake.
-func (c *connection) initialized(p mcp.InitializeParams, version string) {
+func (c *connection) initialized(p mcp.InitializeParams, version, transport string) {
+	client := describe(&p.ClientInfo, &p.Capabilities, version, transport)
+	// It stays as long as the connection.
+	client.Name, client.Version = shortened(client.Name), shortened(client.Version)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.client = describe(&p.ClientInfo, &p.Capabilities, version, c.transport)
+	c.client = client
+}
+
+// maxName bounds what is kept of a client's name and version, in bytes.
+const maxName = 256
+
+func shortened(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxName], "")
 }
 
 func (c *connection) legacyClient() driver.Client {
@@ -83,28 +118,34 @@ func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, trans
 
 // caller says who makes this request, in either era.
 func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) engine.Caller {
-	conn := connectionFrom(ctx)
-	c := engine.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space, CanWait: s.cfg.PlainWait}
+	from := originOf(ctx)
+	c := engine.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: s.cfg.PlainWait}
 	if progressToken(req) != nil {
 		c.CanWait = s.cfg.ProgressWait
 	}
-	transport := ""
-	if conn != nil {
-		transport = conn.transport
-	}
 	if server.IsModernRequest(ctx) {
 		info := server.RequestProtocolInfoFromContext(ctx)
-		c.Client = describe(info.ClientInfo, info.ClientCapabilities, info.ProtocolVersion, transport)
+		c.Client = describe(info.ClientInfo, info.ClientCapabilities, info.ProtocolVersion, from.transport)
 		return c
 	}
+	conn := from.conn
 	if conn == nil {
+		c.Client = driver.Client{Era: from.era, Transport: from.transport}
 		return c
 	}
 	c.Connection = conn.id
 	c.Client = conn.legacyClient()
-	c.Client.Transport = transport
+	c.Client.Transport = from.transport
+	if !from.peer.hears() {
+		c.Client = deaf(c.Client)
+	}
 	c.Holding = func(id run.ID, seq int64) bool { return conn.questions.holds(questionKey{id, seq}) }
 	return c
+}
+
+// deaf is the client without what needs a way to reach it.
+func deaf(c driver.Client) driver.Client {
+	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 }
 
 func progressToken(req mcp.CallToolRequest) any {
@@ -120,6 +161,8 @@ type note struct {
 	// requests replace the typed inputRequests of the result, which drop
 	// zero temperatures and unknown fields.
 	requests map[string]clientRequest
+	// errorCode is that of an error result or of a run error.
+	errorCode string
 }
 
 // clientRequest is a request for the client exactly as a driver rendered it.
@@ -137,6 +180,13 @@ func withNote(ctx context.Context, n *note) context.Context {
 func noteFrom(ctx context.Context) *note {
 	n, _ := ctx.Value(noteKey{}).(*note)
 	return n
+}
+
+// noteCode keeps the code of an error result for the Observer.
+func noteCode(ctx context.Context, code string) {
+	if n := noteFrom(ctx); n != nil {
+		n.errorCode = code
+	}
 }
 
 // rpcError is a handler's error with the JSON-RPC code it deserves; mcp-go

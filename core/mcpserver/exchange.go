@@ -39,6 +39,7 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
+			noteCode(ctx, round.Reply.ErrorCode)
 			return replied(round.Reply)
 		}
 		round, err = s.ask(ctx, c, round.Ask)
@@ -49,6 +50,7 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 // call is one tool call in progress.
 type call struct {
 	conn  *connection
+	peer  peer
 	token any // progress token; nil: none
 	// caller is who calls, with what is left of the time a call may take.
 	caller func() engine.Caller
@@ -57,7 +59,8 @@ type call struct {
 func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 	c := s.caller(ctx, req)
 	deadline := time.Now().Add(c.CanWait)
-	return call{conn: connectionFrom(ctx), token: progressToken(req), caller: func() engine.Caller {
+	from := originOf(ctx)
+	return call{conn: from.conn, peer: from.peer, token: progressToken(req), caller: func() engine.Caller {
 		now := c
 		now.CanWait = max(time.Until(deadline), 0)
 		return now
@@ -83,8 +86,11 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		trace := driver.TraceOf(ctx)
 		c.conn.background(func(ctx context.Context) {
 			defer cancel()
-			s.resolve(driver.WithTrace(ctx, trace), waiting, c.conn, q, a)
+			defer close(q.resolved)
+			s.resolve(driver.WithTrace(ctx, trace), waiting, c, q, a)
 		})
+	} else {
+		c.peer.rejoin(q.key)
 	}
 	inTime := s.await(ctx, c, q, a)
 	c.conn.questions.leave(q)
@@ -95,8 +101,8 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		return engine.Round{}, err
 	}
 	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
-	if !a.Human {
-		c.conn.questions.giveUp(q) // as the engine has
+	if !a.Human && c.conn.questions.giveUp(q) { // as the engine has
+		<-q.resolved // the withdrawal goes out before the reply
 	}
 	return engine.Round{Reply: &reply}, err
 }
@@ -134,7 +140,7 @@ func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) 
 	if a.Human {
 		message = "waiting for a person to answer"
 	}
-	err := c.conn.peer.notify("notifications/progress", map[string]any{
+	err := c.peer.notify("notifications/progress", map[string]any{
 		"progressToken": c.token, "progress": tick, "message": message,
 	})
 	if err != nil {
@@ -144,9 +150,13 @@ func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) 
 
 // resolve sends a question and hands its answer to the engine, however late it
 // comes. ctx outlives the call that asked; waiting ends with the question.
-func (s *Server) resolve(ctx, waiting context.Context, conn *connection, q *question, a *engine.Ask) {
+func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *engine.Ask) {
+	conn := c.conn
 	defer conn.questions.settle(q, engine.Round{}, errLost) // only a panic leaves it to this
-	result, clientErr, err := conn.peer.call(waiting, a.Method, a.Params)
+	result, clientErr, err := c.peer.call(waiting, q.key, a.Method, a.Params)
+	if errors.Is(err, errUnheard) {
+		clientErr, err = &driver.ClientError{Code: codeMethodNotFound, Message: err.Error()}, nil
+	}
 	if err != nil {
 		conn.questions.settle(q, engine.Round{}, err)
 		return
@@ -205,6 +215,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
+			noteCode(ctx, round.Reply.ErrorCode)
 			return replied(round.Reply)
 		}
 		refusal := refuse(caller.Client, round.Ask)

@@ -18,6 +18,7 @@ const (
 
 var (
 	errGone        = errors.New("the connection ended before the client answered")
+	errUnheard     = errors.New("the client has no stream open on which it could be asked")
 	errLost        = errors.New("taking the client's answer failed")
 	errTooManyHeld = fault.New(fault.Conflict,
 		"Too many questions on this connection are unanswered: answer or cancel some, then call again.")
@@ -31,9 +32,10 @@ type questionKey struct {
 // question is a request that was sent to the client. It outlives the call that
 // asked: the answer counts whenever it comes while the connection lives.
 type question struct {
-	key     questionKey
-	cancel  context.CancelFunc
-	settled chan struct{} // closed when round and err are set
+	key      questionKey
+	cancel   context.CancelFunc
+	settled  chan struct{} // closed when round and err are set
+	resolved chan struct{} // closed when nothing is said of it to the client any more
 
 	round engine.Round
 	err   error
@@ -62,7 +64,7 @@ type questions struct {
 }
 
 func newQuestions() *questions {
-	return &questions{held: map[questionKey]*question{}, recent: map[questionKey]*question{}}
+	return &questions{} // the maps are made when needed: most connections are idle
 }
 
 func (qs *questions) holds(k questionKey) bool {
@@ -103,7 +105,13 @@ func (qs *questions) join(
 	if len(qs.held) >= maxHeld {
 		return nil, false, errTooManyHeld
 	}
-	q = &question{key: key, settled: make(chan struct{}), waiters: 1, caller: caller, cancel: cancel}
+	q = &question{
+		key: key, settled: make(chan struct{}), resolved: make(chan struct{}),
+		waiters: 1, caller: caller, cancel: cancel,
+	}
+	if qs.held == nil {
+		qs.held, qs.recent = map[questionKey]*question{}, map[questionKey]*question{}
+	}
 	qs.held[key] = q
 	return q, true, nil
 }
@@ -115,14 +123,37 @@ func (qs *questions) leave(q *question) {
 	q.waiters--
 }
 
-// giveUp withdraws a question that nobody waits for any more.
-func (qs *questions) giveUp(q *question) {
+// giveUp withdraws a question that nobody waits for any more, and reports
+// whether it did.
+func (qs *questions) giveUp(q *question) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q.waiters == 0 && qs.held[q.key] == q {
-		qs.settleLocked(q, engine.Round{}, errLost)
-		q.cancel()
+	if q.waiters != 0 || qs.held[q.key] != q {
+		return false
 	}
+	qs.settleLocked(q, engine.Round{}, errLost)
+	q.cancel()
+	return true
+}
+
+// open is the number of questions that wait for an answer.
+func (qs *questions) open() int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return len(qs.held)
+}
+
+// forget lets go of the settled questions, when there is no call that might
+// still join one.
+func (qs *questions) forget() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.settled = nil
+	if len(qs.held) == 0 {
+		qs.held, qs.recent = nil, nil
+		return
+	}
+	clear(qs.recent)
 }
 
 // answering says for whom an answer that has just come is taken: the call that

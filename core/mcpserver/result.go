@@ -89,6 +89,7 @@ func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error)
 	} else if f.Unwrap() != nil {
 		s.log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
 	}
+	noteCode(ctx, string(f.Code))
 	return errorResult(req.Params.Name, f)
 }
 

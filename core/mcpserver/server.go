@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ type Config struct {
 	// FirstCall, if set, is called once, when the first tool call comes, and
 	// returns at once.
 	FirstCall func()
-	// Principal and Space are those of every stdio caller.
+	// Principal and Space are those of every caller that Identify does not name.
 	Principal string
 	Space     string
 
@@ -87,6 +88,21 @@ type Config struct {
 	// DrainTimeout bounds how long calls may go on after their connection has
 	// ended; zero: 5 s.
 	DrainTimeout time.Duration
+
+	// Identify says who sends an HTTP request: Principal, Space and Groups; nil:
+	// Principal and Space above. A fault.Forbidden is answered with 403. Called
+	// concurrently.
+	Identify func(*http.Request) (engine.Caller, error)
+	// MaxSessions bounds the HTTP sessions of the legacy eras; zero: 10000.
+	// When there is no room the one that has been idle longest makes it.
+	MaxSessions int
+	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
+	// call, a stream or an open question is in use.
+	SessionIdle time.Duration
+	// SessionAge bounds the life of any session; zero: 24 h.
+	SessionAge time.Duration
+	// Observer hears of every tool call; nil: nobody does.
+	Observer Observer
 }
 
 // Validate reports what is missing or impossible.
@@ -104,10 +120,14 @@ func (c Config) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"state ttl": c.StateTTL, "plain wait": c.PlainWait, "progress wait": c.ProgressWait,
 		"progress interval": c.ProgressEvery, "drain timeout": c.DrainTimeout,
+		"session idle": c.SessionIdle, "session age": c.SessionAge,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
 		}
+	}
+	if c.MaxSessions < 0 {
+		errs = append(errs, errors.New("max sessions is negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -119,10 +139,15 @@ func (c Config) withDefaults() Config {
 		&c.ProgressWait:  10 * time.Minute,
 		&c.ProgressEvery: time.Second,
 		&c.DrainTimeout:  5 * time.Second,
+		&c.SessionIdle:   time.Hour,
+		&c.SessionAge:    24 * time.Hour,
 	} {
 		if *d == 0 {
 			*d = fallback
 		}
+	}
+	if c.MaxSessions == 0 {
+		c.MaxSessions = 10_000
 	}
 	if c.StateKey == nil {
 		c.StateKey = randomKey
@@ -139,6 +164,7 @@ type Server struct {
 	seal   sealer
 	first  sync.Once
 	next   typedTool
+	web    *web
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -160,6 +186,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}}
 	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
+	s.web = newWeb(s)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
 		server.WithToolCapabilities(false), // see hooks
 		server.WithResourceCapabilities(false, false),
@@ -184,8 +211,8 @@ func (s *Server) hooks() *server.Hooks {
 		}
 	})
 	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
-		if conn := connectionFrom(ctx); conn != nil {
-			conn.initialized(req.Params, res.ProtocolVersion)
+		if from := originOf(ctx); from.conn != nil {
+			from.conn.initialized(req.Params, res.ProtocolVersion, from.transport)
 		}
 		// Only legacy clients are told that the list changed; with the option
 		// of mcp-go, modern ones would hold a stream open for it.
@@ -201,7 +228,8 @@ func (s *Server) hooks() *server.Hooks {
 	return h
 }
 
-// Close ends all connections and waits for them. It may be called more than once.
+// Close ends all connections and waits for them: calls in flight get
+// Config.DrainTimeout. It may be called more than once.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -209,8 +237,9 @@ func (s *Server) Close() error {
 		l.stop()
 	}
 	s.mu.Unlock()
+	err := s.web.close(s.cfg.DrainTimeout)
 	s.served.Wait()
-	return nil
+	return err
 }
 
 // randomKey is a key nobody else has.

@@ -107,7 +107,7 @@ func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), er
 
 // addTool serves a tool, or replaces it.
 func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h handler) {
-	s.mcp.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.mcp.AddTool(tool, s.observed(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if s.cfg.FirstCall != nil {
 			s.first.Do(s.cfg.FirstCall)
 		}
@@ -116,10 +116,11 @@ func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h hand
 			return nil, fmt.Errorf("input schema of %s: %w", tool.Name, err)
 		}
 		if f := c.problem(req.Params.RawArguments); f != nil {
+			noteCode(ctx, string(f.Code))
 			return errorResult(tool.Name, f)
 		}
 		return h(traced(ctx, req), req)
-	})
+	}))
 }
 
 // typedTool is kairos_next, whose schema lists the types of challenges that
@@ -198,6 +199,7 @@ func (s *Server) Refresh() error {
 			s.log.Debug("a client was not told of its new tools", "error", err)
 		}
 	}
+	s.web.tell(notice(string(mcp.MethodNotificationToolsListChanged), map[string]any{}))
 	return nil
 }
 
