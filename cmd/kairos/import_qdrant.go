@@ -26,11 +26,11 @@ func (c config) legacySources(ctx context.Context, url, collection string, tell 
 	}
 	o.Collection = "" // that is where this program keeps its own
 	s := &sourceFiles{}
-	report, err := qdrant.ReadLegacy(ctx, qdrant.LegacyOptions{Options: o, Collection: collection}, func(chain protocol.Chain) error {
-		if strings.HasPrefix(chain.Steps[0].UUID, legacyBuiltin) {
+	report, err := qdrant.ReadLegacy(ctx, qdrant.LegacyOptions{Options: o, Collection: collection}, func(p qdrant.LegacyProtocol) error {
+		if strings.HasPrefix(p.Chain.Steps[0].UUID, legacyBuiltin) {
 			return nil
 		}
-		s.files = append(s.files, sourceFile{name: fmt.Sprintf("%q", chain.Title), item: legacyItem(chain)})
+		s.files = append(s.files, sourceFile{name: fmt.Sprintf("%q", p.Chain.Title), item: legacyItem(p)})
 		return nil
 	})
 	for _, p := range report.Problems {
@@ -43,8 +43,9 @@ func (c config) legacySources(ctx context.Context, url, collection string, tell 
 }
 
 // legacyItem is a protocol of the earlier server as a document, with its
-// identities where the document has the same steps.
-func legacyItem(chain protocol.Chain) *engine.ImportItem {
+// identities and ratings where the document has the same steps.
+func legacyItem(p qdrant.LegacyProtocol) *engine.ImportItem {
+	chain := p.Chain
 	item := &engine.ImportItem{Document: protocol.Render(chain)}
 	parsed, _ := protocol.Parse([]byte(item.Document)) // what is wrong with it the import will say
 	if len(parsed) != 1 || len(parsed[0].Steps) != len(chain.Steps) {
@@ -55,6 +56,7 @@ func legacyItem(chain protocol.Chain) *engine.ImportItem {
 		chain.Steps[i].Name = parsed[0].Steps[i].Name
 	}
 	record := engine.RecordOf(chain)
+	record.Quality = p.Quality
 	item.Record = &record
 	return item
 }

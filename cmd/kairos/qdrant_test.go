@@ -166,6 +166,14 @@ func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
 			t.Errorf("import --from-qdrant = %s, want the broken point told", out)
 		}
 	}
+	dir := filepath.Join(t.TempDir(), "out")
+	if out, err := s.program("export", dir).CombinedOutput(); err != nil {
+		t.Fatalf("export = %s, %v", out, err)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "kairos-export.jsonl"))
+	if err != nil || !strings.Contains(string(index), `"successCount":2`) || !strings.Contains(string(index), `"step_quality":"excellent"`) {
+		t.Errorf("after import the ratings are %s, %v, want those of the earlier server", index, err)
+	}
 	s.start()
 	if found := s.search("sourdough starter"); !strings.Contains(found, "00000000-0000-4000-8000-000000000001") {
 		t.Errorf("kairos_search = %s, want the imported protocol with its UUIDs", found)
@@ -183,6 +191,8 @@ func fillLegacy(t *testing.T, address string) {
 		}
 		if chain != nil {
 			p["chain"] = chain
+			p["quality_metadata"] = map[string]any{"step_quality_score": 6, "step_quality": "excellent"}
+			p["quality_metrics"] = map[string]any{"retrievalCount": 3, "successCount": 2, "failureCount": 1, "qualityBonus": 1.8, "lastRater": "kairos_next"}
 		}
 		return p
 	}

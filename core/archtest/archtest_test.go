@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"core/engine":          {"core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/schema"},
 	"core/store/sqlite":    {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/search/quality":  {"core/engine", "core/protocol"},
-	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "sdk/driver"},
+	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "core/quality", "sdk/driver"},
 	"core/store/storetest": {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/embedding":       {"core/engine"},
 	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},

@@ -7,42 +7,84 @@ import (
 
 // tasks are the kinds of work a step may be about, the narrower first, with
 // the beginnings of the words that tell.
-var tasks = []struct {
+var tasks = [...]struct {
 	name  string
-	words *regexp.Regexp
+	stems []string // lower case
 }{
-	{"networking", stems("network", "dns", "firewall", "proxy", "router", "subnet", "tls handshake", "load balanc")},
-	{"security", stems("secur", "credential", "password", "secret", "encrypt", "certificat", "vulnerab", "permission", "authenti", "authori")},
-	{"optimization", stems("optimi", "performance", "benchmark", "profil", "latency", "throughput", "cache", "caching")},
-	{"troubleshooting", stems("troubleshoot", "debug", "diagnos", "investigat", "root cause", "incident")},
-	{"error-handling", stems("error", "exception", "retry", "retries", "fallback", "panic")},
-	{"installation", stems("install", "upgrade", "download", "set up", "setup")},
-	{"configuration", stems("config", "setting", "environment variable", "parameter")},
-	{"testing", stems("test", "assert", "coverage", "verify", "verification")},
-	{"deployment", stems("deploy", "release", "rollout", "roll out", "publish", "ship", "kubernetes", "docker")},
-	{"database", stems("database", "sql", "migration", "schema", "query", "backup", "restore")},
+	{"networking", []string{"network", "dns", "firewall", "proxy", "router", "subnet", "tls handshake", "load balanc"}},
+	{"security", []string{"secur", "credential", "password", "secret", "encrypt", "certificat", "vulnerab", "permission", "authenti", "authori"}},
+	{"optimization", []string{"optimi", "performance", "benchmark", "profil", "latency", "throughput", "cache", "caching"}},
+	{"troubleshooting", []string{"troubleshoot", "debug", "diagnos", "investigat", "root cause", "incident"}},
+	{"error-handling", []string{"error", "exception", "retry", "retries", "fallback", "panic"}},
+	{"installation", []string{"install", "upgrade", "download", "set up", "setup"}},
+	{"configuration", []string{"config", "setting", "environment variable", "parameter"}},
+	{"testing", []string{"test", "assert", "coverage", "verify", "verification"}},
+	{"deployment", []string{"deploy", "release", "rollout", "roll out", "publish", "ship", "kubernetes", "docker"}},
+	{"database", []string{"database", "sql", "migration", "schema", "query", "backup", "restore"}},
 }
 
 // General is the task of a step that is about none of the known ones.
 const General = "general"
 
-func stems(words ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)`)
+// stem is the beginning of a word that speaks for a task.
+type stem struct {
+	text string
+	task int // index of tasks
 }
 
+// stemsBy are the stems by their first letters.
+var stemsBy = func() (by [256][]stem) {
+	for i, t := range tasks {
+		for _, s := range t.stems {
+			by[s[0]] = append(by[s[0]], stem{s, i})
+		}
+	}
+	return by
+}()
+
 // Task is what kind of work the text is about: the kind with the most words in
-// the text, the heading counting three times, else General.
+// the text, the heading counting three times, else General. A program that
+// stores many steps asks it of each, so it reads the text once.
 func Task(text string) string {
-	text = head(text)
+	text = lower(head(text))
 	heading, _, _ := strings.Cut(text, "\n")
+	var n [len(tasks)]int
+	for i := range len(text) {
+		if !wordByte(text[i]) || i > 0 && wordByte(text[i-1]) {
+			continue
+		}
+		seen := -1 // a word speaks once for a task; its stems stand together
+		for _, s := range stemsBy[text[i]] {
+			if s.task == seen || !strings.HasPrefix(text[i:], s.text) {
+				continue
+			}
+			seen = s.task
+			if n[s.task]++; i < len(heading) {
+				n[s.task] += 2
+			}
+		}
+	}
 	best, most := General, 0
-	for _, t := range tasks {
-		n := len(t.words.FindAllStringIndex(text, -1)) + 2*len(t.words.FindAllStringIndex(heading, -1))
-		if n > most {
-			best, most = t.name, n
+	for i, t := range tasks {
+		if n[i] > most {
+			best, most = t.name, n[i]
 		}
 	}
 	return best
+}
+
+// lower changes ASCII letters only, so that places stay what they are.
+func lower(text string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, text)
+}
+
+func wordByte(b byte) bool {
+	return 'a' <= b && b <= 'z' || '0' <= b && b <= '9' || b == '_'
 }
 
 // The types of a step.
@@ -52,19 +94,32 @@ const (
 	Context = "context" // tells
 )
 
+// A sign is looked for only in a text that has one of the words: that is much
+// faster, and most texts have none.
 var (
-	patternSign = regexp.MustCompile("(?im)^\\s*(?:```|~~~)|\\bpatterns?\\b")
-	ruleSign    = regexp.MustCompile(`(?i)\b(?:must|never|always|shall|required|forbidden|rules?|do not|don't)\b`)
+	patternSign  = regexp.MustCompile("(?m)^\\s*(?:```|~~~)|\\bpatterns?\\b")
+	patternWords = []string{"```", "~~~", "pattern"}
+	ruleSign     = regexp.MustCompile(`\b(?:must|never|always|shall|required|forbidden|rules?|do not|don't)\b`)
+	ruleWords    = []string{"must", "never", "always", "shall", "required", "forbidden", "rule", "do not", "don't"}
 )
 
 // Type is what the text is: a Pattern, a Rule or Context.
 func Type(text string) string {
-	text = head(text)
+	text = lower(head(text))
 	switch {
-	case patternSign.MatchString(text):
+	case hasAny(text, patternWords) && patternSign.MatchString(text):
 		return Pattern
-	case ruleSign.MatchString(text):
+	case hasAny(text, ruleWords) && ruleSign.MatchString(text):
 		return Rule
 	}
 	return Context
+}
+
+func hasAny(text string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package qdrant_test
 
 import (
@@ -7,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,6 +45,8 @@ const (
 func fill(b *testing.B, s *qdrant.Store, n int) (first []protocol.Chain, rate float64) {
 	b.Helper()
 	start := time.Now()
+	cost := spent()
+	defer func() { cost.report(b, "import", n) }()
 	var batch []engine.Change
 	flush := func() {
 		if _, err := s.SaveChains(b.Context(), batch); err != nil {
@@ -109,6 +114,7 @@ func BenchmarkSearch(b *testing.B) {
 	kinds := map[string][]time.Duration{}
 	next, stop := pull(storetest.Queries(1))
 	defer stop()
+	cost := spent()
 	b.ResetTimer()
 	for b.Loop() {
 		asked := next()
@@ -123,6 +129,7 @@ func BenchmarkSearch(b *testing.B) {
 		took = append(took, time.Since(start))
 		kinds[asked.Kind] = append(kinds[asked.Kind], took[len(took)-1])
 	}
+	cost.report(b, "search", len(took))
 	b.ReportMetric(quantile(took, 0.5), "p50-ms")
 	b.ReportMetric(quantile(took, 0.95), "p95-ms")
 	for kind, took := range kinds {
@@ -144,6 +151,7 @@ func BenchmarkMint(b *testing.B) {
 	next, stop := pull(storetest.Library(1_000_000, 1))
 	defer stop()
 	var took []time.Duration
+	cost := spent()
 	b.ResetTimer()
 	for b.Loop() {
 		c := next()
@@ -153,8 +161,28 @@ func BenchmarkMint(b *testing.B) {
 		}
 		took = append(took, time.Since(start))
 	}
+	cost.report(b, "mint", len(took))
 	b.ReportMetric(quantile(took, 0.5), "p50-ms")
 	b.ReportMetric(quantile(took, 0.95), "p95-ms")
+}
+
+// usage is processor time. On a machine with other work it tells more than the clock.
+type usage struct{ here, server time.Duration }
+
+func spent() usage {
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		return usage{}
+	}
+	return usage{time.Duration(own.Utime.Nano() + own.Stime.Nano()), qdranttest.CPU()}
+}
+
+// report logs what was spent since for each of n.
+func (u usage) report(b *testing.B, what string, n int) {
+	b.Helper()
+	now := spent()
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(n) }
+	b.Logf("%s: %.2f ms of a processor here, %.2f ms in the server, for each of %d", what, each(now.here-u.here), each(now.server-u.server), n)
 }
 
 // pull gives the values of an endless sequence one by one.

@@ -3,7 +3,6 @@ package qdrant
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -240,17 +239,22 @@ func (e indexEntry) points(x *indexState, now time.Time, vectors map[string][]fl
 // writePoints writes points in as many requests as their size needs.
 func (s *Store) writePoints(ctx context.Context, collection string, points []*pb.PointStruct) error {
 	for len(points) > 0 {
-		n, size := 0, 0
-		for n < len(points) && n < pointsWritten && (n == 0 || size < bytesWritten) {
-			size += sizeOf(points[n])
-			n++
-		}
+		n, _ := requestOf(points)
 		if err := s.update(ctx, collection, upsert(points[:n]...)); err != nil {
 			return err
 		}
 		points = points[n:]
 	}
 	return nil
+}
+
+// requestOf is how many of the points one request takes, and about their bytes.
+func requestOf(points []*pb.PointStruct) (n, size int) {
+	for n < len(points) && n < pointsWritten && (n == 0 || size < bytesWritten) {
+		size += sizeOf(points[n])
+		n++
+	}
+	return n, size
 }
 
 // sizeOf is about how many bytes a point takes in a request.
@@ -282,40 +286,19 @@ func stepPointID(token, key string, i int) string {
 	return pointID(kindStep, token, key, strconv.Itoa(i))
 }
 
-// stepPoint has the fields that the earlier server's points had.
+// stepPoint holds the vector of a step.
 func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32) *pb.PointStruct {
 	c, step := e.chain, e.chain.Steps[i]
 	hash := protocol.PassageHash(c.Passage(i))
 	p := payload{
 		fieldKind: text(kindStep), fieldSpace: text(c.Space), fieldChainKey: text(e.key), fieldToken: text(e.token), "step": number(int64(i)),
 		fieldStep: text(step.UUID), fieldPassage: text(hash), fieldWritten: number(now.UnixMilli()),
-		"label": text(step.Label), "tags": texts(step.Tags), "text": text(step.Text), "llm_model_id": text(c.ModelID),
-		"created_at": text(moment(c.CreatedAt)), "updated_at": text(moment(c.UpdatedAt)),
-		"chain": pb.NewValueFromFields(payload{
-			"id": text(c.ID), "label": text(c.Title), "step_index": number(int64(i + 1)), "step_count": number(int64(len(c.Steps))),
-		}),
-	}
-	if challenge := valueOf(step.Challenge); challenge != nil {
-		p["proof_of_work"] = challenge
 	}
 	at := map[string]*pb.Vector{}
 	if v := vectors[hash]; v != nil {
 		at[vectorDense] = pb.NewVectorDense(v)
 	}
 	return &pb.PointStruct{Id: pb.NewID(stepPointID(e.token, e.key, i)), Vectors: pb.NewVectorsMap(at), Payload: p}
-}
-
-// valueOf is JSON as a payload value; nil: there is none.
-func valueOf(document json.RawMessage) *pb.Value {
-	var v any
-	if len(document) == 0 || json.Unmarshal(document, &v) != nil {
-		return nil
-	}
-	value, err := pb.NewValue(v)
-	if err != nil {
-		return nil
-	}
-	return value
 }
 
 // removeReplaced removes from the index what chains were before: their tokens by key.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -38,6 +39,12 @@ type LegacyReport struct {
 	Problems []LegacyProblem
 }
 
+// LegacyProtocol is a protocol of the earlier server.
+type LegacyProtocol struct {
+	Chain   protocol.Chain
+	Quality map[string]engine.Quality // by step UUID, of the steps that were rated
+}
+
 // LegacyProblem is one point or chain with what is wrong with it.
 type LegacyProblem struct {
 	Point   string // id
@@ -47,7 +54,7 @@ type LegacyProblem struct {
 // ReadLegacy reads the protocols of a collection of the earlier server, and
 // calls each for every one, by space and title; its error ends the reading.
 // It changes nothing. Points that are broken are reported and left out.
-func ReadLegacy(ctx context.Context, o LegacyOptions, each func(protocol.Chain) error) (report LegacyReport, err error) {
+func ReadLegacy(ctx context.Context, o LegacyOptions, each func(LegacyProtocol) error) (report LegacyReport, err error) {
 	s, err := Open(o.Options, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return report, err
@@ -125,6 +132,7 @@ type legacyStep struct {
 	model        string
 	made         time.Time
 	updated      time.Time
+	quality      engine.Quality // zero: not rated
 }
 
 type legacyReading struct {
@@ -171,6 +179,7 @@ func (r *legacyReading) take(p *pb.RetrievedPoint) {
 		s.updated = s.made
 	}
 	s.step.Challenge = r.challenge(id, v)
+	s.quality = r.quality(id, v)
 	key := legacyKey{space: v[fieldSpace].GetStringValue(), chain: id}
 	if c := v["chain"].GetStructValue().GetFields(); c != nil {
 		s.title = cmp.Or(strings.TrimSpace(c["label"].GetStringValue()), s.step.Label)
@@ -197,6 +206,26 @@ func (r *legacyReading) time(id, field string, v *pb.Value) time.Time {
 		r.problem(id, "%s %q is not a time; it is left out", field, v.GetStringValue())
 	}
 	return t.UTC()
+}
+
+// quality is what the ratings of a step add up to.
+func (r *legacyReading) quality(id string, v payload) engine.Quality {
+	grade, sums := v["quality_metadata"].GetStructValue().GetFields(), v["quality_metrics"].GetStructValue().GetFields()
+	return engine.Quality{
+		Score: int(integer(grade["step_quality_score"])), Tier: grade["step_quality"].GetStringValue(),
+		RetrievalCount: integer(sums["retrievalCount"]), SuccessCount: integer(sums["successCount"]),
+		PartialCount: integer(sums["partialCount"]), FailureCount: integer(sums["failureCount"]),
+		QualityBonus: decimal(sums["qualityBonus"]), LastRated: r.time(id, "lastRated", sums["lastRated"]),
+		LastRater: sums["lastRater"].GetStringValue(), UsageContext: sums["usageContext"].GetStringValue(),
+	}
+}
+
+// decimal is a number that JSON may have made an integer.
+func decimal(v *pb.Value) float64 {
+	if _, ok := v.GetKind().(*pb.Value_IntegerValue); ok {
+		return float64(v.GetIntegerValue())
+	}
+	return v.GetDoubleValue()
 }
 
 // challengeFields are where the earlier server kept the challenge of a step, in
@@ -248,8 +277,8 @@ func plain(v *pb.Value) any {
 }
 
 // assembled puts the steps of each chain in order.
-func (r *legacyReading) assembled() []protocol.Chain {
-	var chains []protocol.Chain
+func (r *legacyReading) assembled() []LegacyProtocol {
+	var chains []LegacyProtocol
 	seen := map[string]bool{}
 	// Always in one order: of two chains with the same UUID the same one keeps it,
 	// so that a repeated reading gives the same protocols.
@@ -263,17 +292,19 @@ func (r *legacyReading) assembled() []protocol.Chain {
 		})
 		chains = append(chains, r.assemble(key, steps, seen))
 	}
-	slices.SortFunc(chains, func(a, b protocol.Chain) int {
+	slices.SortFunc(chains, func(x, y LegacyProtocol) int {
+		a, b := x.Chain, y.Chain
 		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.Title, b.Title), cmp.Compare(a.Steps[0].UUID, b.Steps[0].UUID))
 	})
 	return chains
 }
 
-func (r *legacyReading) assemble(key legacyKey, steps []legacyStep, seen map[string]bool) protocol.Chain {
+func (r *legacyReading) assemble(key legacyKey, steps []legacyStep, seen map[string]bool) LegacyProtocol {
 	first := steps[0]
 	c := protocol.Chain{
 		ID: protocol.ChainID(first.title), Space: key.space, Title: first.title, ModelID: first.model, CreatedAt: first.made, UpdatedAt: first.updated,
 	}
+	quality := map[string]engine.Quality{}
 	for i, s := range steps {
 		if s.index != int64(i+1) || s.count != int64(len(steps)) {
 			r.problem(s.point, "protocol %q: step %d of %d, found as %d of %d", c.Title, s.index, s.count, i+1, len(steps))
@@ -289,7 +320,10 @@ func (r *legacyReading) assemble(key legacyKey, steps []legacyStep, seen map[str
 		if s.updated.After(c.UpdatedAt) {
 			c.UpdatedAt = s.updated
 		}
+		if s.quality != (engine.Quality{}) {
+			quality[s.step.UUID] = s.quality
+		}
 		c.Steps = append(c.Steps, s.step)
 	}
-	return c
+	return LegacyProtocol{Chain: c, Quality: quality}
 }

@@ -3,6 +3,7 @@ package qdrant_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -55,8 +57,10 @@ func TestACollectionOfTheEarlierServerIsRead(t *testing.T) {
 	address := qdranttest.Start(t)
 	o := qdrant.LegacyOptions{Options: qdrant.Options{URL: address}, Collection: legacyCollection(t, address)}
 	var got []protocol.Chain
-	report, err := qdrant.ReadLegacy(t.Context(), o, func(c protocol.Chain) error {
-		got = append(got, c)
+	quality := map[string]engine.Quality{}
+	report, err := qdrant.ReadLegacy(t.Context(), o, func(p qdrant.LegacyProtocol) error {
+		got = append(got, p.Chain)
+		maps.Copy(quality, p.Quality)
 		return nil
 	})
 	if err != nil {
@@ -92,6 +96,12 @@ func TestACollectionOfTheEarlierServerIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("ReadLegacy (-want +got):\n%s", diff)
 	}
+	rated := map[string]engine.Quality{"00000000-0000-4000-8000-000000000001": {
+		Score: 6, Tier: "excellent", RetrievalCount: 3, SuccessCount: 2, FailureCount: 1, QualityBonus: 1.8, LastRater: "kairos_next",
+	}}
+	if diff := cmp.Diff(rated, quality); diff != "" {
+		t.Errorf("ReadLegacy, ratings (-want +got):\n%s", diff)
+	}
 	if report.Points != 7 || report.Protocols != len(got) || len(got) != 4 {
 		t.Errorf("ReadLegacy reports %d points and %d protocols and gave %d, want 7, 4 and 4", report.Points, report.Protocols, len(got))
 	}
@@ -111,7 +121,7 @@ func TestReadingTheEarlierServerEndsAtTheFirstError(t *testing.T) {
 	o := qdrant.LegacyOptions{Options: qdrant.Options{URL: address}, Collection: legacyCollection(t, address)}
 	enough := errors.New("enough")
 	calls := 0
-	_, err := qdrant.ReadLegacy(t.Context(), o, func(protocol.Chain) error {
+	_, err := qdrant.ReadLegacy(t.Context(), o, func(qdrant.LegacyProtocol) error {
 		calls++
 		return enough
 	})

@@ -32,6 +32,7 @@ const (
 	fieldQuality   = "quality"
 	fieldChains    = "chains"   // of an intent: keys of the chains it writes
 	fieldReplaced  = "replaced" // of an intent: tokens it replaces, in the same order
+	fieldRated     = "rated"    // of a step: the count of the ratings it shows
 )
 
 // Payload fields of the search index, beside those above. The names are those
@@ -52,9 +53,10 @@ const (
 	kindVersion     = "version"     // a chain as it was
 	kindIntent      = "intent"      // a save that is under way
 	kindRating      = "rating"
+	kindShown       = "shown" // says that all steps have their points
 
 	kindChain = "chain" // in the index: the words of a chain
-	kindStep  = "step"  // in the index: a step with its vector
+	kindStep  = "step"  // in the index: a step with its vector; among the protocols: a step as other programs look for it
 	kindWords = "words" // in the index: words that chains have, to complete and correct those of queries
 	kindMeta  = "index" // in the index: what it was made by
 )

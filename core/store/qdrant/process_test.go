@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -281,19 +282,29 @@ func wantSwept(t *testing.T, s *qdrant.Store, c *pb.Client, name string) {
 	}
 	current := map[string]bool{}
 	versions := map[string]bool{}
+	shown, steps := map[string]string{}, map[string]string{}
 	for _, p := range points(t, c, name) {
 		v := p.GetPayload()
+		for _, step := range v["steps"].GetListValue().GetValues() {
+			steps[step.GetStringValue()] = fmt.Sprint(p.GetId().GetUuid(), " ", v["revision"].GetIntegerValue())
+		}
 		switch kind := v["kind"].GetStringValue(); kind {
 		case "manifest", "deleted":
 			current[v["token"].GetStringValue()+p.GetId().GetUuid()] = true
 		case "version":
 			versions[v["chain_key"].GetStringValue()] = true
+		case "shown":
+		case "step":
+			shown[v["memory_uuid"].GetStringValue()] = fmt.Sprint(v["chain_key"].GetStringValue(), " ", v["revision"].GetIntegerValue())
 		default:
 			t.Errorf("after Sweep a point of kind %q is left", kind)
 		}
 	}
 	if len(current) == 0 || len(versions) == 0 {
 		t.Errorf("%d manifests and versions of %d chains are stored, want some", len(current), len(versions))
+	}
+	if diff := cmp.Diff(steps, shown); diff != "" {
+		t.Errorf("after Sweep the points of the steps are not those of the chains (-want +got):\n%s", diff)
 	}
 	found := 0
 	for _, p := range points(t, c, name+"_index") {

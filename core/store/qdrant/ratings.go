@@ -94,7 +94,7 @@ func (s *Store) rate(ctx context.Context, space string, steps []string, byStep m
 			return nil
 		}
 		points := make([]*pb.PointStruct, len(steps))
-		unchanged := make([]*pb.Condition, len(steps))
+		unchanged, added := make([]*pb.Condition, len(steps)), make([]rated, len(steps))
 		for i, step := range steps {
 			r := before[step]
 			id := pb.NewID(ratingID(space, step))
@@ -109,11 +109,14 @@ func (s *Store) rate(ctx context.Context, space string, steps []string, byStep m
 			if points[i], err = r.point(space); err != nil {
 				return err
 			}
+			added[i] = r
 		}
-		if err := s.update(ctx, s.names().protocols(), upsertIf(anyOf(unchanged...), points...)); err != nil {
+		// What the points of the steps show of a save that another one came before
+		// is put right by its next attempt.
+		ops := append([]*pb.PointsUpdateOperation{upsertIf(anyOf(unchanged...), points...)}, rateOps(space, added)...)
+		if err := s.update(ctx, s.names().protocols(), ops...); err != nil {
 			return err
 		}
-		s.showQuality(ctx, space, points)
 	}
 }
 
@@ -178,36 +181,6 @@ func (s *Store) rated(ctx context.Context, space string, steps []string) (map[st
 		}
 	}
 	return out, nil
-}
-
-// showQuality puts the sums where other programs look for them, on the steps
-// in the index. Nothing here reads them, so a failure is only logged.
-func (s *Store) showQuality(ctx context.Context, space string, points []*pb.PointStruct) {
-	if len(points) > writersKept {
-		return // a save of a large protocol, whose steps are worth the same still
-	}
-	var ops []*pb.PointsUpdateOperation
-	for _, p := range points {
-		v := p.GetPayload()
-		var q engine.Quality
-		if err := json.Unmarshal([]byte(v[fieldQuality].GetStringValue()), &q); err != nil {
-			continue
-		}
-		ops = append(ops, setIf(all(is(fieldKind, kindStep), is(fieldSpace, space), is(fieldStep, v[fieldStep].GetStringValue())), payload{
-			"quality_metadata": pb.NewValueFromFields(payload{"step_quality_score": number(int64(q.Score)), "step_quality": text(q.Tier)}),
-			"quality_metrics": pb.NewValueFromFields(payload{
-				"retrievalCount": number(q.RetrievalCount), "successCount": number(q.SuccessCount), "partialCount": number(q.PartialCount),
-				"failureCount": number(q.FailureCount), "qualityBonus": pb.NewValueDouble(q.QualityBonus), "lastRated": text(moment(q.LastRated)),
-				"lastRater": text(q.LastRater), "usageContext": text(q.UsageContext),
-			}),
-		}))
-	}
-	if len(ops) == 0 {
-		return
-	}
-	if err := s.updateSoon(ctx, s.names().index(), ops...); err != nil {
-		s.log.DebugContext(ctx, "the quality of steps is not shown in the index", "error", err)
-	}
 }
 
 // Quality implements engine.Ratings.

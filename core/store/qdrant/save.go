@@ -590,12 +590,32 @@ func (sv *save) finish(ctx context.Context) {
 	if old := sv.replaced(); err == nil && len(old) > 0 {
 		err = s.update(ctx, s.names().index(), removeIDs(old...)) // a vector of theirs must not be known any more
 	}
+	var ops []sizedOp
 	if err == nil {
-		err = s.updateSoon(ctx, s.names().protocols(), removeIDs(slices.Concat([]string{sv.intentID()}, sv.tooOld())...))
+		ops, err = s.shownOps(ctx, sv.shown())
+	}
+	if err == nil {
+		// The intent last: until then it names what is still to be done.
+		ops = append(ops, sizedOp{removeIDs(slices.Concat(sv.tooOld(), []string{sv.intentID()})...), 0})
+		err = s.updateSoonSized(ctx, s.names().protocols(), ops)
 	}
 	if err != nil {
 		s.log.WarnContext(ctx, "what a save has replaced is left to be swept", "qdrant", s.at.String(), "error", err)
 	}
+}
+
+// shown are the chains as other programs are to see them.
+func (sv *save) shown() []shown {
+	out := make([]shown, len(sv.changes))
+	for i, ch := range sv.changes {
+		out[i] = shown{key: ch.key, revision: ch.next.revision, chain: ch.chain, fresh: ch.base.key == ""}
+		held := make(map[string]bool, len(ch.next.steps))
+		for _, step := range ch.next.steps {
+			held[step] = true
+		}
+		out[i].gone = slices.DeleteFunc(slices.Clone(ch.base.steps), func(step string) bool { return held[step] })
+	}
+	return out
 }
 
 // replaced are the points of the index that are of the chains as they were.

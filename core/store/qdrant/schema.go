@@ -190,6 +190,9 @@ func (s *Store) createProtocols(ctx context.Context) error {
 	}, protocolFields); err != nil {
 		return err
 	}
+	if err := s.update(ctx, n.protocols(), upsert(shownMark())); err != nil {
+		return err
+	}
 	if err := s.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
 		return err
 	}

@@ -20,7 +20,11 @@ func (s *Store) startSweeping() {
 		tick := time.NewTicker(sweepEvery)
 		defer tick.Stop()
 		for {
-			if err := s.Sweep(s.closing); err != nil && s.closing.Err() == nil {
+			err := s.showAll(s.closing)
+			if err == nil {
+				err = s.Sweep(s.closing)
+			}
+			if err != nil && s.closing.Err() == nil {
 				s.log.Warn("what ended processes left half-written could not be swept", "qdrant", s.at.String(), "error", err)
 			}
 			select {
@@ -67,12 +71,13 @@ func (s *Store) Sweep(ctx context.Context) error {
 func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 	v := p.GetPayload()
 	token, keys, tokens := v[fieldToken].GetStringValue(), textsOf(v[fieldChains]), textsOf(v[fieldReplaced])
-	points, err := s.get(ctx, s.names().protocols(), keys, fieldKind, fieldToken, fieldDocument)
+	points, err := s.get(ctx, s.names().protocols(), keys, fieldKind, fieldSpace, fieldRevision, fieldToken, fieldDocument, fieldFormer)
 	if err != nil {
 		return err
 	}
 	committed, replaced := map[string]bool{}, map[string]string{}
 	var entries []indexEntry
+	var chains []shown
 	for _, p := range points {
 		m, err := s.manifestOf(p)
 		if err != nil {
@@ -83,7 +88,13 @@ func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 		if i := slices.Index(keys, m.key); i >= 0 && i < len(tokens) && tokens[i] != "" && tokens[i] != m.token {
 			replaced[m.key] = tokens[i]
 		}
-		if m.token != token || m.kind == kindPlaceholder {
+		if m.kind == kindPlaceholder {
+			continue
+		}
+		// Whoever came after it knows only what it has replaced itself.
+		sh := shown{key: m.key, revision: m.revision, gone: m.former}
+		if m.token != token {
+			chains = append(chains, sh)
 			continue
 		}
 		committed[m.key] = true
@@ -93,7 +104,16 @@ func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 				return err
 			}
 			entries = append(entries, indexEntry{key: m.key, token: token, chain: c, words: analyse(c)})
+			sh.chain = c
 		}
+		chains = append(chains, sh)
+	}
+	ops, err := s.shownOps(ctx, chains)
+	if err != nil {
+		return err
+	}
+	if err := s.updateSoonSized(ctx, s.names().protocols(), ops); err != nil {
+		return err
 	}
 	if err := s.removeReplaced(ctx, replaced); err != nil {
 		return err

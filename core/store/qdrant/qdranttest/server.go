@@ -103,6 +103,33 @@ func check(t testing.TB, err error) {
 // Address is where the server speaks gRPC, as host:port.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.grpc)) }
 
+// CPU is the processor time that the server which Start gave has used; 0 if that
+// is not known.
+func CPU() time.Duration {
+	if shared.server == nil {
+		return 0
+	}
+	pid, err := shared.server.pid()
+	if err != nil {
+		return 0
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(stat), ") ") // its name may have blanks
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0
+	}
+	var ticks int64 // of 10 ms, in the program and in the kernel
+	for _, f := range fields[11:13] {
+		n, _ := strconv.ParseInt(f, 10, 64) // 0 where it is no number
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // Memory is the resident memory of the server in bytes; 0 if that is not known.
 func (s *Server) Memory() int64 {
 	pid, err := s.pid()
