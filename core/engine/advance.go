@@ -304,9 +304,9 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	s := t.solution
 	if s == nil {
 		if t.run.Step.Index == t.target {
-			return t.leftOut(ctx, k, in, shown)
+			return t.leftOut(ctx, k, in, shown, nothingGiven)
 		}
-		return t.present(ctx, k, shown)
+		return t.present(ctx, k, in, shown)
 	}
 	t.solution = nil
 	digest, err := inputDigest([]driver.Input{in})

@@ -145,15 +145,19 @@ type StepReply struct {
 	CurrentStep CurrentStep `json:"current_step"`
 	Challenge   Challenge   `json:"challenge"`
 	NextAction  string      `json:"next_action"`
-	ProofHash   string      `json:"proof_hash,omitempty"`
-	Message     string      `json:"message,omitempty"`
-	ErrorCode   string      `json:"error_code,omitempty"`
-	RetryCount  *int        `json:"retry_count,omitempty"`
-	RunID       string      `json:"run_id,omitempty"`
-	SessionID   string      `json:"session_id,omitempty"`
-	StepIndex   int         `json:"step_index,omitempty"` // 1-based
-	StepCount   int         `json:"step_count,omitempty"`
-	Solved      []Solved    `json:"solved,omitempty"`
+	// NextCall is NextAction for programs; nil where there is a choice to make.
+	NextCall  *NextCall `json:"next_call,omitempty"`
+	ProofHash string    `json:"proof_hash,omitempty"`
+	Message   string    `json:"message,omitempty"`
+	ErrorCode string    `json:"error_code,omitempty"`
+	// Tried says what did not work, where ErrorCode is set.
+	Tried      string   `json:"tried,omitempty"`
+	RetryCount *int     `json:"retry_count,omitempty"`
+	RunID      string   `json:"run_id,omitempty"`
+	SessionID  string   `json:"session_id,omitempty"`
+	StepIndex  int      `json:"step_index,omitempty"` // 1-based
+	StepCount  int      `json:"step_count,omitempty"`
+	Solved     []Solved `json:"solved,omitempty"`
 }
 
 // AttestInput closes a run.
@@ -186,9 +190,12 @@ type AttestReply struct {
 	MissingSteps []string       `json:"missing_steps,omitempty"` // URIs
 	ProofHash    string         `json:"proof_hash,omitempty"`
 	Message      string         `json:"message,omitempty"`
-	// ErrorCode and Candidates are set when it is not clear which run is meant.
-	ErrorCode  string   `json:"error_code,omitempty"`
-	Candidates []string `json:"candidates,omitempty"`
+	// ErrorCode and what follows are set when it is not clear which run is meant.
+	ErrorCode  string    `json:"error_code,omitempty"`
+	Tried      string    `json:"tried,omitempty"`
+	Candidates []string  `json:"candidates,omitempty"`
+	NextAction string    `json:"next_action,omitempty"`
+	NextCall   *NextCall `json:"next_call,omitempty"`
 }
 
 // SearchInput looks for protocols; Space narrows to one of the caller's spaces.
@@ -213,21 +220,24 @@ type Explanation struct {
 
 // Choice is one answer of a search.
 type Choice struct {
-	URI        string   `json:"uri"`
-	Label      string   `json:"label"`
-	ChainLabel *string  `json:"chain_label"`
-	Score      *float64 `json:"score"` // 0..1; nil for refine and create
-	Role       string   `json:"role"`  // match, refine, create
-	Tags       []string `json:"tags"`
-	NextAction string   `json:"next_action"`
+	URI        string    `json:"uri"`
+	Label      string    `json:"label"`
+	ChainLabel *string   `json:"chain_label"`
+	Score      *float64  `json:"score"` // 0..1; nil for refine and create
+	Role       string    `json:"role"`  // match, refine, create
+	Tags       []string  `json:"tags"`
+	NextAction string    `json:"next_action"`
+	NextCall   *NextCall `json:"next_call"`
 }
 
 // SearchReply lists choices, best first; never empty.
 type SearchReply struct {
-	MustObey   bool     `json:"must_obey"`
-	Message    string   `json:"message"`
-	NextAction string   `json:"next_action"`
-	Choices    []Choice `json:"choices"`
+	MustObey   bool   `json:"must_obey"`
+	Message    string `json:"message"`
+	NextAction string `json:"next_action"`
+	// NextCall is that of the first choice.
+	NextCall *NextCall `json:"next_call,omitempty"`
+	Choices  []Choice  `json:"choices"`
 }
 
 // MintInput stores a document.
@@ -253,6 +263,8 @@ type MintReply struct {
 	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
 	// Message says what is not done yet; usually empty.
 	Message string `json:"message,omitempty"`
+	// NextCall runs the first of the stored protocols.
+	NextCall *NextCall `json:"next_call,omitempty"`
 }
 
 // UpdateInput changes steps: Documents[i] for URIs[i], or Updates for all.
@@ -267,6 +279,9 @@ type ItemResult struct {
 	URI     string `json:"uri"`
 	Status  string `json:"status"` // updated, deleted or error
 	Message string `json:"message"`
+	// ErrorCode is set when Status is error, NextCall where one helps.
+	ErrorCode string    `json:"error_code,omitempty"`
+	NextCall  *NextCall `json:"next_call,omitempty"`
 }
 
 // UpdateReply lists the outcome for each URI, in order.
@@ -315,6 +330,8 @@ type SpacesReply struct {
 	Spaces []SpaceInfo `json:"spaces"`
 	// NextCursor is set when there are more titles.
 	NextCursor string `json:"next_cursor,omitempty"`
+	// NextCall lists them.
+	NextCall *NextCall `json:"next_call,omitempty"`
 }
 
 // SpaceInfo is one space; Chains only on request.

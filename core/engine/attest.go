@@ -17,7 +17,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	if in.Outcome != "success" && in.Outcome != "failure" {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
 	}
-	if in.Message == "" {
+	if in.Message == "" || in.Message == messageForm {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
 	}
 	h, release := e.hold(ctx)
@@ -42,7 +42,8 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 	t.verdictOf(&reply)
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %v", id, reply.MissingSteps).
-			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0])
+			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
+			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
 	}
 	first := t.run.State.Live()
 	if first {
@@ -93,7 +94,12 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 		candidates, _ := f.Details["candidates"].([]string)
 		return "", AttestReply{
 			ErrorCode: string(code), Candidates: candidates,
-			Message: "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
+			Message:    "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
+			Tried:      fmt.Sprintf("%s with %s", toolAttest, in.URI),
+			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
+			NextCall: callOf(toolAttest, map[string]any{
+				"uri": in.URI, "run_id": runForm, "outcome": in.Outcome, "message": in.Message,
+			}),
 		}, nil
 	}
 	return "", AttestReply{}, err

@@ -36,6 +36,7 @@ func (e held) begin(ctx context.Context, c Caller, in BeginInput) (Round, error)
 	if err != nil {
 		return Round{}, err
 	}
+	t.tried = toolBegin + " with " + in.URI
 	if i > 0 {
 		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
 	}
@@ -76,16 +77,19 @@ func (e held) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error
 	t, err := e.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", clip(in.SessionID, 80)).
-			WithNext("call kairos_begin without session_id to start over")
+			WithNext("call kairos_begin without session_id to start over").
+			WithCall(toolBegin, map[string]any{"uri": in.URI})
 	}
 	if err != nil {
 		return Round{}, err
 	}
 	if !t.run.State.Live() {
 		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
-			WithNext("call kairos_begin with %s to start over", protocol.URI(t.chain.Steps[0].UUID))
+			WithNext("call kairos_begin with %s to start over", protocol.URI(t.chain.Steps[0].UUID)).
+			With("run_id", t.run.ID).WithCall(toolBegin, map[string]any{"uri": protocol.URI(t.chain.Steps[0].UUID)})
 	}
 	t.note = fmt.Sprintf("Resumed run %s.", t.run.ID)
+	t.tried = fmt.Sprintf("%s with %s and session_id %s", toolBegin, in.URI, t.run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
 			return Round{}, err

@@ -123,7 +123,7 @@ func again[T any](e held, do func() (T, error)) (out T, err error) {
 			id := e.deeds.run
 			return out, fault.Wrap(err, fault.Conflict, "driver %s, which changes the world, was called for run %s, but another "+
 				"server changed the run meanwhile, so what came of it is not recorded; it is not called again by itself", acted, id).
-				WithNext("find out what the driver has done, then call kairos_begin with session_id %s to see the open step", id)
+				WithNext("find out what the driver has done, then call kairos_begin with session_id %s to see the open step", id).With("run_id", id)
 		}
 	}
 	return out, err

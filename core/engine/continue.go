@@ -35,6 +35,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 		return t.late(ctx, in, key, payload)
 	}
 	t.solved, t.note = t.unheard(q.Unheard), q.Note
+	t.tried = "to take the client's answer to " + q.Ask.Method
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.trying, t.tryBegan = q.Via, q.AskedAt
 	t.pending = []Recorded{{Key: key, Payload: payload}}
@@ -80,6 +81,7 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 		}
 	}
 	t.note = "The question this answers was replaced by a later one."
+	t.tried = "to take the client's answer to a question"
 	return t.presentOpen(ctx)
 }
 
@@ -245,7 +247,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		if err != nil {
 			return Round{}, err
 		}
-		t.caller.Detached = true
+		t.caller.Detached, t.tried = true, "to wait for the client's answer"
 		q := t.run.Step.Question
 		if q == nil || q.Seq != seq {
 			return t.presentOpen(ctx)
@@ -275,5 +277,6 @@ func (t *turn) waiting(ctx context.Context, q run.Question) (Round, error) {
 	r.RetryCount = &t.run.Step.Failures
 	r.Message = join(r.Message, "The person was asked and has not answered yet. The question stays open.")
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, with the same solution", r.CurrentStep.URI)
+	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

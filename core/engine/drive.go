@@ -186,14 +186,17 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	s := t.solution
 	if s == nil || !s.supplied() {
 		if t.run.Step.Index == t.target {
-			return t.leftOut(ctx, k, in, shown)
+			return t.leftOut(ctx, k, in, shown, nothingGiven)
 		}
-		return t.present(ctx, k, shown)
+		return t.present(ctx, k, in, shown)
 	}
 	if s.Type != shown.Type {
 		return t.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
 	}
 	t.solution = nil
+	if left := s.unfilled(in); len(left) > 0 {
+		return t.notFilledIn(ctx, drv, k, in, left)
+	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{Input: in, Step: k.where, Client: t.caller.Client, Raw: s.raw})
 	switch {
 	case err != nil:
@@ -205,13 +208,24 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	case res.Declined != nil:
 		return t.decline(ctx, in, r.Via, res.Declined.Reason, 0)
 	case res.Missing != nil:
-		return t.leftOut(ctx, k, in, shown)
+		return t.leftOut(ctx, k, in, shown, nothingGiven)
 	case res.Invalid != nil:
 		return t.refuse(ctx, fault.MissingField, "the solution is not an answer: "+describe(res.Invalid.Diagnostics))
 	case res.Unavailable != nil:
 		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
 	}
 	return Round{}, unavailable("driver %s gave no outcome", r.Via)
+}
+
+// notFilledIn: the agent sent back placeholders of next_call. What it did not
+// say is missing, not wrong.
+func (t *turn) notFilledIn(ctx context.Context, drv driver.Capability, k task, in driver.Input, left []string) (Round, error) {
+	shown, err := t.shownToAgent(ctx, drv, k, in)
+	if err != nil {
+		return Round{}, err
+	}
+	return t.leftOut(ctx, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
+		"Replace each by what really happened, and leave out what is optional and not known", clip(strings.Join(left, ", "), 500)))
 }
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the

@@ -239,7 +239,8 @@ func gone(uri string, f Former) *fault.Error {
 	}
 	head := protocol.URI(f.Chain.Steps[0].UUID)
 	return fault.New(fault.NotFound, "%s is not a step of the protocol %q any more: another version replaced the one that had it", uri, f.Chain.Title).
-		With("uri", head).WithNext("call kairos_begin with %s to run the protocol as it is now, or kairos_dump with it to read it", head)
+		With("uri", head).WithNext("call kairos_begin with %s to run the protocol as it is now, or kairos_dump with it to read it", head).
+		WithCall(toolBegin, map[string]any{"uri": head})
 }
 
 // chainOf is the protocol that the URI names, for runs of it: they keep the

@@ -1,6 +1,13 @@
 package engine
 
-import "github.com/kairos-mcp/kairos/core/run"
+import (
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Form is the form of a schema, encoded as an agent reads it.
+func Form(schema json.RawMessage) string { return plain(formOf(schema)) }
 
 // Claims is for how many runs somebody drives or waits to.
 func (e *Engine) Claims() int {

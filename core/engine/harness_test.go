@@ -70,13 +70,17 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	}
 	a, ok := req.Answer("evidence")
 	if !ok {
+		schema := `{"type":"object"}`
+		if d.knob("has a form " + d.name) {
+			schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"note":{"type":"string"}},"required":["ok"]}`
+		}
 		var c map[string]json.RawMessage
 		if err := json.Unmarshal(req.Challenge, &c); err != nil {
 			return driver.AdvanceResult{}, err
 		}
 		return driver.Need(driver.Input{
 			ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Display: c[d.name], Person: d.person,
-			Description: "do " + d.name, User: "please do " + string(c[d.name]), Schema: json.RawMessage(`{"type":"object"}`),
+			Description: "do " + d.name, User: "please do " + string(c[d.name]), Schema: json.RawMessage(schema),
 		}), nil
 	}
 	var v struct {

@@ -57,6 +57,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 		e.rateStored(w, "kairos_mint")
 	}
 	reply.Message = e.embed(ctx, chains...)
+	reply.NextCall = beginCall(reply.Items[0].URI)
 	return reply, nil
 }
 
@@ -297,7 +298,8 @@ func duplicate(old protocol.Chain) *fault.Error {
 	}
 	return fault.New(fault.DuplicateChain, "a protocol titled %q is stored already; mint with force_update to replace it", old.Title).
 		With("chain_id", old.ID).With("items", list).
-		WithNext("call kairos_dump with %s to compare, then kairos_mint with force_update to replace it", protocol.URI(old.Steps[0].UUID))
+		WithNext("call kairos_dump with %s to compare, then kairos_mint with force_update to replace it", protocol.URI(old.Steps[0].UUID)).
+		WithCall(toolDump, map[string]any{"uri": protocol.URI(old.Steps[0].UUID), "protocol": true})
 }
 
 // similar refuses what is nearly another protocol.
@@ -317,7 +319,8 @@ func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) er
 			"uri": uri, "memory_uuid": h.Chain.Steps[0].UUID, "label": h.Chain.Steps[0].Label,
 			"chain_label": h.Chain.Title, "score": h.Score, "total_steps": len(h.Chain.Steps),
 		}).
-		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri)
+		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri).
+		WithCall(toolDump, map[string]any{"uri": uri, "protocol": true})
 }
 
 // digestOf identifies the content of a chain.

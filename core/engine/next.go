@@ -33,6 +33,7 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
+	t.tried = tried(in.URI, s)
 	if round, done, err := t.repeated(ctx, s); done || err != nil {
 		return round, err
 	}
@@ -47,6 +48,18 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 		t.submitted = &Recorded{Key: nonceKey(t.run.Step.Nonce), Payload: s.payload}
 	}
 	return t.drive(ctx)
+}
+
+// tried is what a call of kairos_next tried.
+func tried(uri string, s *solution) string {
+	what := toolNext + " with " + uri
+	switch {
+	case s == nil:
+		return what + " and no solution"
+	case !s.supplied():
+		return fmt.Sprintf("%s and a solution of type %s that leaves the proof to the server", what, clip(s.Type, 80))
+	}
+	return fmt.Sprintf("%s and a solution of type %s", what, clip(s.Type, 80))
 }
 
 func nonceKey(nonce string) string { return "nonce:" + nonce }
@@ -99,7 +112,13 @@ func (t *turn) owns(stepUUID, uri string) error {
 		}
 	}
 	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.chain.Title, t.run.ID).
-		WithNext("call kairos_next with %s", protocol.URI(t.chain.Steps[min(t.run.Step.Index, len(t.chain.Steps))-1].UUID))
+		WithNext("call kairos_next with %s", t.openURI()).
+		With("run_id", t.run.ID).WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+}
+
+// openURI is the open step's, or when all are solved the last one's.
+func (t *turn) openURI() string {
+	return protocol.URI(t.chain.Steps[min(t.run.Step.Index, len(t.chain.Steps))-1].UUID)
 }
 
 // onlyRun is the run of the protocol that can be meant without naming one.
@@ -127,10 +146,12 @@ func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (r
 		return run.ID(ids[0]), nil
 	case 0:
 		return "", fault.New(fault.NoOpenRun, "no open run of %q", chain.Title).
-			WithNext("call kairos_begin with %s", protocol.URI(chain.Steps[0].UUID))
+			WithNext("call kairos_begin with %s", protocol.URI(chain.Steps[0].UUID)).
+			WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID)})
 	}
 	return "", fault.New(fault.AmbiguousRun, "%d runs of %q are open: %s", len(ids), chain.Title, strings.Join(ids, ", ")).
-		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge")
+		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge").
+		WithCall(toolBegin, resume(protocol.URI(chain.Steps[0].UUID), runForm))
 }
 
 // repeated answers what needs no new work: submissions to closed runs and
@@ -149,7 +170,8 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 	}
 	if !t.run.State.Live() {
 		return Round{}, true, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
-			WithNext("call kairos_begin with %s", protocol.URI(t.chain.Steps[0].UUID))
+			WithNext("call kairos_begin with %s", protocol.URI(t.chain.Steps[0].UUID)).
+			With("run_id", t.run.ID).WithCall(toolBegin, map[string]any{"uri": protocol.URI(t.chain.Steps[0].UUID)})
 	}
 	if !used {
 		return Round{}, false, nil

@@ -68,20 +68,23 @@ func (t *turn) solvedStep(i int) Solved {
 }
 
 // present shows the open step to the agent, whose turn it is.
-func (t *turn) present(ctx context.Context, k task, shown driver.AgentChallenge) (Round, error) {
-	return t.show(ctx, k, shown, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
+func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := t.base(k.step, shown)
+	r.NextCall = t.callFilled(k, in, shown)
+	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
 		"copy nonce and proof_hash from challenge", shown.Type))
 }
 
 // presentDriven shows the open step, whose input the server will obtain itself
 // when it is called for it.
 func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
-	return t.show(ctx, k, t.shownAsIs(k, in), fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
+	r := t.base(k.step, t.shownAsIs(k, in))
+	r.NextCall = t.callServer(k.common.Type)
+	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
 		k.common.Type, t.run.Step.Nonce))
 }
 
-func (t *turn) show(ctx context.Context, k task, shown driver.AgentChallenge, how string) (Round, error) {
-	r := t.base(k.step, shown)
+func (t *turn) show(ctx context.Context, r StepReply, how string) (Round, error) {
 	uri := r.CurrentStep.URI
 	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
 	if t.run.Step.Index == len(t.chain.Steps) {
@@ -101,7 +104,7 @@ func (t *turn) presentOpen(ctx context.Context) (Round, error) {
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
 func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
-	shown := driver.AgentChallenge{Type: k.common.Type, Display: in.Display}
+	shown := driver.AgentChallenge{Type: orDefault(k.common.Type, t.e.typeOf(t.step())), Display: in.Display}
 	if in.Kind == driver.KindApproval {
 		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
 		return shown
@@ -117,18 +120,23 @@ func (t *turn) completed(ctx context.Context) (Round, error) {
 	r.ProofHash = t.run.ProofHash()
 	r.Message = join(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
+	r.NextCall = attestCall(r.CurrentStep.URI, t.run.ID)
 	return t.reply(ctx, r)
 }
 
-// leftOut: nothing was submitted for an input that only the agent can give. No
-// retry is counted.
-func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+// nothingGiven says why an input that only the agent can give is still missing.
+const nothingGiven = "Solution is missing: nobody but you can give it for this step."
+
+// leftOut: an input that only the agent can give was not submitted. No retry
+// is counted.
+func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
 	r := t.base(k.step, shown)
 	r.ErrorCode = string(fault.MissingField)
 	if failed := t.failedRoute(in.ID); failed != "" {
 		r.ErrorCode = strings.ToUpper(failed) + "_FAILED"
 	}
-	r.Message = join(r.Message, "Solution is missing: nobody but you can give it for this step.", t.sentence(in.ID))
+	r.Message = join(r.Message, why, t.sentence(in.ID))
+	r.NextCall = t.callFilled(k, in, shown)
 	r.RetryCount = &t.run.Step.Failures
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
 	return t.reply(ctx, r)
@@ -198,6 +206,7 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 	if f.code == fault.UserDeclined && !t.declinedByAgent() {
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
+		r.NextCall = t.callServer(r.Challenge.Type)
 	}
 	if count >= maxFailures {
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
@@ -210,7 +219,7 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 // waysOut leaves an agent that failed often enough its own judgement.
 func waysOut(r StepReply) StepReply {
 	uri := r.CurrentStep.URI
-	r.MustObey = false
+	r.MustObey, r.NextCall = false, nil
 	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+
 		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
 	return r
@@ -246,6 +255,9 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	r.RetryCount = &t.run.Step.Failures
 	r.NextAction = orDefault(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
+	if r.NextCall = callIn(f); r.NextCall == nil {
+		r.NextCall = t.callServer(r.Challenge.Type)
+	}
 	if t.run.Step.Failures >= maxFailures {
 		r = waysOut(r)
 	}

@@ -48,14 +48,28 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 }
 
 func (t *turn) missingInput(missing []string) *fault.Error {
-	example := make(map[string]string, len(missing))
-	for _, m := range missing {
-		example[m] = "..."
-	}
-	b, _ := json.Marshal(example) // a map of strings always encodes
+	uri := protocol.URI(t.chain.Steps[0].UUID)
+	form := t.inputForm(missing)
+	example := plain(form)
+	maps.Copy(form, decode(t.run.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
-		WithNext("call kairos_begin with %s and input %s", protocol.URI(t.chain.Steps[0].UUID), b)
+		WithNext("call kairos_begin with %s and input %s", uri, example).
+		WithCall(toolBegin, map[string]any{"uri": uri, "input": form})
+}
+
+// inputForm has a placeholder for each of the missing keys.
+func (t *turn) inputForm(missing []string) map[string]any {
+	form, _ := formOf(only(t.chain.Inputs, missing)).(map[string]any)
+	if form == nil {
+		form = make(map[string]any, len(missing))
+	}
+	for _, key := range missing {
+		if form[key] == nil {
+			form[key] = blank{name: key}.of(nil)
+		}
+	}
+	return form
 }
 
 // takeRunInput merges what a person filled in into the run's input.
@@ -77,6 +91,10 @@ func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
 func checkInput(chain protocol.Chain, input json.RawMessage) error {
 	if len(chain.Inputs) == 0 {
 		return nil
+	}
+	if left := untouched(formOf(chain.Inputs), value(input), "/input"); len(left) > 0 {
+		return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", clip(strings.Join(left, ", "), 500)).
+			WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
 	}
 	loose := without(chain.Inputs, "required")
 	if problems := schema.Validate(loose, orObject(input)); len(problems) > 0 {

@@ -90,6 +90,7 @@ func match(h Hit) Choice {
 	return Choice{
 		URI: uri, Label: head.Label, ChainLabel: &title, Score: &score, Role: "match", Tags: orEmpty(tags),
 		NextAction: fmt.Sprintf("call kairos_begin with %s to run this protocol", uri),
+		NextCall:   beginCall(uri),
 	}
 }
 
@@ -106,6 +107,7 @@ func searchReply(matches []Choice) SearchReply {
 		MustObey: true, Choices: append(matches, refineChoice(), createChoice()),
 		NextAction: "pick the choice that fits what the user wants and follow that choice's next_action",
 	}
+	r.NextCall = r.Choices[0].NextCall
 	switch n := len(matches); n {
 	case 0:
 		r.Message = "No protocol matches. Refine the search, or create the protocol."
@@ -125,6 +127,7 @@ func refineChoice() Choice {
 	return Choice{
 		URI: uri, Label: "Get help refining your search", ChainLabel: nil, Role: "refine", Tags: []string{"meta", "refine"},
 		NextAction: fmt.Sprintf("call kairos_begin with %s to work out a better search", uri),
+		NextCall:   beginCall(uri),
 	}
 }
 
@@ -133,5 +136,6 @@ func createChoice() Choice {
 	return Choice{
 		URI: uri, Label: title, ChainLabel: &title, Role: "create", Tags: []string{"meta", "creation"},
 		NextAction: fmt.Sprintf("call kairos_begin with %s to write a protocol for it", uri),
+		NextCall:   beginCall(uri),
 	}
 }

@@ -180,6 +180,13 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, in SpacesInput) (SpacesRe
 		}
 		reply.Spaces = append(reply.Spaces, info)
 	}
+	if reply.NextCursor != "" {
+		more := map[string]any{"include_chain_titles": true, "cursor": reply.NextCursor}
+		if in.Limit > 0 {
+			more["limit"] = in.Limit
+		}
+		reply.NextCall = callOf(toolSpaces, more)
+	}
 	return reply, nil
 }
 
@@ -221,7 +228,8 @@ func titlesFrom(c Caller, in SpacesInput) (titlesPlace, error) {
 	space, cursor, ok := strings.Cut(string(text), "\n")
 	if err != nil || !ok || !c.reads(space) {
 		return titlesPlace{}, fault.New(fault.InvalidArgument, "cursor is not one that kairos_spaces gave you").
-			WithNext("call kairos_spaces without cursor to start over")
+			WithNext("call kairos_spaces without cursor to start over").
+			WithCall(toolSpaces, map[string]any{"include_chain_titles": true})
 	}
 	return titlesPlace{space, cursor}, nil
 }

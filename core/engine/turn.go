@@ -38,6 +38,8 @@ type turn struct {
 	// asked is what the one question this call put to the client is about.
 	asked  subject
 	solved []Solved
+	// tried is what the call tried, for replies that it did not work.
+	tried string
 	// note is what the reply should say besides.
 	note string
 	// task is what the step it was worked out for demands; see open.
@@ -149,6 +151,9 @@ func (t *turn) taken() {
 func (t *turn) reply(ctx context.Context, r StepReply) (Round, error) {
 	if t.failure != nil {
 		r = t.failed(r, *t.failure)
+	}
+	if r.ErrorCode != "" {
+		r.Tried = t.tried
 	}
 	if len(t.pending) > 0 {
 		b, err := json.Marshal(r)
@@ -265,7 +270,8 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 	}
 	return fault.New(fault.MissingInput, "step %d needs %v, which has no value", r.Step.Index, keys).
 		With("missing", keys).
-		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID))
+		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
+		WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": formOf(orObject(chain.Inputs))})
 }
 
 func unavailable(format string, args ...any) *fault.Error {

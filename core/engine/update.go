@@ -59,12 +59,15 @@ func (e *Engine) itemResult(ctx context.Context, uri, done, message string, err 
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
 		e.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
-		return ItemResult{URI: uri, Status: "error", Message: "an internal error; the server's log has it"}
+		return ItemResult{
+			URI: uri, Status: "error", Message: "an internal error; the server's log has it", ErrorCode: string(fault.Internal),
+		}
 	}
+	failed := ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: callIn(f)}
 	if _, refused := f.Details["diagnostics"]; f.NextAction != "" && !refused {
-		return ItemResult{URI: uri, Status: "error", Message: f.Message + "; " + f.NextAction}
+		failed.Message += "; " + f.NextAction
 	}
-	return ItemResult{URI: uri, Status: "error", Message: f.Message}
+	return failed
 }
 
 // stepChange is what a step is to become: a whole document, or single fields.

@@ -53,9 +53,17 @@ type Error struct {
 	Message string
 	// NextAction says which call helps; empty: none in particular.
 	NextAction string
+	// NextCall is NextAction for programs; nil: it is no single call.
+	NextCall *Call
 	// Details are further fields of the error reply; they must encode as JSON.
 	Details map[string]any
 	cause   error
+}
+
+// Call is a call of a tool. Its arguments must encode as JSON.
+type Call struct {
+	Tool      string         `json:"tool"`
+	Arguments map[string]any `json:"arguments"`
 }
 
 // New returns an error with a code; the message is formatted.
@@ -74,6 +82,13 @@ func Wrap(cause error, code Code, format string, args ...any) *Error {
 func (e *Error) WithNext(format string, args ...any) *Error {
 	c := *e
 	c.NextAction = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithCall returns a copy that names the helping call for programs.
+func (e *Error) WithCall(tool string, arguments map[string]any) *Error {
+	c := *e
+	c.NextCall = &Call{Tool: tool, Arguments: arguments}
 	return &c
 }
 

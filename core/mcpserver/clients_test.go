@@ -60,6 +60,7 @@ func callTool(t *testing.T, c *client.Client, tool string, args any) *mcp.CallTo
 	if err != nil {
 		t.Fatal(err)
 	}
+	fitsOutputSchema(t, tool, res.RawStructuredContent)
 	return res
 }
 

@@ -178,6 +178,7 @@ func stepReply(id run.ID) engine.StepReply {
 			Type: "shell", Description: "Run it", Nonce: "n", ProofHash: "h", Display: json.RawMessage(`{"cmd":"a && b"}`),
 		},
 		NextAction: "call kairos_next with " + stepURI, StepIndex: 1, StepCount: 2,
+		NextCall: &engine.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(`{"uri":"` + stepURI + `","solution":{"shell":"<integer: code>"}}`)},
 	}
 }
 
@@ -191,7 +192,10 @@ func (d *director) Attest(_ context.Context, _ engine.Caller, in engine.AttestIn
 func (d *director) Search(_ context.Context, _ engine.Caller, in engine.SearchInput) (engine.SearchReply, error) {
 	return engine.SearchReply{
 		MustObey: true, Message: in.Query + "|" + in.Space, NextAction: "follow the choice's next_action",
-		Choices: []engine.Choice{{URI: stepURI, Label: "l", Role: "create", Tags: []string{}, NextAction: "kairos_begin"}},
+		Choices: []engine.Choice{{
+			URI: stepURI, Label: "l", Role: "create", Tags: []string{}, NextAction: "kairos_begin",
+			NextCall: &engine.NextCall{Tool: "kairos_begin", Arguments: json.RawMessage(`{"uri":"` + stepURI + `"}`)},
+		}},
 	}, d.err
 }
 

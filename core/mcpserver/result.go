@@ -90,30 +90,15 @@ func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error)
 		s.log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
 	}
 	noteCode(ctx, string(f.Code))
-	return errorResult(req.Params.Name, f)
+	return errorResult(req, f)
 }
 
-// codeField is where a tool's error result has its code. The contract gives
-// mint another name than the rest.
-func codeField(tool string) string {
-	if tool == toolMint {
-		return "error"
-	}
-	return "error_code"
-}
-
-func errorResult(tool string, f *fault.Error) (*mcp.CallToolResult, error) {
-	fields := map[string]any{}
-	for k, v := range f.Details {
-		fields[k] = v
-	}
-	if _, set := fields["must_obey"]; !set {
-		fields["must_obey"] = false
-	}
-	fields[codeField(tool)] = f.Code
-	fields["message"] = f.Message
-	if f.NextAction != "" {
-		fields["next_action"] = f.NextAction
+// errorResult is the result that carries an error. The contract gives mint's
+// code another name than that of the rest; it has both.
+func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, error) {
+	fields := f.Reply(tried(req))
+	if req.Params.Name == toolMint {
+		fields["error"] = f.Code
 	}
 	res, err := result(fields, "")
 	if err != nil {
@@ -121,4 +106,23 @@ func errorResult(tool string, f *fault.Error) (*mcp.CallToolResult, error) {
 	}
 	res.IsError = true
 	return res, nil
+}
+
+// tried says which call failed.
+func tried(req mcp.CallToolRequest) string {
+	var about struct {
+		URI  string   `json:"uri"`
+		URIs []string `json:"uris"`
+	}
+	// Arguments that cannot be read are named by the message.
+	_ = json.Unmarshal(object(req.Params.RawArguments), &about)
+	uri := about.URI
+	if len(about.URIs) > 0 {
+		uri = about.URIs[0]
+	}
+	const longest = 200 // bytes; a URI has 50
+	if uri == "" || len(uri) > longest {
+		return req.Params.Name
+	}
+	return req.Params.Name + " with " + uri
 }

@@ -19,7 +19,7 @@ func (s *Server) update(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 		return nil, err
 	}
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
-		return errorResult(toolUpdate, invalidInput("markdown_doc: must have as many items as uris"))
+		return errorResult(req, invalidInput("markdown_doc: must have as many items as uris"))
 	}
 	reply, err := s.engine.Update(ctx, s.caller(ctx, req), engine.UpdateInput{
 		URIs: in.URIs, Documents: in.Documents, Updates: object(in.Updates),

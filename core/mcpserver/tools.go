@@ -117,7 +117,7 @@ func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h hand
 		}
 		if f := c.problem(req.Params.RawArguments); f != nil {
 			noteCode(ctx, string(f.Code))
-			return errorResult(tool.Name, f)
+			return errorResult(req, f)
 		}
 		return h(traced(ctx, req), req)
 	}))

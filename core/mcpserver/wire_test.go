@@ -2,15 +2,18 @@ package mcpserver_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/mcpserver"
@@ -82,6 +85,8 @@ type wire struct {
 	msgs chan msg
 	kept []msg
 	id   int
+	// called are the tools of the calls, by request id.
+	called map[string]string
 }
 
 // msg is any message of the server.
@@ -150,6 +155,12 @@ type obj = map[string]any
 func (w *wire) request(method string, params any) string {
 	w.t.Helper()
 	w.id++
+	if p, ok := params.(obj); ok && method == "tools/call" {
+		if w.called == nil {
+			w.called = map[string]string{}
+		}
+		w.called[fmt.Sprint(w.id)], _ = p["name"].(string)
+	}
 	w.send(obj{"jsonrpc": "2.0", "id": w.id, "method": method, "params": params})
 	return fmt.Sprint(w.id)
 }
@@ -254,7 +265,54 @@ func (w *wire) result(id string) toolResult {
 	if m.Error != nil {
 		w.t.Fatalf("JSON-RPC error %d: %s", m.Error.Code, m.Error.Message)
 	}
-	return decode[toolResult](w.t, m.Result)
+	r := decode[toolResult](w.t, m.Result)
+	if r.ResultType != "input_required" {
+		fitsOutputSchema(w.t, w.called[id], r.Structured)
+	}
+	return r
+}
+
+// outputSchemas are what the server declares of the replies of each tool.
+var outputSchemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
+	s, err := mcpserver.New(config(), newDirector(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	compiled := map[string]*jsonschema.Schema{}
+	for _, tool := range s.Tools() {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(tool.Output))
+		if err != nil {
+			return nil, err
+		}
+		c := jsonschema.NewCompiler()
+		if err := c.AddResource("mem:///"+tool.Name, doc); err != nil {
+			return nil, err
+		}
+		if compiled[tool.Name], err = c.Compile("mem:///" + tool.Name); err != nil {
+			return nil, err
+		}
+	}
+	return compiled, nil
+})
+
+// fitsOutputSchema checks a reply of any test as the official clients do.
+func fitsOutputSchema(t testing.TB, tool string, structured json.RawMessage) {
+	t.Helper()
+	schemas, err := outputSchemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if schemas[tool] == nil {
+		tool = "kairos_begin" // called beside the wire; it has the fields of kairos_next, too
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(structured))
+	if err != nil {
+		t.Fatalf("%s: structured content %s: %v", tool, structured, err)
+	}
+	if err := schemas[tool].Validate(v); err != nil {
+		t.Errorf("%s: structured content %s: %v", tool, structured, err)
+	}
 }
 
 // step is the reply of begin and next.

@@ -25,7 +25,8 @@ const failureSchema = `{"type":"object","properties":{"success":{"const":false},
 	`"required":["success","error"],"additionalProperties":false}`
 
 // evidenceSchema is the JSON Schema of the evidence: the envelope, or with an
-// output schema the bare result, the envelope around it, or a failure.
+// output schema the bare result, the envelope around it, or a failure. Agents
+// report the envelope, so it is marked as what they are to fill in.
 func evidenceSchema(output json.RawMessage) (json.RawMessage, error) {
 	if output == nil {
 		return json.RawMessage(envelopeSchema), nil
@@ -38,7 +39,7 @@ func evidenceSchema(output json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.RawMessage(fmt.Sprintf(`{"anyOf":[%s,{"type":"object","properties":{"tool_name":{"type":"string"},"result":%s,`+
+	return json.RawMessage(fmt.Sprintf(`{"anyOf":[%s,{"x-kairos-agent":true,"type":"object","properties":{"tool_name":{"type":"string"},"result":%s,`+
 		`"success":{"const":true},"arguments":{"type":"object"}},`+
 		`"required":["tool_name","result","success"],"additionalProperties":false},%s]}`, bare, again, failureSchema)), nil
 }

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// The tools that calls name.
+const (
+	toolBegin  = "kairos_begin"
+	toolNext   = "kairos_next"
+	toolAttest = "kairos_attest"
+	toolDump   = "kairos_dump"
+	toolSpaces = "kairos_spaces"
+)
+
+// NextCall is next_action for programs: the call that comes next. Texts in
+// angle brackets in Arguments are placeholders. Each has to be replaced, or left
+// out where it says that it is optional; one that is sent as it is, is refused.
+type NextCall struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// callOf is the call with these arguments, which must encode as JSON.
+func callOf(tool string, arguments map[string]any) *NextCall {
+	b, err := json.Marshal(arguments)
+	if err != nil {
+		return nil // unreachable: strings, numbers and what was decoded from JSON
+	}
+	return &NextCall{Tool: tool, Arguments: b}
+}
+
+// callIn is the call that an error advises, if it does.
+func callIn(f *fault.Error) *NextCall {
+	if f.NextCall == nil {
+		return nil
+	}
+	return callOf(f.NextCall.Tool, f.NextCall.Arguments)
+}
+
+// plain is JSON that people and models read: < and > stand as they are.
+func plain(v any) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return "" // unreachable, as in callOf
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// resume is the arguments of the kairos_begin that shows a run's open step.
+func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
+
+func beginCall(uri string) *NextCall { return callOf(toolBegin, map[string]any{"uri": uri}) }
+
+// nextCall is the call of kairos_next for the open step with this solution.
+func (t *turn) nextCall(solution map[string]any) *NextCall {
+	return callOf(toolNext, map[string]any{
+		"uri": protocol.URI(t.step().UUID), "run_id": string(t.run.ID), "solution": solution,
+	})
+}
+
+// callServer lets the server obtain what is due, or show again what the agent
+// has to give. It is never counted as a failure.
+func (t *turn) callServer(kind string) *NextCall {
+	return t.nextCall(map[string]any{"type": kind, "nonce": t.run.Step.Nonce})
+}
+
+// callFilled is the call with a solution that the agent has to fill in.
+func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *NextCall {
+	solution := map[string]any{"type": shown.Type, "nonce": t.run.Step.Nonce, "proof_hash": t.run.ProofHash()}
+	if !k.free() {
+		solution[placeOf(k, in, shown)] = formOf(in.Schema)
+	}
+	return t.nextCall(solution)
+}
+
+// placeOf is the member of a solution that the input's value goes into: the one
+// named like the type, but for what has a shape of its own.
+func placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
+	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
+	if in.Kind == driver.KindFiles || personsForm {
+		return "evidence"
+	}
+	return shown.Type
+}
+
+// Placeholders of an attestation. The first is no outcome, so it is refused anyway.
+const (
+	outcomeForm = "<success or failure>"
+	messageForm = "<string: what was achieved, or why it failed>"
+)
+
+func attestCall(uri string, id run.ID) *NextCall {
+	return callOf(toolAttest, map[string]any{
+		"uri": uri, "run_id": string(id), "outcome": outcomeForm, "message": messageForm,
+	})
+}
+
+// runForm stands for the run that is meant, where several could be.
+const runForm = "<one of candidates>"
+
+// unfilled lists the places of a submission that still hold a placeholder.
+func (s *solution) unfilled(in driver.Input) []string {
+	if !bytes.ContainsRune(s.raw, '<') && !bytes.Contains(s.raw, []byte(`\u003`)) {
+		return nil // as nearly always, and cheaply found out
+	}
+	form := formOf(in.Schema)
+	found := untouched(form, value(s.params), "/"+s.Type)
+	return append(found, untouched(form, value(s.Evidence), "/evidence")...)
+}
+
+func value(raw json.RawMessage) any {
+	var v any
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,52 @@
+package fault
+
+import "maps"
+
+// advice is the next action after an error that names none itself.
+var advice = map[Code]string{
+	NotFound:            "call kairos_search with what you want to do, and use a uri from its choices",
+	InvalidArgument:     "correct what the message names and call the tool again",
+	MissingInput:        "call kairos_begin with an input object that holds what is missing",
+	NoOpenRun:           "call kairos_begin with the uri of the protocol to open a run",
+	AmbiguousRun:        "repeat the call with the run_id you mean",
+	UserDeclined:        "tell the user what their no means here and ask how to go on",
+	ApprovalUnavailable: "tell the user that the step waits for a person's approval, and how they can give it",
+	DriverUnavailable:   "call the tool again once the driver works; the operator finds the cause in the server's log",
+	StoreFailed:         "correct what the message names and call the tool again; if it names nothing, tell the user",
+	StoreUnavailable:    "call the tool again in a while: nothing was stored",
+	Forbidden:           "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
+	SpaceNotFound:       "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
+	Conflict:            "call the tool again: it works on what the other writer left",
+	Replayed:            "call kairos_begin with session_id to see the open step as it is now",
+	Internal:            "call the tool again once; if it fails again, tell the user that the server's log has the cause",
+}
+
+const lastAdvice = "tell the user what the message says and ask how to go on"
+
+// Next says which call helps, or what else the caller can do.
+func (e *Error) Next() string {
+	if e.NextAction != "" {
+		return e.NextAction
+	}
+	if text := advice[e.Code]; text != "" {
+		return text
+	}
+	return lastAdvice
+}
+
+// Reply is the error as every face answers it: a JSON object with the code, what
+// was tried, what went wrong and what to do next.
+func (e *Error) Reply(tried string) map[string]any {
+	fields := map[string]any{"must_obey": false}
+	maps.Copy(fields, e.Details)
+	fields["error_code"] = e.Code
+	fields["message"] = e.Message
+	fields["next_action"] = e.Next()
+	if tried != "" {
+		fields["tried"] = tried
+	}
+	if e.NextCall != nil {
+		fields["next_call"] = e.NextCall
+	}
+	return fields
+}
