@@ -19,10 +19,10 @@ import (
 type peer interface {
 	// hears reports whether a request would reach the client.
 	hears() bool
-	// call sends a request, the question of that key, and waits for the
-	// reply: a result, the client's own error, or an error when the reply
-	// can no longer come; errUnheard if the client could not be reached.
-	call(ctx context.Context, key questionKey, method string, params json.RawMessage) (json.RawMessage, *driver.ClientError, error)
+	// call sends a question, closes its out, and waits for the reply: a
+	// result, the client's own error, or an error when the reply can no longer
+	// come; errUnheard if the client could not be reached.
+	call(ctx context.Context, q *question, r clientRequest) (json.RawMessage, *driver.ClientError, error)
 	// rejoin says that this request waits for that question, too. It is sent
 	// again if the way that it was sent by was lost.
 	rejoin(key questionKey)

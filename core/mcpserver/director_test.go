@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -249,4 +250,20 @@ func (d *director) forget(id run.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.runs[id].seq++
+}
+
+// begun waits for the first run.
+func (d *director) begun(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		n := len(d.runs)
+		d.mu.Unlock()
+		if n > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no run was begun")
+		}
+	}
 }

@@ -89,7 +89,13 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 			defer close(q.resolved)
 			s.resolve(driver.WithTrace(ctx, trace), waiting, c, q, a)
 		})
-	} else {
+	}
+	select { // a call that may hardly wait asks all the same
+	case <-q.out:
+	case <-q.settled:
+	case <-ctx.Done():
+	}
+	if !fresh {
 		c.peer.rejoin(q.key)
 	}
 	inTime := s.await(ctx, c, q, a)
@@ -153,7 +159,7 @@ func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) 
 func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *engine.Ask) {
 	conn := c.conn
 	defer conn.questions.settle(q, engine.Round{}, errLost) // only a panic leaves it to this
-	result, clientErr, err := c.peer.call(waiting, q.key, a.Method, a.Params)
+	result, clientErr, err := c.peer.call(waiting, q, clientRequest{a.Method, a.Params})
 	if errors.Is(err, errUnheard) {
 		clientErr, err = &driver.ClientError{Code: codeMethodNotFound, Message: err.Error()}, nil
 	}

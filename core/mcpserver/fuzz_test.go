@@ -1,10 +1,16 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/mcpserver"
 )
 
 // FuzzLine sends any line: the server answers a later ping whatever it was.
@@ -98,4 +104,66 @@ func FuzzRequestState(f *testing.F) {
 			t.Errorf("state %q, sealed by the server %v: reply = %v", state, good, m)
 		}
 	})
+}
+
+// FuzzHTTP sends any request: the server answers it with a status and, where it
+// says something, with JSON or events, and serves the next one.
+func FuzzHTTP(f *testing.F) {
+	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	modern := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":` +
+		`"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for _, body := range []string{
+		``, `{}`, `[]`, `null`, ping, modern, `[` + ping + `]`, `{"jsonrpc":"2.0","id":1,"result":{}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kairos_begin","arguments":{"uri":"` + stepURI + `"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{"elicitation":1}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+	} {
+		f.Add("POST", "application/json, text/event-stream", "application/json", "", "", "", "", body)
+		f.Add("POST", "*/*;q=0.1", "application/json", "SESSION", "2025-11-25", "", "", body)
+		f.Add("POST", "*/*", "application/json;charset", "x", "2026-07-28", "tools/list", "=?base64?eA==?=", body)
+	}
+	f.Add("GET", "text/event-stream", "", "SESSION", "", "", "", "")
+	f.Add("DELETE", "", "", "y", "2026-07-28", "", "", "")
+	cfg := config()
+	cfg.PlainWait, cfg.ProgressWait, cfg.MaxSessions = time.Millisecond, time.Millisecond, 50
+	s, err := mcpserver.New(cfg, newDirector(elicit("sure?")), testLog(f))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { s.Close() })
+	session := openSession(f, s)
+	f.Fuzz(func(t *testing.T, method, accept, kind, id, version, rpcMethod, name, body string) {
+		if !token(method) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond) // of streams
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))
+		for key, value := range map[string]string{
+			"Accept": accept, "Content-Type": kind, "Mcp-Protocol-Version": version, "Mcp-Method": rpcMethod, "Mcp-Name": name,
+			"Mcp-Session-Id": strings.ReplaceAll(id, "SESSION", session),
+		} {
+			r.Header.Set(key, value)
+		}
+		w := httptest.NewRecorder()
+		s.HTTP().ServeHTTP(w, r)
+		stream := w.Header().Get("Content-Type") == "text/event-stream"
+		if text := w.Body.Bytes(); len(text) > 0 && !stream && !json.Valid(text) || w.Code == http.StatusInternalServerError {
+			t.Errorf("%s %q = %d %q, want JSON and no internal error", method, body, w.Code, text)
+		}
+		if method == http.MethodDelete || w.Code == http.StatusNotFound {
+			session = openSession(t, s)
+		}
+		post(t, s, "", "", "", `{"name":"kairos_spaces","arguments":{}}`)
+	})
+}
+
+// token reports whether text can be an HTTP method.
+func token(text string) bool {
+	for _, c := range []byte(text) {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	return text != ""
 }

@@ -47,7 +47,7 @@ type webSession struct {
 // sent is a question on its way to the client.
 type sent struct {
 	message ourRequest
-	via     carrier // guarded by webSession.hearing
+	via     carrier // nil: none took it; guarded by webSession.hearing
 }
 
 func (w *web) newSession(principal string) *webSession {
@@ -300,7 +300,7 @@ func (p *sessionPeer) notify(method string, params any) error {
 }
 
 func (p *sessionPeer) call(
-	ctx context.Context, key questionKey, method string, params json.RawMessage,
+	ctx context.Context, q *question, r clientRequest,
 ) (json.RawMessage, *driver.ClientError, error) {
 	w := p.sess.web
 	defer w.asking.Add(-1)
@@ -310,12 +310,13 @@ func (p *sessionPeer) call(
 	id := w.lastID.Add(1)
 	answer := p.sess.asked.open(id)
 	defer p.sess.asked.close(id)
-	q := &sent{message: ourRequest{mcp.JSONRPC_VERSION, id, clientRequest{method, params}}}
-	p.sess.keep(key, q)
-	defer p.sess.drop(key, q)
-	if !p.deliver(q) {
+	message := &sent{message: ourRequest{mcp.JSONRPC_VERSION, id, r}}
+	p.sess.keep(q.key, message)
+	defer p.sess.drop(q.key, message)
+	if !p.deliver(message) {
 		return nil, nil, errUnheard
 	}
+	close(q.out)
 	select {
 	case r := <-answer:
 		return r.result, r.err, nil
@@ -335,15 +336,14 @@ func (p *sessionPeer) say(v any) carrier {
 	return p.sess.say(v)
 }
 
+// deliver sends a question. If the client has just hung up, its next call gets
+// it; false: there is no way to the client, and none is to be expected.
 func (p *sessionPeer) deliver(q *sent) bool {
 	via := p.say(q.message)
-	if via == nil {
-		return false
-	}
 	p.sess.hearing.Lock()
 	defer p.sess.hearing.Unlock()
 	q.via = via
-	return true
+	return via != nil || p.own.able
 }
 
 // rejoin sends a question again that went out on a connection which broke: the
@@ -351,7 +351,10 @@ func (p *sessionPeer) deliver(q *sent) bool {
 func (p *sessionPeer) rejoin(key questionKey) {
 	p.sess.hearing.Lock()
 	q, ok := p.sess.sent[key]
-	lost := ok && q.via != nil && q.via.lost()
+	lost := ok && (q.via == nil || q.via.lost())
+	if lost {
+		q.via = p.own // so that no other call does it as well
+	}
 	p.sess.hearing.Unlock()
 	if lost {
 		p.deliver(q)

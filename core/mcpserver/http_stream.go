@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -31,7 +32,8 @@ type postStream struct {
 	mu      sync.Mutex // guards the fields below and writes to w
 	started bool       // as a stream
 	ended   bool
-	failed  bool
+
+	failed atomic.Bool
 }
 
 func newPostStream(w http.ResponseWriter, cancel func()) *postStream {
@@ -59,11 +61,8 @@ func (s *postStream) speaks() bool {
 	return s.able && !s.ended
 }
 
-func (s *postStream) lost() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
-}
+// lost does not wait for a write.
+func (s *postStream) lost() bool { return s.failed.Load() }
 
 func (s *postStream) send(v any) error {
 	text, err := encode(v, "")
@@ -80,7 +79,8 @@ func (s *postStream) send(v any) error {
 		startEvents(s.w)
 	}
 	if err := writeEvent(s.w, text); err != nil {
-		s.ended, s.failed = true, true
+		s.ended = true
+		s.failed.Store(true)
 		s.cancel()
 		return err
 	}
@@ -107,7 +107,9 @@ func (s *postStream) finish(status int, r *reply) {
 		if err != nil {
 			text, _ = encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}), "") // encodes
 		}
-		s.failed = writeEvent(s.w, text) != nil
+		if err := writeEvent(s.w, text); err != nil {
+			s.failed.Store(true)
+		}
 	}
 }
 
@@ -115,8 +117,10 @@ func (s *postStream) finish(status int, r *reply) {
 func (s *postStream) end(gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed = s.failed || gone
 	s.ended = true
+	if gone {
+		s.failed.Store(true)
+	}
 }
 
 // deadline is set before each write, because the server's own is counted from

@@ -27,11 +27,19 @@ type site struct {
 
 func newSite(t testing.TB, cfg mcpserver.Config, e mcpserver.Engine) *site {
 	t.Helper()
+	return newSiteBehind(t, cfg, e, func(h http.Handler) http.Handler { return h })
+}
+
+// newSiteBehind is a site with another handler in front.
+func newSiteBehind(
+	t testing.TB, cfg mcpserver.Config, e mcpserver.Engine, front func(http.Handler) http.Handler,
+) *site {
+	t.Helper()
 	s, err := mcpserver.New(cfg, e, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := httptest.NewServer(s.HTTP())
+	h := httptest.NewServer(front(s.HTTP()))
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close = %v", err)

@@ -34,6 +34,7 @@ type questionKey struct {
 type question struct {
 	key      questionKey
 	cancel   context.CancelFunc
+	out      chan struct{} // closed when it was sent
 	settled  chan struct{} // closed when round and err are set
 	resolved chan struct{} // closed when nothing is said of it to the client any more
 
@@ -106,8 +107,8 @@ func (qs *questions) join(
 		return nil, false, errTooManyHeld
 	}
 	q = &question{
-		key: key, settled: make(chan struct{}), resolved: make(chan struct{}),
-		waiters: 1, caller: caller, cancel: cancel,
+		key: key, waiters: 1, caller: caller, cancel: cancel,
+		out: make(chan struct{}), settled: make(chan struct{}), resolved: make(chan struct{}),
 	}
 	if qs.held == nil {
 		qs.held, qs.recent = map[questionKey]*question{}, map[questionKey]*question{}

@@ -282,14 +282,15 @@ func (l *stdioLink) rejoin(questionKey) {}
 
 // call sends a request to the client and waits for its reply.
 func (l *stdioLink) call(
-	ctx context.Context, _ questionKey, method string, params json.RawMessage,
+	ctx context.Context, q *question, r clientRequest,
 ) (json.RawMessage, *driver.ClientError, error) {
 	id := l.lastID.Add(1)
 	answer := l.asked.open(id)
 	defer l.asked.close(id)
-	if err := l.write(ourRequest{mcp.JSONRPC_VERSION, id, clientRequest{method, params}}); err != nil {
+	if err := l.write(ourRequest{mcp.JSONRPC_VERSION, id, r}); err != nil {
 		return nil, nil, fmt.Errorf("ask client: %w", err)
 	}
+	close(q.out)
 	select {
 	case r := <-answer:
 		return r.result, r.err, nil
