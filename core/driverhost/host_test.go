@@ -329,10 +329,9 @@ func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	}
 }
 
-// shortened is how often a test does something, less often with -short and
-// under the race detector.
+// shortened is how often a test does something, less often with -short.
 func shortened(full, short int) int {
-	if testing.Short() || underRace {
+	if testing.Short() {
 		return short
 	}
 	return full

@@ -385,7 +385,7 @@ func TestFindingsAreBounded(t *testing.T) {
 // is in them, nor by being as long as can be.
 func TestHostileDocumentsTakeLittleTime(t *testing.T) {
 	size, most := 512<<10, protocol.MaxDocument-4<<10
-	if testing.Short() || underRace {
+	if testing.Short() {
 		size, most = 64<<10, 64<<10
 	}
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }

@@ -1,5 +1,0 @@
-//go:build !race
-
-package driverhost_test
-
-const underRace = false
