@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -25,6 +26,8 @@ type app struct {
 	store  *sqlite.Store
 	qdrant *qdrant.Store // nil: the protocols are in store
 	engine *engine.Engine
+	// metrics serves what is measured; nil: nothing is.
+	metrics http.Handler
 }
 
 // The one principal and its space while authentication does not exist yet.
@@ -78,7 +81,8 @@ func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
-		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "admin": c.Admin, "log": c.Log,
+		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
+		"admin": c.Admin, "log": c.Log,
 	} {
 		out[key] = fmt.Sprintf("%+v", v)
 	}

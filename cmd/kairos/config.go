@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -42,6 +43,8 @@ type config struct {
 	Search    searchConfig    `yaml:"search"`
 	Embedding embeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
+	HTTP      httpConfig      `yaml:"http"`
+	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
 }
@@ -144,6 +147,8 @@ type source struct {
 	file, database string
 	// dev relaxes what protects an operator and only hinders the author of a driver.
 	dev bool
+	// overHTTP puts flags over the http section; nil: there are none.
+	overHTTP func(*config)
 	// logLevel is the level where none is configured; empty: info.
 	logLevel string
 	// driversDir is the drivers folder of a server that runs already, whatever
@@ -162,6 +167,9 @@ func (s source) load() (config, error) {
 	}
 	if s.database != "" {
 		c.Database = s.database
+	}
+	if s.overHTTP != nil {
+		s.overHTTP(&c)
 	}
 	if c.Log.Level == "" {
 		c.Log.Level = s.logLevel
@@ -190,7 +198,7 @@ func (s source) read() (config, error) {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *config) relativeTo(dir string) {
-	for _, p := range []*string{&c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile} {
+	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -241,7 +249,7 @@ func (c *config) overlay(lookup func(string) (string, bool)) error {
 		}
 		*to = f
 	}
-	return c.Embedding.overlay(lookup)
+	return cmp.Or(c.HTTP.overlay(lookup), c.Metrics.overlay(lookup), checkAppSpace(lookup), c.Embedding.overlay(lookup))
 }
 
 func (c *config) defaults() error {
@@ -262,6 +270,7 @@ func (c *config) defaults() error {
 	if c.MCP.StateKeyFile == "" {
 		c.MCP.StateKeyFile = filepath.Join(filepath.Dir(c.Database), "state.key")
 	}
+	c.httpDefaults()
 	if c.UserInput.Driver == "" {
 		c.UserInput.Driver = "elicitation"
 	}
@@ -292,7 +301,7 @@ func dataDir() (string, error) {
 const adminOff = "off"
 
 func (c config) validate() error {
-	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems())
+	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}

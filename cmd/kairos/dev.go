@@ -20,11 +20,10 @@ func checkDev(address string) error {
 	if address == "" || strings.HasPrefix(address, "unix:") {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("listen address %q: %w", address, err)
 	}
-	if ip := net.ParseIP(host); host == "localhost" || (ip != nil && ip.IsLoopback()) {
+	if isLocal(address) {
 		return nil
 	}
 	return fmt.Errorf("--dev is refused on %s, which other machines can reach: listen on 127.0.0.1, or lock the drivers and leave --dev out", address)

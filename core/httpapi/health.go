@@ -67,7 +67,7 @@ func (a *API) healthy(c *call) {
 	case h.Provider == "" || h.Provider == "none":
 		details["embedding"] = "not configured; words alone are compared"
 	case h.Embedding != nil:
-		details["embedding"] = messageOf(h.Embedding)
+		details["embedding"] = "does not answer; words alone are compared"
 	}
 	if h.Store != nil {
 		details["store"] = messageOf(h.Store)
@@ -103,9 +103,15 @@ func (a *API) isReady(c *call) {
 
 // card says what is here to whoever opens the address.
 func (a *API) card(c *call) {
-	endpoints := map[string]string{"api": "/api", "health": "/health", "live": "/healthz", "ready": "/readyz"}
+	endpoints := struct {
+		MCP    string `json:"mcp,omitempty"`
+		API    string `json:"api"`
+		Health string `json:"health"`
+		Live   string `json:"live"`
+		Ready  string `json:"ready"`
+	}{API: "/api", Health: "/health", Live: "/healthz", Ready: "/readyz"}
 	if a.cfg.MCP != nil {
-		endpoints["mcp"] = mcpPath
+		endpoints.MCP = mcpPath
 	}
 	c.json(http.StatusOK, map[string]any{"service": "KAIROS", "version": a.cfg.Version, "endpoints": endpoints})
 }

@@ -180,3 +180,15 @@ func (a *API) base(r *http.Request) string {
 	}
 	return scheme + "://" + r.Host
 }
+
+// Hosts lets only requests through to h that name the server as it is called,
+// as the guards of an API do: for other ports.
+func Hosts(access Access, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !access.host(r.Host) {
+			http.Error(w, "This server is not called so. If it is, add the name to http.allowed_hosts.", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

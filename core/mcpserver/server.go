@@ -164,6 +164,7 @@ type Server struct {
 	seal   sealer
 	first  sync.Once
 	next   typedTool
+	checks map[string]func() (inputCheck, error) // of the other tools; fixed by New
 	web    *web
 
 	mu     sync.Mutex // guards the fields below
@@ -184,7 +185,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}}
+	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}, checks: map[string]func() (inputCheck, error){}}
 	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
 	s.web = newWeb(s)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,

@@ -82,6 +82,7 @@ func (s *Server) addTools() error {
 		if err != nil {
 			return err
 		}
+		s.checks[name] = check
 		s.addTool(tool, func() (inputCheck, error) { return check() }, h)
 	}
 	return s.next.refresh(s)

@@ -1,6 +1,11 @@
 package mcpserver
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
 
 // ToolSchema is what clients are told of a tool, for faces other than MCP.
 type ToolSchema struct {
@@ -33,4 +38,24 @@ func (s *Server) Tools() []ToolSchema {
 		}
 	}
 	return out
+}
+
+// Check judges the arguments of a tool as a call of it would, for faces other
+// than MCP; nil: they are taken. What is wrong is a *fault.Error.
+func (s *Server) Check(tool string, arguments json.RawMessage) error {
+	check, ok := s.checks[tool]
+	if tool == toolNext {
+		check, ok = func() (inputCheck, error) { return s.next.present(s) }, true
+	}
+	if !ok {
+		return fault.New(fault.NotFound, "no tool %q", tool)
+	}
+	c, err := check()
+	if err != nil {
+		return fmt.Errorf("input schema of %s: %w", tool, err)
+	}
+	if f := c.problem(arguments); f != nil {
+		return f
+	}
+	return nil
 }

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/httpapi"
+	"github.com/kairos-mcp/kairos/core/mcpserver"
+)
+
+// httpService is the main port and, beside it, that of the metrics.
+type httpService struct {
+	api     *httpapi.API
+	metrics http.Handler // nil: no port of its own
+	config  config
+	log     *slog.Logger
+	started func()    // called once the main port is listened on
+	say     io.Writer // for people
+}
+
+// httpService puts together what is served over HTTP.
+func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error) {
+	c := a.config
+	access, err := c.HTTP.access()
+	if err != nil {
+		return nil, err
+	}
+	api, err := httpapi.New(httpapi.Config{
+		Version: name, Engine: a.engine, MCP: s.HTTP(), Principal: localPrincipal, Space: localSpace,
+		Tools: func() []httpapi.Tool { return restTools(s.Tools()) }, Check: s.Check,
+		Health: a.health(), Ready: a.ready,
+		Access: access, Limits: c.HTTP.limits(),
+	}, a.log)
+	if err != nil {
+		return nil, err
+	}
+	h := &httpService{api: api, config: c, log: a.log}
+	if c.Metrics.Listen != metricsOff {
+		h.metrics = a.metrics
+	}
+	return h, nil
+}
+
+func restTools(tools []mcpserver.ToolSchema) []httpapi.Tool {
+	out := make([]httpapi.Tool, len(tools))
+	for i, t := range tools {
+		out[i] = httpapi.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
+	}
+	return out
+}
+
+// serve listens on the main port until ctx ends.
+func (h *httpService) serve(ctx context.Context) error {
+	c := h.config.HTTP
+	if !isLocal(c.Listen) {
+		fmt.Fprintf(h.say, "************************************************************************\n"+
+			"  INSECURE: %s is reached by other machines, and nobody has to say\n"+
+			"  who they are. Whoever reaches it reads and changes every protocol and run.\n"+
+			"************************************************************************\n", c.Listen)
+	}
+	return httpapi.Serve(ctx, httpapi.Listen{
+		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
+		Started: func(at net.Addr) {
+			h.started()
+			scheme := "http"
+			if c.TLS.Cert != "" {
+				scheme = "https"
+			}
+			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
+		},
+		Draining: h.api.Drain,
+	}, h.api, h.log)
+}
+
+// serveMetrics listens on the port of the metrics until ctx ends. Where none is
+// configured and another server of this machine has the usual one, there is none.
+func (h *httpService) serveMetrics(ctx context.Context) error {
+	configured := h.config.Metrics.Listen
+	address := cmp.Or(configured, defaultMetrics)
+	err := httpapi.Serve(ctx, httpapi.Listen{
+		Address: address, Connections: 64, Shutdown: time.Second,
+		Started: func(at net.Addr) { fmt.Fprintf(h.say, "kairos: metrics at http://%s/metrics\n", at) },
+	}, httpapi.Hosts(httpapi.Access{Local: isLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
+	if configured == "" && errors.Is(err, syscall.EADDRINUSE) {
+		h.log.Warn("no metrics are served: another program has their port; set metrics.listen to another one, or to off", "address", address)
+		<-ctx.Done()
+		return nil
+	}
+	return err
+}
+
+// ready says why calls cannot be served; nil: they can.
+func (a *app) ready(ctx context.Context) error {
+	if err := a.storesAnswer(ctx); err != nil {
+		return err
+	}
+	var broken []string
+	for _, d := range a.host.Status() {
+		if d.State == driverhost.BreakerOpen {
+			broken = append(broken, d.Name)
+		}
+	}
+	if len(broken) > 0 {
+		return fault.New(fault.DriverUnavailable, "these drivers fail again and again: %s; `kairos driver info` says why", strings.Join(broken, ", "))
+	}
+	return nil
+}
+
+// storesAnswer asks the stores something small.
+func (a *app) storesAnswer(ctx context.Context) error {
+	if _, err := a.engineStore().Protocols.Count(ctx, engine.AppSpace); err != nil {
+		return err
+	}
+	_, err := a.store.LiveRuns(ctx, "") // nobody's
+	return err
+}
+
+// embeddingProbe is how often the embedding endpoint is asked for health's sake:
+// every answer may cost money.
+const embeddingProbe = time.Minute
+
+// health looks at what the server depends on.
+func (a *app) health() func(context.Context) httpapi.Health {
+	var mu sync.Mutex // guards the fields below
+	var asked time.Time
+	var failed error
+	return func(ctx context.Context) httpapi.Health {
+		h := httpapi.Health{
+			Store:    a.storesAnswer(ctx),
+			Provider: cmp.Or(a.config.Embedding.Provider, embedNone), Preferred: cmp.Or(a.config.Embedding.Provider, embedNone),
+		}
+		if !a.config.Embedding.on() {
+			return h
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if asked.IsZero() || time.Since(asked) >= embeddingProbe {
+			_, failed = a.engine.Embeddings(ctx)
+			asked = time.Now()
+		}
+		h.Embedding = failed
+		return h
+	}
+}
