@@ -90,6 +90,15 @@ func (t transports) override(c *config) {
 	c.HTTP.Insecure = c.HTTP.Insecure || t.insecure
 }
 
+// drain is how long calls may go on after the end; zero: as long as they
+// may over stdin and stdout.
+func (t transports) drain(c config) time.Duration {
+	if !t.http {
+		return 0
+	}
+	return time.Duration(c.HTTP.Shutdown)
+}
+
 // checkListen says whether the configured address may be listened on: whoever
 // reaches it is let in.
 func (c config) checkListen(t transports, dev bool) error {
@@ -123,6 +132,7 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 		Principal:      localPrincipal, Space: localSpace,
 		StateKey:  a.config.stateKey,
 		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
+		DrainTimeout: by.drain(a.config),
 		MaxSessions: a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),
 	}, a.engine, a.log)
 	if err != nil {
@@ -140,6 +150,11 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 			return err
 		}
 		h.started, h.say = first, say
+		h.endMCP = func() {
+			if err := s.Close(); err != nil {
+				a.log.Warn("MCP calls did not end in time", "error", err)
+			}
+		}
 		all = append(all, h.serve)
 		if h.metrics != nil {
 			all = append(all, h.serveMetrics)

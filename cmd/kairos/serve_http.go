@@ -28,6 +28,7 @@ type httpService struct {
 	config  config
 	log     *slog.Logger
 	started func()    // called once the main port is listened on
+	endMCP  func()    // ends what the MCP endpoint keeps open, and waits
 	say     io.Writer // for people
 }
 
@@ -71,6 +72,8 @@ func (h *httpService) serve(ctx context.Context) error {
 			"  who they are. Whoever reaches it reads and changes every protocol and run.\n"+
 			"************************************************************************\n", c.Listen)
 	}
+	var ending sync.WaitGroup
+	defer ending.Wait()
 	return httpapi.Serve(ctx, httpapi.Listen{
 		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
 		Started: func(at net.Addr) {
@@ -81,7 +84,10 @@ func (h *httpService) serve(ctx context.Context) error {
 			}
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 		},
-		Draining: h.api.Drain,
+		Draining: func() {
+			h.api.Drain()
+			ending.Go(h.endMCP)
+		},
 	}, h.api, h.log)
 }
 
