@@ -133,7 +133,7 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 		StateKey:  a.config.stateKey,
 		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
 		DrainTimeout: by.drain(a.config),
-		MaxSessions: a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),
+		MaxSessions:  a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),
 	}, a.engine, a.log)
 	if err != nil {
 		return err

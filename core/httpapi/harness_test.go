@@ -56,7 +56,10 @@ func (d command) Advance(ctx context.Context, req driver.AdvanceRequest) (driver
 	var v struct {
 		ExitCode *int `json:"exit_code"`
 	}
-	if err := json.Unmarshal(a.Value, &v); err != nil || v.ExitCode == nil {
+	if err := json.Unmarshal(a.Value, &v); err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	if v.ExitCode == nil {
 		return driver.Reject("MISSING_FIELD", "no exit code"), nil
 	}
 	if *v.ExitCode != 0 {

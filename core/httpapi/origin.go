@@ -133,10 +133,10 @@ func parseOrigin(s string) (string, error) {
 		return "", fmt.Errorf("origin %.100q must be like https://app.example.org", s)
 	}
 	host := strings.ToLower(u.Host)
-	switch {
-	case u.Scheme == "http":
+	switch u.Scheme {
+	case "http":
 		host = strings.TrimSuffix(host, ":80")
-	case u.Scheme == "https":
+	case "https":
 		host = strings.TrimSuffix(host, ":443")
 	}
 	return strings.ToLower(u.Scheme) + "://" + host, nil
