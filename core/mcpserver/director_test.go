@@ -26,6 +26,9 @@ type director struct {
 	asks []engine.Ask  // Run and Seq are filled in
 	wait time.Duration // of every question; 0: the call's CanWait
 	err  error         // knob: what every call but Continue fails with
+	// titles of the protocols there are, a page at a time; nil: one.
+	titles []string
+	page   int
 	// continued gets every answer, with the caller it was taken for.
 	continued chan heard
 
@@ -229,11 +232,31 @@ func (d *director) Dump(_ context.Context, _ engine.Caller, uri string, whole bo
 }
 
 func (d *director) Spaces(_ context.Context, _ engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
-	info := engine.SpaceInfo{Name: "Kairos app", ChainCount: 1}
-	if in.Titles {
-		info.Chains = []engine.ChainInfo{{ChainID: "c", Title: "t", StepCount: 2}}
+	titles := d.titles
+	if titles == nil {
+		titles = []string{"t"}
 	}
-	return engine.SpacesReply{Spaces: []engine.SpaceInfo{info}, NextCursor: in.Cursor + fmt.Sprint(in.Limit)}, d.err
+	info := engine.SpaceInfo{Name: "Kairos app", ChainCount: len(titles)}
+	reply := engine.SpacesReply{NextCursor: in.Cursor + fmt.Sprint(in.Limit)}
+	from := 0
+	if d.titles != nil {
+		if _, err := fmt.Sscan(in.Cursor, &from); err != nil && in.Cursor != "" {
+			return reply, err
+		}
+		to := min(from+d.page, len(titles))
+		reply.NextCursor, titles = "", titles[from:to]
+		if to < len(d.titles) {
+			reply.NextCursor = fmt.Sprint(to)
+		}
+	}
+	if in.Titles {
+		for i, title := range titles {
+			uri := fmt.Sprintf("kairos://mem/00000000-0000-0000-0000-%012x", from+i+1)
+			info.Chains = append(info.Chains, engine.ChainInfo{ChainID: "c", URI: uri, Title: title, StepCount: 2})
+		}
+	}
+	reply.Spaces = []engine.SpaceInfo{info}
+	return reply, d.err
 }
 
 // lastClient is what the engine was told of the client at the last begin or next.

@@ -188,7 +188,16 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}, checks: map[string]func() (inputCheck, error){}}
 	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
 	s.web = newWeb(s)
+	instructions, err := text("instructions")
+	if err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
+		server.WithInstructions(instructions),
+		server.WithIcons(icon("server")),
+		server.WithCompletions(),
+		server.WithPromptCompletionProvider(completion{s}),
+		server.WithResourceCompletionProvider(completion{s}),
 		server.WithToolCapabilities(false), // see hooks
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
@@ -197,7 +206,9 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	if err := s.addTools(); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
-	s.addResources()
+	if err := s.addResources(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
 	return s, nil
 }
 

@@ -98,7 +98,7 @@ func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), er
 	check := sync.OnceValues(func() (inputCheck, error) { return newInputCheck(name, input) })
 	return mcp.Tool{
 		Name: name, Title: d.Title, Description: d.Description,
-		RawInputSchema: input, RawOutputSchema: d.OutputSchema,
+		RawInputSchema: input, RawOutputSchema: d.OutputSchema, Icons: []mcp.Icon{icon(name)},
 		Annotations: mcp.ToolAnnotation{
 			Title: d.Title, ReadOnlyHint: d.Annotations.ReadOnly, DestructiveHint: d.Annotations.Destructive,
 			IdempotentHint: d.Annotations.Idempotent, OpenWorldHint: d.Annotations.OpenWorld,

@@ -2,7 +2,9 @@ package mcpserver_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"flag"
 	"os"
@@ -47,10 +49,14 @@ func TestWhatAgentsSeeOfTheTools(t *testing.T) {
 }
 
 type toolInfo struct {
-	Name         string          `json:"name"`
-	Title        string          `json:"title"`
-	Description  string          `json:"description"`
-	Annotations  map[string]any  `json:"annotations"`
+	Name        string         `json:"name"`
+	Title       string         `json:"title"`
+	Description string         `json:"description"`
+	Annotations map[string]any `json:"annotations"`
+	Icons       []struct {
+		Src  string `json:"src"`
+		MIME string `json:"mimeType"`
+	} `json:"icons"`
 	InputSchema  json.RawMessage `json:"inputSchema"`
 	OutputSchema json.RawMessage `json:"outputSchema"`
 }
@@ -67,6 +73,14 @@ func (w *wire) tools() map[string]toolInfo {
 	return byName
 }
 
+// drawable reports whether the address holds a small image itself.
+func drawable(t *testing.T, src string) bool {
+	t.Helper()
+	data, ok := strings.CutPrefix(src, "data:image/svg+xml;base64,")
+	svg, err := base64.StdEncoding.DecodeString(data)
+	return ok && err == nil && len(svg) < 1000 && xml.Unmarshal(svg, new(struct{})) == nil && !strings.Contains(string(svg), `d=""`)
+}
+
 func TestToolsKeepTheContract(t *testing.T) {
 	cfg := config()
 	types := []string{"weather", "shell"}
@@ -80,6 +94,9 @@ func TestToolsKeepTheContract(t *testing.T) {
 	for name, tool := range tools {
 		if tool.Title == "" || len(tool.Description) <= 20 {
 			t.Errorf("%s: title %q, description %q", name, tool.Title, tool.Description)
+		}
+		if len(tool.Icons) != 1 || tool.Icons[0].MIME != "image/svg+xml" || !drawable(t, tool.Icons[0].Src) {
+			t.Errorf("%s: icons = %v, want one small drawing", name, tool.Icons)
 		}
 		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
 			if _, ok := tool.Annotations[hint].(bool); !ok {
@@ -334,11 +351,17 @@ func TestServerInfoResourcesAndPrompts(t *testing.T) {
 	}](t, w.reply(w.request("initialize", obj{
 		"protocolVersion": "2025-06-18", "capabilities": obj{}, "clientInfo": obj{"name": "c", "version": "1"},
 	})).Result)
+	icons, _ := init.ServerInfo["icons"].([]any)
+	if len(icons) != 1 {
+		t.Errorf("icons of the server = %v, want one", icons)
+	}
+	delete(init.ServerInfo, "icons")
 	if diff := cmp.Diff(obj{"name": "KAIROS", "version": "v1.2.3"}, init.ServerInfo); diff != "" {
 		t.Errorf("serverInfo (-want +got):\n%s", diff)
 	}
-	if len(init.Capabilities) != 3 || init.Instructions != "" {
-		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts and none", init.Capabilities, init.Instructions)
+	if len(init.Capabilities) != 4 || !strings.Contains(init.Instructions, "kairos_search") || len(init.Instructions) > 700 {
+		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts, completions and a few sentences",
+			init.Capabilities, init.Instructions)
 	}
 	resources := string(w.reply(w.request("resources/list", obj{})).Result)
 	for _, want := range []string{"kairos://doc/building-kairos-workflows", "Building-Kairos-Workflows", "text/markdown"} {
