@@ -99,7 +99,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: %s", s.at, reason(err))
 }
 
-const nextReach = "call again later; if it stays so, the operator has to start Qdrant, or to correct QDRANT_URL (qdrant.url)"
+const nextReach = "what was not reported as stored is not stored; repeat the call later; if it stays so, the operator has to start Qdrant, or to correct QDRANT_URL (qdrant.url)"
 
 // dialFailure is what the client wraps around the reason why there is no connection.
 var dialFailure = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(.*)"$`)

@@ -2,6 +2,7 @@ package qdrant_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -57,10 +59,10 @@ func writeFixture(t *testing.T, address string) {
 	}
 }
 
-// A collection as the first release wrote it, without a search index, is read
-// whole; the index is made anew.
-func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
-	address := qdranttest.Start(t)
+// released stores what the first release wrote, without a search index, and
+// returns the collection's name.
+func released(t *testing.T, address string) string {
+	t.Helper()
 	if *write {
 		writeFixture(t, address)
 	}
@@ -97,8 +99,24 @@ func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
 	if err := c.CreateAlias(t.Context(), name, name+"_v1"); err != nil {
 		t.Fatal(err)
 	}
+	return name
+}
 
+// A collection as the first release wrote it, without a search index, is read
+// whole; the index is made anew.
+func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
+	address := qdranttest.Start(t)
+	name := released(t, address)
 	s := open(t, qdrant.Options{URL: address, Collection: name})
+	wantReleased(t, s)
+	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Released", "Now"), Replaces: 2}}); err != nil {
+		t.Errorf("SaveChains over what the first release wrote = %v, want nil", err)
+	}
+}
+
+// wantReleased checks that what the first release wrote is read whole.
+func wantReleased(t *testing.T, s *qdrant.Store) {
+	t.Helper()
 	id := storetest.NewChain(space, "Released").ID
 	got, err := s.Chain(t.Context(), []string{space}, id)
 	if err != nil || got.Revision != 2 || len(got.Steps) != 2 || got.Steps[1].Label != "Narwhal" {
@@ -124,7 +142,85 @@ func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
 	if err != nil || len(hits) != 1 || hits[0].Chain.ID != id {
 		t.Errorf("Search(narwhal) = %v, %v, want the chain", hits, err)
 	}
-	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Released", "Now"), Replaces: 2}}); err != nil {
-		t.Errorf("SaveChains over what the first release wrote = %v, want nil", err)
+}
+
+// migrated is a program of the next schema version, which counts in each
+// protocol how often it was migrated.
+func migrated(t *testing.T, o qdrant.Options, fail func() error) *qdrant.Store {
+	t.Helper()
+	s, err := qdrant.OpenMigrated(o, func(p *pb.PointStruct) (*pb.PointStruct, error) {
+		if p.GetPayload()["kind"].GetStringValue() == "manifest" {
+			p.Payload["migrations"] = pb.NewValueInt(p.GetPayload()["migrations"].GetIntegerValue() + 1)
+		}
+		return p, fail()
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// The next schema version takes what the first release wrote along, all of it
+// or nothing, and programs of the first version then refuse to go on.
+func TestAMigrationTakesAllAlong(t *testing.T) {
+	address := qdranttest.Start(t)
+	name := released(t, address)
+	o := qdrant.Options{URL: address, Collection: name}
+
+	points0, cut := 0, errors.New("cut short")
+	broken := migrated(t, o, func() error {
+		if points0++; points0 > 2 {
+			return cut
+		}
+		return nil
+	})
+	if _, err := broken.Count(t.Context(), space); !errors.Is(err, cut) {
+		t.Fatalf("Count with a migration that fails = %v, want %v", err, cut)
+	}
+	// Nothing has changed for the first version, which goes on.
+	first := open(t, o)
+	wantReleased(t, first)
+	late := random(storetest.NewChain(space, "Zebra", "Stored late"))
+	save(t, first, late)
+
+	next := migrated(t, o, func() error { return nil })
+	if _, err := next.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain("user:test:theirs", "New", "One")}}); err != nil {
+		t.Fatalf("SaveChains after a migration = %v, want nil", err)
+	}
+	if got, err := next.Chain(t.Context(), []string{space}, late.ID); err != nil || len(got.Steps) != 1 {
+		t.Errorf("Chain(stored after a migration was cut short) = %v, %v, want it", got, err)
+	}
+	if err := next.DeleteChain(t.Context(), space, late.ID, 1); err != nil {
+		t.Errorf("DeleteChain after a migration = %v, want nil", err)
+	}
+	wantReleased(t, next)
+	c := dialed(t, address)
+	counted := 0
+	for _, p := range points(t, c, name) {
+		if n := p.GetPayload()["migrations"].GetIntegerValue(); n > 1 {
+			t.Errorf("a protocol was migrated %d times, want once", n)
+		} else if n == 1 {
+			counted++
+		}
+	}
+	if counted == 0 {
+		t.Error("no protocol was migrated")
+	}
+	got, err := next.Chain(t.Context(), []string{space}, storetest.NewChain(space, "Released").ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() string {
+		for _, p := range points(t, c, name) {
+			if p.GetPayload()["memory_uuid"].GetStringValue() == got.Steps[0].UUID && p.GetPayload()["kind"].GetStringValue() == "step" {
+				return ""
+			}
+		}
+		return "after a migration the steps have no points"
+	})
+	_, err = open(t, o).Count(t.Context(), space)
+	wantFault(t, "Count by the first version", err, fault.StoreFailed, "newer version")
+	// A second program of the next version finds it done.
+	wantReleased(t, migrated(t, o, func() error { return errors.New("migrated again") }))
 }

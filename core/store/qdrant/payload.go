@@ -32,6 +32,7 @@ const (
 	fieldQuality   = "quality"
 	fieldChains    = "chains"   // of an intent: keys of the chains it writes
 	fieldReplaced  = "replaced" // of an intent: tokens it replaces, in the same order
+	fieldCopied    = "copied"   // from which schema version a migration took the point; whoever writes it again leaves that out
 	fieldRated     = "rated"    // of a step: the count of the ratings it shows
 )
 

@@ -2,6 +2,7 @@ package qdrant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -158,7 +159,7 @@ func duplicate(c protocol.Chain) error {
 func (sv *save) run(ctx context.Context) error {
 	s := sv.store
 	if err := s.prepare(ctx); err != nil {
-		return err
+		return nothingStored(err)
 	}
 	give := time.Now().Add(max(s.options.Timeout, 2*lockTime))
 	for {
@@ -180,7 +181,7 @@ func (sv *save) run(ctx context.Context) error {
 // because another one came between, and nothing is left of it.
 func (sv *save) attempt(ctx context.Context) (bool, error) {
 	if err := sv.prepare(ctx); err != nil {
-		return false, err
+		return false, nothingStored(err)
 	}
 	now := time.Now()
 	for _, ch := range sv.changes {
@@ -190,7 +191,7 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 	}
 	sv.build(now)
 	if err := sv.writeAhead(ctx, now); err != nil {
-		return false, sv.abandon(ctx, err)
+		return false, sv.abandon(ctx, nothingStored(err))
 	}
 	done, err := sv.commit(ctx, now)
 	if err != nil || !done {
@@ -198,6 +199,17 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 	}
 	sv.finish(ctx)
 	return true, nil
+}
+
+// nothingStored says so of a server that was lost before the commit.
+func nothingStored(err error) error {
+	var lost *fault.Error
+	if !errors.As(err, &lost) || lost.Code != fault.StoreUnavailable {
+		return err
+	}
+	said := *lost
+	said.Message = "nothing was stored: " + lost.Message
+	return &said
 }
 
 // prepare reads what is stored and checks that the save may be done.
@@ -426,7 +438,7 @@ func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 		return sv.put(ctx, now, unlocked(sv.changes[0].baseOrNone(), now))
 	}
 	if reserved, err := sv.reserve(ctx); err != nil || !reserved {
-		return false, err
+		return false, nothingStored(err)
 	}
 	if time.Since(now) > lockTime/2 {
 		return false, nil // too late to be sure of the reservation

@@ -18,10 +18,6 @@ import (
 )
 
 const (
-	// schemaVersion is in the name of the collection. A program that needs
-	// another layout uses the next number, copies, and moves the alias; this one
-	// then refuses to go on.
-	schemaVersion = 1
 	// oldestServer has conditional upserts and computes qdrant/bm25 itself.
 	oldestServer = "1.16"
 
@@ -33,18 +29,23 @@ const (
 )
 
 // names of the collections and aliases of one set of protocols.
-type names struct{ base string }
+type names struct {
+	base    string
+	version int // of the schema
+}
 
 // alias leads to the protocols of the version that is in use.
 func (n names) alias() string { return n.base }
 
 // protocols is the collection that holds what must not be lost.
-func (n names) protocols() string { return n.base + "_v" + strconv.Itoa(schemaVersion) }
+func (n names) protocols() string { return n.ofVersion(n.version) }
+
+func (n names) ofVersion(v int) string { return n.base + "_v" + strconv.Itoa(v) }
 
 // index is the alias of the search index that is in use.
 func (n names) index() string { return n.base + "_index" }
 
-func (s *Store) names() names { return names{s.options.Collection} }
+func (s *Store) names() names { return names{s.options.Collection, s.migrations.version()} }
 
 // schemaState is what this process knows of the collections.
 type schemaState struct {
@@ -78,6 +79,11 @@ func (s *Store) prepare(ctx context.Context) error {
 		if time.Since(time.Unix(0, s.schema.seen.Load())) < indexFresh {
 			return nil
 		}
+		// A newer program may have moved the protocols meanwhile.
+		if _, err := s.findSchema(ctx); err != nil {
+			s.forgetSchema()
+			return err
+		}
 		return s.refreshIndex(ctx)
 	}
 	if err := s.checkServer(ctx); err != nil {
@@ -87,10 +93,14 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !found {
-		if err := s.createProtocols(ctx); err != nil {
-			return err
-		}
+	switch {
+	case found == 0:
+		err = s.createProtocols(ctx)
+	case found < s.migrations.version():
+		err = s.migrate(ctx, found)
+	}
+	if err != nil {
+		return err
 	}
 	if err := s.openIndex(ctx); err != nil {
 		return err
@@ -132,45 +142,52 @@ func older(version, than string) bool {
 	return ok && slices.Compare(have[:], want[:]) < 0
 }
 
-// findSchema reports whether the protocols of this schema version are there,
-// and refuses those of a newer one and what another program made.
-func (s *Store) findSchema(ctx context.Context) (bool, error) {
+// findSchema finds the schema version of the protocols; 0: there are none. It
+// refuses those of a newer version and what another program made.
+func (s *Store) findSchema(ctx context.Context) (int, error) {
 	n := s.names()
 	collections, err := call(ctx, s, s.client.ListCollections)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if slices.Contains(collections, n.alias()) {
-		return false, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", s.at, n.alias()).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", s.at, n.alias()).
 			WithNext("set QDRANT_COLLECTION to another name; if it is of the earlier KAIROS server, read it with: kairos import --from-qdrant URL --collection %s", n.alias())
 	}
 	aliases, err := call(ctx, s, s.client.ListAliases)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	for _, a := range aliases {
 		if a.GetAliasName() != n.alias() {
 			continue
 		}
-		return true, s.checkTarget(a.GetCollectionName())
+		return s.checkTarget(a.GetCollectionName())
 	}
-	return false, nil
+	return 0, nil
 }
 
 var versioned = regexp.MustCompile(`^_v([0-9]{1,6})$`)
 
-func (s *Store) checkTarget(collection string) error {
+// checkTarget is the schema version of the collection that the alias leads to.
+func (s *Store) checkTarget(collection string) (int, error) {
 	n := s.names()
 	rest, ours := strings.CutPrefix(collection, n.base)
 	m := versioned.FindStringSubmatch(rest)
 	if !ours || m == nil {
-		return fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", s.at, n.alias(), collection).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", s.at, n.alias(), collection).
 			WithNext("set QDRANT_COLLECTION to another name")
 	}
-	if v, err := strconv.Atoi(m[1]); err != nil || v > schemaVersion {
-		return fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program; use that version", s.at, collection)
+	v, err := strconv.Atoi(m[1])
+	if err != nil || v > n.version {
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program", s.at, collection).
+			WithNext("use that version; this one would damage what it does not know")
 	}
-	return nil
+	if v < 1 {
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q has no version that this program knows", s.at, collection).
+			WithNext("set QDRANT_COLLECTION to another name")
+	}
+	return v, nil
 }
 
 // protocolFields are the payload fields of the protocols that filters use.
@@ -185,9 +202,7 @@ var protocolFields = map[string]pb.FieldType{
 // so that whoever sees it sees all. Another process may be doing the same.
 func (s *Store) createProtocols(ctx context.Context) error {
 	n := s.names()
-	if err := s.createCollection(ctx, &pb.CreateCollection{
-		CollectionName: n.protocols(), VectorsConfig: pb.NewVectorsConfigMap(nil),
-	}, protocolFields); err != nil {
+	if err := s.createEmpty(ctx); err != nil {
 		return err
 	}
 	if err := s.update(ctx, n.protocols(), upsert(shownMark())); err != nil {
@@ -198,6 +213,12 @@ func (s *Store) createProtocols(ctx context.Context) error {
 	}
 	s.log.InfoContext(ctx, "collection made", "qdrant", s.at.String(), "collection", n.protocols())
 	return nil
+}
+
+func (s *Store) createEmpty(ctx context.Context) error {
+	return s.createCollection(ctx, &pb.CreateCollection{
+		CollectionName: s.names().protocols(), VectorsConfig: pb.NewVectorsConfigMap(nil),
+	}, protocolFields)
 }
 
 // createCollection makes a collection with indexes on its fields, or completes it.

@@ -53,6 +53,11 @@ func TestAServerThatIsDownIsNamedAndLaterFound(t *testing.T) {
 	s := open(t, qdrant.Options{URL: server.Address(), Timeout: time.Second})
 	_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Down", "One")}})
 	wantFault(t, "SaveChains(server down)", err, fault.StoreUnavailable, server.Address())
+	wantFault(t, "SaveChains(server down)", err, fault.StoreUnavailable, "nothing was stored")
+	var told *fault.Error
+	if !errors.As(err, &told) || !strings.Contains(told.NextAction, "repeat the call") || !strings.Contains(told.NextAction, "QDRANT_URL") {
+		t.Errorf("SaveChains(server down) = %v, whose next action does not say what to do", err)
+	}
 	_, err = s.Search(t.Context(), engine.Query{Text: "down", Spaces: []string{space}, Limit: 1})
 	wantFault(t, "Search(server down)", err, fault.StoreUnavailable, server.Address())
 	server.Restart(t)

@@ -26,6 +26,8 @@ type Store struct {
 	client  *pb.Client
 	log     *slog.Logger
 
+	migrations migrations
+
 	closing  context.Context // ends with the store
 	close    context.CancelFunc
 	closed   sync.Once
@@ -37,7 +39,9 @@ type Store struct {
 }
 
 // Open returns a store. It asks nothing of the server before its first call.
-func Open(o Options, log *slog.Logger) (*Store, error) {
+func Open(o Options, log *slog.Logger) (*Store, error) { return openWith(o, log, released) }
+
+func openWith(o Options, log *slog.Logger, m migrations) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -52,7 +56,7 @@ func Open(o Options, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o.withDefaults(), at: at, client: client, log: log}
+	s := &Store{options: o.withDefaults(), at: at, client: client, log: log, migrations: m}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.schema.turn = make(chan struct{}, 1)
 	return s, nil

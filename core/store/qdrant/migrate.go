@@ -1,0 +1,101 @@
+package qdrant
+
+import (
+	"context"
+
+	pb "github.com/qdrant/go-client/qdrant"
+)
+
+// migrations lead from one schema version to the next: the first one from
+// version 1 to 2, and so on. Each is given every point of the protocols'
+// collection, except steps as they are shown, and returns it as it has to be in
+// the next version; nil leaves it out. It may be called again for the same point.
+type migrations []func(*pb.PointStruct) (*pb.PointStruct, error)
+
+// released are the migrations of this program. The layout of version 1 is the
+// first that was released.
+var released = migrations{}
+
+// version is the one that the migrations lead to.
+func (m migrations) version() int { return 1 + len(m) }
+
+// apply takes a point from its version to the newest one.
+func (m migrations) apply(p *pb.PointStruct, from int) (*pb.PointStruct, error) {
+	for _, step := range m[from-1:] {
+		var err error
+		if p, err = step(p); err != nil || p == nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// migrationPage is how many points are copied at once; one may be a large protocol.
+const migrationPage = 64
+
+// migrate copies the protocols into a collection of this program's version, and
+// then lets the alias lead there. Until then nothing has changed for others; cut
+// short, it is done again. The old collection stays as it was, and programs that
+// use it refuse to go on as soon as they notice the alias, which takes them a
+// few seconds: what they store meanwhile is not taken along.
+func (s *Store) migrate(ctx context.Context, from int) error {
+	n := s.names()
+	old := n.ofVersion(from)
+	s.log.InfoContext(ctx, "protocols are copied into the layout of this version", "qdrant", s.at.String(), "from", old, "to", n.protocols())
+	if err := s.createEmpty(ctx); err != nil {
+		return err
+	}
+	copied := 0
+	// Not the steps as they are shown, nor the mark: they are made anew.
+	f := &pb.Filter{MustNot: []*pb.Condition{in(fieldKind, []string{kindStep, kindShown})}}
+	var offset *pb.PointId
+	for {
+		var next *pb.PointId
+		points, err := call(ctx, s, func(ctx context.Context) ([]*pb.RetrievedPoint, error) {
+			var points []*pb.RetrievedPoint
+			var err error
+			points, next, err = s.client.ScrollAndOffset(ctx, &pb.ScrollPoints{
+				CollectionName: old, Filter: f, Limit: pb.PtrOf(uint32(migrationPage)), Offset: offset,
+				WithPayload: pb.NewWithPayload(true), ReadConsistency: newest,
+			})
+			return points, err
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.copyMigrated(ctx, points, from); err != nil {
+			return err
+		}
+		if copied += len(points); next == nil {
+			break
+		}
+		offset = next
+	}
+	if err := s.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
+		return err
+	}
+	s.log.InfoContext(ctx, "protocols were copied", "qdrant", s.at.String(), "collection", n.protocols(), "points", copied, "left_as_it_was", old)
+	return nil
+}
+
+// copyMigrated writes points in their new layout, but not over what was stored
+// since: another process may have finished the same migration meanwhile.
+func (s *Store) copyMigrated(ctx context.Context, points []*pb.RetrievedPoint, from int) error {
+	var out []*pb.PointStruct
+	for _, p := range points {
+		next, err := s.migrations.apply(&pb.PointStruct{Id: p.GetId(), Vectors: noVectors(), Payload: p.GetPayload()}, from)
+		if err != nil {
+			return s.damaged(p.GetId().GetUuid(), err)
+		}
+		if next != nil {
+			next.Payload[fieldCopied] = number(int64(from))
+			out = append(out, next)
+		}
+	}
+	for _, op := range upserts(all(pb.NewMatchInt(fieldCopied, int64(from))), out) {
+		if err := s.update(ctx, s.names().protocols(), op.op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
