@@ -1,9 +1,6 @@
 package quality
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // tasks are the kinds of work a step may be about, the narrower first, with
 // the beginnings of the words that tell.
@@ -75,12 +72,13 @@ func Task(text string) string {
 
 // lower changes ASCII letters only, so that places stay what they are.
 func lower(text string) string {
-	return strings.Map(func(r rune) rune {
-		if 'A' <= r && r <= 'Z' {
-			return r + 'a' - 'A'
+	b := []byte(text)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
 		}
-		return r
-	}, text)
+	}
+	return string(b)
 }
 
 func wordByte(b byte) bool {
@@ -94,31 +92,46 @@ const (
 	Context = "context" // tells
 )
 
-// A sign is looked for only in a text that has one of the words: that is much
-// faster, and most texts have none.
 var (
-	patternSign  = regexp.MustCompile("(?m)^\\s*(?:```|~~~)|\\bpatterns?\\b")
-	patternWords = []string{"```", "~~~", "pattern"}
-	ruleSign     = regexp.MustCompile(`\b(?:must|never|always|shall|required|forbidden|rules?|do not|don't)\b`)
-	ruleWords    = []string{"must", "never", "always", "shall", "required", "forbidden", "rule", "do not", "don't"}
+	patternWords = []string{"pattern", "patterns"}
+	ruleWords    = []string{"must", "never", "always", "shall", "required", "forbidden", "rule", "rules", "do not", "don't"}
 )
 
 // Type is what the text is: a Pattern, a Rule or Context.
 func Type(text string) string {
 	text = lower(head(text))
 	switch {
-	case hasAny(text, patternWords) && patternSign.MatchString(text):
+	case fenced(text) || hasWord(text, patternWords):
 		return Pattern
-	case hasAny(text, ruleWords) && ruleSign.MatchString(text):
+	case hasWord(text, ruleWords):
 		return Rule
 	}
 	return Context
 }
 
-func hasAny(text string, words []string) bool {
-	for _, w := range words {
-		if strings.Contains(text, w) {
+// fenced reports whether a line begins with a fence of code.
+func fenced(text string) bool {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimLeft(line, " \t\r\f\v"); strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
 			return true
+		}
+	}
+	return false
+}
+
+// hasWord reports whether one of the words is in the text as a whole.
+func hasWord(text string, words []string) bool {
+	for _, w := range words {
+		for from := 0; ; {
+			i := strings.Index(text[from:], w)
+			if i < 0 {
+				break
+			}
+			begin, end := from+i, from+i+len(w)
+			if (begin == 0 || !wordByte(text[begin-1])) && (end == len(text) || !wordByte(text[end])) {
+				return true
+			}
+			from = end
 		}
 	}
 	return false
