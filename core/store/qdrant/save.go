@@ -437,10 +437,11 @@ func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 	if len(sv.changes) == 1 {
 		return sv.put(ctx, now, unlocked(sv.changes[0].baseOrNone(), now))
 	}
+	asked := time.Now()
 	if reserved, err := sv.reserve(ctx); err != nil || !reserved {
 		return false, nothingStored(err)
 	}
-	if time.Since(now) > lockTime/2 {
+	if time.Since(asked) > lockTime/2 {
 		return false, nil // too late to be sure of the reservation
 	}
 	mine := make([]*pb.Condition, len(sv.changes))
