@@ -52,6 +52,7 @@ func (s *served) chains() int {
 // Whatever an agent sends, the server says what is wrong with it, stores
 // nothing of it, and serves the next call.
 func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	s.lock()
 	s.start()
@@ -134,6 +135,7 @@ func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
 
 // What is odd and allowed is served, and not taken for something else.
 func TestOddQueriesAreAnsweredOverStdio(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	s.lock()
 	s.start()

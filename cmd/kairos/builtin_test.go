@@ -208,6 +208,7 @@ func (f *follower) arguments(tool string) map[string]any {
 }
 
 func TestAnAgentThatFollowsTheBuiltInsWritesAndFindsAProtocol(t *testing.T) {
+	t.Parallel()
 	drivers := buildDrivers(t)
 	for name, elicits := range map[string]bool{"a client that asks the person": true, "an agent alone": false} {
 		t.Run(name, func(t *testing.T) {

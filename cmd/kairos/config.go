@@ -145,6 +145,8 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 // source says where a configuration comes from.
 type source struct {
 	file, database string
+	// url is the server that the nine calls are sent to; empty: see server.
+	url string
 	// dev relaxes what protects an operator and only hinders the author of a driver.
 	dev bool
 	// overHTTP puts flags over the http section; nil: there are none.

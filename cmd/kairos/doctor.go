@@ -68,7 +68,7 @@ func doctorCommand(at *source) *cobra.Command {
 			return nil
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	return cmd
 }
 

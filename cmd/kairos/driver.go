@@ -17,7 +17,7 @@ import (
 func driverCommand(at *source) *cobra.Command {
 	cmd := &cobra.Command{Use: "driver", Short: "Write, install, look at and swap drivers"}
 	out := new(format)
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	cmd.AddCommand(
 		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
 		driverLockCommand(out), driverInstallCommand(at, out), driverNewCommand(out),

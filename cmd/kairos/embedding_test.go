@@ -127,6 +127,7 @@ func TestAKeyInTheClearIsWarnedOf(t *testing.T) {
 // The first call of a server begins the filling; another name of a model is
 // another model, whose vectors are all made anew.
 func TestAServerEmbedsWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	endpoint := embedtest.Start(embedtest.Options{})
 	defer endpoint.Close()
 	endpoint.Behave(embedtest.Behaviour{Fault: embedtest.Down})

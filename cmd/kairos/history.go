@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -32,7 +31,7 @@ func historyCommand(at *source) *cobra.Command {
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	return cmd
 }
 
@@ -83,7 +82,7 @@ without A the one before B. ` + refHelp,
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	return cmd
 }
 
@@ -147,13 +146,19 @@ func (p *printer) diff(unified string) {
 	}
 }
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal reports whether a person is at the stream. The null device is a
+// character device, too, and nobody is there.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 func restoreCommand(at *source) *cobra.Command {
@@ -178,7 +183,7 @@ protocol the last one. ` + refHelp,
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	return cmd
 }
 

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -16,59 +16,18 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-func mintCommand(at *source) *cobra.Command {
-	var in engine.MintInput
-	cmd := &cobra.Command{
-		Use: "mint FILE", Short: "Store the protocols of a Markdown file", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			b, err := readDocument(cmd.InOrStdin(), args[0])
-			if err != nil {
-				return err
-			}
-			in.Document = string(b)
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				reply, err := a.engine.Mint(ctx, localCaller(), in)
-				if fault.CodeOf(err) == fault.DuplicateChain {
-					return fmt.Errorf("%w\n  here: add --force to replace it", err)
-				}
-				if err != nil {
-					return err
-				}
-				return printJSON(cmd.OutOrStdout(), reply)
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&in.Force, "force", false, "replace a protocol of the same title")
-	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-cli", "who wrote the protocol")
-	return cmd
-}
-
-func readDocument(stdin io.Reader, path string) ([]byte, error) {
-	if path == "-" {
-		return io.ReadAll(stdin)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the protocol: %w", err)
-	}
-	return b, nil
-}
-
 func searchCommand(at *source) *cobra.Command {
 	out, explain := new(format), false
+	var in engine.SearchInput
 	cmd := &cobra.Command{
-		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1),
+		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1), Annotations: asksServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				in := engine.SearchInput{Query: strings.Join(args, " ")}
-				if explain {
-					reply, err := a.engine.ExplainSearch(ctx, localCaller(), in)
-					if err != nil {
-						return err
-					}
-					return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.explained(reply) })
-				}
-				reply, err := a.engine.Search(ctx, localCaller(), in)
+			in.Query = strings.Join(args, " ")
+			if explain {
+				return explainSearch(cmd, at, *out, in)
+			}
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := t.Search(ctx, in)
 				if err != nil {
 					return err
 				}
@@ -76,9 +35,24 @@ func searchCommand(at *source) *cobra.Command {
 			})
 		},
 	}
-	out.addTo(cmd, formatJSON)
+	out.addToTool(cmd, formatJSON)
+	cmd.Flags().StringVar(&in.Space, "space", "", "only in this space, and among the built-in protocols")
 	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match which words were found in which field, and by which ranker")
 	return cmd
+}
+
+// explainSearch is for the operator of the database, so no server offers it.
+func explainSearch(cmd *cobra.Command, at *source, out format, in engine.SearchInput) error {
+	if at.server() != "" {
+		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + serverEnv)
+	}
+	return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+		reply, err := a.engine.ExplainSearch(ctx, localCaller(), in)
+		if err != nil {
+			return err
+		}
+		return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.explained(reply) })
+	})
 }
 
 func (p *printer) choices(reply engine.SearchReply) {
@@ -93,28 +67,196 @@ func (p *printer) choices(reply engine.SearchReply) {
 		}
 		rows = append(rows, []string{score, c.Role, title, c.URI})
 	}
-	p.table(rows)
+	p.printf("%s\n\n", reply.Message)
+	p.markdown(rows)
 }
 
 // explained prints a table for each match: what was asked, what was found
 // where, and how much of the score it is.
 func (p *printer) explained(reply engine.ExplainedSearch) {
 	if len(reply.Explained) == 0 {
-		p.table([][]string{{reply.Message}})
+		p.printf("%s\n", reply.Message)
 	}
 	for i, e := range reply.Explained {
 		if i > 0 {
-			p.table([][]string{{""}})
+			p.printf("\n")
 		}
-		p.table([][]string{{fmt.Sprintf("%.3f  %s  %s", e.Score, e.ChainLabel, e.URI)}})
+		p.printf("%.3f %s `%s`\n\n", e.Score, e.ChainLabel, e.URI)
 		rows := [][]string{{"FIELD", "RANKER", "STEP", "ASKED", "FOUND", "SCORE"}}
 		for _, m := range e.Why {
 			rows = append(rows, []string{
 				cmp.Or(m.Field, "-"), m.Ranker, strconv.Itoa(m.Step + 1), cmp.Or(m.Asked, "-"), cmp.Or(m.Found, "-"), fmt.Sprintf("%.3f", m.Score),
 			})
 		}
-		p.table(rows)
+		p.markdown(rows)
 	}
+}
+
+func mintCommand(at *source) *cobra.Command {
+	var in engine.MintInput
+	out := new(format)
+	cmd := &cobra.Command{
+		Use: "mint FILE...", Short: "Store the protocols of Markdown files", Args: cobra.MinimumNArgs(1), Annotations: asksServers,
+		Long: `Stores the protocols of Markdown files, - for standard input, and prints what was stored. A file that is refused does
+not stop the others.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := mintFiles(ctx, cmd, t, in, args)
+				if len(reply.Items) == 0 {
+					return err
+				}
+				return errors.Join(out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.minted(reply) }), err)
+			})
+		},
+	}
+	out.addToTool(cmd, formatJSON)
+	cmd.Flags().BoolVar(&in.Force, "force", false, "replace a protocol of the same title")
+	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-cli", "who wrote the protocol")
+	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space instead of your own")
+	return cmd
+}
+
+// mintFiles mints one file after the other into one reply. Of several that are
+// refused each is named.
+func mintFiles(ctx context.Context, cmd *cobra.Command, t tools, in engine.MintInput, files []string) (all engine.MintReply, err error) {
+	p := newProgress(cmd.ErrOrStderr(), len(files), "minting")
+	defer p.end()
+	var refused []error
+	for _, file := range files {
+		reply, err := mintFile(ctx, cmd.InOrStdin(), t, in, file)
+		p.add(1)
+		switch {
+		case len(files) == 1 || ctx.Err() != nil:
+			return reply, err
+		case err != nil:
+			refused = append(refused, fmt.Errorf("%s: %s", file, message(err)))
+			continue
+		}
+		for _, w := range reply.Warnings {
+			w.Message = file + ": " + w.Message
+			all.Warnings = append(all.Warnings, w)
+		}
+		all.Status, all.Items, all.Message = reply.Status, append(all.Items, reply.Items...), cmp.Or(all.Message, reply.Message)
+	}
+	if len(refused) > 0 {
+		refused = append(refused, fmt.Errorf("%s not stored", count(len(refused), "file")))
+	}
+	return all, errors.Join(refused...)
+}
+
+func mintFile(ctx context.Context, stdin io.Reader, t tools, in engine.MintInput, file string) (engine.MintReply, error) {
+	b, err := readProtocol(stdin, file)
+	if err != nil {
+		return engine.MintReply{}, fmt.Errorf("read the protocol: %w", err)
+	}
+	in.Document = string(b)
+	reply, err := t.Mint(ctx, in)
+	switch fault.CodeOf(err) {
+	case fault.DuplicateChain, fault.SimilarMemoryFound:
+		return reply, fmt.Errorf("%w\n  here: add --force to replace it", err)
+	}
+	return reply, err
+}
+
+func (p *printer) minted(reply engine.MintReply) {
+	rows := [][]string{{"STEP", "URI"}}
+	for _, item := range reply.Items {
+		rows = append(rows, []string{item.Label, item.URI})
+	}
+	p.markdown(rows)
+	for _, w := range reply.Warnings {
+		p.printf("\n%s\n", w)
+	}
+	if reply.Message != "" {
+		p.printf("\n%s\n", reply.Message)
+	}
+}
+
+func dumpCommand(at *source) *cobra.Command {
+	out, whole := new(format), false
+	cmd := &cobra.Command{
+		Use: "dump URI", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: asksServers,
+		Long: `Shows a step, or with --protocol the whole protocol of it. --output md prints the document that kairos mint and
+kairos update take.`,
+		ValidArgsFunction: at.completeURI,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := t.Dump(ctx, stepURI(args[0]), whole)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.document(reply.Document) })
+			})
+		},
+	}
+	out.addToTool(cmd, formatJSON)
+	cmd.Flags().BoolVar(&whole, "protocol", false, "the whole protocol instead of the step")
+	return cmd
+}
+
+// document prints Markdown so that the next output starts on a line of its own.
+func (p *printer) document(text string) { p.printf("%s\n", strings.TrimRight(text, "\n")) }
+
+func spacesCommand(at *source) *cobra.Command {
+	out, titles := new(format), false
+	cmd := &cobra.Command{
+		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: asksServers,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := allSpaces(ctx, t, titles)
+				if err != nil {
+					return err
+				}
+				return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.spaces(reply, titles) })
+			})
+		},
+	}
+	out.addToTool(cmd, formatJSON)
+	cmd.Flags().BoolVar(&titles, "titles", false, "list the protocols, too")
+	return cmd
+}
+
+// allSpaces asks for one page of titles after the other, at most 1000 a call.
+func allSpaces(ctx context.Context, t tools, titles bool) (engine.SpacesReply, error) {
+	const page = 1000
+	all, err := t.Spaces(ctx, engine.SpacesInput{Titles: titles, Limit: page})
+	for cursor := all.NextCursor; err == nil && cursor != ""; {
+		var more engine.SpacesReply
+		if more, err = t.Spaces(ctx, engine.SpacesInput{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
+			break
+		}
+		for _, s := range more.Spaces {
+			for i := range all.Spaces {
+				if all.Spaces[i].Name == s.Name && all.Spaces[i].SpaceID == s.SpaceID {
+					all.Spaces[i].Chains = append(all.Spaces[i].Chains, s.Chains...)
+				}
+			}
+		}
+		if more.NextCursor == cursor {
+			return all, errors.New("the list of titles does not go on: its cursor stays the same")
+		}
+		cursor = more.NextCursor
+	}
+	all.NextCursor = ""
+	return all, err
+}
+
+func (p *printer) spaces(reply engine.SpacesReply, titles bool) {
+	if !titles {
+		rows := [][]string{{"SPACE", "PROTOCOLS", "ID"}}
+		for _, s := range reply.Spaces {
+			rows = append(rows, []string{s.Name, strconv.Itoa(s.ChainCount), s.SpaceID})
+		}
+		p.markdown(rows)
+		return
+	}
+	rows := [][]string{{"SPACE", "PROTOCOL", "STEPS", "URI"}}
+	for _, s := range reply.Spaces {
+		for _, c := range s.Chains {
+			rows = append(rows, []string{s.Name, c.Title, strconv.Itoa(c.StepCount), c.URI})
+		}
+	}
+	p.markdown(rows)
 }
 
 func printJSON(w io.Writer, v any) error {

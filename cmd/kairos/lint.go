@@ -43,7 +43,7 @@ wrong with them as compilers do: file:line:col: error: ... The challenge drivers
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	cmd.Flags().BoolVar(&noDrivers, "no-drivers", false, "ask no challenge driver: look at the document alone")
 	return cmd
 }

@@ -53,8 +53,12 @@ func root() *cobra.Command {
 	at := source{logLevel: "warn"}
 	cmd.PersistentFlags().StringVar(&at.file, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
 	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
+	cmd.PersistentFlags().StringVarP(&at.url, "url", "u", "", "ask this server instead of the local database; also "+serverEnv+", with a token from "+tokenEnv)
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.checkServer(cmd) }
 	cmd.AddCommand(
-		serveCommand(&at), runCommand(&at), mintCommand(&at), searchCommand(&at), runsCommand(&at),
+		searchCommand(&at), beginCommand(&at), nextCommand(&at), attestCommand(&at),
+		mintCommand(&at), updateCommand(&at), deleteCommand(&at), dumpCommand(&at), spacesCommand(&at),
+		serveCommand(&at), runCommand(&at), runsCommand(&at),
 		lintCommand(&at), schemaCommand(&at), exportCommand(&at), importCommand(&at),
 		historyCommand(&at), diffCommand(&at), restoreCommand(&at),
 		driverCommand(&at), treeCommand(&at), configCommand(&at), doctorCommand(&at),

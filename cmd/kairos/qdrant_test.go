@@ -90,6 +90,7 @@ func headOf(t *testing.T, found string) string {
 }
 
 func TestAServerStartsWithoutQdrantAndSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})
 	db.Kill(t)
 	s := newServed(t)
@@ -153,6 +154,7 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 }
 
 func TestProtocolsOfTheEarlierServerAreImported(t *testing.T) {
+	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})
 	fillLegacy(t, db.Address())
 	s := newServed(t)

@@ -16,7 +16,7 @@ import (
 func runsCommand(at *source) *cobra.Command {
 	cmd := &cobra.Command{Use: "runs", Short: "Look at runs"}
 	out := new(format)
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	list := &cobra.Command{
 		Use: "list", Short: "List the runs that can go on", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ func runsCommand(at *source) *cobra.Command {
 			})
 		},
 	}
-	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { return out.Set(string(formatJSON)) })
+	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = formatJSON; return nil })
 	cmd.AddCommand(list, show)
 	return cmd
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,20 +15,42 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
-// The scripts in testdata/script run the real program and real driver
-// processes; they read like the manual.
+// TestMain removes what the tests share. This test binary is the program, too:
+// the scripts, which read like the manual, run it as kairos.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kairos": main})
+	testscript.Main(shared{m}, map[string]func(){"kairos": main})
+}
+
+type shared struct{ *testing.M }
+
+func (s shared) Run() int {
+	defer func() {
+		if builtIn != "" {
+			_ = os.RemoveAll(builtIn)
+		}
+	}()
+	return s.M.Run()
 }
 
 func TestScripts(t *testing.T) {
+	testscript.Run(t, scripts(t, "testdata/script"))
+}
+
+// The scripts in testdata/tools are the nine calls of agents as commands.
+func TestTheNineCommands(t *testing.T) {
+	testscript.Run(t, scripts(t, "testdata/tools"))
+}
+
+func scripts(t *testing.T, dir string) testscript.Params {
+	t.Helper()
 	drivers := buildDrivers(t)
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+	return testscript.Params{
+		Dir:  dir,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"capture": capture},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DRIVERS", drivers)
 			env.Setenv("KAIROS_DRIVERS_DIR", drivers)
@@ -36,40 +60,71 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CALENDAR_STATE", filepath.Join(env.WorkDir, "calendar.json"))
 			env.Setenv("KAIROS_DB", filepath.Join(env.WorkDir, "data", "kairos.db"))
 			env.Setenv("LOG_LEVEL", "error")
+			env.Setenv("NOBODY", "kairos://mem/12345678-1234-4234-8234-123456789abc")
 			return nil
 		},
-	})
+	}
 }
 
-// buildDrivers builds what `make build` builds, except the server.
+// capture VAR PATTERN keeps the first group of the pattern's first match in the
+// standard output of the last command.
+func capture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: capture VAR PATTERN")
+	}
+	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if m == nil {
+		ts.Fatalf("no match for %s", args[1])
+	}
+	ts.Setenv(args[0], m[1])
+}
+
+// buildDrivers returns a folder with what `make build` builds, except the
+// server. It is built once for all tests, which leave it as it is.
 func buildDrivers(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "drivers")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	build := func(to, from string) {
-		cmd := exec.Command("go", "build", "-o", to, from)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", from, err, out)
-		}
-	}
-	for name, folder := range map[string]string{
-		"shell": "shell", "mcp": "mcp", "user_input": "userinput", "comment": "comment",
-		"elicitation": "elicitation", "sampling": "sampling", "agent": "agent",
-	} {
-		build(filepath.Join(dir, "kairos-driver-"+name), "../../plugins/"+folder)
-	}
-	build(filepath.Join(filepath.Dir(dir), "calendar-server"), "../../examples/calendar-server")
-	lock, err := driverhost.DescribeAll(context.Background(), dir)
+	dir, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := driverhost.WriteLock(filepath.Join(dir, "drivers.lock"), lock); err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(len(lock.Descriptors())); got != "7" {
-		t.Fatalf("locked %s drivers, want 7", got)
-	}
 	return dir
+}
+
+// builtIn is the folder around that one, for TestMain to remove.
+var builtIn string
+
+var built = sync.OnceValues(func() (dir string, err error) {
+	if builtIn, err = os.MkdirTemp("", "kairos-built-"); err != nil {
+		return "", err
+	}
+	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", builtIn + string(filepath.Separator), "../../examples/calendar-server"}
+	for _, folder := range shippedDrivers {
+		args = append(args, "../../plugins/"+folder)
+	}
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%v: %w\n%s", args, err, out)
+	}
+	dir = filepath.Join(builtIn, "drivers")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	for name, folder := range shippedDrivers {
+		if err := os.Rename(filepath.Join(builtIn, folder), filepath.Join(dir, "kairos-driver-"+name)); err != nil {
+			return "", err
+		}
+	}
+	lock, err := driverhost.DescribeAll(context.Background(), dir)
+	if err != nil {
+		return "", err
+	}
+	if n := len(lock.Descriptors()); n != len(shippedDrivers) {
+		return "", fmt.Errorf("locked %d drivers, want %d", n, len(shippedDrivers))
+	}
+	return dir, driverhost.WriteLock(filepath.Join(dir, "drivers.lock"), lock)
+})
+
+// shippedDrivers are folders of drivers by their names.
+var shippedDrivers = map[string]string{
+	"shell": "shell", "mcp": "mcp", "user_input": "userinput", "comment": "comment",
+	"elicitation": "elicitation", "sampling": "sampling", "agent": "agent",
 }

@@ -58,10 +58,14 @@ inputs:
 func newServed(t *testing.T) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
-	for _, name := range []string{"shell", "agent"} {
-		out, err := exec.Command("go", "build", "-trimpath", "-o", s.path("kairos-driver-"+name), "../../plugins/"+name).CombinedOutput()
+	drivers := buildDrivers(t)
+	for _, name := range []string{"kairos-driver-shell", "kairos-driver-agent"} {
+		b, err := os.ReadFile(filepath.Join(drivers, name))
 		if err != nil {
-			t.Fatalf("build driver %s: %v\n%s", name, err, out)
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.path(name), b, 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
 	s.write("tree.yaml", shellTree)
@@ -212,6 +216,7 @@ func (s *served) solve(do func()) {
 }
 
 func TestARunningServerTakesUpItsFiles(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	s.lock()
 	s.start()
@@ -249,6 +254,7 @@ func TestARunningServerTakesUpItsFiles(t *testing.T) {
 }
 
 func TestDevModeNeedsNoLockAndIsLoud(t *testing.T) {
+	t.Parallel()
 	s := newServed(t)
 	out, err := s.program("serve").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "drivers.lock") {

@@ -61,7 +61,7 @@ func exportCommand(at *source) *cobra.Command {
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	cmd.Flags().StringVar(&in.Space, "space", "", "only this space; else all that you may write to")
 	cmd.Flags().BoolVar(&in.History, "history", false, "with the older versions")
 	cmd.Flags().BoolVar(&force, "force", false, "write into a folder that holds other things")
@@ -110,7 +110,7 @@ With --from-qdrant they come from the Qdrant collection of the earlier KAIROS se
 			})
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
 	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read the Qdrant server of the earlier KAIROS, such as http://localhost:6333; its key is QDRANT_API_KEY")
 	cmd.Flags().StringVar(&collection, "collection", "", "collection of the earlier KAIROS; else kairos or kb_resources, whichever is there")

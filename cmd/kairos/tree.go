@@ -71,7 +71,7 @@ func treeCheckCommand(at *source) *cobra.Command {
 			return errors.Join(out.print(cmd.OutOrStdout(), r, func(p *printer) { p.printf("ok\n") }), err)
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func treeExplainCommand(at *source) *cobra.Command {
 			return out.print(cmd.OutOrStdout(), d, func(p *printer) { p.err = d.Explain(p.w) })
 		},
 	}
-	out.addTo(cmd, formatText)
+	out.addTo(cmd)
 	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
 	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
 	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: evidence, approval, files")

@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"core/mcpserver":       {"core/engine", "core/run", "core/fault", "sdk/driver"},
 	"core/httpapi":         {"core/engine", "core/fault", "sdk/driver"},
 	"core/admin":           {"core/driverhost", "core/setup"},
+	"core/restclient":      {"core/engine", "core/fault"},
 	"core/termhost":        {"sdk/fields", "sdk/schema"},
 	"sdk/driver":           {},
 	"sdk/schema":           {"sdk/driver", "sdk/fields"},

@@ -6,6 +6,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Code is one of the few reasons everything outside may see.
@@ -104,7 +105,7 @@ func (e *Error) With(key string, value any) *Error {
 }
 
 func (e *Error) Error() string {
-	if e.cause != nil {
+	if e.cause != nil && !strings.Contains(e.Message, e.cause.Error()) {
 		return fmt.Sprintf("%s: %s: %v", e.Code, e.Message, e.cause)
 	}
 	return fmt.Sprintf("%s: %s", e.Code, e.Message)

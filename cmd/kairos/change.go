@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// changes are the flags of `kairos update`.
+type changes struct {
+	file    string
+	files   []string
+	updates string
+}
+
+func updateCommand(at *source) *cobra.Command {
+	var c changes
+	out, strict := new(format), false
+	cmd := &cobra.Command{
+		Use:   "update URI... (--file FILE | --files FILE... | --updates JSON)",
+		Short: "Change steps",
+		Long: `Changes steps: --file gives all of them the same document, --files one to each in order, and --updates changes
+label, text or challenge of all. kairos dump URI --output md prints the document of a step.`,
+		Example: `  kairos update kairos://mem/... --file step.md
+  kairos update URI1 URI2 --files one.md two.md
+  kairos update URI --updates '{"label": "Look at the logs"}'`,
+		Args: cobra.MinimumNArgs(1), Annotations: asksServers, ValidArgsFunction: at.completeURIs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			batches, total, err := c.batches(cmd, args)
+			if err != nil {
+				return err
+			}
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := updateAll(ctx, cmd, t, batches, total)
+				if len(reply.Results) == 0 {
+					return err
+				}
+				err = errors.Join(out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.items(reply.Results) }), err)
+				return errors.Join(err, failedItems(strict, reply.TotalFailed))
+			})
+		},
+	}
+	out.addToTool(cmd, formatJSON)
+	cmd.Flags().StringVar(&c.file, "file", "", "the new document of every step")
+	cmd.Flags().StringArrayVar(&c.files, "files", nil, "the new documents, one for each URI")
+	cmd.Flags().StringVar(&c.updates, "updates", "", "JSON object with label, text or challenge")
+	strictFlag(cmd, &strict)
+	return cmd
+}
+
+// strictFlag gives a command --strict. Without it a reply is a success,
+// whatever it reports, as scripts for the earlier server expect.
+func strictFlag(cmd *cobra.Command, strict *bool) {
+	cmd.Flags().BoolVar(strict, "strict", false, "exit with 1 also when the reply reports a failure")
+}
+
+func failedItems(strict bool, failed int) error {
+	if !strict || failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s failed", count(failed, "step"))
+}
+
+// updateBatch is how many steps with a document of their own go into one call.
+const updateBatch = 20
+
+// batches makes the calls: one, except that many documents are sent a few at a
+// time. Behind --files any argument that names no step is a file, because its
+// files may stand in a row.
+func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.UpdateInput, total int, err error) {
+	given := 0
+	for _, name := range []string{"file", "files", "updates"} {
+		if cmd.Flags().Changed(name) {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, 0, errors.New("say what to change with one of --file, --files and --updates")
+	}
+	if len(c.files) > 0 {
+		return c.each(args)
+	}
+	in := engine.UpdateInput{URIs: stepURIs(args)}
+	if c.file == "" {
+		in.Updates, err = jsonObject("--updates", c.updates)
+		return []engine.UpdateInput{in}, len(args), err
+	}
+	b, err := readProtocol(cmd.InOrStdin(), c.file)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the document: %w", err)
+	}
+	for range in.URIs {
+		in.Documents = append(in.Documents, string(b))
+	}
+	return []engine.UpdateInput{in}, len(args), nil
+}
+
+func (c changes) each(args []string) (calls []engine.UpdateInput, total int, err error) {
+	var uris []string
+	files := c.files
+	for _, arg := range args {
+		if uri := stepURI(arg); namesStep(uri) || strings.Contains(arg, "://") {
+			uris = append(uris, uri)
+			continue
+		}
+		files = append(files, arg)
+	}
+	if len(uris) != len(files) {
+		return nil, 0, fmt.Errorf("--files gives %s for %s: it must be one for each", count(len(files), "file"), count(len(uris), "URI"))
+	}
+	for i, file := range files {
+		b, err := readProtocol(nil, file)
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the document: %w", err)
+		}
+		if i%updateBatch == 0 {
+			calls = append(calls, engine.UpdateInput{})
+		}
+		in := &calls[len(calls)-1]
+		in.URIs, in.Documents = append(in.URIs, uris[i]), append(in.Documents, string(b))
+	}
+	return calls, len(uris), nil
+}
+
+// jsonObject reads the value of a flag.
+func jsonObject(flag, value string) (json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &object); err != nil || object == nil {
+		why := "it is null"
+		if err != nil {
+			why = err.Error()
+		}
+		return nil, fmt.Errorf("%s must be a JSON object: %s", flag, why)
+	}
+	return json.RawMessage(value), nil
+}
+
+// updateAll makes the calls one after the other, into one reply.
+func updateAll(ctx context.Context, cmd *cobra.Command, t tools, calls []engine.UpdateInput, total int) (all engine.UpdateReply, err error) {
+	p := newProgress(cmd.ErrOrStderr(), total, "updating")
+	defer p.end()
+	for _, in := range calls {
+		reply, err := t.Update(ctx, in)
+		if err != nil && len(all.Results) > 0 {
+			return all, fmt.Errorf("%w\n  %d of %d steps are done, the rest is not", err, len(all.Results), total)
+		}
+		if err != nil {
+			return all, err
+		}
+		all.Results = append(all.Results, reply.Results...)
+		all.TotalUpdated += reply.TotalUpdated
+		all.TotalFailed += reply.TotalFailed
+		p.add(len(reply.Results))
+	}
+	return all, nil
+}
+
+func (p *printer) items(results []engine.ItemResult) {
+	rows := [][]string{{"URI", "STATUS", "MESSAGE"}}
+	for _, r := range results {
+		rows = append(rows, []string{r.URI, r.Status, r.Message})
+	}
+	p.markdown(rows)
+}
+
+func deleteCommand(at *source) *cobra.Command {
+	out, strict := new(format), false
+	cmd := &cobra.Command{
+		Use: "delete URI...", Short: "Delete steps, and protocols by their first step", Args: cobra.MinimumNArgs(1),
+		Long: `Deletes steps. Deleting the first step of a protocol deletes the protocol. Older versions are kept: kairos restore
+brings them back.`,
+		Annotations: asksServers, ValidArgsFunction: at.completeURIs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				reply, err := t.Delete(ctx, stepURIs(args))
+				if err != nil {
+					return err
+				}
+				err = out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.items(reply.Results) })
+				return errors.Join(err, failedItems(strict, reply.TotalFailed))
+			})
+		},
+	}
+	out.addToTool(cmd, formatJSON)
+	strictFlag(cmd, &strict)
+	return cmd
+}

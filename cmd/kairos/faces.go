@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/restclient"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Environment of the commands that can ask a server.
+const (
+	serverEnv = "KAIROS_API_URL"
+	tokenEnv  = "KAIROS_BEARER_TOKEN"
+)
+
+// tools are the nine calls, answered by this process or by a server.
+type tools interface {
+	Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error)
+	Begin(ctx context.Context, in engine.BeginInput) (engine.StepReply, error)
+	Next(ctx context.Context, in engine.NextInput) (engine.StepReply, error)
+	Attest(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error)
+	Mint(ctx context.Context, in engine.MintInput) (engine.MintReply, error)
+	Update(ctx context.Context, in engine.UpdateInput) (engine.UpdateReply, error)
+	Delete(ctx context.Context, uris []string) (engine.DeleteReply, error)
+	Dump(ctx context.Context, uri string, whole bool) (engine.DumpReply, error)
+	Spaces(ctx context.Context, in engine.SpacesInput) (engine.SpacesReply, error)
+}
+
+// server is the address of the server to ask; empty: none, this process answers.
+// What is said on the command line beats the environment, a database too.
+func (s source) server() string {
+	if s.url != "" || s.database != "" {
+		return s.url
+	}
+	return os.Getenv(serverEnv)
+}
+
+// withTools runs do on the nine calls of the server, else of the local database.
+func (s source) withTools(ctx context.Context, do func(context.Context, tools) error) error {
+	if address := s.server(); address != "" {
+		client, err := restclient.New(address, restclient.Token(os.Getenv(tokenEnv)), nil)
+		if err != nil {
+			return err
+		}
+		return do(ctx, client)
+	}
+	return s.with(ctx, func(ctx context.Context, a *app) error { return do(ctx, local{engine: a.engine}) })
+}
+
+// asksServers marks the commands that --url means something to.
+var asksServers = map[string]string{"kairos/asks-servers": "yes"}
+
+// checkServer refuses --url where nobody would ask the server, rather than
+// answer from another database than the one that is meant.
+func (s source) checkServer(cmd *cobra.Command) error {
+	if s.url == "" {
+		if s.server() != "" && onStoredProtocols[topCommand(cmd)] {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s works on the local database, not on the server of %s\n", cmd.CommandPath(), serverEnv)
+		}
+		return nil
+	}
+	if cmd.Annotations["kairos/asks-servers"] == "" {
+		return fmt.Errorf("%s works on the local database and configuration only: leave --url out", cmd.CommandPath())
+	}
+	if s.database != "" {
+		return fmt.Errorf("--db and --url exclude each other: one names the local database, the other a server")
+	}
+	return nil
+}
+
+// onStoredProtocols are the commands that people could take for those of a server.
+var onStoredProtocols = map[string]bool{"export": true, "import": true, "history": true, "diff": true, "restore": true, "runs": true, "run": true}
+
+// topCommand is the name of the command right below the program.
+func topCommand(cmd *cobra.Command) string {
+	if path := strings.Fields(cmd.CommandPath()); len(path) > 1 {
+		return path[1]
+	}
+	return ""
+}
+
+// local answers the nine calls in this process.
+type local struct{ engine *engine.Engine }
+
+func (l local) Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error) {
+	return l.engine.Search(ctx, localCaller(), in)
+}
+
+func (l local) Begin(ctx context.Context, in engine.BeginInput) (engine.StepReply, error) {
+	return l.played(ctx, func() (engine.Round, error) { return l.engine.Begin(ctx, localCaller(), in) })
+}
+
+func (l local) Next(ctx context.Context, in engine.NextInput) (engine.StepReply, error) {
+	return l.played(ctx, func() (engine.Round, error) { return l.engine.Next(ctx, localCaller(), in) })
+}
+
+func (l local) Attest(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error) {
+	return l.engine.Attest(ctx, localCaller(), in)
+}
+
+func (l local) Mint(ctx context.Context, in engine.MintInput) (engine.MintReply, error) {
+	return l.engine.Mint(ctx, localCaller(), in)
+}
+
+func (l local) Update(ctx context.Context, in engine.UpdateInput) (engine.UpdateReply, error) {
+	return l.engine.Update(ctx, localCaller(), in)
+}
+
+func (l local) Delete(ctx context.Context, uris []string) (engine.DeleteReply, error) {
+	return l.engine.Delete(ctx, localCaller(), uris)
+}
+
+func (l local) Dump(ctx context.Context, uri string, whole bool) (engine.DumpReply, error) {
+	return l.engine.Dump(ctx, localCaller(), uri, whole)
+}
+
+func (l local) Spaces(ctx context.Context, in engine.SpacesInput) (engine.SpacesReply, error) {
+	return l.engine.Spaces(ctx, localCaller(), in)
+}
+
+// maxRounds bounds one call: an engine that asks more often is out of order.
+const maxRounds = 32
+
+// played is the reply of a call. A command declares no capability of a client,
+// so whatever is asked all the same is refused as a client without it does.
+func (l local) played(ctx context.Context, open func() (engine.Round, error)) (engine.StepReply, error) {
+	round, err := open()
+	for range maxRounds {
+		if err != nil {
+			return engine.StepReply{}, err
+		}
+		if round.Reply != nil {
+			return *round.Reply, nil
+		}
+		const methodNotFound = -32601
+		round, err = l.engine.Continue(ctx, localCaller(), engine.Continuation{
+			Run: round.Ask.Run, Seq: round.Ask.Seq,
+			Error: &driver.ClientError{Code: methodNotFound, Message: "the command line has not declared " + round.Ask.Method},
+		})
+	}
+	return engine.StepReply{}, fmt.Errorf("more than %d rounds in one call", maxRounds)
+}
+
+// stepURI is the URI of the step that an argument names: a URI, or anything
+// whose last part is a UUID. What is neither is left for the call to refuse.
+func stepURI(arg string) string {
+	if _, err := protocol.ParseURI(arg); err == nil {
+		return arg
+	}
+	if uri := protocol.URI(arg[strings.LastIndex(arg, "/")+1:]); namesStep(uri) {
+		return uri
+	}
+	return arg
+}
+
+func namesStep(uri string) bool {
+	_, err := protocol.ParseURI(uri)
+	return err == nil
+}
+
+func stepURIs(args []string) []string {
+	uris := make([]string, len(args))
+	for i, arg := range args {
+		uris[i] = stepURI(arg)
+	}
+	return uris
+}
