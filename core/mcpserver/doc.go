@@ -5,4 +5,7 @@
 // client becomes a request to the client in the eras up to 2025-11-25, and an
 // input_required result with a sealed requestState from 2026-07-28 on. One
 // process serves both, decided request by request.
+//
+// Two links carry messages to it, and share rpc.go: stdio.go, with one client on
+// a pair of streams, and http.go, with many.
 package mcpserver

@@ -126,7 +126,8 @@ func FuzzHTTP(f *testing.F) {
 	f.Add("DELETE", "", "", "y", "2026-07-28", "", "", "")
 	cfg := config()
 	cfg.PlainWait, cfg.ProgressWait, cfg.MaxSessions = time.Millisecond, time.Millisecond, 50
-	s, err := mcpserver.New(cfg, newDirector(elicit("sure?")), testLog(f))
+	d := newDirector(elicit("sure?"))
+	s, err := mcpserver.New(cfg, d, testLog(f))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -155,6 +156,12 @@ func FuzzHTTP(f *testing.F) {
 			session = openSession(t, s)
 		}
 		post(t, s, "", "", "", `{"name":"kairos_spaces","arguments":{}}`)
+		for len(d.continued) > 0 {
+			<-d.continued
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.begins, d.nexts, d.mints, d.callers = nil, nil, nil, nil
 	})
 }
 

@@ -279,7 +279,7 @@ func TestRealClientsOverHTTPInEveryEra(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		for name, options := range map[string][]transport.StreamableHTTPCOption{
 			"posts alone":   nil,
-			"with a stream": {transport.WithContinuousListening()},
+			"with a stream": {transport.WithContinuousListening()}, //nolint:staticcheck // deprecated with the eras that have it
 		} {
 			if version == "2026-07-28" && options != nil {
 				continue // has none, and the client falls back to an older era
