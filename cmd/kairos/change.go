@@ -131,12 +131,15 @@ func (c changes) each(args []string) (calls []engine.UpdateInput, total int, err
 // jsonObject reads the value of a flag.
 func jsonObject(flag, value string) (json.RawMessage, error) {
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(value), &object); err != nil || object == nil {
-		why := "it is null"
-		if err != nil {
-			why = err.Error()
-		}
-		return nil, fmt.Errorf("%s must be a JSON object: %s", flag, why)
+	err := json.Unmarshal([]byte(value), &object)
+	var other *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &other):
+		return nil, fmt.Errorf("%s must be a JSON object, not %s %.80s", flag, other.Value, value)
+	case err != nil:
+		return nil, fmt.Errorf("%s must be a JSON object: %w", flag, err)
+	case object == nil:
+		return nil, fmt.Errorf("%s must be a JSON object, not null", flag)
 	}
 	return json.RawMessage(value), nil
 }

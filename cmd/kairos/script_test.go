@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -36,9 +38,68 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, scripts(t, "testdata/script"))
 }
 
-// The scripts in testdata/tools are the nine calls of agents as commands.
-func TestTheNineCommands(t *testing.T) {
+// The scripts in testdata/tools are the nine calls of agents as commands. They
+// say the same whoever answers.
+func TestTheNineCommandsAskTheLocalDatabase(t *testing.T) {
 	testscript.Run(t, scripts(t, "testdata/tools"))
+}
+
+func TestTheNineCommandsAskAServer(t *testing.T) {
+	p := scripts(t, "testdata/tools")
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		if err := setup(env); err != nil {
+			return err
+		}
+		address, err := serveHTTP(env)
+		env.Setenv("KAIROS_API_URL", address)
+		env.Setenv("KAIROS_DB", filepath.Join(env.WorkDir, "never", "touched.db"))
+		env.Setenv("KAIROS_DRIVERS_DIR", filepath.Join(env.WorkDir, "nowhere"))
+		return err
+	}
+	testscript.Run(t, p)
+}
+
+var restURL = regexp.MustCompile(`REST at (http://\S+)/api`)
+
+// serveHTTP starts a server for a script and returns the URL that it says.
+func serveHTTP(env *testscript.Env) (string, error) {
+	config := filepath.Join(env.WorkDir, ".server.yaml")
+	if err := os.WriteFile(config, []byte("metrics: {listen: off}\nadmin: {socket: off}\ndrivers: {watch: false}\n"), 0o600); err != nil {
+		return "", err
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{"kairos", "serve", "--http=127.0.0.1:0", "--config", config}
+	cmd.Env = slices.Clone(env.Vars)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	said := bufio.NewScanner(stderr)
+	ended := make(chan struct{})
+	env.Defer(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+		_ = cmd.Wait()
+	})
+	var lines []string
+	for said.Scan() {
+		if m := restURL.FindStringSubmatch(said.Text()); m != nil {
+			go func() {
+				defer close(ended)
+				for said.Scan() {
+					fmt.Fprintln(os.Stderr, said.Text())
+				}
+			}()
+			return m[1], nil
+		}
+		lines = append(lines, said.Text())
+	}
+	close(ended)
+	return "", fmt.Errorf("the server ended: %q", lines)
 }
 
 func scripts(t *testing.T, dir string) testscript.Params {
