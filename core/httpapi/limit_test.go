@@ -1,0 +1,220 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/httpapi"
+)
+
+func TestABodyIsNoLargerThanTheLimit(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Body = 1000 })
+	big := strings.Repeat("x", 2000)
+	for _, path := range []string{"/api/kairos_search", "/api/kairos_mint/raw", "/mcp"} {
+		w.do("POST", path, strings.NewReader(big), "Content-Type", "application/json").want(413, "")
+		// Without a length, as it comes.
+		w.do("POST", path, io.MultiReader(strings.NewReader(big)), "Content-Type", "application/json").want(413, "")
+	}
+	w.post("kairos_search", `{"query":"fits"}`).want(200, "")
+}
+
+func TestOddBodiesAreRefusedAndHarmNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(twoSteps)
+	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uris[0]))
+	var keys bytes.Buffer
+	for i := range 1_000_000 {
+		fmt.Fprintf(&keys, `"k%d":1,`, i)
+	}
+	solution := func(rest string) string {
+		return fmt.Sprintf(`{"uri":%q,"solution":{"type":"shell",%s}}`, uris[0], rest)
+	}
+	for name, tc := range map[string]struct {
+		body     string
+		status   int
+		mentions string
+	}{
+		"10 MB of output":         {solution(`"shell":{"exit_code":0,"stdout":"` + strings.Repeat("x", 10<<20) + `"}`), 400, "at most"},
+		"1,000,000 keys":          {solution(keys.String() + `"x":1`), 400, "values"},
+		"1,000,000 keys at once":  {"{" + keys.String() + `"x":1}`, 400, "values"},
+		"deep nesting":            {solution(`"shell":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)), 400, "nested"},
+		"deep lists, never ended": {strings.Repeat("[", 1_000_000), 400, "nested"},
+		"no UTF-8":                {solution(`"shell":{"stdout":"` + "\xff\xfe" + `"}`), 400, "UTF-8"},
+		"half a string":           {`{"uri":"`, 400, "JSON"},
+		"a solution that is text": {fmt.Sprintf(`{"uri":%q,"solution":"done"}`, uris[0]), 400, "solution"},
+		"brackets in a string":    {fmt.Sprintf(`{"query":%q}`, strings.Repeat("[", 1000)), 400, "uri"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			a := w.post("kairos_next", tc.body).want(tc.status, "INVALID_INPUT")
+			if !strings.Contains(a.str("message"), tc.mentions) {
+				t.Errorf("message %.200q does not mention %q", a.str("message"), tc.mentions)
+			}
+		})
+	}
+	w.t = t
+	if a := w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":%s}`, uris[0], begun.solution(0))); a.str("current_step", "uri") != uris[1] {
+		t.Errorf("the run was harmed: %s", a.body)
+	}
+}
+
+func TestOtherMediaAreRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	body := `{"query":"x"}`
+	for media, status := range map[string]int{
+		"application/json; charset=utf-8": 200, "application/vnd.kairos+json": 200, "": 200,
+		"text/plain": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, ";;": 415,
+	} {
+		if a := w.do("POST", "/api/kairos_search", strings.NewReader(body), "Content-Type", media); a.status != status {
+			t.Errorf("%q = %d %s, want %d", media, a.status, a.body, status)
+		}
+	}
+}
+
+func TestBodiesThatComeSlowlyAreGivenUpAndHoldNoPlace(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{BodyTime: 300 * time.Millisecond, Concurrent: 1} })
+	var slow []net.Conn
+	for range 20 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /api/kairos_search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"que")
+		slow = append(slow, conn)
+	}
+	w.post("kairos_search", `{"query":"x"}`).want(200, "") // the only place is free
+	for _, conn := range slow {
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		reply, err := io.ReadAll(conn) // to the end: the connection is closed
+		if err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 408 ") {
+			t.Fatalf("a slow body: %v %q", err, reply)
+		}
+	}
+}
+
+// The deadline of the body must not be one of the call.
+func TestACallMayTakeLongerThanItsBody(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.BodyTime = 50 * time.Millisecond })
+	uri := w.mint(twoSteps)[0]
+	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+	entered, letGo := w.drivers.hold()
+	defer letGo()
+	go func() {
+		<-entered
+		<-time.After(200 * time.Millisecond) // longer than the body had
+		letGo()
+	}()
+	if a := w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":%s}`, uri, begun.solution(0))).want(200, ""); a.str("error_code") != "" {
+		t.Errorf("reply %s", a.body)
+	}
+}
+
+func TestBodiesInMemoryAreBounded(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{Bodies: 100_000} })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n%s", strings.Repeat("x", 99_990))
+	until(t, "the room to be taken", func() bool { return w.post("kairos_search", `{"query":"x"}`).status == 503 })
+	conn.Close()
+	until(t, "the room to be free", func() bool { return w.post("kairos_search", `{"query":"x"}`).status == 200 })
+}
+
+func TestAStreamThatNobodyReadsEndsAndOneThatIsReadDoesNot(t *testing.T) {
+	ended := make(chan error, 1)
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits.WriteTime = 200 * time.Millisecond
+		c.MCP = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			chunk := bytes.Repeat([]byte("x"), 1<<16)
+			if r.Header.Get("X-Slow") != "" {
+				chunk = []byte("data: x\n\n")
+			}
+			control := http.NewResponseController(w)
+			for range 20_000 {
+				if _, err := w.Write(chunk); err != nil {
+					ended <- err
+					return
+				}
+				if err := control.Flush(); err != nil {
+					ended <- err
+					return
+				}
+				if r.Header.Get("X-Slow") != "" {
+					select {
+					case <-r.Context().Done():
+						ended <- nil
+						return
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+			}
+			ended <- errors.New("everything was written to a client that reads nothing")
+		})
+	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if err := <-ended; err == nil || strings.Contains(err.Error(), "everything") {
+		t.Errorf("a client that reads nothing: %v", err)
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/mcp", nil)
+	req.Header.Set("X-Slow", "1")
+	res, err := w.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	began := time.Now()
+	for time.Since(began) < 600*time.Millisecond { // three times the time of one write
+		if _, err := res.Body.Read(make([]byte, 100)); err != nil {
+			t.Fatalf("the stream ended: %v", err)
+		}
+	}
+	w.api.Drain()
+	if _, err := io.ReadAll(res.Body); err != nil {
+		t.Errorf("a drained stream ends with %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the drained stream: %v", err)
+	}
+	w.get("/readyz").want(503, "")
+}
+
+func FuzzBodies(f *testing.F) {
+	w := newWorld(f, nil)
+	uri := w.mint(twoSteps)[0]
+	tools := []string{"search", "begin", "next", "attest", "update", "delete", "dump", "spaces", "mint/raw"}
+	for i := range tools {
+		for _, seed := range []string{
+			`{}`, `null`, `[]`, `{"query":"x","space":null}`, `{"uri":"` + uri + `","solution":{"type":"shell","shell":{"exit_code":1e999}}}`,
+			`{"uri":"` + uri + `","outcome":"success","message":"m","quality_bonus":-1}`, `{"uris":["` + uri + `"],"updates":{"text":"\ud800"}}`,
+			`{"uris":[null,1,""],"markdown_doc":["# x"]}`, `{"limit":-5,"cursor":"x"}`, "# A\n\n## B\n", "\"# A\\n\\n## B\"", "\x00\xff", `{"uri":"`,
+		} {
+			f.Add(i, seed)
+		}
+	}
+	f.Fuzz(func(t *testing.T, tool int, body string) {
+		if tool < 0 || tool >= len(tools) {
+			return
+		}
+		here := *w
+		here.t = t
+		a := here.post("kairos_"+tools[tool], body)
+		if a.status >= 500 || a.fields == nil {
+			t.Errorf("%s %q = %d %s", tools[tool], body, a.status, a.body)
+		}
+	})
+}
