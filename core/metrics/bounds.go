@@ -1,0 +1,151 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// What clients and protocols name becomes a label only up to these numbers of
+// distinct values; later ones are "other".
+const (
+	maxTenants    = 100
+	maxAgents     = 50
+	maxDrivers    = 64
+	maxChallenges = 64
+	maxProviders  = 8
+	maxRoutes     = 64
+	maxLength     = 128 // bytes of a value
+)
+
+const (
+	other = "other"
+	none  = "none" // there is nothing to name
+)
+
+// bounds keep label values few.
+type bounds struct {
+	tenants, agents, drivers, challenges, providers, patterns *bound
+
+	tools, codes, inputs, outcomes, transports, methods set
+}
+
+func newBounds() bounds {
+	return bounds{
+		tenants: newBound(maxTenants, engine.AppSpace), agents: newBound(maxAgents), drivers: newBound(maxDrivers),
+		challenges: newBound(maxChallenges), providers: newBound(maxProviders), patterns: newBound(maxRoutes),
+		tools:      setOf(tools...),
+		codes:      setOf(errorCodes...),
+		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput),
+		outcomes:   setOf(outcomes...),
+		transports: setOf("stdio", "http", "rest", "cli"),
+		methods:    setOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
+	}
+}
+
+var tools = []string{
+	"kairos_search", "kairos_begin", "kairos_next", "kairos_attest", "kairos_mint", "kairos_update", "kairos_delete", "kairos_dump", "kairos_spaces",
+}
+
+var outcomes = []string{
+	string(engine.RouteAccepted), string(engine.RouteRejected), string(engine.RouteAnswered), string(engine.RouteRefused), "declined",
+	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned),
+}
+
+// errorCodes are those of the core and of the drivers that are shipped. A
+// driver of others makes up its own, which are "other".
+var errorCodes = []string{
+	string(fault.NotFound), string(fault.InvalidArgument), string(fault.MissingInput), string(fault.NoOpenRun), string(fault.AmbiguousRun),
+	string(fault.NonceMismatch), string(fault.ProofHashMismatch), string(fault.MissingField), string(fault.TypeMismatch),
+	string(fault.MaxRetriesExceeded), string(fault.UserDeclined), string(fault.ElicitationFailed), string(fault.ApprovalUnavailable),
+	string(fault.WaitingForUser), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified),
+	string(fault.RunIncomplete), string(fault.DuplicateChain), string(fault.SimilarMemoryFound), string(fault.SpaceReadOnly),
+	string(fault.SpaceNotFound), string(fault.NoSpace), string(fault.Forbidden), string(fault.StoreFailed), string(fault.StoreUnavailable),
+	string(fault.Conflict), string(fault.Replayed), string(fault.Internal),
+	"COMMAND_FAILED", "COMMENT_TOO_SHORT", "COMMENT_IRRELEVANT", "COMMENT_COPIED", "SAMPLING_FAILED", "ROOTS_FAILED", "REJECTED", "RPC_ERROR",
+}
+
+func (b bounds) tenant(space string) string { return b.tenants.value(space) }
+func (b bounds) driver(name string) string  { return b.drivers.value(name) }
+
+// code is the label of an error code; an empty one stays empty, which is a
+// success.
+func (b bounds) code(c string) string {
+	if c == "" {
+		return ""
+	}
+	return b.codes.value(c)
+}
+
+// set is a closed set of values.
+type set map[string]struct{}
+
+func setOf(values ...string) set {
+	s := make(set, len(values))
+	for _, v := range values {
+		s[v] = struct{}{}
+	}
+	return s
+}
+
+func (s set) value(v string) string {
+	if _, ok := s[v]; ok {
+		return v
+	}
+	return other
+}
+
+// bound is a set that takes values until it is full.
+type bound struct {
+	max int
+
+	mu   sync.RWMutex // guards the field below
+	seen set
+}
+
+func newBound(most int, first ...string) *bound { return &bound{max: most, seen: setOf(first...)} }
+
+func (b *bound) value(v string) string {
+	if v == "" {
+		return none
+	}
+	b.mu.RLock()
+	_, known := b.seen[v]
+	b.mu.RUnlock()
+	if known {
+		return v
+	}
+	v = valid(v)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.seen[v]; known {
+		return v
+	}
+	if len(b.seen) >= b.max || v == other {
+		return other
+	}
+	b.seen[v] = struct{}{}
+	return v
+}
+
+func (b *bound) known() []string {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	out := make([]string, 0, len(b.seen))
+	for v := range b.seen {
+		out = append(out, v)
+	}
+	return out
+}
+
+// valid makes a text that somebody sent fit for a label.
+func valid(v string) string {
+	if len(v) > maxLength {
+		v = v[:maxLength]
+	}
+	return strings.ToValidUTF8(v, "?")
+}
