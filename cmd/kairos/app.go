@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -26,8 +26,8 @@ type app struct {
 	store  *sqlite.Store
 	qdrant *qdrant.Store // nil: the protocols are in store
 	engine *engine.Engine
-	// metrics serves what is measured; nil: nothing is.
-	metrics http.Handler
+	// measures hears what is done; nil: nothing is measured.
+	measures *metrics.Metrics
 }
 
 // The one principal and its space while authentication does not exist yet.
@@ -51,10 +51,14 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{config: c, log: log, host: driverhost.New(log, driverhost.Options{})}
+	a := &app{config: c, log: log}
+	if s.measured && c.Metrics.Listen != metricsOff {
+		a.measures = metrics.New(version, c.Metrics.Instance)
+	}
+	a.host = driverhost.New(log, a.hostOptions())
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
-	options := c.engineOptions()
-	if options.Embedder, err = c.Embedding.embedder(log); err != nil {
+	options := a.engineOptions()
+	if options.Embedder, err = c.Embedding.embedder(a.embeddingObserver(), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
@@ -63,16 +67,21 @@ func (s source) open() (*app, error) {
 	if a.store, a.qdrant, err = c.openStores(log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.engine = engine.New(a.engineStore(), a.setup, options, log)
+	a.engine = engine.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }
 
-func (c config) engineOptions() engine.Options {
-	return engine.Options{
+func (a *app) engineOptions() engine.Options {
+	c := a.config
+	o := engine.Options{
 		RunTTL: time.Duration(c.Run.TTL), ApprovalTTL: time.Duration(c.Approval.TTL), RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		EmbedBudget: time.Duration(c.Embedding.Budget),
 	}
+	if a.measures != nil {
+		o.Observer = a.measures
+	}
+	return o
 }
 
 // restart lists the settings that only a restart applies: what open hands out

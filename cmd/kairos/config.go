@@ -151,6 +151,8 @@ type source struct {
 	dev bool
 	// overHTTP puts flags over the http section; nil: there are none.
 	overHTTP func(*config)
+	// measured: what is done is counted and shown, unless metrics are off.
+	measured bool
 	// logLevel is the level where none is configured; empty: info.
 	logLevel string
 	// driversDir is the drivers folder of a server that runs already, whatever

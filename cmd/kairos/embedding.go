@@ -179,7 +179,7 @@ func (c embeddingConfig) key() (embedding.Secret, error) {
 }
 
 // embedder is the configured endpoint, which is not asked yet; nil: none.
-func (c embeddingConfig) embedder(log *slog.Logger) (engine.Embedder, error) {
+func (c embeddingConfig) embedder(observer embedding.Observer, log *slog.Logger) (engine.Embedder, error) {
 	if !c.on() {
 		return nil, nil
 	}
@@ -188,6 +188,7 @@ func (c embeddingConfig) embedder(log *slog.Logger) (engine.Embedder, error) {
 		return nil, err
 	}
 	cfg := c.client(key)
+	cfg.Observer = observer
 	if cfg.Exposed() {
 		log.Warn("the key of the embedding endpoint crosses the network in the clear; use https", "url", c.URL)
 	}

@@ -115,7 +115,7 @@ func TestAKeyInTheClearIsWarnedOf(t *testing.T) {
 	for url, warns := range map[string]bool{"http://127.0.0.1:1": false, "https://example.org": false, "http://192.0.2.1": true} {
 		var log strings.Builder
 		c := embeddingConfig{Provider: "openai", URL: url, Model: "m", APIKeyEnv: "MY_KEY"}
-		if _, err := c.embedder(slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+		if _, err := c.embedder(nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(log.String(), "in the clear"); got != warns || strings.Contains(log.String(), "sk-4711") {

@@ -49,7 +49,7 @@ func serveCommand(at *source) *cobra.Command {
 				by.address = args[0]
 			}
 			by.stdio = by.stdio || !by.http
-			at.overHTTP = by.override
+			at.overHTTP, at.measured = by.override, by.http
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				if err := a.config.checkListen(by, at.dev); err != nil {
 					return err
@@ -132,8 +132,8 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 		Principal:      localPrincipal, Space: localSpace,
 		StateKey:  a.config.stateKey,
 		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
-		DrainTimeout: by.drain(a.config),
-		MaxSessions:  a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),
+		DrainTimeout: by.drain(a.config), Observer: a.toolObserver(),
+		MaxSessions: a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),
 	}, a.engine, a.log)
 	if err != nil {
 		return err

@@ -43,14 +43,14 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 		Version: name, Engine: a.engine, MCP: s.HTTP(), Principal: localPrincipal, Space: localSpace,
 		Tools: func() []httpapi.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: a.health(), Ready: a.ready,
-		Access: access, Limits: c.HTTP.limits(),
+		Access: access, Limits: c.HTTP.limits(), Observer: a.httpObserver(),
 	}, a.log)
 	if err != nil {
 		return nil, err
 	}
 	h := &httpService{api: api, config: c, log: a.log}
-	if c.Metrics.Listen != metricsOff {
-		h.metrics = a.metrics
+	if a.measures != nil {
+		h.metrics = a.measures.Handler(a.host)
 	}
 	return h, nil
 }

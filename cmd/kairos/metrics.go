@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/httpapi"
+	"github.com/kairos-mcp/kairos/core/mcpserver"
+)
+
+// The observers below are nil, and not merely hold a nil, where nothing is measured.
+
+func (a *app) hostOptions() driverhost.Options {
+	if a.measures == nil {
+		return driverhost.Options{}
+	}
+	return driverhost.Options{Observer: a.measures}
+}
+
+func (a *app) embeddingObserver() embedding.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+func (a *app) toolObserver() mcpserver.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+func (a *app) httpObserver() httpapi.Observer {
+	if a.measures == nil {
+		return nil
+	}
+	return a.measures
+}
+
+// measuredStore is the store that the engine calls.
+func (a *app) measuredStore() engine.Store {
+	if a.measures == nil {
+		return a.engineStore()
+	}
+	return a.measures.Store(a.engineStore())
+}
