@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"os"
@@ -24,6 +25,8 @@ type served struct {
 	out    *bufio.Reader
 	id     int
 	stderr lockedBuffer
+	// logLevel of the program; empty: info.
+	logLevel string
 }
 
 type lockedBuffer struct {
@@ -95,7 +98,7 @@ func (s *served) configure(more string) {
 func (s *served) program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = append([]string{"kairos"}, args...)
-	cmd.Env = append(os.Environ(), "KAIROS_CONFIG="+s.path("kairos.yaml"), "LOG_LEVEL=info", "TMPDIR="+s.dir)
+	cmd.Env = append(os.Environ(), "KAIROS_CONFIG="+s.path("kairos.yaml"), "LOG_LEVEL="+cmp.Or(s.logLevel, "info"), "TMPDIR="+s.dir)
 	return cmd
 }
 

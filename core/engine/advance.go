@@ -192,7 +192,7 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if !ok {
 		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
 	}
-	evidence = t.vouched(k, a, evidence)
+	evidence = t.vouched(ctx, k, a, evidence)
 	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
@@ -202,13 +202,13 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 // vouched says who vouches for the verdict: whoever gave the evidence, or the
 // challenge driver itself when it looked at the world. One whose descriptor says
 // that it never looks is not believed, and the evidence stands for what it is.
-func (t *turn) vouched(k task, a driver.Accepted, evidence driver.Answer) driver.Answer {
+func (t *turn) vouched(ctx context.Context, k task, a driver.Accepted, evidence driver.Answer) driver.Answer {
 	if !a.Observed {
 		return evidence
 	}
 	desc, _, _ := t.e.Drivers.Describe(k.use)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
-		t.e.log.Warn("observation not believed", "driver", k.use, "effect", desc.Effect, "run", t.run.ID, "step", t.run.Step.Index)
+		t.e.log.WarnContext(ctx, "observation not believed", "driver", k.use, "effect", desc.Effect, "run", t.run.ID, "step", t.run.Step.Index)
 		return evidence
 	}
 	return driver.Answer{Via: k.use, Provenance: driver.ServerObserved}

@@ -146,7 +146,7 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	}
 	switch {
 	case err != nil:
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
 	case res.Answer != nil:
 		return t.answered(ctx, k, q, r, *res.Answer)
 	case res.Declined != nil:
@@ -154,11 +154,11 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	case res.Invalid != nil:
 		return t.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
 	case res.Unavailable != nil:
-		return Round{}, t.closeRoute(q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
 	case res.Missing != nil:
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
 	}
-	return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
+	return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
 }
 
 // outcomeOf tells a client that failed from one that never could.
@@ -200,7 +200,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := t.doubt(a, q.Via); problem != "" {
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Errored, problem, q.Seq)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	switch q.Input.Kind {
@@ -230,7 +230,7 @@ func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.
 // then takes the next route.
 func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
 	if t.caller.Detached || q.Repairs >= r.Retries {
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Invalid, describe(ds), q.Seq)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Invalid, describe(ds), q.Seq)
 	}
 	repair := q
 	repair.Repairs++
@@ -256,7 +256,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
 			return t.waiting(ctx, *q)
 		}
-		if err := t.closeRoute(q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {
+		if err := t.closeRoute(ctx, q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {
 			return Round{}, err
 		}
 		return t.presentOpen(ctx)

@@ -98,15 +98,15 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	}
 	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
 		// The evidence will not pass the review that was to approve it.
-		return Round{}, t.closeRoute(driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
+		return Round{}, t.closeRoute(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
 			decision.Unavailable, "the evidence comes through "+d.Route.Via, 0)
 	}
 	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok {
-		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
+		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
 	}
 	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !t.evidenceComesThrough(k, d.Route.Via) {
-		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "the evidence does not come through it, so there is nothing to review", 0)
+		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "the evidence does not come through it, so there is nothing to review", 0)
 	}
 	if desc.Has(driver.FeatureAgent) {
 		return t.viaAgent(ctx, k, in, *d.Route)
@@ -159,8 +159,8 @@ func (t *turn) troubles(inputID string) string {
 	return ": " + strings.Join(why, "; ")
 }
 
-func (t *turn) closeRoute(inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
-	t.e.log.Info("route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o)
+func (t *turn) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
+	t.e.log.InfoContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o)
 	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &run.Attempt{
 		Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now(),
 	}})
@@ -260,7 +260,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		}
 		if !q.Human && q.Asked >= 2 {
 			// A 2026 client never tells that it refused: it just does not come back.
-			return Round{}, t.closeRoute(in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+			return Round{}, t.closeRoute(ctx, in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 		}
 		times = q.Asked + 1
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
@@ -290,7 +290,7 @@ func (t *turn) mayAsk(k task, in driver.Input) bool {
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
 	drv, ok := t.e.capabilityDriver(r.Via)
 	if !ok {
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}
 	in := q.Input
 	if r.Approval == driver.ApprovalUser {
@@ -299,23 +299,23 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client, Diagnostics: diagnostics})
 	switch {
 	case err != nil:
-		return Round{}, t.closeRoute(in.ID, r, decision.Errored, err.Error(), 0)
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
 	case res.ClientRequest != nil:
 		return t.question(ctx, q, r, *res.ClientRequest)
 	case res.ClientReview != nil && in.Kind == driver.KindApproval:
-		return Round{}, t.leaveToReview(r)
+		return Round{}, t.leaveToReview(ctx, r)
 	case res.Answer != nil:
 		return t.supply(ctx, in, r, *res.Answer)
 	case res.Unavailable != nil:
-		return Round{}, t.closeRoute(in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
-	return Round{}, t.closeRoute(in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
+	return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)
 }
 
 // question records a question and then asks it.
 func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest) (Round, error) {
 	if !declared(t.caller.Client, req.Method) {
-		return Round{}, t.closeRoute(q.Input.ID, r, decision.Unavailable, "the client did not declare what "+clip(req.Method, 60)+" needs", 0)
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "the client did not declare what "+clip(req.Method, 60)+" needs", 0)
 	}
 	kind := run.Asked
 	seq := int64(0)
@@ -365,10 +365,10 @@ func declared(c driver.Client, method string) bool {
 
 // leaveToReview records that the client's own review of the evidence request
 // stands for the approval.
-func (t *turn) leaveToReview(r decision.Route) error {
+func (t *turn) leaveToReview(ctx context.Context, r decision.Route) error {
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureClientReview) {
-		return t.closeRoute(driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
+		return t.closeRoute(ctx, driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
 	}
 	return t.apply(run.Event{
 		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
@@ -389,7 +389,7 @@ func (t *turn) approval(r decision.Route, p driver.Provenance, review bool) *run
 func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = in.ID, r.Via
 	if problem := t.doubt(a, r.Via); problem != "" {
-		return Round{}, t.closeRoute(in.ID, r, decision.Errored, problem, 0)
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
 	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
 	if in.Kind == driver.KindApproval {

@@ -261,6 +261,6 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	if t.run.Step.Failures >= maxFailures {
 		r = waysOut(r)
 	}
-	t.e.log.Warn("step waits", "run", t.run.ID, "step", t.run.Step.Index, "code", f.Code, "error", f)
+	t.e.log.WarnContext(ctx, "step waits", "run", t.run.ID, "step", t.run.Step.Index, "code", f.Code, "error", f)
 	return t.reply(ctx, r)
 }

@@ -42,7 +42,7 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 	}
 	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
-		return Round{}, t.closeRoute(in.ID, *d.Route, decision.Unavailable, "only a person can be asked for a run's input", 0)
+		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "only a person can be asked for a run's input", 0)
 	}
 	return t.viaClient(ctx, k, in, *d.Route, desc)
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -26,6 +27,12 @@ func (s Secret) String() string {
 
 // GoString hides the secret.
 func (s Secret) GoString() string { return s.String() }
+
+// LogValue hides the secret.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText hides the secret, in JSON too.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Defaults of Options.
 const (
