@@ -296,9 +296,9 @@ func (n nextStep) unaided() bool {
 // form is the template as a person fills it in, without what is filled in for
 // them.
 func (n nextStep) form(c engine.Challenge) string {
-	fields := map[string]json.RawMessage{}
+	fields := map[string]any{} // not raw: < and > stand as they are
 	if json.Unmarshal(n.solution, &fields) != nil || n.unaided() {
-		fields = map[string]json.RawMessage{c.Type: json.RawMessage("{}")}
+		fields = map[string]any{c.Type: map[string]any{}}
 	}
 	for _, key := range []string{"type", "nonce", "proof_hash"} {
 		delete(fields, key)
