@@ -69,11 +69,6 @@ func (s *Server) HTTP() http.Handler { return s.web }
 
 // ServeHTTP serves one request of any client.
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if !w.enter() {
-		unavailable(rw, "the server is shutting down")
-		return
-	}
-	defer w.running.Done()
 	defer w.recovered(r.Context(), func() {
 		refuse500(rw, nil)
 	})
@@ -85,9 +80,20 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.unidentified(rw, r, err)
 		return
 	}
+	var p *post
+	if r.Method == http.MethodPost {
+		if p = w.receive(rw, r, who); p == nil {
+			return
+		}
+	}
+	if !w.enter() { // not before: Close does not wait for half a message
+		unavailable(rw, "the server is shutting down")
+		return
+	}
+	defer w.running.Done()
 	switch r.Method {
 	case http.MethodPost:
-		w.post(rw, r, who)
+		p.serveEra()
 	case http.MethodGet:
 		w.get(rw, r, who)
 	case http.MethodDelete:
@@ -198,27 +204,32 @@ type post struct {
 	kind messageKind
 }
 
-func (w *web) post(rw http.ResponseWriter, r *http.Request, who engine.Caller) {
+// receive reads the message of a POST; nil: the client was told what is wrong.
+func (w *web) receive(rw http.ResponseWriter, r *http.Request, who engine.Caller) *post {
 	if !accepts(r.Header, "application/json") || !accepts(r.Header, "text/event-stream") {
 		refuseHTTP(rw, http.StatusNotAcceptable, codeBadRequest,
 			"the Accept header must list application/json and text/event-stream")
-		return
+		return nil
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuseHTTP(rw, http.StatusUnsupportedMediaType, codeBadRequest, "the Content-Type must be application/json")
-		return
+		return nil
 	}
 	body, ok := readBody(rw, r)
 	if !ok {
-		return
+		return nil
 	}
 	m, kind, problem := read(body)
 	if problem != nil {
 		writeJSON(rw, http.StatusBadRequest, refusal(m.ID, problem))
-		return
+		return nil
 	}
-	p := &post{web: w, w: rw, r: r, who: who, body: body, msg: m, kind: kind}
-	header, inBody := r.Header.Get(mcp.HeaderProtocolVersion), versionInBody(body)
+	return &post{web: w, w: rw, r: r, who: who, body: body, msg: m, kind: kind}
+}
+
+// serveEra decides which era the message is of.
+func (p *post) serveEra() {
+	header, inBody := p.r.Header.Get(mcp.HeaderProtocolVersion), versionInBody(p.body)
 	if mcp.IsModernProtocol(header) || mcp.IsModernProtocol(inBody) {
 		p.modern(header, inBody)
 		return

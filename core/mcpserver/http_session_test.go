@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -67,7 +68,7 @@ func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
 	r.hangUp() // the question alone keeps the session
 
 	next := s.visit(everything)
-	alive := func(v *visitor) int { return v.post(rpc(1, "ping", obj{}), nil).status }
+	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
 	for what, check := range map[string]struct {
 		v    *visitor
 		want int
@@ -113,7 +114,7 @@ func (d direct) initialize() string {
 }
 
 func (d direct) alive(session string) bool {
-	return d.do(d.t.Context(), http.MethodPost, session, rpc(1, "ping", obj{})).Code == http.StatusOK
+	return d.do(d.t.Context(), http.MethodPost, session, rpc("alive", "ping", obj{})).Code == http.StatusOK
 }
 
 // bubble serves in a bubble of time.
@@ -209,6 +210,29 @@ func TestCloseCancelsHTTPCallsThatHang(t *testing.T) {
 	}
 	if err := <-e.ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the engine's call ended with %v, want its context cancelled", err)
+	}
+}
+
+func TestCloseDoesNotWaitForHalfAMessage(t *testing.T) {
+	cfg := config()
+	cfg.DrainTimeout = time.Hour
+	s := newSite(t, cfg, newDirector())
+	v := &visitor{site: s}
+	body, half := io.Pipe()
+	done := make(chan int)
+	go func() { done <- v.do(http.MethodPost, body, nil).status }()
+	if _, err := io.WriteString(half, `{"jsonrpc":`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if _, err := io.WriteString(half, `"2.0","id":1,"method":"ping"}`); err != nil {
+		t.Fatal(err)
+	}
+	half.Close()
+	if status := <-done; status != http.StatusServiceUnavailable {
+		t.Errorf("the message that came after Close = %d, want 503", status)
 	}
 }
 
