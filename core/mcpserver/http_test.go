@@ -291,6 +291,7 @@ func TestHTTPRequestsThatAreNotMCPAreRefused(t *testing.T) {
 		"nothing":                   {body: ``, status: 400, code: -32700},
 		"batch":                     {body: `[` + ping + `]`, status: 400, code: -32600},
 		"deep":                      {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}}`, status: 400, code: -32700},
+		"many keys":                 {body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + strings.Repeat(`"a":1,`, 1_000_000) + `"b":2}}`, status: 400, code: -32700},
 		"long id":                   {body: rpc(strings.Repeat("i", 5000), "ping", obj{}), status: 400, code: -32600},
 		"id an object":              {body: rpc(obj{}, "ping", obj{}), status: 400, code: -32600},
 		"too large":                 {body: `"` + strings.Repeat("a", 33<<20) + `"`, status: 413, code: -32000},

@@ -18,6 +18,7 @@ import (
 const (
 	maxMessage  = 32 << 20 // bytes
 	maxDepth    = 512      // of nested arrays and objects
+	maxFields   = 200_000  // in one message, which is taken apart many times
 	maxID       = 1 << 10  // bytes of a request id
 	maxInFlight = 1024     // requests of one connection that are being served
 )
@@ -46,8 +47,8 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	if !utf8.Valid(text) {
 		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not UTF-8"}
 	}
-	if !shallow(text) {
-		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: fmt.Sprintf("nested more than %d deep", maxDepth)}
+	if excess := excessive(text); excess != "" {
+		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: excess}
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		if json.Valid(text) {
@@ -73,10 +74,11 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	}
 }
 
-// shallow reports whether JSON is nested no deeper than anything of ours needs.
-// What is not JSON may be reported either way.
-func shallow(text []byte) bool {
-	depth, quoted := 0, false
+// excessive says what JSON has more of than anything of ours needs, before
+// anything recursive sees it; empty: nothing. What is not JSON may be judged
+// either way.
+func excessive(text []byte) string {
+	depth, commas, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case quoted && c == '\\':
@@ -84,15 +86,19 @@ func shallow(text []byte) bool {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
+		case c == ',':
+			if commas++; commas >= maxFields {
+				return fmt.Sprintf("more than %d values in one message", maxFields)
+			}
 		case c == '[' || c == '{':
 			if depth++; depth > maxDepth {
-				return false
+				return fmt.Sprintf("nested more than %d deep", maxDepth)
 			}
 		case c == ']' || c == '}':
 			depth--
 		}
 	}
-	return true
+	return ""
 }
 
 func validID(id json.RawMessage) bool {
