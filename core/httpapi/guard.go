@@ -47,6 +47,9 @@ func (a *API) observed(next handler) handler {
 		c.r = c.r.WithContext(ctx)
 		// What the request before on this connection has left must not end this one.
 		_ = c.w.control.SetWriteDeadline(time.Time{})
+		if c.r.ContentLength != 0 { // also of a call that is refused: the server reads on
+			_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))
+		}
 		if a.cfg.Observer != nil {
 			a.cfg.Observer.Active(1)
 			defer a.cfg.Observer.Active(-1)

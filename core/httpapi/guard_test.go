@@ -210,7 +210,7 @@ func TestAnObserverHearsOfEveryRequestUnderBoundedNames(t *testing.T) {
 		return len(o.served) == 2 && o.active == 0
 	})
 	a, b := o.served[0], o.served[1]
-	if a.Method != "POST" || a.Route != "/api/kairos_search" || a.Status != 200 || a.In != 13 || a.Out == 0 || a.Space != "user:local:operator" {
+	if a.Method != http.MethodPost || a.Route != "/api/kairos_search" || a.Status != 200 || a.In != 13 || a.Out == 0 || a.Space != "user:local:operator" {
 		t.Errorf("search: %+v", a)
 	}
 	if b.Method != "other" || b.Route != "other" || b.Status != 404 || b.Space != "" {
@@ -265,7 +265,7 @@ func TestOnlySoManyCallsAreWorkedOnAndThoseThatWaitDoNotCount(t *testing.T) {
 	mcp := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Stream") != "" {
 			w.Header().Set("Content-Type", "text/event-stream")
-			w.WriteHeader(200)
+			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()
 		}
 		entered.Done()

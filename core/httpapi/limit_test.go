@@ -100,6 +100,23 @@ func TestBodiesThatComeSlowlyAreGivenUpAndHoldNoPlace(t *testing.T) {
 	}
 }
 
+// A body that nobody wants is not waited for either.
+func TestRefusedBodiesThatComeSlowlyAreGivenUp(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{BodyTime: 200 * time.Millisecond} })
+	for _, line := range []string{"GET /healthz", "POST /nowhere", "DELETE /api/kairos_search"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nx", line)
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(conn); err != nil {
+			t.Errorf("%s: %v, want the connection closed", line, err)
+		}
+	}
+}
+
 // The deadline of the body must not be one of the call.
 func TestACallMayTakeLongerThanItsBody(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits.BodyTime = 50 * time.Millisecond })
@@ -170,7 +187,7 @@ func TestAStreamThatNobodyReadsEndsAndOneThatIsReadDoesNot(t *testing.T) {
 	if err := <-ended; err == nil || strings.Contains(err.Error(), "everything") {
 		t.Errorf("a client that reads nothing: %v", err)
 	}
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/mcp", nil)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/mcp", nil)
 	req.Header.Set("X-Slow", "1")
 	res, err := w.client.Do(req)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // traced puts the trace of a tool call into its context: the client's, from
-// _meta.traceparent, or a new one, so that what server and drivers log about
+// _meta.traceparent, that of the HTTP request, or a new one, so that what server and drivers log about
 // one call can be found together.
 func traced(ctx context.Context, req mcp.CallToolRequest) context.Context {
 	if req.Params.Meta != nil {
@@ -20,6 +20,9 @@ func traced(ctx context.Context, req mcp.CallToolRequest) context.Context {
 				return ctx
 			}
 		}
+	}
+	if driver.TraceOf(ctx) != "" {
+		return ctx // of the request that brought the call
 	}
 	var id [24]byte
 	_, _ = rand.Read(id[:]) // never fails
