@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/mcpserver"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -59,6 +60,9 @@ func (s source) open() (*app, error) {
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := a.engineOptions()
 	if options.Embedder, err = c.Embedding.embedder(a.embeddingObserver(), log); err != nil {
+		return nil, errors.Join(err, a.host.Close())
+	}
+	if options.SolutionFields, err = mcpserver.SolutionFields(); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // follower is an agent that does only what it reads: the next_action of every
@@ -16,10 +19,14 @@ type follower struct {
 	elicits bool
 	values  map[string]string // what it writes for the angle brackets of a model
 	wish    string            // what its user wants, in words of its own
+	form    map[string]any    // what its person fills into forms
+	tools   map[string]any    // what its other tools return, by name
 
-	asked  int    // how often the server asked the person itself
-	draft  string // the document it wrote
-	result map[string]any
+	schemas map[string]json.RawMessage // that the server declares of replies
+	heard   []spoken                   // of the tools and the person so far
+	asked   int                        // how often the server asked the person itself
+	draft   string                     // the document it wrote
+	result  map[string]any
 }
 
 func newFollower(t *testing.T, drivers string, elicits bool) *follower {
@@ -34,6 +41,19 @@ func newFollower(t *testing.T, drivers string, elicits bool) *follower {
 	f.exchange("initialize", map[string]any{
 		"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": map[string]any{"name": "follower", "version": "1"},
 	})
+	var list struct {
+		Tools []struct {
+			Name         string          `json:"name"`
+			OutputSchema json.RawMessage `json:"outputSchema"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(f.exchange("tools/list", map[string]any{}), &list); err != nil {
+		t.Fatal(err)
+	}
+	f.schemas = map[string]json.RawMessage{}
+	for _, tool := range list.Tools {
+		f.schemas[tool.Name] = tool.OutputSchema
+	}
 	return f
 }
 
@@ -50,6 +70,7 @@ func (f *follower) exchange(method string, params any) json.RawMessage {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
 			Result json.RawMessage `json:"result"`
 			Error  json.RawMessage `json:"error"`
 		}
@@ -59,9 +80,9 @@ func (f *follower) exchange(method string, params any) json.RawMessage {
 		switch {
 		case m.Method == "elicitation/create":
 			f.asked++
-			f.say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": map[string]any{
-				"action": "accept", "content": map[string]any{"confirmation": "approved"},
-			}})
+			answer := map[string]any{"action": "accept", "content": f.fillIn(m.Params)}
+			f.heard = append(f.heard, spoken{Asked: m.Method, Params: m.Params, Answer: answer})
+			f.say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": answer})
 		case m.Method == "" && string(m.ID) == fmt.Sprint(f.id):
 			if m.Error != nil {
 				f.t.Fatalf("%s: %s", method, m.Error)
@@ -85,18 +106,56 @@ func (f *follower) say(message any) {
 // use calls a tool and returns the JSON object that it answered as text.
 func (f *follower) use(tool string, arguments map[string]any) map[string]any {
 	f.t.Helper()
-	var r struct {
-		Content []struct{ Text string }
-		IsError bool
+	reply, failed := f.try(tool, arguments)
+	if failed {
+		f.t.Fatalf("%s(%v) = %v", tool, arguments, reply)
 	}
+	return reply
+}
+
+// try is use for calls that may be refused. Every reply has to fit the schema
+// that the server declares.
+func (f *follower) try(tool string, arguments any) (reply map[string]any, failed bool) {
+	f.t.Helper()
+	var r struct {
+		Content    []struct{ Text string }
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool
+	}
+	at := len(f.heard)
 	if err := json.Unmarshal(f.exchange("tools/call", map[string]any{"name": tool, "arguments": arguments}), &r); err != nil {
 		f.t.Fatal(err)
 	}
-	var reply map[string]any
-	if err := json.Unmarshal([]byte(r.Content[0].Text), &reply); err != nil || r.IsError {
+	if err := json.Unmarshal([]byte(r.Content[0].Text), &reply); err != nil {
 		f.t.Fatalf("%s(%v) = %s", tool, arguments, r.Content[0].Text)
 	}
-	return reply
+	if found := schema.Validate(f.schemas[tool], r.Structured); found != nil {
+		f.t.Errorf("%s: the reply %s does not fit its output schema: %v", tool, r.Structured, found)
+	}
+	f.heard = slices.Insert(f.heard, at, spoken{Call: tool, Arguments: arguments})
+	f.heard = append(f.heard, spoken{Reply: r.Structured})
+	return reply, r.IsError
+}
+
+// fillIn is what the person puts into a form.
+func (f *follower) fillIn(params json.RawMessage) map[string]any {
+	f.t.Helper()
+	var p struct {
+		Form struct {
+			Properties map[string]any `json:"properties"`
+		} `json:"requestedSchema"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		f.t.Fatal(err)
+	}
+	content := map[string]any{}
+	for name := range p.Form.Properties {
+		content[name] = "approved"
+		if v, ok := f.form[name]; ok {
+			content[name] = v
+		}
+	}
+	return content
 }
 
 // choice searches and returns the first choice of the role, or nil.
@@ -113,6 +172,7 @@ func (f *follower) choice(query, role string) map[string]any {
 var (
 	order       = regexp.MustCompile(`(?:call|retry) (kairos_\w+) with (kairos://mem/[0-9a-f-]{36})`)
 	givenAnswer = regexp.MustCompile(`and solution (\{[^}]*\})`)
+	givenInput  = regexp.MustCompile(`and input (\{.*\})`)
 )
 
 // follow obeys next_action from a choice to the attestation, and returns its reply.
@@ -121,17 +181,21 @@ func (f *follower) follow(reply map[string]any) map[string]any {
 	for range 50 {
 		action, _ := reply["next_action"].(string)
 		told := order.FindStringSubmatch(action)
-		if told == nil || reply["error_code"] != nil {
+		if told == nil || reply["error_code"] != nil && reply["error_code"] != "MISSING_INPUT" {
 			f.t.Fatalf("the follower cannot go on: %v", reply)
 		}
 		arguments := map[string]any{"uri": told[2]}
 		switch told[1] {
+		case "kairos_begin":
+			if given := givenInput.FindStringSubmatch(action); given != nil {
+				arguments["input"] = f.filled(json.RawMessage(given[1]), map[string]any{"": f.form})
+			}
 		case "kairos_next":
 			arguments["solution"] = f.solution(reply, action)
 		case "kairos_attest":
 			return f.use(told[1], map[string]any{"uri": told[2], "outcome": "success", "message": "Every step was done as written."})
 		}
-		reply = f.use(told[1], arguments)
+		reply, _ = f.try(told[1], arguments)
 	}
 	f.t.Fatal("the run does not end")
 	return nil
@@ -167,7 +231,13 @@ func (f *follower) evidence(kind string, demanded map[string]any, content string
 	case "mcp":
 		tool := demanded["tool_name"].(string)
 		arguments := f.arguments(tool)
-		f.result = map[string]any{"seen": true}
+		f.result, _ = f.tools[tool].(map[string]any)
+		if wanted, ok := demanded["arguments"].(map[string]any); ok {
+			arguments = wanted
+		}
+		if f.result == nil {
+			f.result = map[string]any{"seen": true}
+		}
 		if strings.HasPrefix(tool, "kairos_") {
 			f.result = f.use(tool, arguments)
 		}

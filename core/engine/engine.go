@@ -51,6 +51,9 @@ type Options struct {
 	EmbedBudget time.Duration
 	// Observer hears what was done; nil: nobody does.
 	Observer Observer
+	// SolutionFields are the challenge types whose evidence has a field of its
+	// own in the solutions that clients are told of; any other is evidence.
+	SolutionFields []string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -151,8 +152,8 @@ func TestRunInputIsToBeFilledInToo(t *testing.T) {
 	begin := func(input string) *fault.Error {
 		t.Helper()
 		_, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0], Input: json.RawMessage(input)})
-		f, _ := err.(*fault.Error)
-		if f == nil {
+		var f *fault.Error
+		if !errors.As(err, &f) {
 			t.Fatalf("Begin(%s) = %v, want a fault", input, err)
 		}
 		return f
@@ -167,4 +168,20 @@ func TestRunInputIsToBeFilledInToo(t *testing.T) {
 	if f := begin(`{"tone":"warm","name":"<string: Who>"}`); f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "/input/name") {
 		t.Errorf("a placeholder as input: %v", f)
 	}
+}
+
+func TestWhatHasNoFieldOfItsOwnIsEvidence(t *testing.T) {
+	w := newWorld(t, func(c *choices) { c.SolutionFields = []string{"mcp"} })
+	w.drivers.set("has a form shell", true)
+	uris := w.mint(threeSteps)
+	begun := w.begin(uris[0])
+	_, template := templateOf(t, begun.NextCall)
+	var s map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(template), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s["shell"] != nil || s["evidence"] == nil {
+		t.Errorf("solution = %s, want the form in evidence", template)
+	}
+	w.code(w.next(uris[0], template), "MISSING_FIELD")
 }

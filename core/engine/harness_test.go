@@ -417,7 +417,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, clock: newClock()}
-	opt := choices{Options: engine.Options{Now: w.clock.Now}}
+	opt := choices{Options: engine.Options{Now: w.clock.Now, SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)

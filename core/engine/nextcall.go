@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -78,16 +79,17 @@ func (t *turn) callServer(kind string) *NextCall {
 func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *NextCall {
 	solution := map[string]any{"type": shown.Type, "nonce": t.run.Step.Nonce, "proof_hash": t.run.ProofHash()}
 	if !k.free() {
-		solution[placeOf(k, in, shown)] = formOf(in.Schema)
+		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
 	}
 	return t.nextCall(solution)
 }
 
-// placeOf is the member of a solution that the input's value goes into: the one
-// named like the type, but for what has a shape of its own.
-func placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
+// placeOf is the field of a solution that the input's value goes into: the one
+// named like the type, where clients know of one, but for what has a shape of
+// its own.
+func (t *turn) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
 	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
-	if in.Kind == driver.KindFiles || personsForm {
+	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(t.e.opt.SolutionFields, shown.Type) {
 		return "evidence"
 	}
 	return shown.Type

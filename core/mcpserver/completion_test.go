@@ -106,8 +106,8 @@ func TestThePromptNamesTheProtocolToRun(t *testing.T) {
 		return w.reply(w.request("prompts/get", obj{"name": "contextual-prompt", "arguments": obj{"protocol": protocol}}))
 	}
 	for protocol, want := range map[string]string{
-		" release a PATCH ": `call kairos_begin with kairos://mem/00000000-0000-0000-0000-000000000002`,
-		stepURI:             "call kairos_begin with " + stepURI,
+		"release a PATCH": `call kairos_begin with kairos://mem/00000000-0000-0000-0000-000000000002`,
+		stepURI:           "call kairos_begin with " + stepURI,
 	} {
 		if got := string(get(protocol).Result); !strings.Contains(got, want) || !strings.Contains(got, "must_obey") {
 			t.Errorf("prompt for %q = %s, want the policy and %s", protocol, got, want)

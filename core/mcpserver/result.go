@@ -97,6 +97,9 @@ func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error)
 // code another name than that of the rest; it has both.
 func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, error) {
 	fields := f.Reply(tried(req))
+	if id := req.GetString("run_id", ""); id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
+		fields["run_id"] = id
+	}
 	if req.Params.Name == toolMint {
 		fields["error"] = f.Code
 	}
@@ -107,6 +110,9 @@ func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, 
 	res.IsError = true
 	return res, nil
 }
+
+// maxEcho bounds, in bytes, what an error repeats of the arguments; a URI has 50.
+const maxEcho = 200
 
 // tried says which call failed.
 func tried(req mcp.CallToolRequest) string {
@@ -120,8 +126,7 @@ func tried(req mcp.CallToolRequest) string {
 	if len(about.URIs) > 0 {
 		uri = about.URIs[0]
 	}
-	const longest = 200 // bytes; a URI has 50
-	if uri == "" || len(uri) > longest {
+	if uri == "" || len(uri) > maxEcho {
 		return req.Params.Name
 	}
 	return req.Params.Name + " with " + uri

@@ -207,16 +207,24 @@ func (s *Server) Refresh() error {
 // listTypes sets the enum of solution.type: the types are those of the
 // configured drivers, which this package does not know.
 func listTypes(schema map[string]any, types []string) error {
-	at := schema
-	for _, key := range []string{"properties", "solution", "properties", "type"} {
-		next, ok := at[key].(map[string]any)
-		if !ok {
-			return fmt.Errorf("no %q on the way to solution.type", key)
-		}
-		at = next
+	at, err := within(schema, "properties", "solution", "properties", "type")
+	if err != nil {
+		return err
 	}
 	at["enum"] = types
 	return nil
+}
+
+// within is the object that the keys lead to.
+func within(schema map[string]any, keys ...string) (map[string]any, error) {
+	for _, key := range keys {
+		next, ok := schema[key].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("schema: no %q on the way to %v", key, keys)
+		}
+		schema = next
+	}
+	return schema, nil
 }
 
 // inputCheck judges arguments against a tool's input schema.

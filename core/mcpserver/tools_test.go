@@ -431,3 +431,10 @@ func TestToolsAreTheOnesThatClientsList(t *testing.T) {
 		t.Errorf("Tools lists %s, want %s", got, want)
 	}
 }
+
+func TestTheFourTypesHaveFieldsOfTheirOwn(t *testing.T) {
+	got, err := mcpserver.SolutionFields()
+	if diff := cmp.Diff([]string{"comment", "mcp", "shell", "user_input"}, got); err != nil || diff != "" {
+		t.Errorf("SolutionFields: %v (-want +got):\n%s", err, diff)
+	}
+}

@@ -3,6 +3,8 @@ package mcpserver
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -58,4 +60,19 @@ func (s *Server) Check(tool string, arguments json.RawMessage) error {
 		return f
 	}
 	return nil
+}
+
+// SolutionFields are the challenge types that have a field of their own in the
+// solutions of kairos_next, in alphabetical order.
+func SolutionFields() ([]string, error) {
+	d, err := declared(toolNext)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := within(d.InputSchema, "properties", "solution", "properties")
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", toolNext, err)
+	}
+	common := []string{"type", "nonce", "proof_hash", "evidence"}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(name string) bool { return slices.Contains(common, name) }), nil
 }

@@ -258,7 +258,9 @@ type Input struct {
 	// System and User are the prompt, should a model be asked.
 	System string `json:"system,omitempty"`
 	User   string `json:"user,omitempty"`
-	// Schema is the JSON Schema of the value.
+	// Schema is the JSON Schema of the value. Agents are shown a form made from
+	// it: of anyOf and oneOf the alternative with "x-kairos-agent": true, else
+	// the first.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	// Type is the challenge type; Display is shown to agents as challenge.<type>.
 	Type        string          `json:"type,omitempty"`
