@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"plugins":              {"sdk"},
 	"proto":                {},
 	"examples":             {},
+	"e2e/conformance":      {"core/mcpserver", "core/httpapi"},
 }
 
 // owners says who may import a module that is not ours.

@@ -163,6 +163,8 @@ type note struct {
 	requests map[string]clientRequest
 	// errorCode is that of an error result or of a run error.
 	errorCode string
+	// data is that of a JSON-RPC error; nil: as mcp-go has it.
+	data any
 }
 
 // clientRequest is a request for the client exactly as a driver rendered it.

@@ -245,9 +245,8 @@ func (s *Server) modernRound(
 	ctx context.Context, req mcp.CallToolRequest, caller engine.Caller, st *sealedState, open opening,
 ) (engine.Round, error) {
 	if req.Params.RequestState == "" {
-		if len(req.Params.InputResponses) > 0 {
-			return engine.Round{}, invalidParams(errors.New("inputResponses without their requestState"))
-		}
+		// Answers that come without their state answer nothing that was asked:
+		// the call is a new one, and its client is asked.
 		return open(ctx, caller)
 	}
 	sealed, err := s.seal.open(req.Params.RequestState, st.Binding, time.Now())

@@ -87,17 +87,16 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 		args  obj
 		extra obj
 	}{
-		"one bit changed":   {"kairos_next", nextArgs, with(flip(open.RequestState))},
-		"cut short":         {"kairos_next", nextArgs, with(open.RequestState[:40])},
-		"a byte":            {"kairos_next", nextArgs, with("AA")},
-		"not base64":        {"kairos_next", nextArgs, with("%%%")},
-		"long rubbish":      {"kairos_next", nextArgs, with(strings.Repeat("A", 1<<20))},
-		"other arguments":   {"kairos_next", obj{"uri": stepURI, "run_id": "run-2"}, with(open.RequestState)},
-		"other tool":        {"kairos_begin", nextArgs, with(open.RequestState)},
-		"other key":         {"kairos_next", nextArgs, answers(foreign("key", dial(t, other, newDirector(elicit("x")))), accepted)},
-		"other principal":   {"kairos_next", nextArgs, answers(foreign("principal", dial(t, stranger, newDirector(elicit("x")))), accepted)},
-		"expired":           {"kairos_next", nextArgs, answers(foreign("ttl", dial(t, brief, newDirector(elicit("x")))), accepted)},
-		"answers, no state": {"kairos_next", nextArgs, with("")},
+		"one bit changed": {"kairos_next", nextArgs, with(flip(open.RequestState))},
+		"cut short":       {"kairos_next", nextArgs, with(open.RequestState[:40])},
+		"a byte":          {"kairos_next", nextArgs, with("AA")},
+		"not base64":      {"kairos_next", nextArgs, with("%%%")},
+		"long rubbish":    {"kairos_next", nextArgs, with(strings.Repeat("A", 1<<20))},
+		"other arguments": {"kairos_next", obj{"uri": stepURI, "run_id": "run-2"}, with(open.RequestState)},
+		"other tool":      {"kairos_begin", nextArgs, with(open.RequestState)},
+		"other key":       {"kairos_next", nextArgs, answers(foreign("key", dial(t, other, newDirector(elicit("x")))), accepted)},
+		"other principal": {"kairos_next", nextArgs, answers(foreign("principal", dial(t, stranger, newDirector(elicit("x")))), accepted)},
+		"expired":         {"kairos_next", nextArgs, answers(foreign("ttl", dial(t, brief, newDirector(elicit("x")))), accepted)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := w.reply(w.modern(everything, tc.tool, tc.args, tc.extra))
@@ -152,6 +151,24 @@ func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 	}
 	if got := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(open, accepted))); len(got.Solved) != 1 {
 		t.Errorf("reply = %+v, want the answer taken", got)
+	}
+}
+
+func TestAnswersWithoutTheirStateCountForNothing(t *testing.T) {
+	d := newDirector(elicit("sure?"))
+	w := dial(t, config(), d)
+	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	for name, responses := range map[string]obj{
+		"of a question that was asked": answers(open, accepted)["inputResponses"].(obj),
+		"of none":                      {"nope": json.RawMessage(accepted)},
+	} {
+		again := w.result(w.modern(everything, "kairos_begin", beginArgs, obj{"inputResponses": responses}))
+		if again.ResultType != "input_required" || len(again.InputRequests) != 1 {
+			t.Errorf("%s: result = %+v, want the question", name, again)
+		}
+	}
+	if len(d.continued) != 0 {
+		t.Errorf("%d answers reached the engine", len(d.continued))
 	}
 }
 

@@ -153,6 +153,9 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 		if n.err != nil {
 			out.Error = &replyError{Code: n.err.code, Message: n.err.message}
 		}
+		if n.data != nil {
+			out.Error.Data = n.data
+		}
 	default:
 		out.Error = &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}
 	}

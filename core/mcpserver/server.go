@@ -232,9 +232,14 @@ func (s *Server) hooks() *server.Hooks {
 			res.Capabilities.Tools.ListChanged = true
 		}
 	})
-	h.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
-		if n := noteFrom(ctx); n != nil {
-			errors.As(err, &n.err)
+	h.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, message any, err error) {
+		n := noteFrom(ctx)
+		if n == nil {
+			return
+		}
+		errors.As(err, &n.err)
+		if read, ok := message.(*mcp.ReadResourceRequest); ok && errors.Is(err, server.ErrResourceNotFound) {
+			n.data = map[string]any{"uri": read.Params.URI}
 		}
 	})
 	return h

@@ -376,8 +376,8 @@ func TestServerInfoResourcesAndPrompts(t *testing.T) {
 	if !strings.Contains(guide, "# Building KAIROS workflows") {
 		t.Errorf("guide = %.200s", guide)
 	}
-	if m := w.reply(w.request("resources/read", obj{"uri": stepURI})); m.Error == nil {
-		t.Error("a step can be read as a resource")
+	if m := w.reply(w.request("resources/read", obj{"uri": stepURI})); m.Error == nil || !strings.Contains(string(m.Error.Data), stepURI) {
+		t.Errorf("reading a step as a resource = %+v, want an error whose data names it", m)
 	}
 	if got := string(w.reply(w.request("prompts/list", obj{})).Result); !strings.Contains(got, `"contextual-prompt"`) {
 		t.Errorf("prompts/list = %s", got)
