@@ -1,6 +1,7 @@
 // Package e2e_test plays protocols with the two official TypeScript clients
-// over stdio, against the real program with its real driver processes. The
-// scenarios are in tests/*.test.mjs; this file builds, fetches and reports.
+// over stdio and over HTTP, against the real program with its real driver
+// processes. The scenarios are in tests/*.test.mjs; this file builds, fetches
+// and reports.
 package e2e_test
 
 import (
@@ -23,8 +24,8 @@ import (
 
 const (
 	buildTimeout = 3 * time.Minute
-	fetchTimeout = 3 * time.Minute
-	playTimeout  = 3 * time.Minute
+	fetchTimeout = 5 * time.Minute
+	playTimeout  = 8 * time.Minute
 	oldestNode   = 20
 )
 

@@ -3,34 +3,42 @@
 import assert from 'node:assert/strict';
 
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/client/validators/ajv';
-import { Client as ModernClient } from '@modelcontextprotocol/client';
-import { StdioClientTransport as ModernTransport } from '@modelcontextprotocol/client/stdio';
+import { Client as ModernClient, StreamableHTTPClientTransport as ModernHTTP } from '@modelcontextprotocol/client';
+import { StdioClientTransport as ModernStdio } from '@modelcontextprotocol/client/stdio';
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
-import { StdioClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StdioClientTransport as LegacyStdio } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport as LegacyHTTP } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
 export const legacy = '2025-11-25';
 export const modern = '2026-07-28';
 export const eras = [legacy, modern];
+export const stdio = 'stdio';
+export const http = 'http';
 
 const identity = { name: 'kairos-e2e', version: '1.0.0' };
 
+const transports = {
+  [legacy]: { stdio: LegacyStdio, http: LegacyHTTP },
+  [modern]: { stdio: ModernStdio, http: ModernHTTP },
+};
+
 /**
- * Starts a server as a child and connects to it.
+ * Connects to the server at a URL, or starts one as a child and connects to it.
  *
  * `elicit` and `sample` get the params of a request and return its result; a
  * client without one of them does not declare that capability.
  */
-export async function connect({ era, mode, command, args, env, elicit, sample }) {
+export async function connect({ era, mode, url, command, args, env, elicit, sample }) {
   const capabilities = {};
   if (elicit) capabilities.elicitation = {};
   if (sample) capabilities.sampling = {};
-  const parameters = { command, args, env, stderr: 'pipe' };
-  const session = era === legacy
-    ? new Session(era, new LegacyClient(identity, { capabilities }), new LegacyTransport(parameters))
-    : new Session(era, new ModernClient(identity, {
-      capabilities, versionNegotiation: { mode: mode ?? { pin: modern } },
-    }), new ModernTransport(parameters));
+  const transport = url
+    ? new transports[era].http(new URL(url))
+    : new transports[era].stdio({ command, args, env, stderr: 'pipe' });
+  const session = new Session(era, era === legacy
+    ? new LegacyClient(identity, { capabilities })
+    : new ModernClient(identity, { capabilities, versionNegotiation: { mode: mode ?? { pin: modern } } }), transport);
   const on = (method, schema, handle) =>
     session.client.setRequestHandler(era === legacy ? schema : method, request => handle(request.params));
   if (elicit) on('elicitation/create', ElicitRequestSchema, elicit);
@@ -39,7 +47,7 @@ export async function connect({ era, mode, command, args, env, elicit, sample })
     await session.open();
   } catch (error) {
     await session.close();
-    throw new Error(`${command} ${args.join(' ')}: ${error.message}\n${session.stderr}`, { cause: error });
+    throw new Error(`${url ?? [command, ...args].join(' ')}: ${error.message}\n${session.stderr}`, { cause: error });
   }
   return session;
 }
@@ -53,7 +61,7 @@ export class Session {
 
   constructor(era, client, transport) {
     Object.assign(this, { era, client, transport });
-    transport.stderr.on('data', chunk => { this.stderr += chunk; });
+    transport.stderr?.on('data', chunk => { this.stderr += chunk; });
   }
 
   async open() {
@@ -137,5 +145,9 @@ export class Session {
     return `client ${this.era}:\n${lines.join('\n')}\nserver's stderr:\n${this.stderr.slice(-4000)}`;
   }
 
-  async close() { await this.client.close(); }
+  async close() {
+    // Over HTTP a client of the old era ends its session, as it should.
+    await this.transport.terminateSession?.().catch(() => {});
+    await this.client.close();
+  }
 }

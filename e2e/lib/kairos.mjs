@@ -11,7 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-import { connect, eras, legacy } from './client.mjs';
+import { connect, eras, http, legacy, stdio } from './client.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
@@ -22,16 +22,23 @@ function program(name) {
   return join(dir, name);
 }
 
-/** Defines a test that plays on a store of its own and cleans up behind itself. */
-export function scenario(name, play) {
+/**
+ * Defines a test for each transport that plays on a store of its own and cleans
+ * up behind itself.
+ */
+export function scenario(name, play, { over = [stdio, http] } = {}) {
+  for (const transport of over) playOver(transport, `${name}, over ${transport}`, play);
+}
+
+function playOver(transport, name, play) {
   test(name, { timeout: 30_000 }, async t => {
-    const world = await World.create();
+    const world = await World.create(transport);
     // A scenario that hangs in a call is ended by closing its connections.
     t.signal.addEventListener('abort', () => world.close());
     try {
       await play(world, t);
     } catch (error) {
-      throw new Error(`${error.stack}\n\n${world.transcripts()}`);
+      throw new Error(`${error.stack}\n\n${await world.transcripts()}`);
     } finally {
       await world.close();
     }
@@ -39,33 +46,74 @@ export function scenario(name, play) {
 }
 
 /** Defines the same test for each era. */
-export function inBothEras(name, play) {
-  for (const era of eras) scenario(`${name} (${era})`, (world, t) => play(world, era, t));
+export function inBothEras(name, play, options) {
+  for (const era of eras) scenario(`${name} (${era})`, (world, t) => play(world, era, t), options);
+}
+
+/** A `kairos serve --http` with its address. */
+class Server {
+  stderr = '';
+
+  constructor(args, env) {
+    this.process = spawn(program('kairos'), args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    this.ended = once(this.process, 'exit');
+    this.listening = new Promise((resolve, reject) => {
+      this.process.stderr.on('data', chunk => {
+        this.stderr += chunk;
+        const [, url] = this.stderr.match(/^kairos: MCP at (\S+),/m) ?? [];
+        if (url) resolve(url);
+      });
+      this.ended.then(() => reject(new Error(`kairos serve --http ended:\n${this.stderr}`)), reject);
+    });
+    this.listening.catch(() => {}); // a server that nobody asked for its address
+  }
+
+  async end(signal = 'SIGTERM') {
+    this.process.kill(signal);
+    await this.ended;
+  }
 }
 
 /** A store, and everybody who was connected to it. */
 export class World {
   #sessions = [];
+  #servers = new Map(); // over HTTP, by configuration
+  #configs = 0;
 
-  static async create() {
-    return new World(await mkdtemp(join(tmpdir(), 'kairos-e2e-')));
+  static async create(transport) {
+    return new World(transport, await mkdtemp(join(tmpdir(), 'kairos-e2e-')));
   }
 
-  constructor(dir) { this.dir = dir; }
+  constructor(transport, dir) { Object.assign(this, { transport, dir }); }
 
   /** The arguments of a server on this world's store; YAML reads JSON. */
   async serve(config = {}) {
-    const file = join(this.dir, `kairos-${this.#sessions.length}.yaml`);
+    const file = join(this.dir, `kairos-${this.#configs++}.yaml`);
     await writeFile(file, JSON.stringify(config));
     return ['serve', '--config', file, '--db', join(this.dir, 'kairos.db')];
   }
 
-  /** Starts `kairos serve` as a child of an official client. */
+  /** The address of the server with that configuration, which is started when there is none. */
+  async url(config) {
+    const key = JSON.stringify(config ?? {});
+    if (!this.#servers.has(key)) this.#servers.set(key, this.#start(config));
+    return (await this.#servers.get(key)).listening;
+  }
+
+  async #start(config) {
+    const args = await this.serve({ ...config, http: { listen: '127.0.0.1:0' }, metrics: { listen: 'off' } });
+    return new Server([...args, '--http'], await this.env());
+  }
+
+  /** How a client gets to a server: over HTTP all share one, over stdio each has its own. */
+  async way(config) {
+    if (this.transport === http) return { url: await this.url(config) };
+    return { command: program('kairos'), args: await this.serve(config), env: await this.env() };
+  }
+
+  /** Connects an official client. */
   async client(era, { config, elicit, sample, mode } = {}) {
-    const session = await connect({
-      era, mode, elicit, sample,
-      command: program('kairos'), args: await this.serve(config), env: await this.env(),
-    });
+    const session = await connect({ era, mode, elicit, sample, ...await this.way(config) });
     this.#sessions.push(session);
     return session;
   }
@@ -94,15 +142,18 @@ export class World {
    */
   async killWhileAsked(era, tool, call) {
     const victim = spawn(process.execPath, [join(here, 'victim.mjs'), JSON.stringify({
-      era, tool, call, command: program('kairos'), args: await this.serve(), env: await this.env(),
+      era, tool, call, ...await this.way(),
     })], { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = new Promise(resolve => { victim.once('exit', resolve); });
     try {
       const [line] = await Promise.race([once(createInterface(victim.stdout), 'line'), ended.then(() => [])]);
       assert.ok(line, 'the client ended before it was asked');
-      const { server } = JSON.parse(line);
-      const children = await childrenOf(server);
-      process.kill(server, 'SIGKILL');
+      const { server: own } = JSON.parse(line);
+      const shared = [...this.#servers.values()];
+      this.#servers.clear();
+      const pids = own ? [own] : (await Promise.all(shared)).map(server => server.process.pid);
+      const children = (await Promise.all(pids.map(childrenOf))).flat();
+      for (const pid of pids) process.kill(pid, 'SIGKILL');
       return children;
     } finally {
       victim.kill('SIGKILL');
@@ -125,10 +176,17 @@ export class World {
       .map(({ step, via, provenance }) => [step, via, provenance]);
   }
 
-  transcripts() { return this.#sessions.map(session => session.transcript()).join('\n\n'); }
+  async transcripts() {
+    const servers = await Promise.all(this.#servers.values());
+    return [
+      ...this.#sessions.map(session => session.transcript()),
+      ...servers.map(server => `kairos serve --http:\n${server.stderr.slice(-4000)}`),
+    ].join('\n\n');
+  }
 
   async close() {
     await Promise.all(this.#sessions.map(session => session.close()));
+    await Promise.all([...this.#servers.values()].map(async server => (await server).end()));
     await rm(this.dir, { recursive: true, force: true, maxRetries: 5 });
   }
 }

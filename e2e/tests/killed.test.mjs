@@ -67,13 +67,14 @@ for (const dies of eras) {
       const left = await leaveAt(world, 3, dies, calendar);
       await killAt(world, dies, left);
       const human = person(approved);
-      const session = await world.client(comesBack, { elicit: human.elicit, sample: modelWith(calendar).sample });
+      const back = () => world.client(comesBack, { elicit: human.elicit, sample: modelWith(calendar).sample });
       // The very call that was never answered, from another process.
-      const found = await next(session, left.reply);
+      const found = await next(await back(), left.reply);
       assert.deepEqual(provenances(found), [[3, 'sampling', 'model-generated']]);
 
       await killAt(world, dies, { reply: found });
       assert.equal(await eventCount(calendar), 0);
+      const session = await back();
       const permitted = await next(session, found);
       assert.equal(permitted.step_index, 4);
       assert.equal(human.asked.length, 1, 'an approval that was never given is asked for again');

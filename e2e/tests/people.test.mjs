@@ -90,7 +90,8 @@ inBothEras('a form that is closed without an answer is a no', async (world, era)
   assert.deepEqual(provenances(chosen), [[1, 'elicitation', 'client-attested']], 'the same form, asked again');
 });
 
-const impatient = { mcp: { plain_wait: '300ms' } };
+// Long enough for a loaded machine to get to the question.
+const impatient = { mcp: { plain_wait: '1s' } };
 
 /** A person who answers when the test lets them. */
 function slowPerson() {
@@ -177,7 +178,7 @@ scenario(`a form that is not answered is asked for again at each call, and only 
 scenario(`with a progress token a call outlives the short wait (${legacy}; the other era never waits)`, async world => {
   const human = slowPerson();
   const session = await world.client(legacy, {
-    config: { mcp: { plain_wait: '300ms', progress_wait: '20s' } }, elicit: human.elicit,
+    config: { mcp: { plain_wait: '1s', progress_wait: '20s' } }, elicit: human.elicit,
   });
   const steps = await mintExample(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { legacy, modern } from '../lib/client.mjs';
+import { legacy, modern, stdio } from '../lib/client.mjs';
 import {
   inBothEras, mint, mintExample, minutes, modelWith, next, participants, person, scenario,
 } from '../lib/kairos.mjs';
@@ -158,7 +158,7 @@ scenario(`a tampered requestState is a JSON-RPC error and harms nothing ${only}`
   const tampered = {
     'first character': flipped(0), 'a character in the middle': flipped(state.length >> 1),
     'last but one character': flipped(state.length - 2), 'cut off': state.slice(0, -10), 'doubled': state + state,
-    'not sealed at all': Buffer.from('{"r":"run"}').toString('base64url'), 'not base64': '%%%', 'empty': '',
+    'not sealed at all': Buffer.from('{"r":"run"}').toString('base64url'), 'not base64': '%%%',
   };
   for (const [how, requestState] of Object.entries(tampered)) {
     await assert.rejects(session.leg('kairos_next', args, { ...answer(5), requestState }), refusedByProtocol, how);
@@ -179,6 +179,14 @@ scenario(`a tampered requestState is a JSON-RPC error and harms nothing ${only}`
 
   const confirmed = await session.leg('kairos_next', args, answer(35));
   assert.deepEqual(confirmed.solved[0].output, { duration_minutes: 35 }, 'the run is unharmed');
+});
+
+scenario(`an answer without its requestState counts for nothing ${only}`, async world => {
+  const { session, args, key, answer } = await holdingAQuestion(world);
+  const { inputResponses } = answer(5);
+  const again = await session.leg('kairos_next', args, { inputResponses });
+  assert.deepEqual(Object.values(again.inputRequests).map(request => request.method), ['elicitation/create']);
+  assert.notDeepEqual(Object.keys(again.inputRequests), [key], 'it is a new question');
 });
 
 scenario(`a requestState is used once: the same answer repeats the reply, another one is a JSON-RPC error ${only}`,
@@ -202,4 +210,4 @@ inBothEras('closing the connection ends the server', async (world, era) => {
   const running = () => { try { return process.kill(pid, 0); } catch { return false; } };
   while (running() && Date.now() < deadline) await pause(10);
   assert.equal(running(), false);
-});
+}, { over: [stdio] });
