@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"mime"
 	"net/http"
 	"regexp"
@@ -384,15 +383,7 @@ func (a *API) fail(c *call, tool, failed string, err error) {
 	case status == http.StatusServiceUnavailable:
 		c.later(busyFor)
 	}
-	fields := make(map[string]any, len(f.Details)+7)
-	maps.Copy(fields, f.Details)
-	if _, set := fields["must_obey"]; !set {
-		fields["must_obey"] = false
-	}
-	fields["error_code"], fields["message"] = f.Code, f.Message
-	if f.NextAction != "" {
-		fields["next_action"] = f.NextAction
-	}
+	fields := f.Reply(tool)
 	if status == http.StatusOK { // an error of the run, in the form of its replies
 		a.succeed(c, fields, map[string]any{"duration_ms": c.ms()})
 		return
