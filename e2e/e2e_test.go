@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -28,6 +29,20 @@ const (
 	playTimeout  = 8 * time.Minute
 	oldestNode   = 20
 )
+
+// programsOnce are built by the first test that needs them.
+var programsOnce struct {
+	sync.Once
+	dir string
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programsOnce.dir != "" && os.Getenv("KAIROS_BIN") == "" {
+		_ = os.RemoveAll(programsOnce.dir)
+	}
+	os.Exit(code)
+}
 
 func TestOfficialClients(t *testing.T) {
 	requireNode(t)
@@ -43,7 +58,7 @@ func requireNode(t *testing.T) {
 	if why == "" {
 		return
 	}
-	text := fmt.Sprintf("OFFICIAL TYPESCRIPT CLIENTS DID NOT RUN: %s; install Node %d or newer with npm", why, oldestNode)
+	text := fmt.Sprintf("%s DID NOT RUN: %s; install Node %d or newer with npm", t.Name(), why, oldestNode)
 	if ci, _ := strconv.ParseBool(os.Getenv("CI")); ci {
 		t.Fatal(text)
 	}
@@ -55,21 +70,79 @@ func nodeProblem(ctx context.Context) string {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return "npm is missing"
 	}
-	out, err := exec.CommandContext(ctx, "node", "--version").Output()
-	if err != nil {
+	version, major, _ := nodeVersion(ctx)
+	switch {
+	case version == "":
 		return "node is missing"
-	}
-	version := strings.TrimSpace(string(out))
-	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	if n, err := strconv.Atoi(major); err != nil || n < oldestNode {
+	case major < oldestNode:
 		return "node " + version + " is too old"
 	}
 	return ""
 }
 
+// nodeVersion is that of the installed node; empty: there is none.
+func nodeVersion(ctx context.Context) (version string, major, minor int) {
+	out, err := exec.CommandContext(ctx, "node", "--version").Output()
+	if err != nil {
+		return "", 0, 0
+	}
+	version = strings.TrimSpace(string(out))
+	if _, err := fmt.Sscanf(version, "v%d.%d", &major, &minor); err != nil {
+		return version, 0, 0
+	}
+	return version, major, minor
+}
+
+// The conformance suite and the Inspector need a newer Node than the clients:
+// 22.19. Where the installed one is older, this one comes from npm.
+const (
+	newerMajor, newerMinor = 22, 19
+	newerNode              = "node@22.23.3"
+)
+
+var newerNodeOnce sync.Once
+
+// newNode is a Node that runs the conformance suite and the Inspector.
+func newNode(t *testing.T) string {
+	t.Helper()
+	version, major, minor := nodeVersion(t.Context())
+	if major > newerMajor || major == newerMajor && minor >= newerMinor {
+		return "node"
+	}
+	cache, err := filepath.Abs(".cache/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(cache, "node_modules", "node", "bin", "node")
+	newerNodeOnce.Do(func() {
+		out, err := exec.CommandContext(t.Context(), bin, "--version").Output()
+		if err == nil && "node@"+strings.TrimPrefix(strings.TrimSpace(string(out)), "v") == newerNode {
+			return
+		}
+		fmt.Fprintf(os.Stderr, "e2e: node %s is too old for the conformance suite and the Inspector, fetching %s from npm\n", version, newerNode)
+		if err := os.MkdirAll(cache, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		install := exec.Command("npm", "install", "--no-save", "--no-audit", "--no-fund", "--prefix", cache, newerNode)
+		if out, err := output(t.Context(), fetchTimeout, install); err != nil {
+			t.Fatalf("npm could not fetch %s: %v\n%s", newerNode, err, out)
+		}
+	})
+	return bin
+}
+
 // programs is the folder with kairos, calendar-server and drivers: the one that
-// KAIROS_BIN names, else one that is built for this test.
+// KAIROS_BIN names, else one that is built for these tests.
 func programs(t *testing.T) string {
+	t.Helper()
+	programsOnce.Do(func() { programsOnce.dir = findPrograms(t) })
+	if programsOnce.dir == "" {
+		t.Fatal("the programs could not be built: see the test before")
+	}
+	return programsOnce.dir
+}
+
+func findPrograms(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("KAIROS_BIN"); dir != "" {
 		dir, err := filepath.Abs(dir)
@@ -87,7 +160,10 @@ func programs(t *testing.T) string {
 // build makes what make build makes, in a folder of its own.
 func build(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "kairos-e2e-bin-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	drivers := filepath.Join(dir, "drivers")
 	if err := os.Mkdir(drivers, 0o755); err != nil {
 		t.Fatal(err)
@@ -138,7 +214,7 @@ func fetchClients(t *testing.T) {
 	if have, err := os.ReadFile(stamp); err == nil && string(have) == want {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "e2e: fetching the official TypeScript clients: npm ci in e2e")
+	fmt.Fprintln(os.Stderr, "e2e: fetching the official TypeScript clients, the conformance suite and the Inspector: npm ci in e2e")
 	out, err := output(t.Context(), fetchTimeout, exec.Command("npm", "ci", "--no-audit", "--no-fund"))
 	if err != nil {
 		t.Fatalf("npm ci could not fetch the clients that e2e/package-lock.json names: %v\n%s", err, out)
