@@ -128,10 +128,25 @@ proto: ## generate the Go code of proto/
 BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$'
 
 # The library is measured once: its import alone is thousands of repetitions.
+ONCE := ^Benchmark(Library|Wire.*|NextBefore)
+
 bench: build ## measure the figures against their floors and with KAIROS_BENCH_PROTOCOLS (10000) protocols; prints medians with benchstat
-	$(BENCH) -bench . -skip '^BenchmarkLibrary$$' -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
+	$(BENCH) -bench . -skip '$(ONCE)$$' -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
+	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
+
+.PHONY: bench-wire
+bench-wire: build ## the part of bench over HTTP: kairos_next in both eras, sessions, start; prints a table of figures and targets
+	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-wire.txt
+
+# Both are measured in turn, so that the machine is the same for both.
+BEFORE ?= HEAD
+.PHONY: bench-before
+bench-before: build ## compare kairos_next over stdio with the commit BEFORE (HEAD)
+	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
+	git archive $(BEFORE) | tar -x -C "$$old/src" && $(MAKE) --no-print-directory -C "$$old/src" build && \
+	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^BenchmarkNextBefore$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-library
 bench-library: build ## the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols in SQLite and in Qdrant

@@ -27,22 +27,38 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-const noopEnv = "KAIROS_BENCH_NOOP_SERVER"
+// noopEnv says which floor this binary is to be.
+const (
+	noopEnv   = "KAIROS_BENCH_NOOP_SERVER"
+	noopStdio = "stdio"
+)
 
 // TestMain turns this binary into the floor of every tool call: an MCP server
-// on stdio whose one tool does nothing.
+// whose one tool does nothing.
 func TestMain(m *testing.M) {
-	if os.Getenv(noopEnv) == "" {
-		os.Exit(m.Run())
+	var err error
+	switch which := os.Getenv(noopEnv); which {
+	case "":
+		code := m.Run()
+		measured.print(os.Stdout)
+		os.Exit(code)
+	case noopStdio:
+		err = server.ServeStdio(noopServer())
+	default:
+		err = serveFloor(which)
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func noopServer() *server.MCPServer {
 	s := server.NewMCPServer("noop", "1")
 	s.AddTool(mcp.NewTool("noop"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText("{}"), nil
 	})
-	if err := server.ServeStdio(s); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	return s
 }
 
 func programs(b *testing.B) string {
@@ -209,7 +225,7 @@ func BenchmarkNext(b *testing.B) {
 	defer p.stop(b)
 	p.initialize(b)
 	uri := p.tool(b, "kairos_mint", map[string]any{"markdown_doc": doc, "llm_model_id": "bench", "force_update": true}).Items[0].URI
-	noop := start(b, []string{noopEnv + "=1"}, os.Args[0])
+	noop := start(b, []string{noopEnv + "=" + noopStdio}, os.Args[0])
 	defer noop.stop(b)
 	noop.initialize(b)
 	commit := committer(b, dir)
@@ -281,6 +297,13 @@ func driverCalls(b *testing.B) func() {
 	}
 	shell, _ := set.Challenge("shell")
 	agent, _ := set.Capability("agent")
+	return callsOn(b, shell, agent)
+}
+
+// callsOn returns the calls that one kairos_next makes of these drivers: to ask
+// what the next step needs and to show it, to read the solution and to judge it.
+func callsOn(b *testing.B, shell driver.Challenge, agent driver.Capability) func() {
+	b.Helper()
 	ctx := context.Background()
 	step := driver.Step{Protocol: "Bench", Label: "One", Text: "## One\n\nRun it.", Index: 1, Count: 2}
 	req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"type":"shell","shell":{"cmd":"true"}}`), Step: step}
