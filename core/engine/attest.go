@@ -10,6 +10,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
+// What an attestation may say: ratings are added up, and the reply repeats the message.
+const (
+	maxBonus = 1000
+	maxSaid  = 64 << 10 // bytes
+)
+
 // Attest closes a run with an outcome and says whether it is verified. Without
 // any run of the protocol it still rates it, unverified. When several runs
 // could be meant it closes none.
@@ -19,6 +25,12 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	}
 	if in.Message == "" || in.Message == messageForm {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
+	}
+	if in.QualityBonus < -maxBonus || in.QualityBonus > maxBonus {
+		return AttestReply{}, fault.New(fault.InvalidArgument, "quality_bonus must be from -%d to %d, not %g", maxBonus, maxBonus, in.QualityBonus)
+	}
+	if len(in.Message) > maxSaid {
+		return AttestReply{}, fault.New(fault.InvalidArgument, "message has %d bytes, at most %d are taken; shorten it", len(in.Message), maxSaid)
 	}
 	h, release := e.hold(ctx)
 	defer release()

@@ -69,3 +69,38 @@ func TestWhatIsJustWithinTheLimitsIsStoredWhole(t *testing.T) {
 		})
 	}
 }
+
+// One call changes so many steps at most, and keeps no long name however many
+// protocols its document has.
+func TestWhatOneCallMayCostIsBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	minted, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc("Long", "A: x"), ModelID: strings.Repeat("m", 1<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := minted.Items[0].URI
+	exported, err := w.Dump(t.Context(), w.caller, uri, true)
+	if err != nil || len(fmt.Sprint(exported)) > 10_000 {
+		t.Errorf("Dump = %d bytes, %v, want the name of the model cut", len(fmt.Sprint(exported)), err)
+	}
+	uris := make([]string, 1001)
+	for i := range uris {
+		uris[i] = uri
+	}
+	if _, err := w.Delete(t.Context(), w.caller, uris); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
+		t.Errorf("Delete of 1001 = %v", err)
+	}
+	_, err = w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: uris, Updates: []byte(`{"text":"y"}`)})
+	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
+		t.Errorf("Update of 1001 = %v", err)
+	}
+	for name, in := range map[string]engine.AttestInput{
+		"quality_bonus": {QualityBonus: 1e308, Message: "m"}, "-1000 to 1000": {QualityBonus: -1001, Message: "m"},
+		"message": {Message: strings.Repeat("m", 1<<20)},
+	} {
+		in.URI, in.Outcome = uri, "success"
+		if _, err := w.Attest(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), name) {
+			t.Errorf("Attest = %v, want it to name %s", err, name)
+		}
+	}
+}

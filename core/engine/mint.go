@@ -18,6 +18,10 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// maxModel bounds the name of a model, which every protocol of a document and
+// every rating keeps, in bytes.
+const maxModel = 200
+
 // Mint stores the protocols of a document, all or none. Findings that refuse
 // it come with line and JSON pointer. Of two that mint one title at once, one
 // is the older version of the other, or without Force the second is refused.
@@ -38,7 +42,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 		return MintReply{}, err
 	}
 	for i := range chains {
-		chains[i].Space, chains[i].ModelID = space, in.ModelID
+		chains[i].Space, chains[i].ModelID = space, clip(in.ModelID, maxModel)
 	}
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {

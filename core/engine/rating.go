@@ -172,7 +172,7 @@ func (e *Engine) rateStored(w rewrite, rater string) {
 	for _, s := range w.Chain.Steps {
 		if before[s.UUID] != protocol.RenderStep(s) {
 			u := e.unrated(w.Chain.Space, s, OutcomeStored, rater)
-			u.Context, u.agent = clip(w.Chain.ModelID, 200), w.Chain.ModelID
+			u.Context, u.agent = clip(w.Chain.ModelID, maxModel), w.Chain.ModelID
 			e.ratings.add(u)
 		}
 	}
@@ -223,7 +223,7 @@ func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput) {
 			step = s
 		}
 	}
-	u := e.unrated(chain.Space, step, outcome, orDefault(clip(in.ModelID, 200), "kairos-attest"))
+	u := e.unrated(chain.Space, step, outcome, orDefault(clip(in.ModelID, maxModel), "kairos-attest"))
 	u.Bonus, u.Context, u.agent, u.attest = bonus(in), clip(in.Message, 500), in.ModelID, true
 	e.ratings.add(u)
 }

@@ -22,8 +22,8 @@ import (
 func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply UpdateReply, err error) {
 	defer e.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
 	ctx = inSpace(ctx, c.Space)
-	if len(in.URIs) == 0 {
-		return UpdateReply{}, fault.New(fault.InvalidArgument, "uris must not be empty")
+	if err := countURIs(in.URIs); err != nil {
+		return UpdateReply{}, err
 	}
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
 		return UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
@@ -49,6 +49,20 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply Up
 		reply.TotalUpdated++
 	}
 	return reply, nil
+}
+
+// maxURIs bounds what one call changes: each URI is a transaction and a part of the reply.
+const maxURIs = 1000
+
+func countURIs(uris []string) error {
+	switch {
+	case len(uris) == 0:
+		return fault.New(fault.InvalidArgument, "uris must not be empty")
+	case len(uris) > maxURIs:
+		return fault.New(fault.InvalidArgument, "uris has %d entries, at most %d are taken at a time", len(uris), maxURIs).
+			WithNext("make several calls with fewer uris each")
+	}
+	return nil
 }
 
 // itemResult tells what became of one URI.
@@ -248,8 +262,8 @@ func (e held) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]pro
 func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply DeleteReply, err error) {
 	defer e.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = inSpace(ctx, c.Space)
-	if len(uris) == 0 {
-		return DeleteReply{}, fault.New(fault.InvalidArgument, "uris must not be empty")
+	if err := countURIs(uris); err != nil {
+		return DeleteReply{}, err
 	}
 	reply.Results = make([]ItemResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it

@@ -110,7 +110,8 @@ type Access struct {
 type Limits struct {
 	// Body is the largest body in bytes; zero: 16 MiB.
 	Body int64
-	// Bodies is how many bytes of bodies may be in memory at a time; zero: 512 MiB.
+	// Bodies is how many bytes of bodies may be in memory at a time; zero: 128 MiB.
+	// Calls with up to 16 KiB are never refused for those of others.
 	Bodies int64
 	// BodyTime is how long a body may take to arrive; zero: 30 s.
 	BodyTime time.Duration
@@ -130,7 +131,7 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	for to, fallback := range map[*int64]int64{&l.Body: 16 << 20, &l.Bodies: 512 << 20} {
+	for to, fallback := range map[*int64]int64{&l.Body: 16 << 20, &l.Bodies: 128 << 20} {
 		if *to == 0 {
 			*to = fallback
 		}

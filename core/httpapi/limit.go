@@ -56,6 +56,10 @@ func (a *API) bodied(next handler) handler {
 	}
 }
 
+// smallBody is what there is always room for, in bytes: a few clients with large
+// bodies that come slowly must not keep all others out.
+const smallBody = 16 << 10
+
 // errNoRoom: too many bytes of bodies are in memory.
 var errNoRoom = errors.New("no room for the body")
 
@@ -71,7 +75,7 @@ func (a *API) read(c *call) (taken int64, err error) {
 		n, err := body.Read(chunk[len(chunk):cap(chunk)])
 		chunk = chunk[:len(chunk)+n]
 		taken += int64(n)
-		if !a.bodies.take(int64(n)) {
+		if !a.bodies.take(int64(n)) && taken > smallBody {
 			return taken, errNoRoom
 		}
 		if errors.Is(err, io.EOF) {

@@ -136,7 +136,8 @@ func TestACallMayTakeLongerThanItsBody(t *testing.T) {
 
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{Bodies: 100_000} })
-	searches := func(status int) bool { return w.post("kairos_search", `{"query":"x"}`).status == status }
+	large := `{"query":"` + strings.Repeat("x", 20_000) + `"}`
+	searches := func(status int) bool { return w.post("kairos_search", large).status == status }
 	var conn net.Conn
 	// A search that comes while the long body does may take the last of the room
 	// from it: then the long one is refused, and tries again.
@@ -153,6 +154,10 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		conn.Close()
 		return false
 	})
+	if a := w.post("kairos_search", large).want(503, "BUSY"); a.header.Get("Retry-After") == "" {
+		t.Errorf("no Retry-After: %v", a.header)
+	}
+	w.post("kairos_search", `{"query":"x"}`).want(200, "") // calls of the usual size go on
 	conn.Close()
 	until(t, "the room to be free", func() bool { return searches(200) })
 }

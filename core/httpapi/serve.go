@@ -32,9 +32,11 @@ type Listen struct {
 	Draining func()
 }
 
-// What a client may take before there is a request.
+// What a client may take, unless the handler says otherwise.
 const (
 	headerTime  = 10 * time.Second
+	bodyTime    = 30 * time.Second
+	replyTime   = time.Minute
 	idleTime    = 2 * time.Minute
 	headerBytes = 64 << 10
 )
@@ -54,6 +56,7 @@ func Serve(ctx context.Context, l Listen, h http.Handler, log *slog.Logger) erro
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handlers.Add(1)
 			defer handlers.Done()
+			patient(w, r)
 			h.ServeHTTP(w, r)
 		}),
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -77,6 +80,16 @@ func Serve(ctx context.Context, l Listen, h http.Handler, log *slog.Logger) erro
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+// patient bounds how long the client may take to send its body and to read a
+// reply. Handlers that know better set deadlines of their own.
+func patient(w http.ResponseWriter, r *http.Request) {
+	control, now := http.NewResponseController(w), time.Now()
+	if r.ContentLength != 0 { // else the read that notices a hang-up would end the call
+		_ = control.SetReadDeadline(now.Add(bodyTime))
+	}
+	_ = control.SetWriteDeadline(now.Add(replyTime))
 }
 
 // stop ends the server, gently at first.

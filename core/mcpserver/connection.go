@@ -74,8 +74,6 @@ func (s *Server) operator() engine.Caller {
 // initialized keeps what the client said of itself in the legacy handshake.
 func (c *connection) initialized(p mcp.InitializeParams, version, transport string) {
 	client := describe(&p.ClientInfo, &p.Capabilities, version, transport)
-	// It stays as long as the connection.
-	client.Name, client.Version = shortened(client.Name), shortened(client.Version)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.client = client
@@ -102,7 +100,8 @@ func (c *connection) legacyClient() driver.Client {
 func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, transport string) driver.Client {
 	d := driver.Client{Era: era, Transport: transport}
 	if info != nil {
-		d.Name, d.Version = info.Name, info.Version
+		// They stay as long as the connection, or with the questions of a run.
+		d.Name, d.Version = shortened(info.Name), shortened(info.Version)
 	}
 	if caps == nil {
 		return d
