@@ -303,17 +303,11 @@ func (n nextStep) form(c engine.Challenge) string {
 	for _, key := range []string{"type", "nonce", "proof_hash"} {
 		delete(fields, key)
 	}
-	var b strings.Builder
-	if err := printCompact(&b, fields); err != nil {
+	b, err := engine.Encode(fields, "")
+	if err != nil {
 		return "{}"
 	}
-	return strings.TrimSpace(b.String())
-}
-
-func printCompact(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return string(b)
 }
 
 // filledIn is the solution with what it leaves out of type, nonce and proof_hash.

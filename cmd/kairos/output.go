@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 // format is how a command prints its result: for people, or as JSON and YAML,
@@ -101,7 +102,7 @@ func (f *format) item(w io.Writer, v any, people func(p *printer)) error {
 	if f.forPeople() {
 		return f.print(w, v, people)
 	}
-	b, err := json.Marshal(v)
+	b, err := engine.Encode(v, "")
 	if err != nil {
 		return err
 	}

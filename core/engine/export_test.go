@@ -7,7 +7,10 @@ import (
 )
 
 // Form is the form of a schema, encoded as an agent reads it.
-func Form(schema json.RawMessage) string { return plain(formOf(schema)) }
+func Form(schema json.RawMessage) string {
+	b, _ := Encode(formOf(schema), "") // was decoded from JSON
+	return string(b)
+}
 
 // Claims is for how many runs somebody drives or waits to.
 func (e *Engine) Claims() int {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -44,17 +43,6 @@ func callIn(f *fault.Error) *NextCall {
 		return nil
 	}
 	return callOf(f.NextCall.Tool, f.NextCall.Arguments)
-}
-
-// plain is JSON that people and models read: < and > stand as they are.
-func plain(v any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil {
-		return "" // unreachable, as in callOf
-	}
-	return strings.TrimSpace(b.String())
 }
 
 // resume is the arguments of the kairos_begin that shows a run's open step.

@@ -50,7 +50,7 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 func (t *turn) missingInput(missing []string) *fault.Error {
 	uri := protocol.URI(t.chain.Steps[0].UUID)
 	form := t.inputForm(missing)
-	example := plain(form)
+	example, _ := Encode(form, "") // was decoded from JSON
 	maps.Copy(form, decode(t.run.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).

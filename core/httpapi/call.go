@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,7 +33,7 @@ func (c *call) ms() int64 { return time.Since(c.began).Milliseconds() }
 
 // json answers with a JSON document.
 func (c *call) json(status int, v any) {
-	b, err := encode(v)
+	b, err := engine.Encode(v, "")
 	if err != nil {
 		status, b = http.StatusInternalServerError, []byte(`{"error":"INTERNAL","message":"the reply could not be encoded"}`)
 	}
@@ -71,17 +69,6 @@ func rpcCode(status int) int {
 		return -32603
 	}
 	return -32000 // of the server's own
-}
-
-// encode keeps <, > and & readable: agents read this text.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
 // response counts what is written and keeps a client that takes nothing from

@@ -394,3 +394,12 @@ func TestWhatFailsHasItsStatus(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) { c.Engine = broken{c.Engine, errors.New("no")} })
 	w.post("kairos_begin", `{"uri":"00000000-0000-0000-0000-000000002002"}`).want(500, "BEGIN_FAILED")
 }
+
+func TestRepliesAreReadableAsTheyStand(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint("# Readable\n\n## One\n\nDo.\n\n```json\n{\"challenge\":{\"shell\":{\"cmd\":\"sort < in && cat > out\"}}}\n```\n")
+	begun := w.post("kairos_begin", `{"uri":"`+uris[0]+`"}`).want(200, "")
+	if text := string(begun.body); !strings.Contains(text, `sort < in && cat > out`) || strings.Contains(text, `\u00`) {
+		t.Errorf("the challenge is hard to read: %s", text)
+	}
+}

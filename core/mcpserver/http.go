@@ -493,7 +493,7 @@ func refuseHTTP(rw http.ResponseWriter, status, code int, text string) {
 }
 
 func writeJSON(rw http.ResponseWriter, status int, v any) {
-	text, err := encode(v, "")
+	text, err := engine.Encode(v, "")
 	if err != nil {
 		http.Error(rw, "internal error", http.StatusInternalServerError)
 		return

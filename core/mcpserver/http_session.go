@@ -221,7 +221,7 @@ func (l *listener) carry(ctx context.Context, rw http.ResponseWriter, gone <-cha
 	for {
 		select {
 		case v := <-l.out:
-			text, err := encode(v, "")
+			text, err := engine.Encode(v, "")
 			if err != nil {
 				return err
 			}

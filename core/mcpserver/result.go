@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +18,7 @@ func replied(r *engine.StepReply) (*mcp.CallToolResult, error) { return result(r
 // result carries a reply as structured content and as the same JSON in text,
 // which is what most clients read. A non-empty indent sets out the text.
 func result(reply any, indent string) (*mcp.CallToolResult, error) {
-	text, err := encode(reply, indent)
+	text, err := engine.Encode(reply, indent)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}
@@ -27,48 +26,6 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(text)}},
 		StructuredContent: json.RawMessage(text),
 	}, nil
-}
-
-// encode keeps <, > and & readable: agents read this text.
-func encode(v any, indent string) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
-}
-
-// unescapeHTML undoes the escapes that a nested MarshalJSON has put in.
-func unescapeHTML(text []byte) []byte {
-	if !bytes.Contains(text, []byte(`\u00`)) {
-		return text
-	}
-	out := make([]byte, 0, len(text))
-	for len(text) > 0 {
-		if text[0] != '\\' || len(text) < 2 {
-			out, text = append(out, text[0]), text[1:]
-			continue
-		}
-		n := 2
-		if text[1] == 'u' && len(text) >= 6 {
-			n = 6
-		}
-		switch escape := string(text[:n]); escape {
-		case `\u003c`:
-			out = append(out, '<')
-		case `\u003e`:
-			out = append(out, '>')
-		case `\u0026`:
-			out = append(out, '&')
-		default:
-			out = append(out, escape...)
-		}
-		text = text[n:]
-	}
-	return out
 }
 
 // failed turns an error into what the client sees: a result that is an error,

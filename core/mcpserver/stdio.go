@@ -17,6 +17,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/engine"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -257,7 +259,7 @@ func (l *stdioLink) send(ctx context.Context, v any) {
 }
 
 func (l *stdioLink) write(v any) error {
-	text, err := encode(v, "")
+	text, err := engine.Encode(v, "")
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// Encode is the JSON of every reply, whatever face gives it: <, > and & stand as
+// they are, also in what drivers have encoded, because people and models read
+// it. A non-empty indent sets it out. There is no line break at its end.
+func Encode(v any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
+}
+
+// unescapeHTML undoes the escapes that a nested MarshalJSON has put in.
+func unescapeHTML(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\u00`)) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		if text[0] != '\\' || len(text) < 2 {
+			out, text = append(out, text[0]), text[1:]
+			continue
+		}
+		n := 2
+		if text[1] == 'u' && len(text) >= 6 {
+			n = 6
+		}
+		switch escape := string(text[:n]); escape {
+		case `\u003c`:
+			out = append(out, '<')
+		case `\u003e`:
+			out = append(out, '>')
+		case `\u0026`:
+			out = append(out, '&')
+		default:
+			out = append(out, escape...)
+		}
+		text = text[n:]
+	}
+	return out
+}
