@@ -68,12 +68,12 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 // the connection's newest run of that protocol, else the caller's only one.
 func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
-		r, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
+		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {
 			return nil, fmt.Errorf("find the run of a nonce: %w", err)
 		}
 		if err == nil {
-			t, err := e.resume(ctx, c, r.ID)
+			t, err := e.resume(ctx, c, id)
 			if err == nil {
 				return t, t.owns(stepUUID, in.URI)
 			}

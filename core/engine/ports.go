@@ -225,8 +225,8 @@ type Runs interface {
 
 // RunIndex finds runs.
 type RunIndex interface {
-	// RunOfNonce returns the run that has or had the nonce, as Runs.Run would.
-	RunOfNonce(ctx context.Context, nonce string) (run.Run, error)
+	// RunOfNonce returns the id of the run that has or had the nonce.
+	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
 	// LiveRuns lists the principal's live runs, last changed first.
 	LiveRuns(ctx context.Context, principal string) ([]run.Summary, error)
 	// Pinned returns the chain a run was pinned to, by Run.Pin.

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gowebpki/jcs"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -60,11 +58,11 @@ func (p Proof) check() error {
 
 // Digest is SHA-256 over the canonical form (RFC 8785) of a JSON document, in hex.
 func Digest(document []byte) (string, error) {
-	canonical, err := jcs.Transform(document)
+	text, err := canonical(document)
 	if err != nil {
 		return "", fmt.Errorf("canonical JSON: %w", err)
 	}
-	sum := sha256.Sum256(canonical)
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
 }
 

@@ -169,25 +169,24 @@ func (row runRow) saveNonces(tx *transaction) error {
 
 // Run implements engine.Runs.
 func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
-	return s.oneRun(ctx, `SELECT document FROM runs WHERE id = ?`, "run", string(id))
-}
-
-func (s *Store) oneRun(ctx context.Context, query, what, key string) (run.Run, error) {
 	var document []byte
-	if err := s.row(ctx, query, []any{key}, &document); err != nil {
-		return run.Run{}, orNotFound(err, what, key)
+	if err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document); err != nil {
+		return run.Run{}, orNotFound(err, "run", string(id))
 	}
 	var r run.Run
 	if err := json.Unmarshal(document, &r); err != nil {
-		return run.Run{}, s.damaged(what, key, err)
+		return run.Run{}, s.damaged("run", string(id), err)
 	}
 	return r, nil
 }
 
 // RunOfNonce implements engine.RunIndex.
-func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.Run, error) {
-	return s.oneRun(ctx, `SELECT document FROM runs WHERE id = (SELECT run FROM nonces WHERE nonce = ?)`,
-		"run with the nonce", nonce)
+func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
+	var id string
+	if err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
+		return "", orNotFound(err, "run with the nonce", nonce)
+	}
+	return run.ID(id), nil
 }
 
 // LiveRuns implements engine.RunIndex.

@@ -313,8 +313,8 @@ func noncesLeadToRun(t *testing.T, s Runs) {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	for _, nonce := range all {
-		if got, err := s.RunOfNonce(t.Context(), nonce); err != nil || got.ID != r.ID {
-			t.Errorf("RunOfNonce = %q, %v, want %q", got.ID, err, r.ID)
+		if got, err := s.RunOfNonce(t.Context(), nonce); err != nil || got != r.ID {
+			t.Errorf("RunOfNonce = %q, %v, want %q", got, err, r.ID)
 		}
 	}
 }
@@ -327,8 +327,8 @@ func nonceBelongsToOneRun(t *testing.T, s Runs) {
 	if err := s.CreateRun(t.Context(), engine.Save{Run: thief}, c); err == nil {
 		t.Error("CreateRun(nonce of another run) = nil, want an error")
 	}
-	if got, err := s.RunOfNonce(t.Context(), owner.Step.Nonce); err != nil || got.ID != owner.ID {
-		t.Errorf("RunOfNonce = %q, %v, want the owner %q", got.ID, err, owner.ID)
+	if got, err := s.RunOfNonce(t.Context(), owner.Step.Nonce); err != nil || got != owner.ID {
+		t.Errorf("RunOfNonce = %q, %v, want the owner %q", got, err, owner.ID)
 	}
 	_, err := s.Run(t.Context(), thief.ID)
 	wantCode(t, "Run(thief)", err, fault.NotFound)
