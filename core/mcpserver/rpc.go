@@ -143,10 +143,8 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 	switch r := response.(type) {
 	case mcp.JSONRPCResponse:
 		out.Result = r.Result
-		if res, ok := r.Result.(*mcp.CallToolResult); ok && n.requests != nil {
-			out.Result = inputRequired{
-				Meta: res.Meta, ResultType: res.ResultType, Requests: n.requests, State: res.RequestState,
-			}
+		if res, ok := r.Result.(*mcp.CallToolResult); ok {
+			out.Result = toolResult(res, n)
 		}
 	case mcp.JSONRPCError:
 		out.Error = &replyError{Code: r.Error.Code, Message: r.Error.Message, Data: r.Error.Data}
@@ -160,6 +158,30 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 		out.Error = &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}
 	}
 	return out
+}
+
+// toolResult is the result of a tool as it is sent.
+func toolResult(res *mcp.CallToolResult, n *note) any {
+	if n.requests != nil {
+		return inputRequired{Meta: res.Meta, ResultType: res.ResultType, Requests: n.requests, State: res.RequestState}
+	}
+	structured, ours := res.StructuredContent.(json.RawMessage)
+	if !ours {
+		return res
+	}
+	return replyResult{
+		Meta: res.Meta, Content: res.Content, IsError: res.IsError, ResultType: res.ResultType, StructuredContent: structured,
+	}
+}
+
+// replyResult is encoded as the result of mcp-go is, which makes a map of itself,
+// encodes that apart, and has every reply gone over three times more.
+type replyResult struct {
+	Meta              *mcp.Meta       `json:"_meta,omitempty"`
+	Content           []mcp.Content   `json:"content"`
+	IsError           bool            `json:"isError,omitempty"`
+	ResultType        mcp.ResultType  `json:"resultType,omitempty"`
+	StructuredContent json.RawMessage `json:"structuredContent"`
 }
 
 // inputRequired is the result that asks the client, with the requests verbatim.
