@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -184,4 +185,33 @@ func TestWhatHasNoFieldOfItsOwnIsEvidence(t *testing.T) {
 		t.Errorf("solution = %s, want the form in evidence", template)
 	}
 	w.code(w.next(uris[0], template), "MISSING_FIELD")
+}
+
+func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {
+	long := strings.Repeat("x", 150)
+	fields := []string{`"named":{"type":"string","description":"Who"}`}
+	for i := range 80 {
+		fields = append(fields, fmt.Sprintf(`"k%d":{"type":"string","description":"%s"}`, i, long))
+	}
+	for what, inputs := range map[string]string{
+		"a key without a schema": `{"type":"object","required":["named"],"properties":{"other":{"type":"string"}}}`,
+		"a key among very many":  `{"type":"object","required":["named"],"properties":{` + strings.Join(fields, ",") + `}}`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t, nil)
+			uris := w.mint("# Greet\n\n```json\n{\"inputs\":" + inputs + "}\n```\n\n## Only\n\nDo it.\n")
+			_, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0]})
+			var f *fault.Error
+			if !errors.As(err, &f) || f.Code != fault.MissingInput || f.NextCall == nil {
+				t.Fatalf("Begin without input = %v, want MISSING_INPUT with next_call", err)
+			}
+			copied, err := json.Marshal(f.NextCall.Arguments["input"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0], Input: copied}); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("Begin with next_call as it is = %v, want INVALID_ARGUMENT", err)
+			}
+		})
+	}
 }

@@ -49,7 +49,7 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 
 func (t *turn) missingInput(missing []string) *fault.Error {
 	uri := protocol.URI(t.chain.Steps[0].UUID)
-	form := t.inputForm(missing)
+	form := inputForm(t.chain.Inputs, missing)
 	example, _ := Encode(form, "") // was decoded from JSON
 	maps.Copy(form, decode(t.run.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
@@ -58,14 +58,13 @@ func (t *turn) missingInput(missing []string) *fault.Error {
 		WithCall(toolBegin, map[string]any{"uri": uri, "input": form})
 }
 
-// inputForm has a placeholder for each of the missing keys.
-func (t *turn) inputForm(missing []string) map[string]any {
-	form, _ := formOf(only(t.chain.Inputs, missing)).(map[string]any)
-	if form == nil {
-		form = make(map[string]any, len(missing))
-	}
-	for _, key := range missing {
-		if form[key] == nil {
+// inputForm has a placeholder for each of the keys: the same whatever other keys
+// there are, so that it is known again when it comes back.
+func inputForm(inputs json.RawMessage, keys []string) map[string]any {
+	form := make(map[string]any, len(keys))
+	for _, key := range keys {
+		alone, _ := formOf(only(inputs, []string{key})).(map[string]any)
+		if form[key] = alone[key]; form[key] == nil {
 			form[key] = blank{name: key}.of(nil)
 		}
 	}
@@ -89,12 +88,14 @@ func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
 // checkInput refuses an input that the protocol's schema does not allow;
 // missing keys are another matter, they can be asked for.
 func checkInput(chain protocol.Chain, input json.RawMessage) error {
+	if given := decode(input); mayBeForm(input) {
+		left := untouched(inputForm(chain.Inputs, slices.Collect(maps.Keys(given))), given, "/input")
+		if len(left) > 0 {
+			return placeholdersLeft(left)
+		}
+	}
 	if len(chain.Inputs) == 0 {
 		return nil
-	}
-	if left := untouched(formOf(chain.Inputs), value(input), "/input"); len(left) > 0 {
-		return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", clip(strings.Join(left, ", "), 500)).
-			WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
 	}
 	loose := without(chain.Inputs, "required")
 	if problems := schema.Validate(loose, orObject(input)); len(problems) > 0 {
@@ -102,6 +103,11 @@ func checkInput(chain protocol.Chain, input json.RawMessage) error {
 			With("inputs", chain.Inputs)
 	}
 	return nil
+}
+
+func placeholdersLeft(left []string) error {
+	return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", clip(strings.Join(left, ", "), 500)).
+		WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
 }
 
 func (t *turn) inputAnswer(a driver.Answer) (run.Event, error) {

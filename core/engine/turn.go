@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -265,13 +266,22 @@ func (t *turn) scope() protocol.Scope {
 
 func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
 	keys := make([]string, len(missing))
+	var inputs []string
 	for i, m := range missing {
 		keys[i] = m.Text
+		if m.Source == protocol.FromInput {
+			inputs = append(inputs, m.Path[0])
+		}
 	}
+	form := decode(r.Input)
+	if form == nil {
+		form = map[string]any{}
+	}
+	maps.Copy(form, inputForm(chain.Inputs, inputs))
 	return fault.New(fault.MissingInput, "step %d needs %v, which has no value", r.Step.Index, keys).
 		With("missing", keys).
 		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
-		WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": formOf(orObject(chain.Inputs))})
+		WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": form})
 }
 
 func unavailable(format string, args ...any) *fault.Error {
