@@ -48,12 +48,13 @@ type web struct {
 	mu       sync.Mutex // guards the fields below, and each session's
 	closed   bool
 	sessions map[string]*webSession
-	byUse    list.List // of sessions, the one used longest ago first
+	held     map[string]int // sessions by principal
+	byUse    list.List      // of sessions, the one used longest ago first
 	sweeper  *time.Timer
 }
 
 func newWeb(s *Server) *web {
-	w := &web{server: s, log: s.log, sessions: map[string]*webSession{}}
+	w := &web{server: s, log: s.log, sessions: map[string]*webSession{}, held: map[string]int{}}
 	w.work, w.stopWork = context.WithCancel(context.Background())
 	return w
 }

@@ -59,8 +59,8 @@ func (w *web) newSession(principal string) *webSession {
 	return s
 }
 
-// add keeps a session. If there is no room, the one that has been idle longest
-// makes it; false: all are in use.
+// add keeps a session. If there is no room, an idle one makes it; false: all are
+// in use.
 func (w *web) add(s *webSession) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,6 +68,7 @@ func (w *web) add(s *webSession) bool {
 		return false
 	}
 	w.sessions[s.id] = s
+	w.held[s.principal]++
 	s.place = w.byUse.PushBack(s)
 	if w.sweeper == nil {
 		w.sweeper = time.AfterFunc(w.sweepEvery(), w.sweep)
@@ -75,14 +76,29 @@ func (w *web) add(s *webSession) bool {
 	return true
 }
 
+// evictLocked ends the session that has been idle longest among those of the
+// principal with the most sessions: who opens many pushes out their own. false:
+// all are in use.
 func (w *web) evictLocked() bool {
+	most := 0
+	for _, n := range w.held {
+		most = max(most, n)
+	}
+	var last *webSession
 	for e := w.byUse.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*webSession); !s.inUseLocked() {
-			w.endLocked(s)
-			return true
+		s := e.Value.(*webSession)
+		if s.inUseLocked() || last != nil && w.held[s.principal] <= w.held[last.principal] {
+			continue
+		}
+		if last = s; w.held[s.principal] == most {
+			break // as nearly always, where there is one principal
 		}
 	}
-	return false
+	if last == nil {
+		return false
+	}
+	w.endLocked(last)
+	return true
 }
 
 // use finds the principal's session and keeps it from being taken for idle
@@ -138,6 +154,9 @@ func (w *web) endLocked(s *webSession) {
 		return
 	}
 	delete(w.sessions, s.id)
+	if w.held[s.principal]--; w.held[s.principal] == 0 {
+		delete(w.held, s.principal)
+	}
 	w.byUse.Remove(s.place)
 	s.place = nil
 	close(s.gone)
@@ -323,6 +342,9 @@ func (p *sessionPeer) call(
 	case <-p.sess.gone:
 		return nil, nil, errGone
 	case <-ctx.Done():
+		if over(p.sess.gone) {
+			return nil, nil, errGone
+		}
 		p.say(withdrawal(id))
 		return nil, nil, ctx.Err()
 	}

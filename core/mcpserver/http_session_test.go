@@ -43,6 +43,33 @@ func TestDeletedSessionIsOver(t *testing.T) {
 	}
 }
 
+func TestWhoOpensManySessionsEndsTheirOwn(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions, cfg.Identify = 4, asked
+	s := newSite(t, cfg, newDirector())
+	visitAs := func(who string) *visitor {
+		v := &visitor{site: s, who: who}
+		v.initialize(everything)
+		return v
+	}
+	quiet := visitAs("ada")
+	busy := []*visitor{visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob")}
+	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
+	if got := alive(quiet); got != http.StatusOK {
+		t.Errorf("the session of ada, who has one, = %d: it made room for bob, who has all others", got)
+	}
+	if got := alive(busy[0]); got != http.StatusNotFound {
+		t.Errorf("the first session of bob = %d, want 404", got)
+	}
+	late := visitAs("eve")
+	if got := alive(late); got != http.StatusOK {
+		t.Errorf("eve's session = %d: who has none gets room from who has most", got)
+	}
+	if got := alive(busy[2]); got != http.StatusNotFound {
+		t.Errorf("the longest idle session of bob = %d, want 404", got)
+	}
+}
+
 func TestConcurrentInitializesGetSessionsOfTheirOwn(t *testing.T) {
 	s := newSite(t, config(), newDirector())
 	var wg sync.WaitGroup

@@ -194,6 +194,17 @@ func (qs *questions) settleLocked(q *question, round engine.Round, err error) {
 	}
 }
 
+// over reports whether a connection has ended. Its questions are cancelled then,
+// so that who waits for an answer has to look why.
+func over(gone <-chan struct{}) bool {
+	select {
+	case <-gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // abandon gives up all questions and refuses new ones. Answers that are being
 // taken already go on.
 func (qs *questions) abandon() {

@@ -94,7 +94,8 @@ type Config struct {
 	// concurrently.
 	Identify func(*http.Request) (engine.Caller, error)
 	// MaxSessions bounds the HTTP sessions of the legacy eras; zero: 10000.
-	// When there is no room the one that has been idle longest makes it.
+	// When there is no room the one that has been idle longest makes it, of whoever
+	// has the most.
 	MaxSessions int
 	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
 	// call, a stream or an open question is in use.

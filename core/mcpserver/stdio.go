@@ -299,16 +299,10 @@ func (l *stdioLink) call(
 	case <-l.gone:
 		return nil, nil, errGone
 	case <-ctx.Done():
-		return nil, nil, errors.Join(ctx.Err(), l.withdraw(id))
-	}
-}
-
-func (l *stdioLink) withdraw(id int64) error {
-	select {
-	case <-l.gone:
-		return nil
-	default:
-		return l.write(withdrawal(id))
+		if over(l.gone) {
+			return nil, nil, errGone
+		}
+		return nil, nil, errors.Join(ctx.Err(), l.write(withdrawal(id)))
 	}
 }
 
