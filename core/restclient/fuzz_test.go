@@ -1,0 +1,67 @@
+package restclient_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/restclient"
+)
+
+// saying answers every request in the same way, without a network.
+type saying struct {
+	status int
+	media  string
+	body   string
+}
+
+func (s saying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return &http.Response{
+		Status: http.StatusText(s.status), StatusCode: s.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {s.media}, "Location": {s.body}}, Body: io.NopCloser(strings.NewReader(s.body)), Request: r,
+	}, nil
+}
+
+// FuzzReplies answers with anything: the client takes it for a reply, or
+// returns an error that does not show the token.
+func FuzzReplies(f *testing.F) {
+	for _, body := range []string{
+		``, `{}`, `null`, `[]`, `{"choices":null}`, `{"error":"NOT_FOUND","message":"m","next_call":{"tool":1}}`, `{"error":{}}`,
+		`{"must_obey":"x","challenge":[],"solved":{}}`, "<html>\x1b[31m", `{"items":[{"uri":1e400}]}`, strings.Repeat("[", 1000), "\xff\x00",
+	} {
+		for _, status := range []int{200, 404, 429, 500, 302} {
+			f.Add(status, "application/json", body)
+		}
+		f.Add(200, "text/html", body)
+	}
+	f.Fuzz(func(t *testing.T, status int, media, body string) {
+		if status < 200 || status > 599 {
+			return
+		}
+		c, err := restclient.New("http://127.0.0.1:1", token, &http.Client{Transport: saying{status, media, body}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
+		_, searched := c.Search(ctx, engine.SearchInput{Query: "x"})
+		_, begun := c.Begin(ctx, engine.BeginInput{URI: uri})
+		_, next := c.Next(ctx, engine.NextInput{URI: uri})
+		_, attested := c.Attest(ctx, engine.AttestInput{URI: uri, Outcome: "success", Message: "m"})
+		_, minted := c.Mint(ctx, engine.MintInput{Document: "# A"})
+		_, dumped := c.Dump(ctx, uri, true)
+		_, listed := c.Spaces(ctx, engine.SpacesInput{})
+		for _, err := range []error{searched, begun, next, attested, minted, dumped, listed} {
+			if err == nil {
+				continue
+			}
+			if text := err.Error(); strings.Contains(text, token) && !strings.Contains(body, token) || len(text) > 20_000+4*len(body) {
+				t.Errorf("%d %q: %.500s", status, body, text)
+			}
+		}
+	})
+}
