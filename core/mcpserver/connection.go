@@ -50,6 +50,7 @@ type connection struct {
 
 	mu     sync.Mutex // guards the fields below
 	client driver.Client
+	wants  mcp.LoggingLevel // see logged
 }
 
 type originKey struct{}

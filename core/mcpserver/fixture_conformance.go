@@ -62,7 +62,8 @@ func (s *Server) addFixtureTools() {
 	s.fixture("test_multiple_content_types", "", says(mcp.NewTextContent("Multiple content types test:"),
 		mcp.NewImageContent(redPixel, "image/png"),
 		embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)))
-	s.fixture("test_logging_tool", "", says(mcp.NewTextContent("Nothing was logged.")))
+	s.fixture("test_logging_tool", "", s.withLogging)
+	s.fixture("test_tool_with_logging", "", s.withLogging)
 	s.fixture("json_schema_2020_12_tool", jsonSchemaTool, says(mcp.NewTextContent("The arguments fit.")))
 	s.fixture("test_error_handling", "", func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return s.failed(ctx, req, fault.New(fault.InvalidArgument, "This tool intentionally returns an error for testing"))
@@ -95,6 +96,14 @@ func says(content ...mcp.Content) handler {
 
 func embedded(uri, kind, text string) mcp.EmbeddedResource {
 	return mcp.NewEmbeddedResource(mcp.TextResourceContents{URI: uri, MIMEType: kind, Text: text})
+}
+
+// withLogging says three things, to a client that has asked to hear them.
+func (s *Server) withLogging(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	for _, text := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
+		s.say(ctx, mcp.LoggingLevelInfo, text)
+	}
+	return mcp.NewToolResultText("done"), nil
 }
 
 // withProgress sends notes the way that a waiting call does. A modern call has

@@ -405,7 +405,7 @@ func (p *post) origin(sess *webSession) *origin {
 // initialize serves the handshake and keeps the session if it went well.
 func (p *post) initialize() {
 	sess := p.web.newSession(p.who.Principal)
-	ctx := p.web.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id})
+	ctx := p.web.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id, conn: &sess.connection})
 	r := p.web.server.respond(ctx, p.msg.ID, p.body)
 	switch {
 	case r == nil:
@@ -444,7 +444,7 @@ func (p *post) serve(from *origin, sess *webSession, status func(*reply) int) {
 		defer sess.inflight.remove(p.msg.ID, r) // also after a panic
 		wanted = func() bool { return sess.inflight.remove(p.msg.ID, r) }
 		from.peer = &sessionPeer{sess: sess, own: stream}
-		inner.id = sess.id
+		inner.id, inner.conn = sess.id, &sess.connection
 	}
 	response := p.web.server.respond(p.web.server.mcp.WithContext(withOrigin(ctx, from), inner), p.msg.ID, p.body)
 	inner.sendNotes(func(v any) {

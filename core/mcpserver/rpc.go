@@ -347,7 +347,8 @@ func (f *inflights) cancelled(params json.RawMessage) {
 // session is what mcp-go wants to know of a connection. It keeps no client
 // info: see hooks.
 type session struct {
-	id string
+	id   string
+	conn *connection // nil: a request without one
 
 	mu    sync.Mutex // guards the field below
 	notes chan mcp.JSONRPCNotification

@@ -202,6 +202,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		server.WithToolCapabilities(false), // see hooks
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
+		server.WithLogging(),
 		server.WithHooks(s.hooks()),
 	)
 	if err := s.addTools(); err != nil {

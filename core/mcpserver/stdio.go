@@ -50,7 +50,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		return errors.New("the server is closed")
 	}
 	defer s.unregister(l)
-	l.session = &session{id: conn.id}
+	l.session = &session{id: conn.id, conn: conn}
 	from := &origin{transport: "stdio", who: s.operator(), conn: conn, peer: l}
 	serving := s.mcp.WithContext(withOrigin(work, from), l.session)
 	err := l.serve(serving, reading.Done(), readLines(reading, in))

@@ -109,7 +109,7 @@ func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), er
 
 // addTool serves a tool, or replaces it.
 func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h handler) {
-	s.mcp.AddTool(tool, s.observed(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.mcp.AddTool(tool, s.observed(s.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if s.cfg.FirstCall != nil {
 			s.first.Do(s.cfg.FirstCall)
 		}
@@ -122,7 +122,7 @@ func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h hand
 			return errorResult(req, f)
 		}
 		return h(traced(ctx, req), req)
-	}))
+	})))
 }
 
 // typedTool is kairos_next, whose schema lists the types of challenges that

@@ -359,8 +359,8 @@ func TestServerInfoResourcesAndPrompts(t *testing.T) {
 	if diff := cmp.Diff(obj{"name": "KAIROS", "version": "v1.2.3"}, init.ServerInfo); diff != "" {
 		t.Errorf("serverInfo (-want +got):\n%s", diff)
 	}
-	if len(init.Capabilities) != 4 || !strings.Contains(init.Instructions, "kairos_search") || len(init.Instructions) > 700 {
-		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts, completions and a few sentences",
+	if len(init.Capabilities) != 5 || !strings.Contains(init.Instructions, "kairos_search") || len(init.Instructions) > 700 {
+		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts, completions, logging and a few sentences",
 			init.Capabilities, init.Instructions)
 	}
 	resources := string(w.reply(w.request("resources/list", obj{})).Result)
