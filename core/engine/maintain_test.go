@@ -454,6 +454,23 @@ func (s stuckProtocols) Chain(ctx context.Context, _ []string, _ string) (protoc
 	return protocol.Chain{}, ctx.Err()
 }
 
+// lostProtocols are those of a store that cannot be reached.
+type lostProtocols struct{ engine.Protocols }
+
+func (lostProtocols) Chain(context.Context, []string, string) (protocol.Chain, error) {
+	return protocol.Chain{}, fault.New(fault.StoreUnavailable, "the store cannot be reached")
+}
+
+func TestAMintThatCannotReadTheStoreSaysThatNothingIsStored(t *testing.T) {
+	w := newWorld(t, nil)
+	e := engine.New(engine.Store{Protocols: lostProtocols{w.store}, Writer: w.store, Ratings: w.store}, w.setups, engine.Options{}, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { _ = e.Close() })
+	_, err := e.Mint(t.Context(), w.caller, engine.MintInput{Document: "# One\n\n## Step\n\nDo it.\n", ModelID: "m"})
+	if fault.CodeOf(err) != fault.StoreUnavailable || !strings.Contains(err.Error(), "nothing was stored") {
+		t.Errorf("Mint = %v, want STORE_UNAVAILABLE that says that nothing was stored", err)
+	}
+}
+
 func TestNobodyWaitsForTheFirstCallOfAnother(t *testing.T) {
 	w := newWorld(t, nil)
 	stuck := stuckProtocols{w.store, make(chan struct{}, 2)}

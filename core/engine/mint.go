@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 		return MintReply{}, err
 	}
 	if err := e.ready(ctx); err != nil {
-		return MintReply{}, err
+		return MintReply{}, nothingStored(err)
 	}
 	h, release := e.hold(ctx)
 	defer release()
@@ -47,7 +48,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {
 		if stored, err = e.rewrites(ctx, c, chains, in.Force); err != nil {
-			return err
+			return nothingStored(err)
 		}
 		return e.save(ctx, stored...)
 	})
@@ -63,6 +64,18 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 	reply.Message = e.embed(ctx, chains...)
 	reply.NextCall = beginCall(reply.Items[0].URI)
 	return reply, nil
+}
+
+// nothingStored says so where the store could not even be read. A save that is
+// cut off says itself what became of it.
+func nothingStored(err error) error {
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.StoreUnavailable {
+		return err
+	}
+	told := *f
+	told.Message += "; nothing was stored"
+	return &told
 }
 
 // notStored says so of failures that have no code of their own.
