@@ -110,7 +110,14 @@ func (c config) checkListen(t transports, dev bool) error {
 			return err
 		}
 	}
-	if isLocal(c.HTTP.Listen) || c.HTTP.Insecure {
+	if c.HTTP.Insecure {
+		return nil
+	}
+	if m := c.Metrics.Listen; m != "" && m != metricsOff && !isLocal(m) {
+		return fmt.Errorf("listening on %s for metrics is refused: other machines reach it, and nobody has to say who they are. "+
+			"Set metrics.listen to an address of 127.0.0.1, or say --insecure if the network itself keeps strangers out", m)
+	}
+	if isLocal(c.HTTP.Listen) {
 		return nil
 	}
 	return fmt.Errorf("listening on %s is refused: other machines reach it, and nobody has to say who they are. "+

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -180,6 +182,10 @@ func TestWhatMayNotBeListenedOnIsRefused(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	open := filepath.Join(t.TempDir(), "open.yaml")
+	if err := os.WriteFile(open, []byte("metrics: {listen: '0.0.0.0:0'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		args []string
 		env  string
@@ -187,6 +193,7 @@ func TestWhatMayNotBeListenedOnIsRefused(t *testing.T) {
 	}{
 		"other machines":       {[]string{"--http", "0.0.0.0:0"}, "", "--insecure"},
 		"a name of the net":    {[]string{"--http", "kairos.example:3300"}, "", "--insecure"},
+		"metrics for others":   {[]string{"--http", "127.0.0.1:0", "--config", open}, "", "--insecure"},
 		"dev and insecure":     {[]string{"--http", "0.0.0.0:0", "--insecure", "--dev"}, "", "--dev is refused"},
 		"no address":           {[]string{"--http", "3300"}, "", "host:port"},
 		"an address alone":     {[]string{"127.0.0.1:0"}, "", "--http"},
