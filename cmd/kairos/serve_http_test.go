@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -182,10 +180,7 @@ func TestWhatMayNotBeListenedOnIsRefused(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
-	open := filepath.Join(t.TempDir(), "open.yaml")
-	if err := os.WriteFile(open, []byte("metrics: {listen: '0.0.0.0:0'}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("open.yaml", "drivers: {dir: "+s.dir+"}\ntree: "+s.path("tree.yaml")+"\nmetrics: {listen: '0.0.0.0:0'}\n")
 	for name, tc := range map[string]struct {
 		args []string
 		env  string
@@ -193,7 +188,7 @@ func TestWhatMayNotBeListenedOnIsRefused(t *testing.T) {
 	}{
 		"other machines":       {[]string{"--http", "0.0.0.0:0"}, "", "--insecure"},
 		"a name of the net":    {[]string{"--http", "kairos.example:3300"}, "", "--insecure"},
-		"metrics for others":   {[]string{"--http", "127.0.0.1:0", "--config", open}, "", "--insecure"},
+		"metrics for others":   {[]string{"--http", "127.0.0.1:0", "--config", s.path("open.yaml")}, "", "--insecure"},
 		"dev and insecure":     {[]string{"--http", "0.0.0.0:0", "--insecure", "--dev"}, "", "--dev is refused"},
 		"no address":           {[]string{"--http", "3300"}, "", "host:port"},
 		"an address alone":     {[]string{"127.0.0.1:0"}, "", "--http"},
@@ -204,7 +199,10 @@ func TestWhatMayNotBeListenedOnIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := s.program(append([]string{"serve"}, tc.args...)...)
-			cmd.Env = append(cmd.Env, "METRICS_PORT=0", tc.env)
+			if name != "metrics for others" {
+				cmd.Env = append(cmd.Env, "METRICS_PORT=0")
+			}
+			cmd.Env = append(cmd.Env, tc.env)
 			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), tc.want) {
 				t.Errorf("serve %v: %v\n%s", tc.args, err, out)
 			}

@@ -53,11 +53,27 @@ func (c *call) refuse(status int, code, format string, args ...any) {
 	if c.r.URL.Path == mcpPath {
 		c.json(status, map[string]any{
 			"jsonrpc": "2.0", "id": nil,
-			"error": map[string]any{"code": rpcCode(status), "message": message, "data": map[string]any{"error_code": code}},
+			"error": map[string]any{"code": rpcCode(status), "message": message, "data": map[string]any{"error_code": code, "next_action": mended(status)}},
 		})
 		return
 	}
-	c.json(status, map[string]any{"error": code, "message": message, "duration_ms": c.ms()})
+	c.json(status, map[string]any{
+		"error": code, "error_code": code, "message": message, "next_action": mended(status), "duration_ms": c.ms(),
+	})
+}
+
+// mended is what a caller that was refused can do about it.
+func mended(status int) string {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout:
+		return "repeat the request later; Retry-After says when, if it is there"
+	case http.StatusInternalServerError:
+		return "tell the operator of the server, whose log has the cause"
+	case http.StatusForbidden:
+		return "ask the operator of the server to allow it"
+	default:
+		return "correct what the message names and repeat the request"
+	}
 }
 
 // rpcCode is the code of JSON-RPC that fits the status.

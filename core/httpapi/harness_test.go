@@ -325,6 +325,9 @@ func (a answer) want(status int, code string) answer {
 	if a.status != status || code != "" && a.fields["error"] != code {
 		a.t.Fatalf("%d %s, want %d %s", a.status, a.body, status, code)
 	}
+	if a.str("message") != "" && a.str("error") != "" && (a.str("error_code") == "" || a.str("next_action") == "") {
+		a.t.Errorf("%s: want error_code and next_action", a.body)
+	}
 	return a
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gowebpki/jcs"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -58,11 +60,11 @@ func (p Proof) check() error {
 
 // Digest is SHA-256 over the canonical form (RFC 8785) of a JSON document, in hex.
 func Digest(document []byte) (string, error) {
-	text, err := canonical(document)
+	canonical, err := jcs.Transform(document)
 	if err != nil {
 		return "", fmt.Errorf("canonical JSON: %w", err)
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil
 }
 
