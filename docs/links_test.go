@@ -48,6 +48,22 @@ func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+func TestEveryDecisionIsListed(t *testing.T) {
+	text, err := os.ReadFile("decisions/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Glob("decisions/0*.md")
+	if err != nil || len(records) < 30 {
+		t.Fatalf("%d records, %v; the test looks in the wrong place", len(records), err)
+	}
+	for _, r := range records {
+		if !strings.Contains(string(text), "]("+filepath.Base(r)+")") {
+			t.Errorf("decisions/README.md does not list %s", filepath.Base(r))
+		}
+	}
+}
+
 func follow(t *testing.T, page, target string) {
 	t.Helper()
 	if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
