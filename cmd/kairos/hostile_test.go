@@ -26,6 +26,9 @@ type besieged struct {
 // besiege starts a server; more is added to its configuration.
 func besiege(t *testing.T, more string, args ...string) *besieged {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("nothing is besieged with -short: the race detector multiplies the memory that is looked at; make test does it without")
+	}
 	s := &served{t: t, dir: t.TempDir()}
 	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\nmcp: {plain_wait: 5s}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
 	return besieging(s.startHTTP(args...))
