@@ -310,7 +310,11 @@ const maxLeaves = 8
 
 // leaves lists the findings with the path of the field each is about.
 func leaves(e *jsonschema.ValidationError, found []string) []string {
-	for _, cause := range e.Causes {
+	causes := slices.Clone(e.Causes) // their order is that of a map
+	slices.SortStableFunc(causes, func(a, b *jsonschema.ValidationError) int {
+		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+	})
+	for _, cause := range causes {
 		found = leaves(cause, found)
 	}
 	if len(e.Causes) > 0 || len(found) >= maxLeaves {

@@ -438,3 +438,16 @@ func TestTheFourTypesHaveFieldsOfTheirOwn(t *testing.T) {
 		t.Errorf("SolutionFields: %v (-want +got):\n%s", err, diff)
 	}
 }
+
+func TestFindingsAboutArgumentsHaveAnOrder(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	w.initialize(`{}`)
+	wrong := obj{"uri": 1, "outcome": 2, "message": 3, "quality_bonus": "4", "run_id": 5, "llm_model_id": 6}
+	said := map[string]bool{}
+	for range 30 {
+		said[w.result(w.call("kairos_attest", wrong)).Content[0].Text] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("one mistake is told in %d ways", len(said))
+	}
+}
