@@ -30,6 +30,9 @@ type Caller struct {
 	// client's answer to this question; nil: it never does. Such a question
 	// goes on instead of being asked again.
 	Holding func(id run.ID, seq int64) bool
+	// Asked, if set, hears of a question that this call is about to ask, before
+	// another call can see it in the run: from then on Holding reports it.
+	Asked func(id run.ID, seq int64)
 	// Detached: nobody waits for the reply, so nothing may be asked.
 	Detached bool
 }

@@ -341,6 +341,9 @@ func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round
 	if err := t.save(ctx); err != nil {
 		return Round{}, err
 	}
+	if t.caller.Asked != nil {
+		t.caller.Asked(t.run.ID, q.Seq)
+	}
 	wait := t.caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout

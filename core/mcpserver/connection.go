@@ -140,6 +140,7 @@ func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) engine.Cal
 		c.Client = deaf(c.Client)
 	}
 	c.Holding = func(id run.ID, seq int64) bool { return conn.questions.holds(questionKey{id, seq}) }
+	c.Asked = func(id run.ID, seq int64) { conn.questions.expect(questionKey{id, seq}) }
 	return c
 }
 

@@ -72,6 +72,9 @@ func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 // may wait no longer, that the run waits.
 func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, error) {
 	if refusal := refuse(c.caller().Client, a); refusal != nil {
+		if c.conn != nil {
+			c.conn.questions.refused(questionKey{a.Run, a.Seq})
+		}
 		return s.engine.Continue(ctx, c.caller(), engine.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
 	}
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))

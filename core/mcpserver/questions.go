@@ -59,6 +59,7 @@ func (q *question) isSettled() bool {
 type questions struct {
 	mu      sync.Mutex // guards the fields below and each question's
 	closed  bool
+	coming  map[run.ID]int64 // seq of a question that a call is about to join
 	held    map[questionKey]*question
 	recent  map[questionKey]*question // settled without error
 	settled []questionKey             // of recent, oldest first
@@ -72,7 +73,32 @@ func (qs *questions) holds(k questionKey) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	_, ok := qs.held[k]
-	return ok
+	seq, coming := qs.coming[k.run]
+	return ok || coming && seq == k.seq
+}
+
+// expect says that a call will join the question, or refuse it. Who comes in
+// between must not take it for a question that nobody waits for.
+func (qs *questions) expect(k questionKey) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.coming == nil {
+		qs.coming = map[run.ID]int64{}
+	}
+	qs.coming[k.run] = k.seq
+}
+
+// refused is for a question that is expected and not sent.
+func (qs *questions) refused(k questionKey) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.arrivedLocked(k)
+}
+
+func (qs *questions) arrivedLocked(k questionKey) {
+	if qs.coming[k.run] == k.seq {
+		delete(qs.coming, k.run)
+	}
 }
 
 // join returns the question of the ask, and whether it is new: then the caller
@@ -85,6 +111,7 @@ func (qs *questions) join(
 	key := questionKey{a.Run, a.Seq}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
+	qs.arrivedLocked(key)
 	if q, ok := qs.recent[key]; ok {
 		q.waiters++
 		return q, false, nil
