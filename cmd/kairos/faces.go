@@ -11,7 +11,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/restclient"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Environment of the commands that can ask a server.
@@ -125,27 +124,13 @@ func (l local) Spaces(ctx context.Context, in engine.SpacesInput) (engine.Spaces
 	return l.engine.Spaces(ctx, localCaller(), in)
 }
 
-// maxRounds bounds one call: an engine that asks more often is out of order.
-const maxRounds = 32
-
-// played is the reply of a call. A command declares no capability of a client,
-// so whatever is asked all the same is refused as a client without it does.
+// played is the reply of a call. A command declares no capability of a client.
 func (l local) played(ctx context.Context, open func() (engine.Round, error)) (engine.StepReply, error) {
-	round, err := open()
-	for range maxRounds {
-		if err != nil {
-			return engine.StepReply{}, err
-		}
-		if round.Reply != nil {
-			return *round.Reply, nil
-		}
-		const methodNotFound = -32601
-		round, err = l.engine.Continue(ctx, localCaller(), engine.Continuation{
-			Run: round.Ask.Run, Seq: round.Ask.Seq,
-			Error: &driver.ClientError{Code: methodNotFound, Message: "the command line has not declared " + round.Ask.Method},
-		})
+	reply, err := engine.Unasked(ctx, l.engine, localCaller(), open)
+	if err != nil {
+		return engine.StepReply{}, err
 	}
-	return engine.StepReply{}, fmt.Errorf("more than %d rounds in one call", maxRounds)
+	return *reply, nil
 }
 
 // stepURI is the URI of the step that an argument names: a URI, or anything

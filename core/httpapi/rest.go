@@ -49,7 +49,7 @@ var restTools = []restTool{
 		SessionID string          `json:"session_id"`
 	},
 	) (any, error) {
-		return settled(ctx, e, c, func() (engine.Round, error) {
+		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
 			return e.Begin(ctx, c, engine.BeginInput{URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID})
 		})
 	})},
@@ -59,7 +59,7 @@ var restTools = []restTool{
 		RunID    string          `json:"run_id"`
 	},
 	) (any, error) {
-		return settled(ctx, e, c, func() (engine.Round, error) {
+		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
 			return e.Next(ctx, c, engine.NextInput{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
 		})
 	})},
@@ -133,31 +133,6 @@ func orNone(raw json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return raw
-}
-
-// maxRounds bounds one call: an engine that asks more often is out of order.
-const maxRounds = 32
-
-// codeMethodNotFound is what a client says to a request that it does not know.
-const codeMethodNotFound = -32601
-
-// settled plays rounds for a client that can be asked nothing: a question that
-// comes nevertheless is answered as such a client would.
-func settled(ctx context.Context, e Engine, c engine.Caller, open func() (engine.Round, error)) (any, error) {
-	round, err := open()
-	for range maxRounds {
-		if err != nil {
-			return nil, err
-		}
-		if round.Reply != nil {
-			return round.Reply, nil
-		}
-		round, err = e.Continue(ctx, c, engine.Continuation{
-			Run: round.Ask.Run, Seq: round.Ask.Seq,
-			Error: &driver.ClientError{Code: codeMethodNotFound, Message: "a REST client has not declared that it can be asked"},
-		})
-	}
-	return nil, fmt.Errorf("more than %d rounds in one call", maxRounds)
 }
 
 // rest serves one tool.

@@ -15,9 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// maxRounds bounds one call: an engine that asks more often is out of order.
-const maxRounds = 32
-
 // opening is the engine call that a tool call stands for.
 type opening func(ctx context.Context, c engine.Caller) (engine.Round, error)
 
@@ -34,7 +31,7 @@ func (s *Server) exchange(ctx context.Context, req mcp.CallToolRequest, open ope
 func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
 	c := s.call(ctx, req)
 	round, err := open(ctx, c.caller())
-	for range maxRounds {
+	for range engine.MaxCallRounds {
 		if err != nil {
 			return s.failed(ctx, req, err)
 		}
@@ -44,7 +41,7 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 		}
 		round, err = s.ask(ctx, c, round.Ask)
 	}
-	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", maxRounds))
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
 }
 
 // call is one tool call in progress.
@@ -164,7 +161,7 @@ func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *e
 	defer conn.questions.settle(q, engine.Round{}, errLost) // only a panic leaves it to this
 	result, clientErr, err := c.peer.call(waiting, q, clientRequest{a.Method, a.Params})
 	if errors.Is(err, errUnheard) {
-		clientErr, err = &driver.ClientError{Code: codeMethodNotFound, Message: err.Error()}, nil
+		clientErr, err = &driver.ClientError{Code: mcp.METHOD_NOT_FOUND, Message: err.Error()}, nil
 	}
 	if err != nil {
 		conn.questions.settle(q, engine.Round{}, err)
@@ -178,9 +175,6 @@ func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *e
 	}
 	conn.questions.settle(q, round, err)
 }
-
-// codeMethodNotFound is what a client would say to a request it does not know.
-const codeMethodNotFound = -32601
 
 // refuse answers in the client's place a request that it did not declare; nil:
 // it did, and may be asked.
@@ -206,7 +200,7 @@ func refuse(client driver.Client, a *engine.Ask) *driver.ClientError {
 	if declared {
 		return nil
 	}
-	return &driver.ClientError{Code: codeMethodNotFound, Message: "the client has not declared " + a.Method}
+	return engine.NotDeclared(a.Method)
 }
 
 // modern returns the engine's question as an input_required result; the client
@@ -219,7 +213,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 	}
 	st := sealedState{Binding: binding{Principal: caller.Principal, Tool: req.Params.Name, Arguments: digest}}
 	round, err := s.modernRound(ctx, req, caller, &st, open)
-	for range maxRounds {
+	for range engine.MaxCallRounds {
 		if err != nil {
 			return s.failed(ctx, req, err)
 		}
@@ -239,7 +233,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 		in := engine.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}
 		round, err = s.engine.Continue(ctx, caller, in)
 	}
-	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", maxRounds))
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
 }
 
 // modernRound is the first round of this request: the call itself, the answer

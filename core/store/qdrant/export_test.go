@@ -7,3 +7,6 @@ import pb "github.com/qdrant/go-client/qdrant"
 func OpenMigrated(o Options, m ...func(*pb.PointStruct) (*pb.PointStruct, error)) (*Store, error) {
 	return openWith(o, nil, m)
 }
+
+// Plain reads payloads as a program that looks into Qdrant itself would.
+var Plain = plain

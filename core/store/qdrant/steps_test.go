@@ -36,35 +36,9 @@ func (o other) step(t *testing.T, id string) map[string]any {
 	}
 	out := map[string]any{}
 	for name, v := range found[0].GetPayload() {
-		out[name] = plain(v)
+		out[name] = qdrant.Plain(v)
 	}
 	return out
-}
-
-func plain(v *pb.Value) any {
-	switch k := v.GetKind().(type) {
-	case *pb.Value_StructValue:
-		out := map[string]any{}
-		for name, field := range k.StructValue.GetFields() {
-			out[name] = plain(field)
-		}
-		return out
-	case *pb.Value_ListValue:
-		out := []any{}
-		for _, item := range k.ListValue.GetValues() {
-			out = append(out, plain(item))
-		}
-		return out
-	case *pb.Value_StringValue:
-		return k.StringValue
-	case *pb.Value_IntegerValue:
-		return k.IntegerValue
-	case *pb.Value_DoubleValue:
-		return k.DoubleValue
-	case *pb.Value_BoolValue:
-		return k.BoolValue
-	}
-	return nil
 }
 
 // eventually waits until nothing is wrong: the points of steps follow a save.
