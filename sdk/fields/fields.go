@@ -127,11 +127,15 @@ func (o *Object) Doubt(key, message string) { o.add(driver.Warning(o.at(key), me
 
 // Unread records a warning for every member that was not asked for.
 func (o *Object) Unread() {
-	for _, key := range slices.Sorted(maps.Keys(o.members)) {
-		if !o.known[key] {
-			o.Doubt(key, fmt.Sprintf("unknown key %q", key))
-		}
+	for _, key := range o.Unknown() {
+		o.Doubt(key, fmt.Sprintf("unknown key %q", key))
 	}
+}
+
+// Unknown lists the members that were not asked for, sorted.
+func (o *Object) Unknown() []string {
+	unknown := slices.Sorted(maps.Keys(o.members))
+	return slices.DeleteFunc(unknown, func(key string) bool { return o.known[key] })
 }
 
 // Diagnostics returns the findings so far, of objects inside too.

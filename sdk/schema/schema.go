@@ -45,6 +45,23 @@ func (nothing) Load(url string) (any, error) {
 // Compile reads a JSON Schema (2020-12 unless its $schema says otherwise).
 // Formats are asserted. References must stay inside the document.
 func Compile(schema json.RawMessage) (*Schema, error) {
+	return compiledOf.of(string(schema), func() (*Schema, error) { return compile(schema, nil) })
+}
+
+// Expression is a pattern of a schema.
+type Expression interface {
+	MatchString(text string) bool
+	String() string // as it was written
+}
+
+// CompileWith is Compile with the caller's reading of pattern and
+// patternProperties, which may refuse one and may bound the time of matching.
+// What it returns is not kept for another call.
+func CompileWith(schema json.RawMessage, read func(pattern string) (Expression, error)) (*Schema, error) {
+	return compile(schema, func(pattern string) (jsonschema.Regexp, error) { return read(pattern) })
+}
+
+func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema, error) {
 	doc, err := decode(schema)
 	if err != nil {
 		return nil, err
@@ -52,6 +69,9 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	c.UseLoader(nothing{})
+	if patterns != nil {
+		c.UseRegexpEngine(patterns)
+	}
 	if err := c.AddResource(location, doc); err != nil {
 		return nil, fmt.Errorf("read schema: %w", err)
 	}

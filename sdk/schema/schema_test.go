@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -236,4 +237,32 @@ func FuzzStrict(f *testing.F) {
 		}
 		schema.Validate(strict, value)
 	})
+}
+
+// More schemas than are remembered, each used by several at a time, and what a
+// caller does with a strict form is its own affair.
+func TestRememberedSchemasJudgeAsNewOnes(t *testing.T) {
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 400 {
+				text := json.RawMessage(fmt.Sprintf(`{"properties":{"a":{"const":%d}},"description":%q}`, i, strings.Repeat("x", 1000)))
+				strict, err := schema.Strict(text)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for value, want := range map[string]int{fmt.Sprintf(`{"a":%d}`, i): 0, fmt.Sprintf(`{"a":%d}`, i+1): 1, `{}`: 1} {
+					if got := schema.Validate(strict, json.RawMessage(value)); len(got) != want {
+						t.Errorf("Validate(%s) by schema %d = %v, want %d findings", value, i, got, want)
+					}
+				}
+				clear(strict)
+				if got := schema.Validate(text, json.RawMessage(`{}`)); len(got) != 0 {
+					t.Errorf("the schema as written judges strictly: %v", got)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -21,18 +21,27 @@ import (
 // be JSON pointers into the schema itself, so that strictness is never lost
 // behind one; anything else is an error.
 func Strict(schema json.RawMessage) (json.RawMessage, error) {
-	doc, err := decode(schema)
+	text, err := strictOf.of(string(schema), func() (string, error) { return strict(schema) })
 	if err != nil {
 		return nil, err
 	}
+	return json.RawMessage(text), nil
+}
+
+func strict(schema json.RawMessage) (string, error) {
+	doc, err := decode(schema)
+	if err != nil {
+		return "", err
+	}
 	if _, err := Compile(schema); err != nil {
-		return nil, err
+		return "", err
 	}
 	s := stricter{root: doc, oldDraft: isOldDraft(doc)}
 	if err := s.whole(doc); err != nil {
-		return nil, fmt.Errorf("strict form: %w", err)
+		return "", fmt.Errorf("strict form: %w", err)
 	}
-	return json.Marshal(doc)
+	text, err := json.Marshal(doc)
+	return string(text), err
 }
 
 // stricter rewrites one schema document in place.
