@@ -49,6 +49,7 @@ type generation struct {
 	number int
 	link   link
 	rpc    driverrpc.Calls // set by bringUp
+	memory memory
 
 	mu     sync.Mutex // guards the fields below
 	open   bool       // takes calls
@@ -59,7 +60,7 @@ type generation struct {
 }
 
 func newGeneration(log *slog.Logger, number int, l link) *generation {
-	return &generation{log: log, number: number, link: l, idle: make(chan struct{})}
+	return &generation{log: log, number: number, link: l, memory: newMemory(), idle: make(chan struct{})}
 }
 
 // bringUp brings the generation to the point where it can take calls. reach is

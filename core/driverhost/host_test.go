@@ -69,7 +69,7 @@ func buildDrivers() (string, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the test driver: %w\n%s", err, out)
 	}
-	for _, name := range []string{"beta", "gamma", "changer", "capable", "otherwise"} {
+	for _, name := range []string{"beta", "gamma", "changer", "capable", "otherwise", "pure"} {
 		if err := os.Link(first, filepath.Join(dir, "kairos-driver-"+name)); err != nil {
 			return "", err
 		}

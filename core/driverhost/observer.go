@@ -5,7 +5,8 @@ import "time"
 // Observer hears what becomes of drivers. It is called concurrently, sometimes
 // under a lock of the host: it returns at once and does not call the host.
 type Observer interface {
-	// Called: a call ended; one that was made again on a fresh process is one call.
+	// Called: a call ended; one that was made again on a fresh process is one
+	// call, and one that a pure driver had answered before counts as well.
 	Called(Call)
 	// Started: a start ended; err says why it did not succeed.
 	Started(driver string, took time.Duration, err error)

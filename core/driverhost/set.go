@@ -198,13 +198,17 @@ func (s spec) differences(o spec) []string {
 type challengeCalls struct{ s *slot }
 
 func (c challengeCalls) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return call(ctx, c.s, "Validate", soundValidate, func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
+	return call(ctx, c.s, asked{method: "Validate"}, soundValidate, func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
 		return rpc.Challenge().Validate(ctx, req)
 	})
 }
 
 func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	return call(ctx, c.s, "Advance", soundAdvance, func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
+	ask := asked{method: "Advance"}
+	if len(req.Answers) == 0 {
+		ask.recurs = req // what a step needs; with answers it hardly comes again
+	}
+	return call(ctx, c.s, ask, soundAdvance, func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
 		return rpc.Challenge().Advance(ctx, req)
 	})
 }
@@ -212,13 +216,17 @@ func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) 
 type capabilityCalls struct{ s *slot }
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	return call(ctx, c.s, "Render", soundRender, func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
+	ask := asked{method: "Render"}
+	if len(req.Diagnostics) == 0 && req.Links == (driver.Links{}) {
+		ask.recurs = req
+	}
+	return call(ctx, c.s, ask, soundRender, func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
 		return rpc.Capability().Render(ctx, req)
 	})
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, "Interpret", soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+	return call(ctx, c.s, asked{method: "Interpret"}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)
 	})
 }

@@ -143,18 +143,26 @@ func environment(names []string) []string {
 	return env
 }
 
+// asked is what a call asks for.
+type asked struct {
+	method string
+	// recurs is the request, where the same one is likely to come again: a pure
+	// driver has then to answer it only once.
+	recurs any
+}
+
 // call makes one call. When the process dies under it, it is made once more on
 // a fresh process, unless the driver changes the world.
 func call[Res any](
-	ctx context.Context, s *slot, method string, sound func(Res, func(string) string) (Res, error),
+	ctx context.Context, s *slot, ask asked, sound func(Res, func(string) string) (Res, error),
 	do func(context.Context, driverrpc.Calls) (Res, error),
 ) (Res, error) {
 	began := time.Now()
-	res, lost, err := attempt(ctx, s, do)
+	res, lost, err := attempt(ctx, s, ask, do)
 	again := lost && s.entry.Descriptor.Effect != driver.EffectEffects
 	if again {
 		s.journal.repeated()
-		res, lost, err = attempt(ctx, s, do)
+		res, lost, err = attempt(ctx, s, ask, do)
 	}
 	if lost {
 		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
@@ -165,19 +173,30 @@ func call[Res any](
 		}
 	}
 	took := time.Since(began)
-	s.journal.called(method, took, err)
-	s.host.tell.Called(Call{Driver: s.entry.Name, Method: method, Took: took, Err: err, Repeated: again})
+	s.journal.called(ask.method, took, err)
+	s.host.tell.Called(Call{Driver: s.entry.Name, Method: ask.method, Took: took, Err: err, Repeated: again})
 	return res, err
 }
 
 // attempt makes the call on the present process, or on one that it waits for.
 // lost: the process died under the call, so nobody knows what became of it.
 func attempt[Res any](
-	ctx context.Context, s *slot, do func(context.Context, driverrpc.Calls) (Res, error),
+	ctx context.Context, s *slot, ask asked, do func(context.Context, driverrpc.Calls) (Res, error),
 ) (res Res, lost bool, err error) {
 	g, err := s.enter(ctx)
 	if err != nil {
 		return res, false, err
+	}
+	if key, ok := s.rememberedAs(ask); ok {
+		if res, ok := recall[Res](g.memory, key); ok {
+			g.leave(false)
+			return res, false, nil
+		}
+		defer func() {
+			if err == nil {
+				g.memory.keep(key, res)
+			}
+		}()
 	}
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, s.limits().call)
@@ -210,6 +229,17 @@ func attempt[Res any](
 		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
 	}
 	return res, false, err
+}
+
+// rememberedAs is under what the answer may be kept. Of a driver that an author
+// runs under a debugger every call has to arrive, and of one that is executed
+// for each call the bytes are looked at each time.
+func (s *slot) rememberedAs(ask asked) (memoryKey, bool) {
+	d := s.entry.Descriptor
+	if d.Effect != driver.EffectPure || d.Transport != driver.TransportGRPC || s.attach != nil {
+		return memoryKey{}, false
+	}
+	return keyOf(ask.method, ask.recurs)
 }
 
 // text makes a text of the driver fit to be shown.

@@ -59,6 +59,10 @@ func soundRender(r driver.RenderResult, text func(string) string) (driver.Render
 		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	case r.ClientReview != nil:
 		r.ClientReview.Reason = text(r.ClientReview.Reason)
+	case r.Invalid != nil:
+		r.Invalid.Diagnostics = texts(r.Invalid.Diagnostics, text)
+	case r.Elsewhere != nil:
+		r.Elsewhere.Message = text(r.Elsewhere.Message)
 	}
 	return r, docs.check()
 }

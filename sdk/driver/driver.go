@@ -78,14 +78,25 @@ const (
 	// FeatureClientReview: the client shows each request to a person before
 	// it acts, so its review may stand for an approval.
 	FeatureClientReview = "client_review"
+	// FeatureModel: answers come from a language model, so that what is asked
+	// counts against the budgets for models.
+	FeatureModel = "model"
+	// FeaturePartial: there are requests that the driver cannot serve although
+	// the client has all that it needs, so that routes behind it are reached.
+	FeaturePartial = "partial"
 )
 
 // Client capabilities a capability driver may need.
 const (
 	NeedElicitationForm = "elicitation.form"
 	NeedElicitationURL  = "elicitation.url"
-	NeedSampling        = "sampling"
-	NeedRoots           = "roots"
+	// NeedElicitation is elicitation in either mode.
+	NeedElicitation = "elicitation"
+	// NeedApprovalPage is no capability of the client: the server has a page on
+	// which people answer approvals, see Links.
+	NeedApprovalPage = "approval_page"
+	NeedSampling     = "sampling"
+	NeedRoots        = "roots"
 )
 
 // Input kinds the host knows; the set is open.
@@ -96,6 +107,9 @@ const (
 	KindSimilarity = "similarity"
 	// KindRunInput is what a protocol declares to need before its first step.
 	KindRunInput = "run_input"
+	// KindJudge asks whether the result of a step satisfies its challenge; the
+	// answer is a JudgeValue.
+	KindJudge = "judge"
 )
 
 // Descriptor is what a driver says of itself. Static: same binary, same descriptor.
@@ -249,6 +263,13 @@ type SimilarityValue struct {
 	Method string  `json:"method"` // "embedding" or "lexical"
 }
 
+// JudgeValue is the value of a judge input.
+type JudgeValue struct {
+	// Satisfied: the result satisfies the challenge; nil: nobody could judge it.
+	Satisfied *bool  `json:"satisfied"`
+	Reason    string `json:"reason"`
+}
+
 // Input is one thing a challenge needs.
 type Input struct {
 	ID   string `json:"id"`
@@ -285,6 +306,14 @@ type Answer struct {
 	Via        string `json:"via,omitempty"`
 	Model      string `json:"model,omitempty"`
 	StopReason string `json:"stop_reason,omitempty"`
+	// Usage is what generating it cost, where somebody said.
+	Usage *Usage `json:"usage,omitempty"`
+}
+
+// Usage counts the tokens of a model.
+type Usage struct {
+	InputTokens  int `json:"input_tokens"`
+	OutputTokens int `json:"output_tokens"`
 }
 
 // State is what a challenge driver wants back at its next Advance of a step.
@@ -338,6 +367,8 @@ type RenderRequest struct {
 
 // Links are made by the host; an empty one does not exist.
 type Links struct {
+	// Approval is the page on which a person answers the approval input that is
+	// rendered. Whoever has the link may answer, so it belongs to that person only.
 	Approval string `json:"approval,omitempty"`
 }
 

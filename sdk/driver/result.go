@@ -82,6 +82,14 @@ type RenderResult struct {
 	// evidence request is the approval, if the evidence comes through this
 	// same driver.
 	ClientReview *ClientReview `json:"client_review,omitempty"`
+	// Invalid: what the driver obtained itself is no answer. The host renders
+	// again with the diagnostics, as often as the route allows, then takes the
+	// next route.
+	Invalid *Invalid `json:"invalid,omitempty"`
+	// Elsewhere leaves an approval input to a person at RenderRequest.Links.Approval.
+	// The host asks nobody: it gives the link to the agent, and takes the answer
+	// from the page behind it.
+	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
 }
 
 // ClientRequest is an MCP request for the client.
@@ -102,6 +110,12 @@ type ClientReview struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// Elsewhere is explained at RenderResult.Elsewhere.
+type Elsewhere struct {
+	// Message tells the agent what to tell the person; the host adds the link.
+	Message string `json:"message,omitempty"`
+}
+
 // AskClient asks the client with an MCP request.
 func AskClient(method string, params json.RawMessage) RenderResult {
 	return RenderResult{ClientRequest: &ClientRequest{Method: method, Params: params}}
@@ -118,6 +132,16 @@ func CannotRender(reason string) RenderResult {
 // ReviewedByClient leaves an approval to the client's review of the evidence request.
 func ReviewedByClient(reason string) RenderResult {
 	return RenderResult{ClientReview: &ClientReview{Reason: reason}}
+}
+
+// RenderedInvalid says why what this driver obtained itself is no answer.
+func RenderedInvalid(diagnostics ...Diagnostic) RenderResult {
+	return RenderResult{Invalid: &Invalid{Diagnostics: diagnostics}}
+}
+
+// AnswerElsewhere leaves an approval to a person at the approval link.
+func AnswerElsewhere(message string) RenderResult {
+	return RenderResult{Elsewhere: &Elsewhere{Message: message}}
 }
 
 // InterpretResult is the outcome of Interpret. Exactly one of the pointers is set.

@@ -225,7 +225,7 @@ func (c *conversion) fromInput(in *driverv1.Input) driver.Input {
 func (c *conversion) toAnswer(a driver.Answer) *driverv1.Answer {
 	return &driverv1.Answer{
 		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
-		Via: a.Via, Model: a.Model, StopReason: a.StopReason,
+		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: c.toUsage(a.Usage),
 	}
 }
 
@@ -233,8 +233,24 @@ func (c *conversion) fromAnswer(a *driverv1.Answer) driver.Answer {
 	return driver.Answer{
 		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
 		Provenance: fromEnum(c, provenances, a.GetProvenance()),
-		Via:        a.GetVia(), Model: a.GetModel(), StopReason: a.GetStopReason(),
+		Via:        a.GetVia(), Model: a.GetModel(), StopReason: a.GetStopReason(), Usage: fromUsage(a.GetUsage()),
 	}
+}
+
+func (c *conversion) toUsage(u *driver.Usage) *driverv1.Usage {
+	if u == nil {
+		return nil
+	}
+	return &driverv1.Usage{
+		InputTokens: c.toUint32("input tokens", u.InputTokens), OutputTokens: c.toUint32("output tokens", u.OutputTokens),
+	}
+}
+
+func fromUsage(u *driverv1.Usage) *driver.Usage {
+	if u == nil {
+		return nil
+	}
+	return &driver.Usage{InputTokens: int(u.GetInputTokens()), OutputTokens: int(u.GetOutputTokens())}
 }
 
 func (c *conversion) toState(s driver.State) *driverv1.State {

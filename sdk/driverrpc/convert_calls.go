@@ -154,6 +154,16 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverv1.RenderRespo
 		outcomes++
 		out.Outcome = &driverv1.RenderResponse_ClientReview{ClientReview: &driverv1.ClientReview{Reason: v.Reason}}
 	}
+	if v := r.Invalid; v != nil {
+		outcomes++
+		out.Outcome = &driverv1.RenderResponse_Invalid{
+			Invalid: &driverv1.Invalid{Diagnostics: c.toDiagnostics(v.Diagnostics)},
+		}
+	}
+	if e := r.Elsewhere; e != nil {
+		outcomes++
+		out.Outcome = &driverv1.RenderResponse_Elsewhere{Elsewhere: &driverv1.Elsewhere{Message: e.Message}}
+	}
 	c.oneOutcome("Render", outcomes)
 	return out
 }
@@ -178,6 +188,10 @@ func (c *conversion) fromRenderResult(r *driverv1.RenderResponse) driver.RenderR
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
 	case *driverv1.RenderResponse_ClientReview:
 		out.ClientReview = &driver.ClientReview{Reason: o.ClientReview.GetReason()}
+	case *driverv1.RenderResponse_Invalid:
+		out.Invalid = &driver.Invalid{Diagnostics: c.fromDiagnostics(o.Invalid.GetDiagnostics())}
+	case *driverv1.RenderResponse_Elsewhere:
+		out.Elsewhere = &driver.Elsewhere{Message: o.Elsewhere.GetMessage()}
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}

@@ -18,7 +18,7 @@ var (
 	handlePattern  = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 
 	knownNeeds = []string{
-		driver.NeedElicitationForm, driver.NeedElicitationURL, driver.NeedSampling, driver.NeedRoots,
+		driver.NeedElicitation, driver.NeedElicitationForm, driver.NeedElicitationURL, driver.NeedSampling, driver.NeedRoots, driver.NeedApprovalPage,
 	}
 )
 

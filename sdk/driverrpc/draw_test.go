@@ -93,10 +93,14 @@ func drawAnswer(t *rapid.T) driver.Answer {
 	all := []driver.Provenance{
 		driver.AgentReported, driver.ModelGenerated, driver.ClientAttested, driver.ServerObserved,
 	}
-	return driver.Answer{
+	a := driver.Answer{
 		InputID: drawText(t), Value: drawDocument(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
 		Via: drawText(t), Model: drawText(t), StopReason: drawText(t),
 	}
+	if rapid.Bool().Draw(t, "has usage") {
+		a.Usage = &driver.Usage{InputTokens: drawCount(t), OutputTokens: drawCount(t)}
+	}
+	return a
 }
 
 func drawState(t *rapid.T) driver.State {
@@ -146,6 +150,7 @@ func drawRenderResult(t *rapid.T) driver.RenderResult {
 		{Answer: &answer},
 		driver.CannotRender(drawText(t)),
 		driver.ReviewedByClient(drawText(t)),
+		driver.RenderedInvalid(drawList(t, drawDiagnostic)...),
 	}).Draw(t, "outcome")
 }
 

@@ -244,7 +244,7 @@ func FuzzExecReplies(f *testing.F) {
 			}
 		}
 		if r, err := c.Capability().Render(ctx, driver.RenderRequest{}); err == nil {
-			if n := outcomes(r.ClientRequest != nil, r.AgentChallenge != nil, r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil); n != 1 {
+			if n := outcomes(r.ClientRequest != nil, r.AgentChallenge != nil, r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil, r.Invalid != nil, r.Elsewhere != nil); n != 1 {
 				t.Errorf("Render has %d outcomes from %q", n, reply)
 			}
 		}

@@ -337,6 +337,8 @@ func (d *desk) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 		return driver.CannotRender("the client has no forms"), nil
 	case d.fault == "capability/review" && in.Kind == driver.KindApproval && !d.secret(in):
 		return driver.ReviewedByClient("it looks at everything"), nil
+	case d.fault == "capability/elsewhere" && in.Kind == driver.KindApproval && !d.secret(in):
+		return driver.AnswerElsewhere("somewhere"), nil
 	case d.secret(in) && (d.fault != "capability/secrets" || !in.Sensitive):
 		return driver.CannotRender("no form asks for a secret"), nil
 	}

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,7 @@ func capabilityNeeds(ctx context.Context, s Subject) error {
 	return eachRequest(ctx, s, "a Render sample", func(req driver.RenderRequest) error {
 		c := req.Client
 		req.Client = driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
+		req.Links = driver.Links{}
 		result, err := s.Capability.Render(ctx, req)
 		if err != nil {
 			return err
@@ -216,6 +218,28 @@ func capabilityReview(ctx context.Context, s Subject) error {
 	})
 }
 
+func capabilityElsewhere(ctx context.Context, s Subject) error {
+	return s.renders(ctx, withAndWithoutLinks, func(req driver.RenderRequest, r driver.RenderResult) error {
+		switch {
+		case r.Elsewhere == nil:
+			return nil
+		case !s.Descriptor.Has(driver.FeatureHuman):
+			return fmt.Errorf("it leaves an input to a person without the feature %s", driver.FeatureHuman)
+		case req.Input.Kind != driver.KindApproval:
+			return fmt.Errorf("it leaves an input of kind %q to the approval page; only an approval can be", req.Input.Kind)
+		case req.Links.Approval == "":
+			return errors.New("it leaves an approval to a page whose link it was not given")
+		}
+		return nil
+	})
+}
+
+func withAndWithoutLinks(req driver.RenderRequest) []driver.RenderRequest {
+	without := req
+	without.Links = driver.Links{}
+	return []driver.RenderRequest{req, without}
+}
+
 func capabilityProvenance(ctx context.Context, s Subject) error {
 	if err := s.asks(); err != nil {
 		return err
@@ -245,7 +269,7 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 		}
 		return ""
 	case driver.ServerObserved:
-		if d.Has(driver.FeatureAgent) || d.Has(driver.FeatureClientReview) {
+		if d.Has(driver.FeatureAgent) || d.Has(driver.FeatureClientReview) || d.Has(driver.FeatureModel) {
 			return "the driver has it from the " + strings.Join(d.Features, ", ")
 		}
 		return ""

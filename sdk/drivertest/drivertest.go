@@ -34,6 +34,7 @@ const (
 	ClientRequest  Outcome = "client_request"
 	AgentChallenge Outcome = "agent_challenge"
 	ClientReview   Outcome = "client_review"
+	Elsewhere      Outcome = "elsewhere"
 	Answer         Outcome = "answer"
 	NotAnswer      Outcome = "not_an_answer"
 	Missing        Outcome = "missing"
@@ -213,6 +214,8 @@ func outcomes(result any) []Outcome {
 	case driver.RenderResult:
 		set[ClientRequest], set[AgentChallenge] = r.ClientRequest != nil, r.AgentChallenge != nil
 		set[Answer], set[Unavailable], set[ClientReview] = r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil
+		set[NotAnswer] = r.Invalid != nil
+		set[Elsewhere] = r.Elsewhere != nil
 	case driver.InterpretResult:
 		set[Answer], set[Declined], set[NotAnswer] = r.Answer != nil, r.Declined != nil, r.Invalid != nil
 		set[Unavailable], set[Missing] = r.Unavailable != nil, r.Missing != nil

@@ -99,7 +99,7 @@ var directFaults = map[string][]string{
 	},
 	"desk": {
 		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
-		"capability/secrets", "capability/review", "capability/provenance", "capability/client-error",
+		"capability/secrets", "capability/review", "capability/elsewhere", "capability/provenance", "capability/client-error",
 		"capability/any-reply", "capability/declined", "capability/no-is-final",
 	},
 }

@@ -39,10 +39,12 @@ func main() {
 		os.Exit(3)
 	}
 	d := driver.Driver{Descriptor: driver.Descriptor{
-		Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}, Effect: driver.EffectPure,
+		Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}, Effect: driver.EffectReads,
 		ConfigSchema: json.RawMessage(`{"type": "object"}`),
 	}}
 	switch name {
+	case "pure":
+		d.Descriptor.Effect = driver.EffectPure
 	case "changer":
 		d.Descriptor.Effect = driver.EffectEffects
 	case "capable":
@@ -63,7 +65,10 @@ func main() {
 }
 
 // puppet does what each challenge says.
-type puppet struct{ config json.RawMessage }
+type puppet struct {
+	config  json.RawMessage
+	counted int
+}
 
 type order struct {
 	Do   string `json:"do"`
@@ -107,6 +112,9 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 	switch o.Do {
 	case "pid":
 		return os.Getpid(), nil
+	case "count":
+		p.counted++ // which no pure driver does: it shows who was asked
+		return p.counted, nil
 	case "dial":
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", o.Text)
 		if err != nil {

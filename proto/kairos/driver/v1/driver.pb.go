@@ -445,12 +445,13 @@ type DescribeResponse struct {
 	Effect  Effect   `protobuf:"varint,5,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
-	// Open set; see the driver author's guide ("human", "agent", "client_review").
+	// Open set; see the driver author's guide ("human", "agent", "client_review", "model", "partial").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
 	// Client capabilities without which Render answers unavailable:
-	// "elicitation.form", "elicitation.url", "sampling", "roots". Empty: serves any client.
+	// "elicitation" (in either mode), "elicitation.form", "elicitation.url", "sampling",
+	// "roots"; or of the host, "approval_page". Empty: serves any client.
 	Needs []string `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Approval mode of this type's challenges where neither step nor tree says.
 	Approval      ApprovalMode `protobuf:"varint,10,opt,name=approval,proto3,enum=kairos.driver.v1.ApprovalMode" json:"approval,omitempty"`
@@ -1377,8 +1378,10 @@ type Answer struct {
 	// Name of the capability driver that obtained it; "core" for similarity.
 	Via string `protobuf:"bytes,4,opt,name=via,proto3" json:"via,omitempty"`
 	// Model that generated the value and why it stopped, where the client said.
-	Model         string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	StopReason    string `protobuf:"bytes,6,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
+	Model      string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	StopReason string `protobuf:"bytes,6,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
+	// What generating it cost, where somebody said.
+	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,6 +1458,66 @@ func (x *Answer) GetStopReason() string {
 	return ""
 }
 
+func (x *Answer) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// Usage counts the tokens of a model.
+type Usage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	InputTokens   uint32                 `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens  uint32                 `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Usage) GetInputTokens() uint32 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetOutputTokens() uint32 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
 // State is what a challenge driver wants back at its next Advance for this step.
 type State struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1466,7 +1529,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1541,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1554,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -1522,7 +1585,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1597,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1610,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AdvanceRequest) GetChallengeJson() []byte {
@@ -1609,7 +1672,7 @@ type AdvanceResponse struct {
 
 func (x *AdvanceResponse) Reset() {
 	*x = AdvanceResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1684,7 @@ func (x *AdvanceResponse) String() string {
 func (*AdvanceResponse) ProtoMessage() {}
 
 func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1697,7 @@ func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceResponse.ProtoReflect.Descriptor instead.
 func (*AdvanceResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdvanceResponse) GetOutcome() isAdvanceResponse_Outcome {
@@ -1740,7 +1803,7 @@ type NeedInput struct {
 
 func (x *NeedInput) Reset() {
 	*x = NeedInput{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1752,7 +1815,7 @@ func (x *NeedInput) String() string {
 func (*NeedInput) ProtoMessage() {}
 
 func (x *NeedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1765,7 +1828,7 @@ func (x *NeedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedInput.ProtoReflect.Descriptor instead.
 func (*NeedInput) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NeedInput) GetInputs() []*Input {
@@ -1791,7 +1854,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1866,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1879,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Accepted) GetProof() []byte {
@@ -1853,7 +1916,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1928,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1941,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Rejected) GetErrorCode() string {
@@ -1912,7 +1975,7 @@ type Declined struct {
 
 func (x *Declined) Reset() {
 	*x = Declined{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +1987,7 @@ func (x *Declined) String() string {
 func (*Declined) ProtoMessage() {}
 
 func (x *Declined) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2000,7 @@ func (x *Declined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declined.ProtoReflect.Descriptor instead.
 func (*Declined) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Declined) GetReason() string {
@@ -1957,7 +2020,7 @@ type Unavailable struct {
 
 func (x *Unavailable) Reset() {
 	*x = Unavailable{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2032,7 @@ func (x *Unavailable) String() string {
 func (*Unavailable) ProtoMessage() {}
 
 func (x *Unavailable) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2045,7 @@ func (x *Unavailable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unavailable.ProtoReflect.Descriptor instead.
 func (*Unavailable) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Unavailable) GetReason() string {
@@ -2003,7 +2066,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2078,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2091,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Links) GetApproval() string {
@@ -2052,7 +2115,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2127,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2140,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RenderRequest) GetInput() *Input {
@@ -2124,6 +2187,8 @@ type RenderResponse struct {
 	//	*RenderResponse_Answer
 	//	*RenderResponse_Unavailable
 	//	*RenderResponse_ClientReview
+	//	*RenderResponse_Invalid
+	//	*RenderResponse_Elsewhere
 	Outcome       isRenderResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2131,7 +2196,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2208,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2221,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2211,6 +2276,24 @@ func (x *RenderResponse) GetClientReview() *ClientReview {
 	return nil
 }
 
+func (x *RenderResponse) GetInvalid() *Invalid {
+	if x != nil {
+		if x, ok := x.Outcome.(*RenderResponse_Invalid); ok {
+			return x.Invalid
+		}
+	}
+	return nil
+}
+
+func (x *RenderResponse) GetElsewhere() *Elsewhere {
+	if x != nil {
+		if x, ok := x.Outcome.(*RenderResponse_Elsewhere); ok {
+			return x.Elsewhere
+		}
+	}
+	return nil
+}
+
 type isRenderResponse_Outcome interface {
 	isRenderResponse_Outcome()
 }
@@ -2237,6 +2320,18 @@ type RenderResponse_ClientReview struct {
 	ClientReview *ClientReview `protobuf:"bytes,5,opt,name=client_review,json=clientReview,proto3,oneof"`
 }
 
+type RenderResponse_Invalid struct {
+	// What the driver obtained itself is no answer. The host renders again with
+	// the diagnostics, as often as the route allows, then takes the next route.
+	Invalid *Invalid `protobuf:"bytes,7,opt,name=invalid,proto3,oneof"`
+}
+
+type RenderResponse_Elsewhere struct {
+	// For an approval input with an approval link: a person answers at the
+	// link, and the agent shows it to them.
+	Elsewhere *Elsewhere `protobuf:"bytes,6,opt,name=elsewhere,proto3,oneof"`
+}
+
 func (*RenderResponse_ClientRequest) isRenderResponse_Outcome() {}
 
 func (*RenderResponse_AgentChallenge) isRenderResponse_Outcome() {}
@@ -2246,6 +2341,56 @@ func (*RenderResponse_Answer) isRenderResponse_Outcome() {}
 func (*RenderResponse_Unavailable) isRenderResponse_Outcome() {}
 
 func (*RenderResponse_ClientReview) isRenderResponse_Outcome() {}
+
+func (*RenderResponse_Invalid) isRenderResponse_Outcome() {}
+
+func (*RenderResponse_Elsewhere) isRenderResponse_Outcome() {}
+
+// Elsewhere: see RenderResponse.elsewhere.
+type Elsewhere struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tells the agent what to tell the person; the link stands beside it.
+	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Elsewhere) Reset() {
+	*x = Elsewhere{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Elsewhere) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Elsewhere) ProtoMessage() {}
+
+func (x *Elsewhere) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
+func (*Elsewhere) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Elsewhere) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
 
 // ClientReview: see RenderResponse.client_review.
 type ClientReview struct {
@@ -2257,7 +2402,7 @@ type ClientReview struct {
 
 func (x *ClientReview) Reset() {
 	*x = ClientReview{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2414,7 @@ func (x *ClientReview) String() string {
 func (*ClientReview) ProtoMessage() {}
 
 func (x *ClientReview) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2427,7 @@ func (x *ClientReview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReview.ProtoReflect.Descriptor instead.
 func (*ClientReview) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClientReview) GetReason() string {
@@ -2303,7 +2448,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2460,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2473,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClientRequest) GetMethod() string {
@@ -2358,7 +2503,7 @@ type AgentChallenge struct {
 
 func (x *AgentChallenge) Reset() {
 	*x = AgentChallenge{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2515,7 @@ func (x *AgentChallenge) String() string {
 func (*AgentChallenge) ProtoMessage() {}
 
 func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2528,7 @@ func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChallenge.ProtoReflect.Descriptor instead.
 func (*AgentChallenge) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AgentChallenge) GetType() string {
@@ -2421,7 +2566,7 @@ type InterpretRequest struct {
 
 func (x *InterpretRequest) Reset() {
 	*x = InterpretRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2578,7 @@ func (x *InterpretRequest) String() string {
 func (*InterpretRequest) ProtoMessage() {}
 
 func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2591,7 @@ func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretRequest.ProtoReflect.Descriptor instead.
 func (*InterpretRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InterpretRequest) GetInput() *Input {
@@ -2495,7 +2640,7 @@ type ClientError struct {
 
 func (x *ClientError) Reset() {
 	*x = ClientError{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2652,7 @@ func (x *ClientError) String() string {
 func (*ClientError) ProtoMessage() {}
 
 func (x *ClientError) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2665,7 @@ func (x *ClientError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientError.ProtoReflect.Descriptor instead.
 func (*ClientError) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientError) GetCode() int64 {
@@ -2553,7 +2698,7 @@ type InterpretResponse struct {
 
 func (x *InterpretResponse) Reset() {
 	*x = InterpretResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2710,7 @@ func (x *InterpretResponse) String() string {
 func (*InterpretResponse) ProtoMessage() {}
 
 func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2723,7 @@ func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretResponse.ProtoReflect.Descriptor instead.
 func (*InterpretResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InterpretResponse) GetOutcome() isInterpretResponse_Outcome {
@@ -2677,7 +2822,7 @@ type Invalid struct {
 
 func (x *Invalid) Reset() {
 	*x = Invalid{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2834,7 @@ func (x *Invalid) String() string {
 func (*Invalid) ProtoMessage() {}
 
 func (x *Invalid) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2847,7 @@ func (x *Invalid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalid.ProtoReflect.Descriptor instead.
 func (*Invalid) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Invalid) GetDiagnostics() []*Diagnostic {
@@ -2722,7 +2867,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2734,7 +2879,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2747,7 +2892,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Missing) GetReason() string {
@@ -2840,7 +2985,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"similarity\x18\x0f \x01(\v2\x1c.kairos.driver.v1.SimilarityR\n" +
 	"similarityB\x0e\n" +
 	"\f_temperatureB\b\n" +
-	"\x06_top_p\"\xc0\x01\n" +
+	"\x06_top_p\"\xef\x01\n" +
 	"\x06Answer\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12<\n" +
@@ -2850,7 +2995,11 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x03via\x18\x04 \x01(\tR\x03via\x12\x14\n" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1f\n" +
 	"\vstop_reason\x18\x06 \x01(\tR\n" +
-	"stopReason\"5\n" +
+	"stopReason\x12-\n" +
+	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\"O\n" +
+	"\x05Usage\x12!\n" +
+	"\finput_tokens\x18\x01 \x01(\rR\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\x8e\x02\n" +
@@ -2892,14 +3041,18 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
 	"\x06client\x18\x03 \x01(\v2\x18.kairos.driver.v1.ClientR\x06client\x12-\n" +
 	"\x05links\x18\x04 \x01(\v2\x17.kairos.driver.v1.LinksR\x05links\x12>\n" +
-	"\vdiagnostics\x18\x05 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\"\xf0\x02\n" +
+	"\vdiagnostics\x18\x05 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\"\xe4\x03\n" +
 	"\x0eRenderResponse\x12H\n" +
 	"\x0eclient_request\x18\x01 \x01(\v2\x1f.kairos.driver.v1.ClientRequestH\x00R\rclientRequest\x12K\n" +
 	"\x0fagent_challenge\x18\x02 \x01(\v2 .kairos.driver.v1.AgentChallengeH\x00R\x0eagentChallenge\x122\n" +
 	"\x06answer\x18\x03 \x01(\v2\x18.kairos.driver.v1.AnswerH\x00R\x06answer\x12A\n" +
 	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x12E\n" +
-	"\rclient_review\x18\x05 \x01(\v2\x1e.kairos.driver.v1.ClientReviewH\x00R\fclientReviewB\t\n" +
-	"\aoutcome\"&\n" +
+	"\rclient_review\x18\x05 \x01(\v2\x1e.kairos.driver.v1.ClientReviewH\x00R\fclientReview\x125\n" +
+	"\ainvalid\x18\a \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12;\n" +
+	"\telsewhere\x18\x06 \x01(\v2\x1b.kairos.driver.v1.ElsewhereH\x00R\telsewhereB\t\n" +
+	"\aoutcome\"%\n" +
+	"\tElsewhere\x12\x18\n" +
+	"\amessage\x18\x01 \x01(\tR\amessage\"&\n" +
 	"\fClientReview\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"?\n" +
 	"\rClientRequest\x12\x16\n" +
@@ -2986,7 +3139,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -3010,25 +3163,27 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(*Similarity)(nil),          // 19: kairos.driver.v1.Similarity
 	(*Input)(nil),               // 20: kairos.driver.v1.Input
 	(*Answer)(nil),              // 21: kairos.driver.v1.Answer
-	(*State)(nil),               // 22: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 23: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 24: kairos.driver.v1.AdvanceResponse
-	(*NeedInput)(nil),           // 25: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 26: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 27: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 28: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 29: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 30: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 31: kairos.driver.v1.RenderRequest
-	(*RenderResponse)(nil),      // 32: kairos.driver.v1.RenderResponse
-	(*ClientReview)(nil),        // 33: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 34: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 35: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 36: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 37: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 38: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 39: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 40: kairos.driver.v1.Missing
+	(*Usage)(nil),               // 22: kairos.driver.v1.Usage
+	(*State)(nil),               // 23: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 24: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 25: kairos.driver.v1.AdvanceResponse
+	(*NeedInput)(nil),           // 26: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 27: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 28: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 29: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 30: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 31: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 32: kairos.driver.v1.RenderRequest
+	(*RenderResponse)(nil),      // 33: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 34: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 35: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 36: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 37: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 38: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 39: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 40: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 41: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 42: kairos.driver.v1.Missing
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
@@ -3043,56 +3198,59 @@ var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	3,  // 9: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
 	19, // 10: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
 	6,  // 11: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	17, // 12: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 13: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	21, // 14: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	22, // 15: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	25, // 16: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	26, // 17: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	27, // 18: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	28, // 19: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	29, // 20: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	22, // 21: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	20, // 22: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	20, // 23: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 24: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 25: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	30, // 26: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	13, // 27: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	34, // 28: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	35, // 29: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	21, // 30: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	29, // 31: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	33, // 32: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	20, // 33: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 34: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 35: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	37, // 36: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	21, // 37: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	28, // 38: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	39, // 39: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	29, // 40: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	40, // 41: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	13, // 42: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	7,  // 43: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	9,  // 44: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	11, // 45: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	15, // 46: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	23, // 47: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	31, // 48: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	36, // 49: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	8,  // 50: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	10, // 51: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	12, // 52: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	16, // 53: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	24, // 54: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	32, // 55: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	38, // 56: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	50, // [50:57] is the sub-list for method output_type
-	43, // [43:50] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	22, // 12: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
+	17, // 13: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 14: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	21, // 15: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	23, // 16: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	26, // 17: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	27, // 18: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	28, // 19: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	29, // 20: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	30, // 21: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	23, // 22: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	20, // 23: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	20, // 24: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 25: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 26: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	31, // 27: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	13, // 28: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	36, // 29: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	37, // 30: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	21, // 31: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	30, // 32: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	35, // 33: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	41, // 34: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	34, // 35: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	20, // 36: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 37: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 38: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	39, // 39: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	21, // 40: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	29, // 41: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	41, // 42: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	30, // 43: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	42, // 44: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	13, // 45: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 46: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	9,  // 47: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	11, // 48: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	15, // 49: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	24, // 50: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	32, // 51: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	38, // 52: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	8,  // 53: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	10, // 54: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	12, // 55: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	16, // 56: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	25, // 57: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	33, // 58: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	40, // 59: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	53, // [53:60] is the sub-list for method output_type
+	46, // [46:53] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3101,21 +3259,23 @@ func file_kairos_driver_v1_driver_proto_init() {
 		return
 	}
 	file_kairos_driver_v1_driver_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[17].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[18].OneofWrappers = []any{
 		(*AdvanceResponse_NeedInput)(nil),
 		(*AdvanceResponse_Accepted)(nil),
 		(*AdvanceResponse_Rejected)(nil),
 		(*AdvanceResponse_Declined)(nil),
 		(*AdvanceResponse_Unavailable)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[25].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[26].OneofWrappers = []any{
 		(*RenderResponse_ClientRequest)(nil),
 		(*RenderResponse_AgentChallenge)(nil),
 		(*RenderResponse_Answer)(nil),
 		(*RenderResponse_Unavailable)(nil),
 		(*RenderResponse_ClientReview)(nil),
+		(*RenderResponse_Invalid)(nil),
+		(*RenderResponse_Elsewhere)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[31].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[33].OneofWrappers = []any{
 		(*InterpretResponse_Answer)(nil),
 		(*InterpretResponse_Declined)(nil),
 		(*InterpretResponse_Invalid)(nil),
@@ -3128,7 +3288,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1,0 +1,61 @@
+package driverhost
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	// maxRemembered is how many answers of one generation are kept, and
+	// maxRememberedSize how large each may be, in bytes of JSON.
+	maxRemembered     = 256
+	maxRememberedSize = 16 << 10
+)
+
+// memory keeps what a pure driver answered: the same request has the same
+// answer, so nobody has to ask it twice. It ends with the generation, and with
+// it whatever another binary or configuration would answer otherwise.
+type memory struct {
+	answers *lru.Cache[memoryKey, []byte]
+}
+
+// memoryKey is the SHA-256 of a method and its request.
+type memoryKey [sha256.Size]byte
+
+func newMemory() memory {
+	answers, err := lru.New[memoryKey, []byte](maxRemembered)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return memory{answers}
+}
+
+// keyOf is false for what cannot be told apart from other requests.
+func keyOf(method string, request any) (memoryKey, bool) {
+	if request == nil {
+		return memoryKey{}, false
+	}
+	b, err := json.Marshal(request)
+	if err != nil {
+		return memoryKey{}, false
+	}
+	return sha256.Sum256(append([]byte(method+"\n"), b...)), true
+}
+
+// recall gives each caller a copy of its own.
+func recall[Res any](m memory, key memoryKey) (res Res, ok bool) {
+	b, ok := m.answers.Get(key)
+	if !ok || json.Unmarshal(b, &res) != nil {
+		return res, false
+	}
+	return res, true
+}
+
+func (m memory) keep(key memoryKey, answer any) {
+	b, err := json.Marshal(answer)
+	if err == nil && len(b) <= maxRememberedSize {
+		m.answers.Add(key, b)
+	}
+}
