@@ -8,5 +8,6 @@ const (
 		`user's own decision and submit it as user_input.confirmation: "approved" or "rejected". Do not do the work yet, ` +
 		"never decide in the user's place and do not invent an answer."
 
-	reportFiles = "Report the files as they really are in evidence; do not fabricate."
+	reportFiles = "Report in solution.evidence, under files, each of them as it really is: path, exists, and for one that is there size in bytes and " +
+		"sha256 of its content. Compute them, do not fabricate."
 )

@@ -81,7 +81,7 @@ func (c comment) Advance(_ context.Context, req driver.AdvanceRequest) (driver.A
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
-		return need(p, req.Step)
+		return c.need(p, req.Step)
 	}
 	text, rejection := readText(answer.Value, p)
 	if rejection != nil {
@@ -94,17 +94,18 @@ func (c comment) Advance(_ context.Context, req driver.AdvanceRequest) (driver.A
 	return c.judge(text, p, req)
 }
 
-func need(p params, step driver.Step) (driver.AdvanceResult, error) {
+func (c comment) need(p params, step driver.Step) (driver.AdvanceResult, error) {
 	display, err := json.Marshal(p)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	temperature, topP := 0.2, 0.9
-	return driver.Need(driver.Input{
+	in := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt(p), User: userPrompt(step),
-		Schema: json.RawMessage(fmt.Sprintf(evidenceSchema, p.MinLength)), Temperature: &temperature, TopP: &topP,
-	}), nil
+		Schema: json.RawMessage(fmt.Sprintf(evidenceSchema, p.MinLength)),
+	}
+	c.Now().Prompt.Apply(&in)
+	return driver.Need(in), nil
 }
 
 // readText reads the comment. A rejection says what is missing in it.

@@ -13,9 +13,9 @@ const evidenceSchema = `{"type":"object","properties":{"text":{"type":"string","
 
 // systemPrompt is for a model that is asked for the evidence.
 func systemPrompt(p params) string {
-	return fmt.Sprintf(`You are doing one step of a KAIROS protocol. Write a verification comment of at least %d characters that says, `+
-		`in your own words, what was really done in this step and what came of it. Do not repeat the step's text and never invent `+
-		`work that was not done. Return one JSON object: {"text": "<the comment>"}.`, p.MinLength)
+	return fmt.Sprintf(`You are solving a KAIROS challenge. Provide a verification comment (min %d chars) summarizing, in your own words, `+
+		`what was really done in this step and what came of it. Do not repeat the step's text and never invent work that was not done. `+
+		`Return JSON: {"text": "<the comment>"}.`, p.MinLength)
 }
 
 func userPrompt(step driver.Step) string {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
@@ -23,8 +24,9 @@ const (
 
 // config is the driver's configuration.
 type config struct {
-	Embedding float64  `json:"embedding_threshold" default:"0.25" min:"0" max:"1" doc:"least similarity of comment and step when embeddings are configured"`
-	Lexical   *float64 `json:"lexical_threshold" min:"0" max:"1" doc:"least similarity without embeddings; not set: recorded, not enforced"`
+	Embedding float64       `json:"embedding_threshold" default:"0.25" min:"0" max:"1" doc:"least similarity of comment and step when embeddings are configured"`
+	Lexical   *float64      `json:"lexical_threshold" min:"0" max:"1" doc:"least similarity without embeddings; not set: recorded, not enforced"`
+	Prompt    prompt.Config `json:"prompt" doc:"how a model is asked for the comment"`
 }
 
 // comment is the driver. It is safe for concurrent use.

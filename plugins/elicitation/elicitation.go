@@ -12,23 +12,36 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const method = "elicitation/create"
 
 func definition() driver.Driver {
+	e := elicitation{settings.New[config]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "elicitation", Version: "0.1.0", Role: driver.RoleCapability,
-			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput},
-			Effect:  driver.EffectReads, Features: []string{driver.FeatureHuman},
-			Needs: []string{driver.NeedElicitationForm},
+			Handles: handles(), Effect: driver.EffectReads, Features: []string{driver.FeatureHuman},
+			Needs: []string{driver.NeedElicitation}, ConfigSchema: e.Schema(),
 		},
-		Capability: elicitation{},
+		Capability: e,
 	}
 }
 
-type elicitation struct{}
+func handles() []string {
+	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput}
+}
+
+// config is the driver's configuration.
+type config struct {
+	PreferURL bool `json:"prefer_url" doc:"approvals: send the person to the approval page, where the client can open addresses, even if it could show a form"`
+}
+
+// elicitation is the driver. It is safe for concurrent use.
+type elicitation struct {
+	*settings.Of[config]
+}
 
 // formParams are the params of elicitation/create in form mode. The mode is
 // left out: that means form, and older clients do not know the key.
@@ -54,11 +67,11 @@ type urlParams struct {
 }
 
 // Render implements driver.Capability.
-func (elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	if !slices.Contains(definition().Descriptor.Handles, req.Input.Kind) {
+func (e elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if !slices.Contains(handles(), req.Input.Kind) {
 		return driver.CannotRender("elicitation does not obtain inputs of kind " + req.Input.Kind), nil
 	}
-	if byURL(req.Client, req.Input) {
+	if e.byURL(req.Client, req.Input) && (req.Links.Approval != "" || !req.Client.ElicitationForm) {
 		return renderURL(req)
 	}
 	switch {
@@ -71,9 +84,10 @@ func (elicitation) Render(_ context.Context, req driver.RenderRequest) (driver.R
 }
 
 // byURL reports whether the person is sent to an address: for approvals, the
-// only inputs that have a page, where the client cannot show a form.
-func byURL(c driver.Client, in driver.Input) bool {
-	return in.Kind == driver.KindApproval && c.ElicitationURL && !c.ElicitationForm
+// only inputs that have a page, where the client cannot show a form or the
+// page is preferred.
+func (e elicitation) byURL(c driver.Client, in driver.Input) bool {
+	return in.Kind == driver.KindApproval && c.ElicitationURL && (!c.ElicitationForm || e.Now().PreferURL)
 }
 
 func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {

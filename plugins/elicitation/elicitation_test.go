@@ -182,7 +182,7 @@ func FuzzReply(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		res, err := elicitation{}.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, Raw: raw})
+		res, err := definition().Capability.Interpret(t.Context(), driver.InterpretRequest{Input: approval(), Client: forms, Raw: raw})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func FuzzReply(f *testing.F) {
 
 func TestNeverADefaultOnAnApproval(t *testing.T) {
 	for name, in := range map[string]driver.Input{"approval": approval(), "confirmation": confirmation2()} {
-		res, err := elicitation{}.Render(t.Context(), driver.RenderRequest{Input: in, Client: forms})
+		res, err := definition().Capability.Render(t.Context(), driver.RenderRequest{Input: in, Client: forms})
 		if err != nil {
 			t.Fatal(err)
 		}

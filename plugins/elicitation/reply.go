@@ -13,7 +13,7 @@ import (
 const rejected = "rejected"
 
 // Interpret implements driver.Capability.
-func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+func (e elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
 	if e := req.ClientError; e != nil {
 		return driver.CannotInterpret(fmt.Sprintf("the client could not ask: %s (%d)", e.Message, e.Code)), nil
 	}
@@ -27,7 +27,7 @@ func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (dr
 	}
 	switch action {
 	case "accept":
-		return accepted(reply, req), nil
+		return e.accepted(reply, req), nil
 	case "decline":
 		return driver.PersonDeclined("the person declined to answer"), nil
 	case "cancel":
@@ -36,8 +36,8 @@ func (elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (dr
 	return driver.NotAnAnswer(driver.Problem("/action", "must be accept, decline or cancel")), nil
 }
 
-func accepted(reply *fields.Object, req driver.InterpretRequest) driver.InterpretResult {
-	if byURL(req.Client, req.Input) {
+func (e elicitation) accepted(reply *fields.Object, req driver.InterpretRequest) driver.InterpretResult {
+	if e.byURL(req.Client, req.Input) && (!req.Client.ElicitationForm || !reply.Has("content")) {
 		return driver.LeftOut("the person opened the approval page; the answer comes from there")
 	}
 	if !reply.Has("content") {

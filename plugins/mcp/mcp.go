@@ -7,7 +7,9 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const (
@@ -22,15 +24,17 @@ const (
 )
 
 func definition() driver.Driver {
+	t := tool{settings.New[prompt.Own]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "mcp", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
+			ConfigSchema: t.Schema(),
 		},
-		Challenge: tool{},
+		Challenge: t,
 	}
 }
 
-type tool struct{}
+type tool struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
@@ -120,14 +124,14 @@ func usable(output json.RawMessage) error {
 }
 
 // Advance implements driver.Challenge.
-func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+func (t tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
 		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
-		return need(p, req.Step), nil
+		return t.need(p, req.Step), nil
 	}
 	c, rejection := readCall(answer, p)
 	if rejection != nil {
@@ -136,7 +140,7 @@ func (tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Advanc
 	return judge(c, p)
 }
 
-func need(p params, step driver.Step) driver.AdvanceResult {
+func (t tool) need(p params, step driver.Step) driver.AdvanceResult {
 	valueSchema, err := evidenceSchema(p.output)
 	if err != nil {
 		return driver.CannotAdvance("the output_schema is not usable: " + err.Error())
@@ -145,10 +149,11 @@ func need(p params, step driver.Step) driver.AdvanceResult {
 	if err != nil {
 		return driver.CannotAdvance("the challenge cannot be shown: " + err.Error())
 	}
-	temperature, topP := 0.2, 0.9
-	return driver.Need(driver.Input{
+	in := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt(p), User: userPrompt(p, step),
-		Schema: valueSchema, Temperature: &temperature, TopP: &topP,
-	})
+		Schema: valueSchema,
+	}
+	t.Now().Prompt.Apply(&in)
+	return driver.Need(in)
 }

@@ -117,7 +117,7 @@ func TestProofSaysWhatHappened(t *testing.T) {
 			`{"type":"mcp","tool_name":"t","result":"boom","success":false,"passed":false,"failure":"The tool t reported a failure: boom"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res := advance(t, tool{}, tc.challenge, evidence(tc.value, driver.ModelGenerated))
+			res := advance(t, definition().Challenge, tc.challenge, evidence(tc.value, driver.ModelGenerated))
 			if res.Accepted == nil {
 				t.Fatalf("Advance = %+v, want accepted", res)
 			}
@@ -265,7 +265,7 @@ func FuzzEvidence(f *testing.F) {
 		if byModel {
 			challenge, by = create, driver.ModelGenerated
 		}
-		res := advance(t, tool{}, challenge, evidence(string(value), by))
+		res := advance(t, definition().Challenge, challenge, evidence(string(value), by))
 		if res.Accepted == nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -67,11 +68,11 @@ func embedded(s json.RawMessage) (first, second json.RawMessage, err error) {
 func systemPrompt(p params) string {
 	const honest = " Report what the tool really returned; never invent a result."
 	if p.output != nil {
-		return fmt.Sprintf("You are doing one step of a KAIROS protocol. Call the MCP tool %s as asked and return its bare result "+
+		return fmt.Sprintf("You are solving a KAIROS challenge. Call the MCP tool %s with the arguments given. Return its bare result "+
 			"as one JSON object that matches the given JSON Schema.%s If you cannot call the tool or it fails, "+
 			`return {"success": false, "error": "<why>"}.`, p.Name, honest)
 	}
-	return fmt.Sprintf("You are doing one step of a KAIROS protocol. Call the MCP tool %s as asked and return one JSON object: "+
+	return fmt.Sprintf("You are solving a KAIROS challenge. Call the MCP tool %s with the arguments given. Return JSON: "+
 		`{"tool_name": "<tool called>", "arguments": {<arguments used>}, "result": <what the tool returned>, "success": true}.%s `+
 		`If you cannot call the tool or it fails, set "success" to false and put the reason into "result".`, p.Name, honest)
 }
@@ -80,11 +81,12 @@ func userPrompt(p params, step driver.Step) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Call the MCP tool %s", p.Name)
 	if p.Arguments != nil {
-		fmt.Fprintf(&b, " with these arguments:\n%s", p.Arguments)
+		fmt.Fprintf(&b, " with these arguments:\n%s", untrusted.Block(string(p.Arguments)))
+	} else {
+		b.WriteString(".")
 	}
-	b.WriteString(".")
 	if p.Expected != nil {
-		fmt.Fprintf(&b, "\n\nExpected result: %s", p.Expected)
+		fmt.Fprintf(&b, "\n\nExpected result:\n%s", untrusted.Block(string(p.Expected)))
 	}
 	if text := strings.TrimSpace(step.Text); text != "" {
 		fmt.Fprintf(&b, "\n\nThe step:\n%s", cut(text, maxStepText))

@@ -8,12 +8,15 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/prompt/exchange"
 )
 
 // codeRefused is the JSON-RPC error code of a client whose person refused a
 // sampling request.
 const codeRefused = -1
+
+// stoppedAtLimit is the stopReason of an answer that was cut off.
+const stoppedAtLimit = "maxTokens"
 
 // reply is what came back from the client.
 type reply struct {
@@ -37,18 +40,16 @@ func (sampling) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 // judged takes exactly one JSON value that matches the strict form of the
 // input's schema.
 func judged(r reply, in driver.Input) driver.InterpretResult {
-	value, err := fields.DecodeOne([]byte(r.text))
-	if err != nil {
-		return driver.NotAnAnswer(driver.Problem("", notOneValue(r, err)))
+	if problem := exchange.Unusable(in); problem != "" {
+		return driver.CannotInterpret("the input has no usable schema: " + problem)
 	}
-	if len(in.Schema) > 0 {
-		narrowed, err := schema.Strict(in.Schema)
-		if err != nil {
-			return driver.CannotInterpret("the input has no usable schema: " + err.Error())
-		}
-		if found := schema.Validate(narrowed, value); found != nil {
-			return driver.NotAnAnswer(found...)
-		}
+	cutOff := ""
+	if r.stopReason == stoppedAtLimit {
+		cutOff = "stopReason " + stoppedAtLimit
+	}
+	value, problems := exchange.Read(r.text, cutOff, in)
+	if problems != nil {
+		return driver.NotAnAnswer(problems...)
 	}
 	return driver.InterpretResult{Answer: &driver.Answer{
 		Value: value, Provenance: driver.ModelGenerated, Model: r.model, StopReason: r.stopReason,
@@ -118,15 +119,4 @@ func textOfBlock(block json.RawMessage, pointer string) (string, []driver.Diagno
 		o.Wrong("text", "is missing")
 	}
 	return text, o.Problems()
-}
-
-// notOneValue says why the text is no answer, so that the model can mend it.
-func notOneValue(r reply, err error) string {
-	switch {
-	case r.stopReason == "maxTokens":
-		return "the answer was cut off at the token limit (stopReason maxTokens): answer shorter. It is " + err.Error()
-	case strings.Contains(r.text, "```"):
-		return "a code fence stands around or beside the JSON value; send the bare value: " + err.Error()
-	}
-	return err.Error()
 }

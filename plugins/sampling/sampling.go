@@ -3,33 +3,39 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/prompt"
+	"github.com/kairos-mcp/kairos/sdk/prompt/exchange"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const (
 	method = "sampling/createMessage"
 
-	defaultTemperature = 0.2
-	defaultTopP        = 0.9
-	defaultMaxTokens   = 1024
+	defaultMaxTokens = 1024
 )
 
 func definition() driver.Driver {
+	s := sampling{settings.New[config]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "sampling", Version: "0.1.0", Role: driver.RoleCapability,
-			Handles: []string{driver.KindEvidence, driver.KindApproval},
-			Effect:  driver.EffectReads, Features: []string{driver.FeatureClientReview},
-			Needs: []string{driver.NeedSampling},
+			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindJudge},
+			Effect:  driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel},
+			Needs: []string{driver.NeedSampling}, ConfigSchema: s.Schema(),
 		},
-		Capability: sampling{},
+		Capability: s,
 	}
 }
 
-type sampling struct{}
+// config says which of its models the client is asked to prefer.
+type config struct {
+	Models      []string `json:"models" doc:"names, or parts of names, of models that the client is asked to prefer, best first; it may take another" max:"10"`
+	JudgeModels []string `json:"judge_models" doc:"the same for judgements; none: those of models" max:"10"`
+}
+
+type sampling struct{ *settings.Of[config] }
 
 // params are the params of sampling/createMessage.
 type params struct {
@@ -37,7 +43,16 @@ type params struct {
 	SystemPrompt string        `json:"systemPrompt"`
 	Temperature  float64       `json:"temperature"`
 	MaxTokens    int           `json:"maxTokens"`
+	Preferences  *preferences  `json:"modelPreferences,omitempty"`
 	Metadata     metadata      `json:"metadata"`
+}
+
+type preferences struct {
+	Hints []hint `json:"hints"`
+}
+
+type hint struct {
+	Name string `json:"name"`
 }
 
 type textMessage struct {
@@ -73,39 +88,45 @@ type kairosMetadata struct {
 }
 
 // Render implements driver.Capability.
-func (sampling) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+func (s sampling) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
 	in := req.Input
 	switch {
 	case !req.Client.Sampling:
 		return driver.CannotRender("the client has no sampling"), nil
 	case in.Kind == driver.KindApproval:
 		return driver.ReviewedByClient("the client shows the sampling request to the person, who approves, edits or refuses it"), nil
-	case in.Kind != driver.KindEvidence:
+	case in.Kind != driver.KindEvidence && in.Kind != driver.KindJudge:
 		return driver.CannotRender("sampling does not obtain inputs of kind " + in.Kind), nil
 	case in.Sensitive:
 		return driver.CannotRender("a model must not be asked for secrets"), nil
 	}
-	if problem := unusable(in.Schema); problem != "" {
+	if problem := exchange.Unusable(in); problem != "" {
 		return driver.CannotRender("the input has no usable schema: " + problem), nil
 	}
-	raw, err := json.Marshal(request(req))
+	raw, err := json.Marshal(s.request(req))
 	return driver.AskClient(method, raw), err
 }
 
-// unusable says why no answer could ever be judged by the schema, or nothing.
-func unusable(s json.RawMessage) string {
-	if len(s) == 0 {
-		return ""
+// preferred are the models that the client is asked to prefer for the input.
+func (s sampling) preferred(in driver.Input) *preferences {
+	c := s.Now()
+	names := c.Models
+	if in.Kind == driver.KindJudge && len(c.JudgeModels) > 0 {
+		names = c.JudgeModels
 	}
-	if _, err := schema.Strict(s); err != nil {
-		return err.Error()
+	if len(names) == 0 {
+		return nil
 	}
-	return ""
+	var p preferences
+	for _, name := range names {
+		p.Hints = append(p.Hints, hint{name})
+	}
+	return &p
 }
 
-func request(req driver.RenderRequest) params {
+func (s sampling) request(req driver.RenderRequest) params {
 	in := req.Input
-	temperature, topP, approval := defaultTemperature, defaultTopP, driver.ApprovalAuto
+	temperature, topP, approval := prompt.Temperature, prompt.TopP, driver.ApprovalAuto
 	if in.Temperature != nil {
 		temperature = *in.Temperature
 	}
@@ -120,22 +141,14 @@ func request(req driver.RenderRequest) params {
 		maxTokens = in.MaxTokens
 	}
 	return params{
-		Messages:     []textMessage{{Role: "user", Content: content{Type: "text", Text: userPrompt(req)}}},
-		SystemPrompt: systemPrompt(in),
+		Messages:     []textMessage{{Role: "user", Content: content{Type: "text", Text: exchange.User(req)}}},
+		SystemPrompt: exchange.System(in),
 		Temperature:  temperature,
 		MaxTokens:    maxTokens,
+		Preferences:  s.preferred(in),
 		Metadata: metadata{ApprovalMode: approval, TopP: topP, Kairos: kairosMetadata{
 			ApprovalMode: approval, TopP: topP, Temperature: temperature, Input: in.ID, Type: in.Type,
 			Protocol: req.Step.Protocol, Step: req.Step.Index, Steps: req.Step.Count,
 		}},
 	}
-}
-
-func firstNonBlank(texts ...string) string {
-	for _, text := range texts {
-		if text = strings.TrimSpace(text); text != "" {
-			return text
-		}
-	}
-	return ""
 }

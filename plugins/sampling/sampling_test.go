@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/drivertest/golden"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 var (
@@ -60,7 +61,7 @@ func TestARequestForAPersonIsNeverAuto(t *testing.T) {
 		"approval": changed(func(in *driver.Input) { in.Approval = driver.ApprovalUser }),
 		"both":     changed(func(in *driver.Input) { in.Person, in.Approval = true, driver.ApprovalAuto }),
 	} {
-		res, err := sampling{}.Render(t.Context(), driver.RenderRequest{Input: in, Client: sampler})
+		res, err := sampling{settings.New[config]()}.Render(t.Context(), driver.RenderRequest{Input: in, Client: sampler})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestARequestForAPersonIsNeverAuto(t *testing.T) {
 }
 
 func TestDiagnosticsAreAppendedOnce(t *testing.T) {
-	res, err := sampling{}.Render(t.Context(), driver.RenderRequest{Input: slot(), Client: sampler,
+	res, err := sampling{settings.New[config]()}.Render(t.Context(), driver.RenderRequest{Input: slot(), Client: sampler,
 		Diagnostics: []driver.Diagnostic{driver.Problem("/slot", "got number, want string")}})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func FuzzReply(f *testing.F) {
 	}
 	strictSlot := json.RawMessage(`{"type":"object","properties":{"slot":{"type":"string"}},"required":["slot"],"additionalProperties":false}`)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		res, err := sampling{}.Interpret(t.Context(), driver.InterpretRequest{Input: slot(), Client: sampler, Raw: raw})
+		res, err := sampling{settings.New[config]()}.Interpret(t.Context(), driver.InterpretRequest{Input: slot(), Client: sampler, Raw: raw})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
+)
 
 // reportSchema is the JSON Schema of the evidence.
 const reportSchema = `{"type":"object","properties":{` +
@@ -10,13 +14,12 @@ const reportSchema = `{"type":"object","properties":{` +
 	`"required":["exit_code"],"additionalProperties":false}`
 
 // systemPrompt is for a model that is asked for the evidence.
-const systemPrompt = `You are doing one step of a KAIROS protocol. Run the given command exactly as written, in a sandbox or shell that you ` +
-	`really have, and report what happened as one JSON object: {"exit_code": <integer>, "stdout": "...", "stderr": "...", ` +
-	`"duration_seconds": <number>}. Report the true exit code and output. Never invent a result: if you cannot run the command, ` +
+const systemPrompt = `You are solving a KAIROS challenge in a sandbox. Run this command exactly as written, in a shell that you really have, ` +
+	`and return JSON: {"exit_code": <integer>, "stdout": "...", "stderr": "...", "duration_seconds": <number>}. Report the true exit code and output. Never invent a result: if you cannot run the command, ` +
 	`return {"exit_code": 127, "stderr": "<why it was not run>"}.`
 
 func userPrompt(p params) string {
-	return fmt.Sprintf("Run this command (at most %v seconds):\n\n%s", p.Timeout, p.Command)
+	return fmt.Sprintf("Run this command (at most %v seconds):\n\n%s", p.Timeout, untrusted.Block(p.Command))
 }
 
 func description(p params) string {

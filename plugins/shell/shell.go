@@ -8,6 +8,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/prompt"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const (
@@ -25,15 +27,17 @@ const (
 )
 
 func definition() driver.Driver {
+	s := shell{settings.New[prompt.Own]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "shell", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName}, Effect: driver.EffectPure,
+			ConfigSchema: s.Schema(),
 		},
-		Challenge: shell{},
+		Challenge: s,
 	}
 }
 
-type shell struct{}
+type shell struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
@@ -118,14 +122,14 @@ func normalised(challenge json.RawMessage, p params) (json.RawMessage, error) {
 }
 
 // Advance implements driver.Challenge.
-func (shell) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+func (s shell) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
 		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
-		return need(p)
+		return s.need(p)
 	}
 	r, rejection := readReport(answer.Value, p)
 	if rejection != nil {
@@ -134,15 +138,16 @@ func (shell) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Advan
 	return judge(r, p)
 }
 
-func need(p params) (driver.AdvanceResult, error) {
+func (s shell) need(p params) (driver.AdvanceResult, error) {
 	display, err := json.Marshal(p)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	temperature, topP := 0.2, 0.9
-	return driver.Need(driver.Input{
+	in := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
 		Description: description(p), System: systemPrompt, User: userPrompt(p),
-		Schema: json.RawMessage(reportSchema), Temperature: &temperature, TopP: &topP,
-	}), nil
+		Schema: json.RawMessage(reportSchema),
+	}
+	s.Now().Prompt.Apply(&in)
+	return driver.Need(in), nil
 }

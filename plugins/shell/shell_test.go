@@ -91,7 +91,7 @@ func TestProofSaysWhatHappened(t *testing.T) {
 			`{"type":"shell","cmd":"x","timeout_seconds":30,"exit_code":3,"stdout":"","stderr":"","passed":false,"failure":"ended with exit code 3"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res := advance(t, shell{}, tc.challenge, tc.evidence)
+			res := advance(t, definition().Challenge, tc.challenge, tc.evidence)
 			if res.Accepted == nil {
 				t.Fatalf("Advance(%s) = %+v, want accepted", tc.evidence, res)
 			}
@@ -177,7 +177,7 @@ func wrong(pointer, message string) []driver.Diagnostic {
 
 func TestBrokenChallengeIsNeverPassed(t *testing.T) {
 	for _, challenge := range []string{`{}`, `[]`, `{"shell":{"cmd":1}}`, `{"shell":{"cmd":"x"},"required":"no"}`, `{`} {
-		if res := advance(t, shell{}, challenge, `{"exit_code":0}`); res.Unavailable == nil {
+		if res := advance(t, definition().Challenge, challenge, `{"exit_code":0}`); res.Unavailable == nil {
 			t.Errorf("Advance(%s) = %+v, want unavailable", challenge, res)
 		}
 	}
@@ -188,7 +188,7 @@ func FuzzEvidence(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, evidence []byte) {
-		res := advance(t, shell{}, build, string(evidence))
+		res := advance(t, definition().Challenge, build, string(evidence))
 		if res.Accepted == nil {
 			return
 		}

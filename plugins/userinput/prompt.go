@@ -22,12 +22,12 @@ const confirmationSchema = `{"type":"object","properties":{"confirmation":{"type
 	`"enum":["approved","rejected"]}},"required":["confirmation"],"additionalProperties":false}`
 
 // systemPrompt is for a model whose client lets a person answer.
-const systemPrompt = `Show the prompt below to the user, exactly as it is written, and wait for the user's own reply. ` +
-	`Never answer in the user's place and never guess. Then return one JSON object and nothing else: ` +
-	`{"confirmation": "approved"} if the user agreed, {"confirmation": "rejected"} if the user did not agree or did not answer.`
+const systemPrompt = `Show the following prompt to the user. Return only JSON: { "confirmation": "approved" | "rejected" }. ` +
+	`Show it exactly as it is written and wait for the user's own reply; never answer in the user's place and never guess. ` +
+	`"approved" if the user agreed, "rejected" if the user did not agree or did not answer.`
 
 // formSystemPrompt is the same for a form.
-const formSystemPrompt = `Show the prompt below to the user, exactly as it is written, ask for each of the values that the JSON Schema ` +
+const formSystemPrompt = `Show the following prompt to the user, exactly as it is written, ask for each of the values that the JSON Schema ` +
 	`describes, and wait for the user's own reply. Never answer in the user's place, never guess and never fill in a value that the ` +
 	`user did not give. Then return the user's values as one JSON object that matches the JSON Schema, and nothing else.`
 

@@ -7,7 +7,10 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/prompt"
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 	"github.com/kairos-mcp/kairos/sdk/schema"
+	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
 const (
@@ -19,16 +22,17 @@ const (
 const codeMissing = "MISSING_FIELD"
 
 func definition() driver.Driver {
+	u := userInput{settings.New[prompt.Own]()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "user_input", Version: "0.1.0", Role: driver.RoleChallenge, Handles: []string{typeName},
-			Effect: driver.EffectPure, Approval: driver.ApprovalUser,
+			Effect: driver.EffectPure, Approval: driver.ApprovalUser, ConfigSchema: u.Schema(),
 		},
-		Challenge: userInput{},
+		Challenge: u,
 	}
 }
 
-type userInput struct{}
+type userInput struct{ *settings.Of[prompt.Own] }
 
 // params is what a challenge demands.
 type params struct {
@@ -69,14 +73,14 @@ func (userInput) Validate(_ context.Context, req driver.ValidateRequest) (driver
 }
 
 // Advance implements driver.Challenge.
-func (userInput) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+func (u userInput) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
 	p, diagnostics := readParams(req.Challenge)
 	if fields.AnyError(diagnostics) {
 		return driver.CannotAdvance("the challenge is not valid: " + fields.Text(diagnostics)), nil
 	}
 	answer, found := req.Answer(inputID)
 	if !found {
-		return need(p)
+		return u.need(p)
 	}
 	if p.form != nil {
 		return judgeForm(answer, p)
@@ -84,19 +88,19 @@ func (userInput) Advance(_ context.Context, req driver.AdvanceRequest) (driver.A
 	return judgeConfirmation(answer, p)
 }
 
-func need(p params) (driver.AdvanceResult, error) {
+func (u userInput) need(p params) (driver.AdvanceResult, error) {
 	display, err := json.Marshal(p)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	temperature, topP := 0.2, 0.9
 	input := driver.Input{
 		ID: inputID, Kind: driver.KindEvidence, Type: typeName, Display: display,
-		Description: p.Prompt, System: systemPrompt, User: p.Prompt, Schema: json.RawMessage(confirmationSchema),
-		Temperature: &temperature, TopP: &topP, Approval: driver.ApprovalUser, Person: true,
+		Description: p.Prompt, System: systemPrompt, User: untrusted.Block(p.Prompt), Schema: json.RawMessage(confirmationSchema),
+		Approval: driver.ApprovalUser, Person: true,
 	}
 	if p.form != nil {
 		input.Schema, input.System, input.Description = p.form, formSystemPrompt, formDescription(p)
 	}
+	u.Now().Prompt.Apply(&input)
 	return driver.Need(input), nil
 }

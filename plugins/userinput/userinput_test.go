@@ -142,7 +142,7 @@ func TestProofSaysWhatWasAnswered(t *testing.T) {
 			`{"type":"user_input","prompt":"Please confirm that this step is completed as described.","form":{"note":"x"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res := advance(t, userInput{}, tc.challenge, evidence(tc.value, agent))
+			res := advance(t, definition().Challenge, tc.challenge, evidence(tc.value, agent))
 			if res.Accepted == nil {
 				t.Fatalf("Advance = %+v, want accepted", res)
 			}
@@ -188,7 +188,7 @@ func TestAPersonIsAlwaysAskedFor(t *testing.T) {
 		t.Errorf("approval = %q, want user", got)
 	}
 	for _, challenge := range []string{confirm, duration} {
-		in := advance(t, userInput{}, challenge).NeedInput[0]
+		in := advance(t, definition().Challenge, challenge).NeedInput[0]
 		if !in.Person || in.Approval != driver.ApprovalUser || strings.Contains(string(in.Schema), `"default"`) {
 			t.Errorf("input of %s = %+v, want a person's, without defaults", challenge, in)
 		}
@@ -209,7 +209,7 @@ func FuzzAnswer(f *testing.F) {
 			challenge, accepted = duration, json.RawMessage(`{"properties":{"minutes":{"type":"integer","minimum":5}},"required":["minutes"]}`)
 		}
 		provenance := []driver.Provenance{agent, model}[by%2]
-		res := advance(t, userInput{}, challenge, evidence(string(value), provenance))
+		res := advance(t, definition().Challenge, challenge, evidence(string(value), provenance))
 		if res.Accepted == nil {
 			return
 		}
