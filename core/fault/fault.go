@@ -31,14 +31,22 @@ const (
 	DriverUnavailable   Code = "DRIVER_UNAVAILABLE"
 	OutputInvalid       Code = "OUTPUT_INVALID"
 	FilesUnverified     Code = "FILES_UNVERIFIED"
-	RunIncomplete       Code = "RUN_INCOMPLETE"
-	DuplicateChain      Code = "DUPLICATE_CHAIN"
-	SimilarMemoryFound  Code = "SIMILAR_MEMORY_FOUND"
-	SpaceReadOnly       Code = "SPACE_READ_ONLY"
-	SpaceNotFound       Code = "SPACE_NOT_FOUND"
-	NoSpace             Code = "NO_SPACE"
-	Forbidden           Code = "FORBIDDEN"
-	StoreFailed         Code = "STORE_FAILED"
+	// JudgedInsufficient: a judge finds that the result does not satisfy the challenge.
+	JudgedInsufficient Code = "JUDGED_INSUFFICIENT"
+	// JudgeUnavailable: a judge has to speak, and none can be had.
+	JudgeUnavailable Code = "JUDGE_UNAVAILABLE"
+	// FilesMismatch: the files are not as the step demands.
+	FilesMismatch Code = "FILES_MISMATCH"
+	// SamplingBudgetExceeded: the models may not be asked more, for now.
+	SamplingBudgetExceeded Code = "SAMPLING_BUDGET_EXCEEDED"
+	RunIncomplete          Code = "RUN_INCOMPLETE"
+	DuplicateChain         Code = "DUPLICATE_CHAIN"
+	SimilarMemoryFound     Code = "SIMILAR_MEMORY_FOUND"
+	SpaceReadOnly          Code = "SPACE_READ_ONLY"
+	SpaceNotFound          Code = "SPACE_NOT_FOUND"
+	NoSpace                Code = "NO_SPACE"
+	Forbidden              Code = "FORBIDDEN"
+	StoreFailed            Code = "STORE_FAILED"
 	// StoreUnavailable: the database cannot be reached now; nothing was stored.
 	StoreUnavailable Code = "STORE_UNAVAILABLE"
 	// Conflict: another writer was first; load again and repeat.

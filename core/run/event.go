@@ -28,6 +28,8 @@ const (
 	Declined Kind = "declined"
 	// Accepted: the challenge driver accepted the evidence.
 	Accepted Kind = "accepted"
+	// Withheld: the challenge driver accepted the evidence, and a judge is to speak first.
+	Withheld Kind = "withheld"
 	// Rejected: the challenge driver refused the evidence.
 	Rejected Kind = "rejected"
 	// Refused: a submission was refused before anybody judged its evidence.
@@ -36,10 +38,16 @@ const (
 	Reissued Kind = "reissued"
 	// Restarted: the step's challenge starts over at round 0.
 	Restarted Kind = "restarted"
+	// Told: a reply tells the client of a no that was said on the approval page.
+	Told Kind = "told"
 	// Attested: the run is closed with an outcome.
 	Attested Kind = "attested"
-	// Expired: the run ends unattested.
+	// Expired: the run ends unattested, because its time has passed.
 	Expired Kind = "expired"
+	// Abandoned: the run ends unattested, because somebody gave it up.
+	Abandoned Kind = "abandoned"
+	// Redacted: values were erased; digests stay. In any state.
+	Redacted Kind = "redacted"
 )
 
 // Event is something that happened to a run. Which fields are set depends on
@@ -60,13 +68,25 @@ type Event struct {
 	Via      string         `json:"via,omitempty"`
 	Answer   *driver.Answer `json:"answer,omitempty"`
 	Approval *Approval      `json:"approval,omitempty"`
+	Apart    bool           `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
 	Attempt  *Attempt       `json:"attempt,omitempty"`
 	Proof    *Proof         `json:"proof,omitempty"`
 	Evidence *Evidence      `json:"evidence,omitempty"`
-	Nonce    string         `json:"nonce,omitempty"`   // next nonce: Accepted, Reissued
-	Code     string         `json:"code,omitempty"`    // Rejected, Refused
-	Reason   string         `json:"reason,omitempty"`  // for people
-	Outcome  string         `json:"outcome,omitempty"` // Attested
+	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
+	// Connection that goes on with the run; empty: the same as before. Reissued
+	Connection string `json:"connection,omitempty"`
+	Code       string `json:"code,omitempty"`    // Rejected, Refused
+	Reason     string `json:"reason,omitempty"`  // for people
+	Outcome    string `json:"outcome,omitempty"` // Attested
+	Held       *Held  `json:"held,omitempty"`    // Withheld
+	// Spent is what models were asked for since the event before.
+	Spent Spent `json:"spent,omitzero"`
+	// Redaction says what was erased: Redacted.
+	Redaction *Redaction `json:"redaction,omitempty"`
 	// Walk through the decision tree that led here, for explanations.
 	Walk json.RawMessage `json:"walk,omitempty"`
+	// Facts that the walk was made on, as core/decision records them.
+	Facts json.RawMessage `json:"facts,omitempty"`
+	// Took is how long the route was tried that this ends.
+	Took time.Duration `json:"took,omitempty"`
 }

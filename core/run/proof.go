@@ -47,13 +47,59 @@ func (p Proof) Seal() (Proof, error) {
 	return p, nil
 }
 
-func (p Proof) check() error {
+// Follows checks that the proof has the hash it states and continues the chain
+// of the run at the step. What does not hold is a *Broken.
+func (p Proof) Follows(previous string, id ID, step int) error {
+	if p.Previous != previous || p.Step != step || p.Run != id {
+		return &Broken{Step: step, Link: LinkPrevious, Why: "the proof does not continue the chain"}
+	}
+	return p.check(step)
+}
+
+func (p Proof) check(step int) error {
 	sealed, err := p.Seal()
 	if err != nil {
-		return err
+		return &Broken{Step: step, Link: LinkProof, Why: err.Error()}
 	}
 	if sealed.Hash != p.Hash {
-		return fmt.Errorf("proof of step %d does not have the hash it states: %w", p.Step, ErrImpossible)
+		return &Broken{Step: step, Link: LinkProof, Why: "the proof does not have the hash it states"}
+	}
+	return nil
+}
+
+// Link is a part of a step's proof that can break.
+type Link string
+
+// The links.
+const (
+	// LinkPrevious: the proof names another proof before it, run or step.
+	LinkPrevious Link = "previous"
+	// LinkProof: the proof itself was changed.
+	LinkProof Link = "proof"
+	// LinkChallenge: the challenge is not the one that the proof is for.
+	LinkChallenge Link = "challenge"
+	// LinkEvidence: the evidence is not the one that was accepted.
+	LinkEvidence Link = "evidence"
+)
+
+// Broken is the first link of a proof chain that does not hold.
+type Broken struct {
+	Step int    `json:"step"`
+	Link Link   `json:"link"`
+	Why  string `json:"why"`
+}
+
+func (b *Broken) Error() string { return fmt.Sprintf("step %d, %s: %s", b.Step, b.Link, b.Why) }
+
+// CheckDigest compares a challenge or evidence with the digest that the proof
+// of the step states for it. What does not hold is a *Broken.
+func CheckDigest(step int, l Link, document []byte, stated string) error {
+	got, err := Digest(document)
+	if err != nil {
+		return &Broken{Step: step, Link: l, Why: err.Error()}
+	}
+	if got != stated {
+		return &Broken{Step: step, Link: l, Why: fmt.Sprintf("its digest is %s, the proof says %s", got, stated)}
 	}
 	return nil
 }
@@ -78,18 +124,18 @@ func (r Run) ProofHash() string {
 }
 
 // Verify checks the whole proof chain of the run and the digests of all
-// evidence that was not erased. It returns the first broken link.
+// evidence that was not erased. It returns the first broken link as a *Broken.
 func (r Run) Verify() error {
 	previous := Genesis
 	for i, p := range r.Proofs {
-		if p.Previous != previous || p.Step != i+1 || p.Run != r.ID {
-			return fmt.Errorf("proof of step %d does not continue the chain", i+1)
-		}
-		if err := p.check(); err != nil {
+		if err := p.Follows(previous, r.ID, i+1); err != nil {
 			return err
 		}
-		if err := r.Evidence[i].check(p.EvidenceDigest); err != nil {
-			return fmt.Errorf("evidence of step %d: %w", i+1, err)
+		if i >= len(r.Evidence) {
+			return &Broken{Step: i + 1, Link: LinkEvidence, Why: "it is missing from the record of the run"}
+		}
+		if err := r.Evidence[i].check(i+1, p.EvidenceDigest); err != nil {
+			return err
 		}
 		previous = p.Hash
 	}
@@ -105,16 +151,18 @@ func (v Evidence) Digest() (string, error) {
 	return Digest(b)
 }
 
-func (v Evidence) check(want string) error {
-	if v.Proof == nil && v.Answers == nil {
-		return nil // erased; its digest still stands in the proof
+// Erased reports whether only the digest in the proof is left of the evidence.
+func (v Evidence) Erased() bool {
+	return !v.RedactedAt.IsZero() || v.Proof == nil && v.Answers == nil
+}
+
+func (v Evidence) check(step int, stated string) error {
+	if v.Erased() {
+		return nil
 	}
-	got, err := v.Digest()
+	b, err := json.Marshal(v)
 	if err != nil {
-		return err
+		return &Broken{Step: step, Link: LinkEvidence, Why: err.Error()}
 	}
-	if got != want {
-		return fmt.Errorf("digest is %s, the proof says %s", got, want)
-	}
-	return nil
+	return CheckDigest(step, LinkEvidence, b, stated)
 }

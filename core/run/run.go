@@ -40,7 +40,7 @@ type Run struct {
 	Revision  int64  `json:"revision"`
 	Principal string `json:"principal"`
 	Space     string `json:"space"`
-	// Connection that began the run; empty if it kept none.
+	// Connection that began the run, or resumed it last; empty if it kept none.
 	Connection string `json:"connection,omitempty"`
 	ChainID    string `json:"chain_id"`
 	Title      string `json:"title"`
@@ -48,7 +48,10 @@ type Run struct {
 	Pin       string          `json:"pin"`
 	StepCount int             `json:"step_count"`
 	Input     json.RawMessage `json:"input,omitempty"`
-	State     State           `json:"state"`
+	// Roots are the folders, as absolute paths, that whoever began the run says
+	// it works in. They entitle nobody to look there.
+	Roots []string `json:"roots,omitempty"`
+	State State    `json:"state"`
 	// Step is the current step; its Index equals StepCount+1 when complete.
 	Step      Step       `json:"step"`
 	Proofs    []Proof    `json:"proofs,omitempty"`
@@ -57,8 +60,20 @@ type Run struct {
 	Nonces    []string   `json:"nonces,omitempty"`    // used up, by a proof or by a fresh one
 	SolvedBy  []string   `json:"solved_by,omitempty"` // the nonce of each proof
 	Outcome   string     `json:"outcome,omitempty"`   // what the attestation said
+	Spent     Spent      `json:"spent,omitzero"`
 	CreatedAt time.Time  `json:"created_at"`
 	UpdatedAt time.Time  `json:"updated_at"`
+}
+
+// Spent counts what was asked of language models.
+type Spent struct {
+	Requests int `json:"requests"`
+	Tokens   int `json:"tokens"` // that the models were granted
+}
+
+// Plus is the sum of both.
+func (s Spent) Plus(more Spent) Spent {
+	return Spent{Requests: s.Requests + more.Requests, Tokens: s.Tokens + more.Tokens}
 }
 
 // Summary is what lists of runs need.
@@ -110,9 +125,26 @@ type Step struct {
 	Tried []Attempt    `json:"tried,omitempty"`
 	State driver.State `json:"driver_state"`
 	Round int          `json:"round,omitempty"`
+	// Held is the challenge driver's verdict, until a judge has spoken as well.
+	Held *Held `json:"held,omitempty"`
+	// Sensitive: some evidence of the step must not be shown to a model.
+	Sensitive bool `json:"sensitive,omitempty"`
+	// UntoldNo is why a person said no on the approval page, until a reply to a
+	// client tells of it.
+	UntoldNo string `json:"untold_no,omitempty"`
 	// Superseded are the numbers of a person's questions that ended with a
 	// restart: a no to one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
+}
+
+// Held is evidence that its driver accepted and that waits for a judge.
+type Held struct {
+	Proof  json.RawMessage `json:"proof"`
+	Output json.RawMessage `json:"output"`
+	// Provenance and Via are of who vouches for it, Driver accepted it.
+	Provenance driver.Provenance `json:"provenance"`
+	Via        string            `json:"via"`
+	Driver     DriverRef         `json:"driver"`
 }
 
 // Approval is a person's yes to one evidence input, or the decision to leave
@@ -123,9 +155,45 @@ type Approval struct {
 	Route      int               `json:"route"`
 	Provenance driver.Provenance `json:"provenance"`
 	// ClientReview: the evidence must come through Via itself.
-	ClientReview bool      `json:"client_review,omitempty"`
-	GrantedAt    time.Time `json:"granted_at"`
-	ExpiresAt    time.Time `json:"expires_at"`
+	ClientReview bool `json:"client_review,omitempty"`
+	// Basis is how the yes came; empty where a driver gave it in a way of its own.
+	Basis Basis `json:"basis,omitempty"`
+	// By is the principal who answered on the approval page, where who answers
+	// is known.
+	By string `json:"by,omitempty"`
+	// Typed: a phrase had to be typed, and was.
+	Typed bool `json:"typed,omitempty"`
+	// Questions are the numbers under which the client was asked what was
+	// answered on the page: its no may still come.
+	Questions []int64   `json:"questions,omitempty"`
+	GrantedAt time.Time `json:"granted_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// Basis is how a person's yes came to the server. None of them proves that a
+// person was there.
+type Basis string
+
+// The bases.
+const (
+	// BasisForm: a form that the client showed.
+	BasisForm Basis = "form"
+	// BasisPage: the approval page, by a principal who was identified.
+	BasisPage Basis = "page"
+	// BasisLink: the approval page, by whoever had its link.
+	BasisLink Basis = "link"
+	// BasisReview: left to the client's own review of the request.
+	BasisReview Basis = "review"
+	// BasisAgent: the agent's word.
+	BasisAgent Basis = "agent"
+)
+
+// ApprovalLink lets a person answer an approval on a page of the server, apart from the
+// client. It is the question's and ends with it.
+type ApprovalLink struct {
+	// Secret is the last part of the link; who has it may answer.
+	Secret    string    `json:"secret"`
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Question is an open question, recorded before it is asked.
@@ -137,6 +205,13 @@ type Question struct {
 	Route  int                  `json:"route"`
 	Human  bool                 `json:"human,omitempty"`
 	Ask    driver.ClientRequest `json:"ask"`
+	// Link, if set, is another way to answer.
+	Link *ApprovalLink `json:"link,omitempty"`
+	// Elsewhere, if set, is what the agent tells the person: Link is the only
+	// way to answer, and nothing is sent to the client.
+	Elsewhere string `json:"elsewhere,omitempty"`
+	// Phrase has to be typed for a yes; empty: none.
+	Phrase string `json:"phrase,omitempty"`
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
 	// Repairs counts invalid replies so far.
@@ -181,4 +256,10 @@ type Evidence struct {
 	Answers []driver.Answer `json:"answers,omitempty"`
 	// Approval that stood in front of the evidence.
 	Approval *Approval `json:"approval,omitempty"`
+	// Salt is random, so that nobody can guess short evidence and confirm it by
+	// its digest once it is erased. Evidence of earlier versions has none.
+	Salt string `json:"salt,omitempty"`
+	// RedactedAt is when the evidence was erased; zero: it is there. What is left
+	// then is not what the digest is of.
+	RedactedAt time.Time `json:"redacted_at,omitzero"`
 }

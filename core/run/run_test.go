@@ -351,3 +351,22 @@ func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	}
 	return e
 }
+
+func TestALiveRunCanBeGivenUpInAnyState(t *testing.T) {
+	for _, kind := range []run.Kind{run.Expired, run.Abandoned} {
+		open := newRun("r1", 1)
+		asking := must(t, must(t, open, needs(false)), run.Event{Kind: run.Asked, Question: &run.Question{
+			Seq: 1, Input: evidenceInput(), Via: "elicitation", Human: true,
+		}})
+		complete := must(t, must(t, open, needs(false)), supplies("agent"))
+		complete = must(t, complete, accepts(t, complete, ""))
+		for _, r := range []run.Run{open, asking, complete} {
+			over := must(t, r, run.Event{Kind: kind})
+			if over.State != run.Ended || over.Step.Question != nil {
+				t.Errorf("%s in state %s = %s with question %v, want ended and none", kind, r.State, over.State, over.Step.Question)
+			}
+			refuses(t, over, run.Event{Kind: run.Abandoned}, run.ErrImpossible)
+			refuses(t, over, run.Event{Kind: run.Attested, Outcome: "success"}, run.ErrImpossible)
+		}
+	}
+}

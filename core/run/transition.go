@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,17 +30,17 @@ type change func(r *Run, e Event) error
 var transitions = map[State]map[Kind]change{
 	Open: {
 		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
-		Accepted: accepted, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted,
-		Attested: attested, Expired: expired,
+		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
 		Asked: asked, Answered: answered, Repaired: repaired, Supplied: supplied, RouteClosed: routeClosed,
-		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted,
-		Attested: attested, Expired: expired,
+		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
-	Complete: {Attested: attested, Expired: expired},
-	Closed:   {},
-	Ended:    {},
+	Complete: {Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted},
+	Closed:   {Redacted: redacted},
+	Ended:    {Redacted: redacted},
 }
 
 // Apply returns the run after the event, or the unchanged run and an error.
@@ -57,6 +58,7 @@ func Apply(r Run, e Event) (Run, error) {
 		return r, fmt.Errorf("%s of run %s: %w", e.Kind, r.ID, err)
 	}
 	next.UpdatedAt = e.At
+	next.Spent = next.Spent.Plus(e.Spent)
 	return next, nil
 }
 
@@ -90,6 +92,7 @@ func needed(r *Run, e Event) error {
 	}
 	r.Step.Inputs = e.Inputs
 	r.Step.Gated = r.Step.Gated || e.Gated
+	r.Step.Sensitive = r.Step.Sensitive || slices.ContainsFunc(e.Inputs, func(in driver.Input) bool { return in.Sensitive })
 	r.Step.State = e.State
 	r.Step.Round++
 	return nil
@@ -177,7 +180,11 @@ func (r *Run) mayAnswer(input driver.Input, via string, e Event) error {
 	if by, no := r.Step.Declines[input.ID]; no && by != via {
 		return fmt.Errorf("input %q was declined through %s: %w", input.ID, by, ErrDeclined)
 	}
-	if input.Kind == driver.KindApproval || input.Kind == driver.KindSimilarity || !r.Step.Gated {
+	switch {
+	case !r.Step.Gated, input.Kind == driver.KindApproval, input.Kind == driver.KindSimilarity:
+		return nil
+	case input.Kind == driver.KindFiles, input.Kind == driver.KindJudge:
+		// They come behind the work, which is what was approved.
 		return nil
 	}
 	if by, no := r.Step.Declines[driver.KindApproval]; no {
@@ -239,6 +246,17 @@ func declined(r *Run, e Event) error {
 	}
 	r.Step.forget(e.Input)
 	r.unask()
+	if e.Apart {
+		r.Step.UntoldNo = cmp.Or(e.Reason, "no reason given")
+	}
+	return nil
+}
+
+func told(r *Run, _ Event) error {
+	if r.Step.UntoldNo == "" {
+		return lacks("anything to tell")
+	}
+	r.Step.UntoldNo = ""
 	return nil
 }
 
@@ -255,8 +273,8 @@ func accepted(r *Run, e Event) error {
 	case e.Proof.Previous != r.ProofHash():
 		return fmt.Errorf("the proof does not continue the chain: %w", ErrImpossible)
 	}
-	if err := e.Proof.check(); err != nil {
-		return err
+	if err := e.Proof.check(r.Step.Index); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrImpossible)
 	}
 	last := r.Step.Index == r.StepCount
 	if !last {
@@ -273,6 +291,21 @@ func accepted(r *Run, e Event) error {
 		r.Step.Nonce = ""
 		r.State = Complete
 	}
+	return nil
+}
+
+// withheld keeps an accepted verdict beside the one input that is still open,
+// the judge's.
+func withheld(r *Run, e Event) error {
+	switch {
+	case e.Held == nil || len(e.Inputs) != 1 || e.Inputs[0].Kind != driver.KindJudge:
+		return lacks("the verdict or the judge's input")
+	case len(r.Step.Inputs) > 0:
+		return fmt.Errorf("input %q has no answer: %w", r.Step.Inputs[0].ID, ErrImpossible)
+	case r.Step.Held != nil || len(r.Step.Answers) == 0:
+		return fmt.Errorf("a verdict is held already, or nothing was answered: %w", ErrImpossible)
+	}
+	r.Step.Held, r.Step.Inputs = e.Held, e.Inputs
 	return nil
 }
 
@@ -301,6 +334,9 @@ func reissued(r *Run, e Event) error {
 	}
 	r.Nonces = append(r.Nonces, r.Step.Nonce)
 	r.Step.Nonce = e.Nonce
+	if e.Connection != "" {
+		r.Connection = e.Connection
+	}
 	return nil
 }
 
@@ -311,7 +347,7 @@ func restarted(r *Run, _ Event) error {
 	}
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
-		Superseded: superseded,
+		Superseded: superseded, UntoldNo: r.Step.UntoldNo,
 	}
 	r.State = Open
 	return nil
@@ -327,7 +363,7 @@ func attested(r *Run, e Event) error {
 	return nil
 }
 
-func expired(r *Run, _ Event) error {
+func ended(r *Run, _ Event) error {
 	r.unask()
 	r.State = Ended
 	return nil

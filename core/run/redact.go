@@ -1,0 +1,117 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Redaction erases values from a run and leaves their digests. What is not
+// known to hold no value goes: a field that is added later is erased with the
+// rest until it is named here.
+type Redaction struct {
+	// Steps that are solved and whose evidence goes, 1-based.
+	Steps []int `json:"steps"`
+	// Quoting are other steps: their evidence stays, but what was asked for them
+	// holds values of Steps.
+	Quoting []int `json:"quoting,omitempty"`
+	// Whole: of a run that has ended also its input, its roots, and what is left
+	// of a step that was never solved.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// String tells what is erased.
+func (d Redaction) String() string {
+	what := fmt.Sprintf("the evidence of steps %v is erased", d.Steps)
+	if d.Whole {
+		what += ", and the run's input"
+	}
+	return what
+}
+
+func redacted(r *Run, e Event) error {
+	if e.Redaction == nil || len(e.Redaction.Steps) == 0 && !e.Redaction.Whole {
+		return lacks("what to redact")
+	}
+	if e.Redaction.Whole && r.State.Live() {
+		return fmt.Errorf("the run can still go on and needs its values: %w", ErrImpossible)
+	}
+	for _, n := range e.Redaction.Steps {
+		if n < 1 || n > len(r.Proofs) {
+			return fmt.Errorf("step %d is not solved: %w", n, ErrImpossible)
+		}
+		r.Evidence[n-1] = r.Evidence[n-1].redacted(e.At)
+	}
+	if e.Redaction.Whole {
+		r.Input, r.Roots = nil, nil
+		s := r.Step
+		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Noes: s.Noes, Digest: s.Digest}
+	}
+	return nil
+}
+
+// redacted is what is left of evidence: who answered and approved, not what.
+func (v Evidence) redacted(at time.Time) Evidence {
+	if v.Erased() {
+		return v
+	}
+	left := Evidence{Approval: v.Approval, RedactedAt: at.UTC()}
+	for _, a := range v.Answers {
+		left.Answers = append(left.Answers, redactedAnswer(a))
+	}
+	return left
+}
+
+func redactedAnswer(a driver.Answer) driver.Answer {
+	return driver.Answer{InputID: a.InputID, Provenance: a.Provenance, Via: a.Via, Model: a.Model, StopReason: a.StopReason}
+}
+
+// Redacted is the event without the values that the redaction erases.
+func (d Redaction) Redacted(e Event) Event {
+	switch {
+	case e.Kind == Redacted:
+		return e
+	case d.Whole, slices.Contains(d.Steps, e.Step):
+		return e.redacted()
+	case slices.Contains(d.Quoting, e.Step):
+		left := e.redacted()
+		left.Answer, left.Evidence, left.Code = e.Answer, e.Evidence, e.Code
+		return left
+	}
+	return e
+}
+
+func (e Event) redacted() Event {
+	left := Event{
+		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
+		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome,
+		Spent: e.Spent, Took: e.Took,
+	}
+	for _, in := range e.Inputs {
+		left.Inputs = append(left.Inputs, redactedInput(in))
+	}
+	if q := e.Question; q != nil {
+		left.Question = &Question{
+			Seq: q.Seq, Input: redactedInput(q.Input), Digest: q.Digest, Via: q.Via, Route: q.Route, Human: q.Human, Asked: q.Asked,
+			Repairs: q.Repairs, Earlier: q.Earlier, AskedAt: q.AskedAt, Client: q.Client, Driver: q.Driver,
+		}
+	}
+	if a := e.Answer; a != nil {
+		answer := redactedAnswer(*a)
+		left.Answer = &answer
+	}
+	if a := e.Attempt; a != nil {
+		left.Attempt = &Attempt{Input: a.Input, Route: a.Route, Via: a.Via, Outcome: a.Outcome, At: a.At}
+	}
+	if v := e.Evidence; v != nil {
+		evidence := v.redacted(e.At)
+		left.Evidence = &evidence
+	}
+	return left
+}
+
+func redactedInput(in driver.Input) driver.Input {
+	return driver.Input{ID: in.ID, Kind: in.Kind, Type: in.Type}
+}

@@ -1,0 +1,161 @@
+package run_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+const herring = "herring"
+
+// fillIn sets every field of v that can hold a text, whoever added it.
+func fillIn(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(herring)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillIn(v.Elem())
+	case reflect.Slice:
+		if v.Type() == reflect.TypeFor[json.RawMessage]() {
+			v.SetBytes([]byte(`"` + herring + `"`))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillIn(v.Index(0))
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillIn(key)
+		fillIn(value)
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type() != reflect.TypeFor[time.Time]() && v.Field(i).CanSet() {
+				fillIn(v.Field(i))
+			}
+		}
+	}
+}
+
+// speaking lists the fields that hold the text, as a path of their JSON names.
+func speaking(t *testing.T, v any) []string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded any
+	if err := json.Unmarshal(b, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, member := range v {
+				walk(path+"."+key, member)
+			}
+		case []any:
+			for _, element := range v {
+				walk(path, element)
+			}
+		case string:
+			if strings.Contains(v, herring) {
+				out = append(out, strings.TrimPrefix(path, "."))
+			}
+		}
+	}
+	walk("", decoded)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// of are the names with a prefix.
+func of(prefix string, names ...string) []string {
+	for i := range names {
+		names[i] = prefix + names[i]
+	}
+	return names
+}
+
+func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
+	var e run.Event
+	fillIn(reflect.ValueOf(&e).Elem())
+	e.Step = 1
+	proof, approval := speaking(t, map[string]any{"proof": e.Proof}), speaking(t, map[string]any{"approval": e.Approval})
+	answer := []string{"input_id", "model", "provenance", "stop_reason", "via"}
+	want := slices.Concat(
+		proof, approval, of("evidence.", speaking(t, map[string]any{"approval": e.Approval})...),
+		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"),
+		of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
+		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
+		[]string{"kind", "run", "digest", "input", "via", "nonce", "connection", "code", "outcome"},
+	)
+	slices.Sort(want)
+	for name, d := range map[string]run.Redaction{"its step": {Steps: []int{1}}, "the run": {Whole: true}} {
+		if diff := cmp.Diff(want, speaking(t, d.Redacted(e))); diff != "" {
+			t.Errorf("redacting %s leaves (-want +got):\n%s", name, diff)
+		}
+	}
+	quoting := run.Redaction{Steps: []int{2}, Quoting: []int{1}}.Redacted(e)
+	if quoting.Reason != "" || quoting.Question.Input.Description != "" || quoting.Inputs[0].User != "" || len(quoting.Walk)+len(quoting.Facts) > 0 ||
+		quoting.Evidence.Erased() || len(quoting.Answer.Value) == 0 {
+		t.Errorf("of a step that quotes is left %+v, want its own answers and no questions", quoting)
+	}
+	if diff := cmp.Diff(e, run.Redaction{Steps: []int{2}}.Redacted(e)); diff != "" {
+		t.Errorf("redacting another step changes (-want +got):\n%s", diff)
+	}
+	e.Kind = run.Redacted
+	if diff := cmp.Diff(e, run.Redaction{Whole: true}.Redacted(e)); diff != "" {
+		t.Errorf("redacting what says that a run was redacted changes (-want +got):\n%s", diff)
+	}
+}
+
+// solved is a run with its first step solved.
+func solved(t *testing.T, steps int) run.Run {
+	r := newRun("r1", steps)
+	r.Input, r.Roots = json.RawMessage(`{"who":"herring"}`), []string{"/herring"}
+	supply := supplies("agent")
+	supply.Answer.Value = json.RawMessage(`"herring"`)
+	r = must(t, must(t, r, needs(false)), supply)
+	accept := accepts(t, r, "n1")
+	return must(t, r, accept)
+}
+
+func TestRedactionErasesValuesAndKeepsTheChain(t *testing.T) {
+	live := solved(t, 2)
+	refuses(t, live, run.Event{Kind: run.Redacted, Redaction: &run.Redaction{Whole: true}}, run.ErrImpossible)
+	refuses(t, live, run.Event{Kind: run.Redacted, Redaction: &run.Redaction{Steps: []int{2}}}, run.ErrImpossible)
+	refuses(t, live, run.Event{Kind: run.Redacted, Redaction: &run.Redaction{}}, run.ErrImpossible)
+	refuses(t, live, run.Event{Kind: run.Redacted}, run.ErrImpossible)
+
+	one := must(t, live, run.Event{Kind: run.Redacted, Redaction: &run.Redaction{Steps: []int{1}}})
+	if err := one.Verify(); err != nil || !one.Evidence[0].Erased() || one.State != run.Open || one.Step.Nonce != "n1" || one.Input == nil {
+		t.Errorf("after redacting step 1: Verify = %v, evidence %+v, state %s, want a whole chain without evidence that goes on", err, one.Evidence[0], one.State)
+	}
+	if diff := cmp.Diff([]driver.Answer{{InputID: "evidence", Via: "agent"}}, one.Evidence[0].Answers); diff != "" {
+		t.Errorf("who answered (-want +got):\n%s", diff)
+	}
+	one.Proofs[0].EvidenceDigest = "changed"
+	if one.Verify() == nil {
+		t.Error("a changed digest of erased evidence verifies")
+	}
+
+	working := must(t, must(t, live, needs(false)), supplies("agent"))
+	for _, end := range []run.Event{{Kind: run.Attested, Outcome: "failure"}, {Kind: run.Abandoned, Reason: "x"}} {
+		whole := must(t, must(t, working, end), run.Event{Kind: run.Redacted, Redaction: &run.Redaction{Steps: []int{1}, Whole: true}})
+		if said := speaking(t, whole); len(said) > 0 || len(whole.Step.Answers) > 0 || whole.Verify() != nil || whole.State.Live() {
+			t.Errorf("after redacting a run that was %s: %v say it, step %+v, Verify = %v", end.Kind, said, whole.Step, whole.Verify())
+		}
+	}
+}
