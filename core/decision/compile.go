@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"regexp"
@@ -28,6 +29,7 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	c := compiler{
 		document: document{file: src.Name},
 		tree: &Tree{
+			digest:    fmt.Sprintf("%x", sha256.Sum256(src.YAML)),
 			inputs:    map[string]inputRule{},
 			reactions: defaultReactions(),
 			drivers:   map[string]driver.Descriptor{},
@@ -49,6 +51,7 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 	if err := c.err(); err != nil {
 		return nil, err
 	}
+	c.tree.mentioned = mentionedBy(c.tree.conditions()...)
 	return c.tree, nil
 }
 

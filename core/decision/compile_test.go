@@ -1,6 +1,7 @@
 package decision_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -152,5 +153,22 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A model behind an endpoint serves any client, unless the endpoint fails.
+func TestARouteBehindAnEndpointThatMayFailIsReached(t *testing.T) {
+	llm := driver.Descriptor{
+		Name: "llm", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindJudge},
+		Features: []string{driver.FeatureModel, driver.FeaturePartial},
+	}
+	source := decision.Default()
+	const judge = "  judge:\n"
+	if !bytes.Contains(source.YAML, []byte(judge)) {
+		t.Fatal("the shipped tree has no routes to a judge any more")
+	}
+	source.YAML = bytes.Replace(source.YAML, []byte(judge), []byte(judge+"    - {via: llm}\n"), 1)
+	if _, err := decision.Compile(source, append(shipped(), llm)); err != nil {
+		t.Errorf("Compile: %v", err)
 	}
 }

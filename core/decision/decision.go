@@ -40,6 +40,7 @@ type Source struct {
 // Tree is a compiled decision tree. It never changes; all methods may be
 // called concurrently.
 type Tree struct {
+	digest          string
 	missingType     string
 	noChallengeType string
 	rules           []rule
@@ -48,6 +49,7 @@ type Tree struct {
 	drivers         map[string]driver.Descriptor
 	handlers        map[string]string // challenge type to driver, where a rule names none
 	adapter         types.Adapter
+	mentioned       mentioned // by any of the conditions
 }
 
 // rule is an entry of `challenges`.
@@ -74,11 +76,13 @@ type inputRule struct {
 
 type route struct {
 	Route
-	path   string
-	when   *condition
-	needs  []string
-	gate   gate
-	broken bool // its driver is not known; only while loading
+	path  string
+	when  *condition
+	needs []string
+	// partial: its driver cannot serve every request, whatever the client.
+	partial bool
+	gate    gate
+	broken  bool // its driver is not known; only while loading
 }
 
 // gate is what an approval route demands of the configuration, whatever its condition.
@@ -90,12 +94,23 @@ const (
 	gateDelegateToClient
 )
 
+// setting that the gate demands.
+func (g gate) setting() string {
+	switch g {
+	case gateTrustAgent:
+		return "approval.trust_agent"
+	case gateDelegateToClient:
+		return "approval.delegate_to_client"
+	}
+	return ""
+}
+
 func (g gate) reason(f *Facts) string {
 	switch {
 	case g == gateTrustAgent && !f.Config.Approval.TrustAgent:
-		return "the agent's word is no approval: config.approval.trust_agent is off"
+		return "the agent's word is no approval: config." + g.setting() + " is off"
 	case g == gateDelegateToClient && !f.Config.Approval.DelegateToClient:
-		return "the client's review is no approval: config.approval.delegate_to_client is off"
+		return "the client's review is no approval: config." + g.setting() + " is off"
 	}
 	return ""
 }
@@ -132,6 +147,9 @@ type Decision struct {
 	Route *Route `json:"route,omitempty"`
 	Trace []Node `json:"trace"`
 }
+
+// Digest is SHA-256 of the tree's text, in hex.
+func (t *Tree) Digest() string { return t.digest }
 
 // MissingType is the challenge type of a challenge that names none.
 func (t *Tree) MissingType() string { return t.missingType }

@@ -24,8 +24,10 @@ func shipped() []driver.Descriptor {
 	}
 	return []driver.Descriptor{
 		challenge("shell"), challenge("mcp"), challenge("user_input"), challenge("comment"),
-		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input"}, []string{driver.NeedElicitationForm}),
-		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval"}, []string{driver.NeedSampling}),
+		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input"}, []string{driver.NeedElicitation}),
+		capability("page", driver.FeatureHuman, []string{"approval"}, []string{driver.NeedApprovalPage}),
+		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval", "judge"}, []string{driver.NeedSampling}),
+		{Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"files"}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
 		capability("agent", driver.FeatureAgent, []string{"evidence", "approval", "files"}, nil),
 	}
 }
@@ -172,6 +174,7 @@ func TestApprovalsComeFromAPersonOrByConsent(t *testing.T) {
 		"client's review is not allowed":  {samples, decision.ApprovalFacts{}, nil},
 		"nobody":                          {neither, delegating, nil},
 		"nobody but a trusted agent":      {neither, decision.ApprovalFacts{TrustAgent: true}, []string{"agent"}},
+		"a page that opens in the client": {decision.ClientFacts{Elicitation: decision.ElicitationFacts{URL: true}}, decision.ApprovalFacts{}, []string{"elicitation"}},
 	} {
 		for treeName, tree := range map[string]*decision.Tree{"shipped": defaultTree(t), "careless": compile(t, careless)} {
 			t.Run(name+", "+treeName, func(t *testing.T) {
@@ -184,6 +187,31 @@ func TestApprovalsComeFromAPersonOrByConsent(t *testing.T) {
 	}
 }
 
+// The page needs nothing of the client, so it is the last resort and takes no
+// door away that the configuration opens.
+func TestThePageIsWhereApprovalsEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		client decision.ClientFacts
+		config decision.ApprovalFacts
+		want   []string
+	}{
+		"nobody through the client":        {neither, decision.ApprovalFacts{}, []string{"page"}},
+		"person through the client":        {asks, decision.ApprovalFacts{}, []string{"elicitation", "page"}},
+		"client's review":                  {samples, decision.ApprovalFacts{DelegateToClient: true}, []string{"sampling", "page"}},
+		"client's review is not allowed":   {samples, decision.ApprovalFacts{}, []string{"page"}},
+		"trusted agent":                    {neither, decision.ApprovalFacts{TrustAgent: true}, []string{"agent", "page"}},
+		"everything at once, person first": {everyone, decision.ApprovalFacts{DelegateToClient: true, TrustAgent: true}, []string{"elicitation", "sampling", "agent", "page"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.config.Page = true
+			f := decision.Facts{Client: tc.client, Config: decision.ConfigFacts{Approval: tc.config}}
+			if diff := cmp.Diff(tc.want, play(defaultTree(t), driver.KindApproval, f)); diff != "" {
+				t.Errorf("routes in order (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestOtherKindsOfInput(t *testing.T) {
 	tree := defaultTree(t)
 	required := decision.Facts{Challenge: decision.ChallengeFacts{FilesRequired: true}}
@@ -192,8 +220,8 @@ func TestOtherKindsOfInput(t *testing.T) {
 		facts decision.Facts
 		want  []string
 	}{
-		"files":              {driver.KindFiles, decision.Facts{}, []string{"agent"}},
-		"files required":     {driver.KindFiles, required, nil},
+		"files":              {driver.KindFiles, decision.Facts{}, []string{"roots", "agent"}},
+		"files required":     {driver.KindFiles, required, []string{"roots"}},
 		"kind of a stranger": {"location", decision.Facts{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -345,6 +373,7 @@ func TestOnSaysWhatFollows(t *testing.T) {
 		"shipped, timeout of a person":   {defaultTree(t), decision.TimedOut, true, decision.Action{Kind: decision.Again}},
 		"shipped, timeout of a machine":  {defaultTree(t), decision.TimedOut, false, decision.Action{Kind: decision.Next}},
 		"shipped, abandoned":             {defaultTree(t), decision.Abandoned, false, decision.Action{Kind: decision.Next}},
+		"shipped, exhausted":             {defaultTree(t), decision.Exhausted, false, decision.Action{Kind: decision.Next}},
 		"own, error":                     {tree, decision.Errored, false, decision.Action{Kind: decision.Stop}},
 		"own, invalid":                   {tree, decision.Invalid, true, decision.Action{Kind: decision.Retry, Retries: 3, Then: decision.Stop}},
 		"own, timeout of a person":       {tree, decision.TimedOut, true, decision.Action{Kind: decision.Retry, Retries: 1, Then: decision.Next}},

@@ -65,6 +65,7 @@ func newConditionEnv() (*cel.Env, error) {
 type condition struct {
 	source  string
 	program cel.Program
+	looksAt []factPath
 }
 
 // conditionError is a problem at a place inside the expression.
@@ -105,7 +106,7 @@ func compileCondition(source string) (*condition, []conditionError) {
 	if err != nil {
 		return nil, []conditionError{{line: 1, message: err.Error()}}
 	}
-	return &condition{source: source, program: program}, nil
+	return &condition{source: source, program: program, looksAt: pathsIn(checked.NativeRep().Expr())}, nil
 }
 
 func isLiteralTrue(checked *cel.Ast) bool {

@@ -86,11 +86,8 @@ func (r *route) caption() string {
 	if len(r.needs) > 0 {
 		parts = append(parts, "needs "+strings.Join(r.needs, ", "))
 	}
-	switch r.gate {
-	case gateTrustAgent:
-		parts = append(parts, "only with approval.trust_agent")
-	case gateDelegateToClient:
-		parts = append(parts, "only with approval.delegate_to_client")
+	if setting := r.gate.setting(); setting != "" {
+		parts = append(parts, "only with "+setting)
 	}
 	if r.Approval != "" {
 		parts = append(parts, "approval "+string(r.Approval))

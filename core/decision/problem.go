@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
+
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // Problem is one thing wrong with a tree.
@@ -54,10 +55,16 @@ func jsonNames(t reflect.Type) []string {
 	}
 	var names []string
 	for i := range t.NumField() {
-		names = append(names, t.Field(i).Tag.Get("json"))
+		names = append(names, jsonName(t.Field(i)))
 		names = append(names, jsonNames(t.Field(i).Type)...)
 	}
 	return names
+}
+
+// jsonName is the name of a field in JSON, which is its name in CEL.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }
 
 func explainUndefined(message string) string {
@@ -71,46 +78,10 @@ func explainUndefined(message string) string {
 	return message
 }
 
-// suggest returns `, did you mean "x"?` for the closest of the known names,
-// and nothing when none is close.
+// suggest is ", did you mean …?" or nothing.
 func suggest(name string, known []string) string {
-	if len(name) > 64 {
-		return ""
+	if closest := fields.Closest(name, known); closest != "" {
+		return fmt.Sprintf(", did you mean %q?", closest)
 	}
-	best, distance := "", max(1, len(name)/3)+1
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := editDistance(name, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbours between two names.
-func editDistance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			replaced := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				replaced++
-			}
-			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return ""
 }

@@ -18,25 +18,39 @@ var (
 	someNames    = rapid.SampledFrom([]string{"a", "b", ""})
 	someDrivers  = rapid.SampledFrom([]string{"agent", "sampling", "elicitation"})
 	someOutcomes = rapid.SampledFrom([]decision.Outcome{
-		decision.Unavailable, decision.Errored, decision.Invalid, decision.TimedOut, decision.Abandoned, "",
+		decision.Unavailable, decision.Errored, decision.Invalid, decision.TimedOut, decision.Abandoned, decision.Exhausted, "",
 	})
 	someConditions = rapid.SampledFrom([]string{
 		"solution.supplied", "client.sampling", "client.elicitation.form", "challenge.has_sampling", "true",
 		"challenge.params.absent == 1", "config.user_input.enabled && config.user_input.driver == \"sampling\"",
-		"previous.exists(p, p.outcome == \"invalid\")",
+		"previous.exists(p, p.outcome == \"invalid\")", "size(run.input) > 1", "\"a\" in solution.params",
+		"has(challenge.params.a) && challenge.params.a == \"x\"", "run.input[\"b\"] == \"x\" || solution.params.exists(k, k == \"b\")",
+	})
+	someParams = rapid.Custom(func(t *rapid.T) map[string]any {
+		var m map[string]any
+		for _, key := range []string{"a", "b", "secret"} {
+			if rapid.Bool().Draw(t, key) {
+				if m == nil {
+					m = map[string]any{}
+				}
+				m[key] = rapid.SampledFrom([]any{"x", 1.0, true}).Draw(t, "value")
+			}
+		}
+		return m
 	})
 	someFacts = rapid.Custom(func(t *rapid.T) decision.Facts {
 		flip := func(name string) bool { return rapid.Bool().Draw(t, name) }
 		return decision.Facts{
 			Challenge: decision.ChallengeFacts{
 				Type: someTypes.Draw(t, "type"), Name: someNames.Draw(t, "name"),
-				HasSampling: flip("has_sampling"), FilesRequired: flip("files_required"),
+				HasSampling: flip("has_sampling"), FilesRequired: flip("files_required"), Params: someParams.Draw(t, "params"),
 			},
+			Run: decision.RunFacts{Input: someParams.Draw(t, "input")},
 			Client: decision.ClientFacts{
 				Elicitation: decision.ElicitationFacts{Form: flip("form"), URL: flip("url")},
 				Sampling:    flip("sampling"), Roots: flip("roots"),
 			},
-			Solution: decision.SolutionFacts{Supplied: flip("supplied")},
+			Solution: decision.SolutionFacts{Supplied: flip("supplied"), Params: someParams.Draw(t, "submitted")},
 			Previous: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) decision.PreviousFacts {
 				return decision.PreviousFacts{
 					Via: someDrivers.Draw(t, "via"), Outcome: someOutcomes.Draw(t, "outcome"),
@@ -180,8 +194,8 @@ func TestARouteNeedsWhatItsDriverNeeds(t *testing.T) {
 		approves := kind == driver.KindApproval
 		switch d.Route.Via {
 		case "elicitation":
-			if !f.Client.Elicitation.Form {
-				t.Error("elicitation from a client that has no forms")
+			if !f.Client.Elicitation.Form && !f.Client.Elicitation.URL {
+				t.Error("elicitation from a client that has none")
 			}
 		case "sampling":
 			if !f.Client.Sampling || approves && !f.Config.Approval.DelegateToClient {

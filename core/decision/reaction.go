@@ -38,6 +38,7 @@ var outcomes = map[Outcome][]ActionKind{
 	Declined:    {Stop},
 	TimedOut:    {Next, Stop, Again, Retry},
 	Abandoned:   {Next, Stop, Again, Retry},
+	Exhausted:   {Next, Stop},
 }
 
 // defaultReactions are used for outcomes that `on` leaves out.
@@ -49,6 +50,7 @@ func defaultReactions() map[Outcome]reaction {
 		Declined:    always(Action{Kind: Stop}),
 		TimedOut:    {person: Action{Kind: Again}, other: Action{Kind: Next}},
 		Abandoned:   always(Action{Kind: Next}),
+		Exhausted:   always(Action{Kind: Next}),
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 
 // servesAll: no condition, no setting and no missing capability closes the route.
 func (r *route) servesAll() bool {
-	return !r.broken && r.When == "" && len(r.needs) == 0 && r.gate == gateNone
+	return !r.broken && r.When == "" && len(r.needs) == 0 && !r.partial && r.gate == gateNone
 }
 
 func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
@@ -88,7 +88,7 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 		c.problem(n, named, "via: driver %q does not obtain %s, it handles %s", r.Via, kind, strings.Join(d.Handles, ", "))
 	}
 	r.broken = false
-	r.needs = d.Needs
+	r.needs, r.partial = d.Needs, d.Has(driver.FeaturePartial)
 	r.Human = d.Has(driver.FeatureHuman)
 	if kind != driver.KindApproval {
 		return
@@ -117,6 +117,10 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	case last.When != "":
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must have no condition, or a step may be left without one", last.path))
+	case last.partial:
+		c.problemAt(last.Line, 1, named, fmt.Sprintf(
+			"%s: the last route of evidence must serve any client, but driver %q says that it cannot always (feature %s)",
+			last.path, last.Via, driver.FeaturePartial))
 	default:
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q needs %s",

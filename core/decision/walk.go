@@ -105,8 +105,8 @@ func (w *walk) blocked(r *route) string {
 		return reason
 	}
 	for _, need := range r.needs {
-		if !w.facts.Client.has(need) {
-			return "client lacks " + need
+		if reason := w.facts.lacks(need); reason != "" {
+			return reason
 		}
 	}
 	return ""
@@ -131,10 +131,20 @@ func (m match) describe() string {
 
 // Explain prints the walk for people, one rule or route a line with the
 // reason. An error is the writer's.
-func (d Decision) Explain(w io.Writer) error {
+func (d Decision) Explain(w io.Writer) error { return d.explain(w, nil) }
+
+// Explain is Decision.Explain with the facts that the conditions looked at.
+func (p Past) Explain(w io.Writer) error {
+	if p.Record == nil {
+		return p.Decision.explain(w, nil)
+	}
+	return p.Decision.explain(w, &p.Record.Facts)
+}
+
+func (d Decision) explain(w io.Writer, f *Facts) error {
 	var b strings.Builder
 	for _, n := range d.Trace {
-		n.print(&b)
+		n.print(&b, f)
 	}
 	switch {
 	case d.Route == nil:
@@ -148,7 +158,7 @@ func (d Decision) Explain(w io.Writer) error {
 	return err
 }
 
-func (n Node) print(b *strings.Builder) {
+func (n Node) print(b *strings.Builder, f *Facts) {
 	mark := "-"
 	if n.Chosen {
 		mark = "+"
@@ -165,6 +175,11 @@ func (n Node) print(b *strings.Builder) {
 	fmt.Fprintf(b, ": %s\n", n.Reason)
 	if n.When != "" {
 		fmt.Fprintf(b, "%*swhen: %s\n", len(mark)+5, "", strings.Join(strings.Fields(n.When), " "))
+	}
+	if f != nil && n.Value != "" {
+		for _, looked := range LookedAt(n.When, *f) {
+			fmt.Fprintf(b, "%*s%s is %s\n", len(mark)+7, "", looked.Path, looked.Value)
+		}
 	}
 	if n.Error != "" {
 		fmt.Fprintf(b, "%*serror: %s\n", len(mark)+5, "", n.Error)

@@ -1,0 +1,179 @@
+package decision
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxRecord bounds the facts that are kept of one decision, in bytes.
+const maxRecord = 16 << 10
+
+// Record is what one decision was made on, as it is kept with a run: enough to
+// make it again on the same tree or on another. Records are stored, so the JSON
+// form only grows.
+type Record struct {
+	Kind string `json:"kind"` // of the input
+	Tree string `json:"tree"` // Tree.Digest
+	Facts
+	// LeftOut names the keys of free-form facts whose values are not kept,
+	// because no condition of the tree looks at them: by path, such as
+	// "solution.params".
+	LeftOut map[string][]string `json:"left_out,omitempty"`
+}
+
+// freeForm are the paths of the facts whose keys nobody declares.
+var freeForm = map[string]func(*Facts) *map[string]any{
+	"challenge.params": func(f *Facts) *map[string]any { return &f.Challenge.Params },
+	"run.input":        func(f *Facts) *map[string]any { return &f.Run.Input },
+	"solution.params":  func(f *Facts) *map[string]any { return &f.Solution.Params },
+}
+
+// Record encodes what Decide was given. Of free-form facts it keeps the values
+// that some condition of the tree mentions, of the rest only the keys: what was
+// submitted does not belong in an explanation. It returns nil for facts that
+// are too large even so.
+func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
+	for _, keep := range []mentioned{t.mentioned, nil} {
+		r := Record{Kind: kind, Tree: t.digest, Facts: f}
+		for path, at := range freeForm {
+			r.reduce(path, at, keep)
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encode the facts of a decision: %w", err)
+		}
+		if len(b) <= maxRecord {
+			return b, nil
+		}
+	}
+	return nil, nil
+}
+
+// mentioned holds the keys of free-form facts that conditions look at, as
+// "solution.params.cmd", or "solution.params" where they look at all of them.
+type mentioned map[string]bool
+
+func (m mentioned) has(path, key string) bool { return m[path] || m[path+"."+key] }
+
+func mentionedBy(conditions ...*condition) mentioned {
+	m := mentioned{}
+	for _, c := range conditions {
+		for _, looked := range c.looksAt {
+			m.add(looked)
+		}
+	}
+	return m
+}
+
+func (m mentioned) add(looked factPath) {
+	if len(looked) > 2 {
+		looked = looked[:3]
+		m[looked.String()] = true
+		return
+	}
+	for path := range freeForm {
+		if above := looked.String(); path == above || strings.HasPrefix(path, above+".") {
+			m[path] = true
+		}
+	}
+}
+
+func (t *Tree) conditions() []*condition {
+	var all []*condition
+	add := func(c *condition) {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	for i := range t.rules {
+		add(t.rules[i].when)
+		for j := range t.rules[i].evidence {
+			add(t.rules[i].evidence[j].when)
+		}
+	}
+	for _, in := range t.inputs {
+		for j := range in.routes {
+			add(in.routes[j].when)
+		}
+	}
+	return all
+}
+
+func (r *Record) reduce(path string, at func(*Facts) *map[string]any, keep mentioned) {
+	m := at(&r.Facts)
+	var kept map[string]any
+	for _, key := range slices.Sorted(maps.Keys(*m)) {
+		if keep.has(path, key) {
+			if kept == nil {
+				kept = map[string]any{}
+			}
+			kept[key] = (*m)[key]
+			continue
+		}
+		if r.LeftOut == nil {
+			r.LeftOut = map[string][]string{}
+		}
+		r.LeftOut[path] = append(r.LeftOut[path], key)
+	}
+	*m = kept
+}
+
+// ReadRecord reads what Tree.Record wrote.
+func ReadRecord(raw json.RawMessage) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return Record{}, fmt.Errorf("read the facts of a decision: %w", err)
+	}
+	return r, nil
+}
+
+// Complete puts values back that were left out and are known from elsewhere.
+func (r *Record) Complete(path string, known map[string]any) {
+	at, ok := freeForm[path]
+	if !ok {
+		return
+	}
+	m := at(&r.Facts)
+	var missing []string
+	for _, key := range r.LeftOut[path] {
+		value, ok := known[key]
+		if !ok {
+			missing = append(missing, key)
+			continue
+		}
+		if *m == nil {
+			*m = map[string]any{}
+		}
+		(*m)[key] = value
+	}
+	if r.LeftOut[path] = missing; len(missing) == 0 {
+		delete(r.LeftOut, path)
+	}
+}
+
+// doubts names the facts that the walk looked at and the record lacks: a
+// decision made on it may be another one than on all the facts.
+func (r Record) doubts(d Decision) []string {
+	var missing []string
+	for _, n := range d.Trace {
+		if n.Value == "" {
+			continue // nobody looked
+		}
+		c, errs := compileCondition(n.When)
+		if c == nil || len(errs) > 0 {
+			continue
+		}
+		looksAt := mentionedBy(c)
+		for _, path := range slices.Sorted(maps.Keys(r.LeftOut)) {
+			for _, key := range r.LeftOut[path] {
+				if name := path + "." + key; looksAt.has(path, key) && !slices.Contains(missing, name) {
+					missing = append(missing, name)
+				}
+			}
+		}
+	}
+	return missing
+}
