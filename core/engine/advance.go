@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -56,7 +57,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 // another version of it kept, and reports whether it did.
 func (t *turn) startOver(k task) (bool, error) {
 	v := t.run.Step.State.Version
-	if v == 0 || k.free() {
+	if v == 0 || k.free() || t.run.Step.Held != nil {
 		return false, nil
 	}
 	desc, _, ok := t.e.Drivers.Describe(k.use)
@@ -99,7 +100,7 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
 	var outside []driver.Input
-	seen := map[string]bool{driver.KindApproval: true, driver.KindRunInput: true, driver.KindFiles: true}
+	seen := map[string]bool{driver.KindApproval: true, driver.KindRunInput: true, driver.KindFiles: true, driver.KindJudge: true}
 	for _, in := range res.NeedInput {
 		if in.ID == "" || seen[in.ID] || seen[in.Kind] {
 			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.use, in.Kind, in.ID)
@@ -121,11 +122,15 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 		return t.apply(ev)
 	}
 	var err error
-	if ev.Digest, err = inputDigest(outside); err != nil {
+	phrase := ""
+	if ev.Gated {
+		phrase = t.phraseOf(k)
+	}
+	if ev.Digest, err = approvedDigest(outside, phrase); err != nil {
 		return unavailable("driver %s asks for an input that cannot be encoded: %v", k.use, err)
 	}
-	if len(k.common.Files) > 0 {
-		files, err := filesInput(k)
+	if !filecheck.None(k.common.Files) {
+		files, err := t.filesInput(k)
 		if err != nil {
 			return err
 		}
@@ -140,17 +145,6 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 	return nil
 }
 
-func filesInput(k task) (driver.Input, error) {
-	display, err := json.Marshal(map[string]json.RawMessage{"files": k.common.Files})
-	if err != nil {
-		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.where.Index, err)
-	}
-	return driver.Input{
-		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
-		Description: "Report the files that this step demands, as solution.evidence.", Approval: driver.ApprovalAuto,
-	}, nil
-}
-
 // withStepPrompt applies the challenge's `sampling` block and approval mode.
 func withStepPrompt(in driver.Input, k task) driver.Input {
 	if in.Type == "" {
@@ -159,16 +153,34 @@ func withStepPrompt(in driver.Input, k task) driver.Input {
 	if k.approval != "" {
 		in.Approval = k.approval
 	}
-	s := k.common.Sampling
+	s := k.common.Sampling.Sound()
 	if s == nil {
 		return in
 	}
 	in.System = orDefault(s.System, in.System)
 	in.User = orDefault(s.User, in.User)
-	in.MaxTokens = orDefault(s.MaxTokens, in.MaxTokens)
+	if s.MaxTokens != nil {
+		in.MaxTokens = *s.MaxTokens
+	}
 	in.Temperature = orDefault(s.Temperature, in.Temperature)
 	in.TopP = orDefault(s.TopP, in.TopP)
 	return in
+}
+
+// approvedDigest is of what a person approves: the inputs, and what they have to
+// type for it, if anything.
+func approvedDigest(inputs []driver.Input, phrase string) (string, error) {
+	if phrase == "" {
+		return inputDigest(inputs)
+	}
+	b, err := json.Marshal(struct {
+		Inputs []driver.Input `json:"inputs"`
+		Phrase string         `json:"phrase"`
+	}{inputs, phrase})
+	if err != nil {
+		return "", err
+	}
+	return run.Digest(b)
 }
 
 func inputDigest(inputs []driver.Input) (string, error) {
@@ -196,7 +208,10 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
-	return Round{}, t.accept(k, run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	if k.common.Judge != nil {
+		return Round{}, t.hold(k, a, evidence)
+	}
+	return Round{}, t.accept(k, t.ref(k.use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
 // vouched says who vouches for the verdict: whoever gave the evidence, or the
@@ -217,7 +232,7 @@ func (t *turn) vouched(ctx context.Context, k task, a driver.Accepted, evidence 
 // evidence is the answer that came from outside, which a verdict has to rest on.
 func (t *turn) evidence() (driver.Answer, bool) {
 	for _, a := range t.run.Step.Answers {
-		if a.Via != coreDriver {
+		if a.Via != coreDriver && a.InputID != driver.KindJudge {
 			return a, true
 		}
 	}
@@ -242,9 +257,10 @@ func outputProblems(k task, p driver.Provenance, output json.RawMessage) []drive
 }
 
 // accept proves the step and opens the next one.
-func (t *turn) accept(k task, ev run.Evidence, evidence driver.Answer) error {
+func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
 	ev.Answers = t.run.Step.Answers
 	ev.Approval = t.run.Step.Approval
+	ev.Salt = newNonce()
 	digest, err := ev.Digest()
 	if err != nil {
 		ev = wellFormedEvidence(ev)
@@ -255,10 +271,6 @@ func (t *turn) accept(k task, ev run.Evidence, evidence driver.Answer) error {
 	challenge, err := run.Digest(orNull(k.challenge))
 	if err != nil {
 		return err
-	}
-	judge := t.ref(k.use)
-	if k.free() {
-		judge = run.DriverRef{Name: coreDriver}
 	}
 	proof, err := run.Proof{
 		Previous: t.run.ProofHash(), Run: t.run.ID, Step: t.run.Step.Index, StepUUID: k.step.UUID,
@@ -294,7 +306,7 @@ const coreDriver = "core"
 func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	if len(t.run.Step.Answers) > 0 {
 		a := t.run.Step.Answers[0]
-		return Round{}, t.accept(k, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
+		return Round{}, t.accept(k, run.DriverRef{Name: coreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
 		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.common.Type,

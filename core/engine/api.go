@@ -37,10 +37,13 @@ type Caller struct {
 	Detached bool
 }
 
-// Round is the outcome of Begin, Next and Continue: exactly one field is set.
+// Round is the outcome of Begin, Next and Continue: either Reply or Ask is set.
 type Round struct {
 	Reply *StepReply
 	Ask   *Ask
+	// Pending, beside a Reply that says that a person is waited for, is what
+	// the call may wait for before it replies.
+	Pending *Pending
 }
 
 // Ask is a question for the client. It is in the run record already; its
@@ -55,6 +58,8 @@ type Ask struct {
 	Wait time.Duration
 	// Human: a person answers.
 	Human bool
+	// Linked: the question can be answered on its page as well, see Settled.
+	Linked bool
 }
 
 // BeginInput opens a run, or with SessionID shows the open step of one again.
@@ -62,6 +67,9 @@ type BeginInput struct {
 	URI       string
 	Input     json.RawMessage // optional object
 	SessionID string
+	// Roots are the folders that the run works in, as file URIs or absolute
+	// paths; optional, and fixed once a run has begun.
+	Roots []string
 }
 
 // NextInput submits a solution for the open step of a run.
@@ -140,6 +148,8 @@ type Solved struct {
 	Provenance driver.Provenance `json:"provenance"`
 	Output     json.RawMessage   `json:"output,omitempty"`
 	ProofHash  string            `json:"proof_hash"`
+	// Files is set where the step demanded files.
+	Files *SolvedFiles `json:"files,omitempty"`
 }
 
 // StepReply is the reply of begin and next.
@@ -153,6 +163,8 @@ type StepReply struct {
 	ProofHash string    `json:"proof_hash,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	ErrorCode string    `json:"error_code,omitempty"`
+	// ApprovalURL is where a person answers an approval, for them only.
+	ApprovalURL string `json:"approval_url,omitempty"`
 	// Tried says what did not work, where ErrorCode is set.
 	Tried      string   `json:"tried,omitempty"`
 	RetryCount *int     `json:"retry_count,omitempty"`

@@ -15,6 +15,27 @@ var approvalSchema = json.RawMessage(`{"type":"object","properties":{"confirmati
 	`"title":"Your decision","description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},` +
 	`"required":["confirmation"],"additionalProperties":false}`)
 
+// approvalSchemaWith is approvalSchema where a phrase has to be typed for a yes.
+// The phrase is in no part of it that a client could fill in by itself.
+func approvalSchemaWith(phrase string) json.RawMessage {
+	if phrase == "" {
+		return approvalSchema
+	}
+	b, err := json.Marshal(map[string]any{
+		"type": "object", "required": []string{"confirmation"}, "additionalProperties": false,
+		"properties": map[string]any{
+			"confirmation": map[string]any{
+				"type": "string", "title": "Your decision", "description": "approved: do it; rejected: do not do it", "enum": []string{saidApproved, saidRejected},
+			},
+			"phrase": map[string]any{"type": "string", "title": "To approve, type the phrase that the question names", "maxLength": 400},
+		},
+	})
+	if err != nil {
+		return approvalSchema // unreachable: only texts
+	}
+	return b
+}
+
 // approvalInput asks for a yes to exactly the evidence input that follows. Its
 // words come from the protocol and the challenge, never from a model alone:
 // values of earlier steps stand in it as quoted data.
@@ -27,21 +48,34 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	if evidence.User != "" {
 		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))
 	}
+	phrase := t.phraseOf(k)
+	if phrase != "" {
+		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
+	}
 	fmt.Fprintf(&b, "Nothing is done before you approve. Digest of what you approve: %s", t.run.Step.Digest[:16])
+	form := approvalSchemaWith(phrase)
+	if max(len(evidence.Display), len(evidence.User)) > maxShown {
+		// No form holds it whole, and nobody approves what they are not shown.
+		// The page shows all of it.
+		form = nil
+	}
 	return driver.Input{
-		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: approvalSchema,
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: form, User: evidence.User,
 		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
 	}
 }
+
+// maxShown is how many bytes of what will be done a form shows.
+const maxShown = 32 << 10
 
 func compact(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return ""
 	}
-	return clip(b.String(), 4000)
+	return clip(b.String(), maxShown)
 }
 
 func quote(s string) string {
-	return "> " + strings.ReplaceAll(clip(strings.TrimSpace(s), 4000), "\n", "\n> ")
+	return "> " + strings.ReplaceAll(clip(strings.TrimSpace(s), maxShown), "\n", "\n> ")
 }

@@ -32,7 +32,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	if len(in.Message) > maxSaid {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "message has %d bytes, at most %d are taken; shorten it", len(in.Message), maxSaid)
 	}
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	return again(h, func() (AttestReply, error) { return h.attest(ctx, c, in) })
 }

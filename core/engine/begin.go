@@ -4,18 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
 )
 
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (_ Round, err error) {
 	defer e.operated(OperationRetrieve, c, time.Now(), &err)
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	return h.begin(ctx, c, in)
 }
@@ -32,10 +34,15 @@ func (e held) begin(ctx context.Context, c Caller, in BeginInput) (Round, error)
 	if err != nil {
 		return Round{}, err
 	}
+	roots, err := rootsOf(in.Roots)
+	if err != nil {
+		return Round{}, err
+	}
 	t, err := e.start(c, chain, input)
 	if err != nil {
 		return Round{}, err
 	}
+	t.run.Roots = roots
 	t.tried = toolBegin + " with " + in.URI
 	if i > 0 {
 		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
@@ -52,6 +59,26 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 	}
 	raw = wellFormed(raw)
 	return raw, checkInput(chain, raw)
+}
+
+func rootsOf(texts []string) ([]string, error) {
+	roots, err := filecheck.Roots(texts)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.InvalidArgument, "roots: %v", err)
+	}
+	return roots, nil
+}
+
+// sameRoots checks the roots of a call that resumes a run: where it works is
+// said when it begins.
+func (t *turn) sameRoots(texts []string) error {
+	roots, err := rootsOf(texts)
+	if err != nil || len(roots) == 0 || slices.Equal(roots, t.run.Roots) {
+		return err
+	}
+	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.run.ID, t.run.Roots).
+		WithNext("leave out roots to go on with the run, or session_id to begin another one").
+		WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.
@@ -84,14 +111,15 @@ func (e held) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error
 		return Round{}, err
 	}
 	if !t.run.State.Live() {
-		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
-			WithNext("call kairos_begin with %s to start over", protocol.URI(t.chain.Steps[0].UUID)).
-			With("run_id", t.run.ID).WithCall(toolBegin, map[string]any{"uri": protocol.URI(t.chain.Steps[0].UUID)})
+		return Round{}, t.over(ctx)
+	}
+	if err := t.sameRoots(in.Roots); err != nil {
+		return Round{}, err
 	}
 	t.note = fmt.Sprintf("Resumed run %s.", t.run.ID)
 	t.tried = fmt.Sprintf("%s with %s and session_id %s", toolBegin, in.URI, t.run.ID)
 	if !t.complete() {
-		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
+		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
 			return Round{}, err
 		}
 	}

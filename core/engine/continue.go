@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -15,7 +16,7 @@ import (
 // Continue takes the client's reply to an Ask. The same reply to the same
 // question again gets the recorded outcome; another one is fault.Replayed.
 func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	return again(h, func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
@@ -37,7 +38,11 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	t.solved, t.note = t.unheard(q.Unheard), q.Note
 	t.tried = "to take the client's answer to " + q.Ask.Method
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
-	t.trying, t.tryBegan = q.Via, q.AskedAt
+	t.trying = q.Via
+	t.begin(q.Input.ID, q.AskedAt)
+	if q.Input.Kind == driver.KindFiles {
+		t.target = 0 // the evidence is there: an agent that has to report them is shown so, nothing is missed
+	}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
@@ -73,19 +78,40 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 	case ok:
 		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
 	case !t.run.State.Live():
-		return Round{}, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State)
+		return Round{}, t.over(ctx)
 	}
 	if q := t.run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
 		if round, done, err := t.lateNo(ctx, *q, in); done || err != nil {
 			return round, err
 		}
 	}
+	if t.unsettled(in.Seq) {
+		if round, done, err := t.lateNo(ctx, t.questionOfPage(), in); done || err != nil {
+			return round, err
+		}
+	}
 	t.note = "The question this answers was replaced by a later one."
+	t.noteApproval()
 	t.tried = "to take the client's answer to a question"
 	return t.presentOpen(ctx)
 }
 
-// lateNo looks whether a person said no to an older copy of the open question.
+// unsettled: the question was approved on its page, and the client's own copy of
+// it can still be answered with a no, as long as nothing was done.
+func (t *turn) unsettled(seq int64) bool {
+	_, taken := t.evidence()
+	return !taken && t.approvalGiven() && slices.Contains(t.run.Step.Approval.Questions, seq)
+}
+
+// questionOfPage is what was approved on the page, as far as a no is read with it.
+func (t *turn) questionOfPage() run.Question {
+	a := t.run.Step.Approval
+	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: approvalSchema, Approval: driver.ApprovalUser, Person: true}
+	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: t.caller.Client, Human: true}
+}
+
+// lateNo looks whether a person said no to an older copy of the question, or to one
+// that was approved on its page.
 // A yes to it comes too late, but asking again must not be a way around a no.
 func (t *turn) lateNo(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
 	k, err := t.askedTask(ctx, q)
@@ -121,9 +147,22 @@ func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
-	return drv.Interpret(ctx, driver.InterpretRequest{
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
 	})
+	if res.Answer != nil && q.Input.Kind == driver.KindApproval && asksByURL(q.Ask) {
+		// Such a question shows an address and no form: nobody saw what a yes is to.
+		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
+	}
+	return res, err
+}
+
+// asksByURL reports whether the client was asked to open an address.
+func asksByURL(a driver.ClientRequest) bool {
+	var params struct {
+		Mode string `json:"mode"`
+	}
+	return a.Method == "elicitation/create" && json.Unmarshal(a.Params, &params) == nil && params.Mode == "url"
 }
 
 // answer takes the client's reply as its driver reads it.
@@ -134,6 +173,9 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	}
 	r := t.routeOf(k, q)
 	res, err := t.read(ctx, k, q, in)
+	if err == nil && res.Missing != nil && q.Link != nil {
+		return t.openedPage(ctx, k, q)
+	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
 		// The person has answered, perhaps with a no. Until they are asked again it
@@ -189,7 +231,7 @@ func (t *turn) askedTask(ctx context.Context, q run.Question) (task, error) {
 func (t *turn) routeOf(k task, q run.Question) decision.Route {
 	var d decision.Decision
 	if k.use != "" || q.Input.Kind == driver.KindRunInput {
-		d = t.decide(k, q.Input)
+		d = t.e.Tree.Decide(q.Input.Kind, t.facts(k, q.Input.ID))
 	}
 	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
 		return *d.Route
@@ -199,7 +241,7 @@ func (t *turn) routeOf(k task, q run.Question) decision.Route {
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
-	if problem := t.doubt(a, q.Via); problem != "" {
+	if problem := t.doubt(q.Input, a, q.Via); problem != "" {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
@@ -208,22 +250,26 @@ func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.
 		if !saysYes(a.Value) {
 			return t.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
 		}
-		ev.Approval = t.approval(r, a.Provenance, false)
-		ev.Approval.Digest = q.Digest
+		if wrong := wrongPhrase(q.Phrase, typedIn(a.Value)); wrong != "" {
+			return t.invalid(ctx, k, q, r, []driver.Diagnostic{driver.Problem("/content/phrase", wrong)})
+		}
+		ev.Approval = t.approval(r, a.Provenance, run.BasisForm)
+		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	case driver.KindRunInput:
 		merged, err := t.inputAnswer(a)
 		if err != nil {
 			return t.invalid(ctx, k, q, r, []driver.Diagnostic{driver.Problem("", err.Error())})
 		}
 		ev.Answer = merged.Answer
+	case driver.KindFiles:
+		if round, wrong, err := t.fileTrouble(ctx, a, r, q.Seq); wrong || err != nil {
+			return round, err
+		}
 	}
 	if err := t.apply(ev); err != nil {
 		return Round{}, err
 	}
-	if q.Input.Kind == driver.KindApproval {
-		return t.approved(ctx)
-	}
-	return Round{}, t.moreDue()
+	return t.settled(ctx, q.Input, a)
 }
 
 // invalid asks again with the diagnostics, as often as the route allows, and
@@ -240,7 +286,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question goes on; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	round, err := again(h, func() (Round, error) {
 		t, err := h.resume(ctx, c, id)
@@ -250,11 +296,16 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		t.caller.Detached, t.tried = true, "to wait for the client's answer"
 		q := t.run.Step.Question
 		if q == nil || q.Seq != seq {
+			t.noteApproval()
 			return t.presentOpen(ctx)
 		}
 		t.solved, t.note = t.unheard(q.Unheard), q.Note
 		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
-			return t.waiting(ctx, *q)
+			k, err := t.askedTask(ctx, *q)
+			if err != nil {
+				return Round{}, err
+			}
+			return t.waiting(ctx, k, *q)
 		}
 		if err := t.closeRoute(ctx, q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {
 			return Round{}, err
@@ -267,16 +318,32 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 	return *round.Reply, nil
 }
 
-func (t *turn) waiting(ctx context.Context, q run.Question) (Round, error) {
-	k, err := t.askedTask(ctx, q)
-	if err != nil {
-		return Round{}, err
-	}
+// uncounted is said of work that came before its approval.
+const uncounted = "The work that was sent is not counted: it was not approved before it was done."
+
+func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, error) {
 	r := t.base(t.step(), t.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &t.run.Step.Failures
-	r.Message = join(r.Message, "The person was asked and has not answered yet. The question stays open.")
-	r.NextAction = fmt.Sprintf("call kairos_next with %s again, with the same solution", r.CurrentStep.URI)
+	said := "The person was asked and has not answered yet. The question stays open."
+	with := "with the same solution"
+	if q.Input.Kind == driver.KindApproval {
+		with = "with the placeholder solution of next_call"
+		if t.solution.supplied() {
+			r.Message = join(r.Message, uncounted)
+		}
+	}
+	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
+	if t.linkHolds(&q) {
+		r.ApprovalURL = t.linkTo(q.Link)
+		said = orDefault(q.Elsewhere, said)
+	}
+	if q.Elsewhere != "" {
+		said = join(said, "Nobody has answered yet: "+r.ApprovalURL)
+		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
+			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	r.Message = join(r.Message, said)
 	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

@@ -58,7 +58,7 @@ type UnservedRun struct {
 // of the caller's protocols, and the open step of every run that can go on. It
 // stores nothing and starts the drivers that it asks.
 func (e *Engine) Unserved(ctx context.Context, c Caller) (Unserved, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	if err := e.ready(ctx); err != nil {
 		return Unserved{}, err

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // maxHops bounds one call: far above what any protocol needs, so that a driver
@@ -43,6 +44,9 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if in, missing := t.runInput(); missing != nil {
 		return t.obtainRunInput(ctx, in, missing)
 	}
+	if t.run.Step.UntoldNo != "" {
+		return t.tellNo(ctx)
+	}
 	k, err := t.open(ctx)
 	if err != nil {
 		return Round{}, err
@@ -50,10 +54,13 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if again, err := t.startOver(k); again || err != nil {
 		return Round{}, err
 	}
-	if len(t.run.Step.Inputs) == 0 {
-		return t.advance(ctx, k)
+	switch {
+	case len(t.run.Step.Inputs) > 0:
+		return t.obtain(ctx, k, t.dueInput(k))
+	case t.run.Step.Held != nil:
+		return t.conclude(ctx, k)
 	}
-	return t.obtain(ctx, k, t.dueInput(k))
+	return t.advance(ctx, k)
 }
 
 // dueInput is the one input that is open: what the core answers itself, then
@@ -66,7 +73,8 @@ func (t *turn) dueInput(k task) driver.Input {
 		}
 	}
 	for _, in := range s.Inputs {
-		if s.Gated && !t.approvalStands() {
+		// Neither a judgement nor a look at files is part of what a person approved.
+		if s.Gated && in.Kind != driver.KindJudge && in.Kind != driver.KindFiles && !t.approvalStands() {
 			return t.approvalInput(k, in)
 		}
 	}
@@ -83,13 +91,20 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	if in.Kind == driver.KindSimilarity {
 		return Round{}, t.answerSimilarity(ctx, in)
 	}
-	t.tryBegan = t.e.opt.Now()
+	t.begin(in.ID, t.e.opt.Now())
 	d := t.decide(k, in)
 	if d.Route == nil {
+		if in.Kind == driver.KindJudge {
+			return Round{}, t.unjudged(k)
+		}
 		return Round{}, t.noRoute(in)
 	}
 	t.trying = d.Route.Via
 	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
+		if in.Kind == driver.KindApproval && !t.solution.supplied() {
+			// Perhaps a later route is the one that leads to the person.
+			return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "a person said no through "+by, 0)
+		}
 		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
 		if t.solution.supplied() {
 			return t.refuse(ctx, fault.UserDeclined, why)
@@ -97,7 +112,9 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		return Round{}, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", t.askAgain(k))
 	}
 	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
-		// The evidence will not pass the review that was to approve it.
+		// The evidence will not pass the review that was to approve it, which is
+		// decided on anew.
+		t.decided = nil
 		return Round{}, t.closeRoute(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
 			decision.Unavailable, "the evidence comes through "+d.Route.Via, 0)
 	}
@@ -107,6 +124,9 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	}
 	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !t.evidenceComesThrough(k, d.Route.Via) {
 		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "the evidence does not come through it, so there is nothing to review", 0)
+	}
+	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && t.phraseOf(k) != "" {
+		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "a phrase has to be typed, which no review does", 0)
 	}
 	if desc.Has(driver.FeatureAgent) {
 		return t.viaAgent(ctx, k, in, *d.Route)
@@ -121,8 +141,9 @@ func (t *turn) evidenceComesThrough(k task, via string) bool {
 }
 
 func (t *turn) decide(k task, in driver.Input) decision.Decision {
-	d := t.e.Tree.Decide(in.Kind, t.facts(k, in.ID))
-	t.walk = &d
+	facts := t.facts(k, in.ID)
+	d := t.e.Tree.Decide(in.Kind, facts)
+	t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
 	return d
 }
 
@@ -138,9 +159,13 @@ func (t *turn) noRoute(in driver.Input) error {
 		}
 		return fault.New(fault.ApprovalUnavailable,
 			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
-				"Tell the person to continue the run with a client that offers elicitation, or the operator to set approval.trust_agent", t.run.Step.Index)
+				"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
+				"that offers elicitation; the last resort is approval.trust_agent", t.run.Step.Index)
 	case driver.KindFiles:
-		return fault.New(fault.FilesUnverified, "Step %d requires files to be checked, and no configured driver can check them", t.run.Step.Index)
+		return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", t.run.Step.Index, t.troubles(in.ID))
+	}
+	if t.exhausted(in.ID) {
+		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
 	}
 	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
 }
@@ -159,8 +184,15 @@ func (t *turn) troubles(inputID string) string {
 	return ": " + strings.Join(why, "; ")
 }
 
+// exhausted reports whether a budget closed a route to the input in this call.
+func (t *turn) exhausted(inputID string) bool {
+	return slices.ContainsFunc(t.run.Step.Tried, func(a run.Attempt) bool {
+		return a.Input == inputID && !a.At.Before(t.started) && a.Outcome == string(decision.Exhausted)
+	})
+}
+
 func (t *turn) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
-	t.e.log.InfoContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o)
+	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o, "reason", clip(reason, 500))
 	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &run.Attempt{
 		Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now(),
 	}})
@@ -204,7 +236,7 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	case res.Answer != nil:
 		// Whatever the driver claims, this came from the agent.
 		res.Answer.Provenance = driver.AgentReported
-		return t.supply(ctx, in, r, *res.Answer)
+		return t.supply(ctx, k, in, r, *res.Answer)
 	case res.Declined != nil:
 		return t.decline(ctx, in, r.Via, res.Declined.Reason, 0)
 	case res.Missing != nil:
@@ -246,7 +278,10 @@ func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, k task, 
 
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
 func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
-	if !t.mayAsk(k, in) {
+	if t.answeredElsewhere(in, r) {
+		return t.pend(t.waiting(ctx, k, *t.run.Step.Question))
+	}
+	if !t.mayAsk(k, in, desc) && (t.caller.Detached || in.Kind != driver.KindJudge) {
 		return t.presentDriven(ctx, k, in)
 	}
 	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Noes >= maxNoes {
@@ -269,7 +304,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		return t.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
 	}
-	q := run.Question{Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
+	q := run.Question{Phrase: t.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
 	return t.render(ctx, k, q, r, nil)
 }
 
@@ -278,11 +313,17 @@ const maxNoes = 3
 
 // mayAsk: nobody is asked when nobody waits, about a second input in one call,
 // or before the work is done, unless the step brings its own prompt for a model.
-func (t *turn) mayAsk(k task, in driver.Input) bool {
+// A judge comes when it is done; where one that is no client can be had at once,
+// render finds out. Files are looked at right behind the evidence: that disturbs
+// no person.
+func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
+	if in.Kind == driver.KindFiles && !desc.Has(driver.FeatureHuman) {
+		return !t.caller.Detached
+	}
 	if t.caller.Detached || (t.asked != subject{} && t.asked != subject{t.run.Step.Index, in.ID}) {
 		return false
 	}
-	return k.where.Index == t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput
+	return k.where.Index == t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput || in.Kind == driver.KindJudge
 }
 
 // render lets the capability driver put the question and sends it, or takes
@@ -296,16 +337,37 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	if r.Approval == driver.ApprovalUser {
 		in.Approval = driver.ApprovalUser
 	}
-	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client, Diagnostics: diagnostics})
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	cost, why := t.afford(&in, desc)
+	if why != "" {
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
+	}
+	defer cost.release()
+	link := t.linkFor(in)
+	links := driver.Links{Approval: t.linkTo(link)}
+	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client, Links: links, Diagnostics: diagnostics})
 	switch {
 	case err != nil:
+		cost.spend() // perhaps
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
+	case res.ClientRequest != nil && !declared(t.caller.Client, res.ClientRequest.Method):
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, "the client did not declare what "+clip(res.ClientRequest.Method, 60)+" needs", 0)
+	case res.ClientRequest != nil && q.Seq == 0 && !t.mayAsk(k, in, desc):
+		return t.presentDriven(ctx, k, q.Input)
 	case res.ClientRequest != nil:
+		cost.spend()
+		q.Link = t.kept(link, res.ClientRequest.Params)
 		return t.question(ctx, q, r, *res.ClientRequest)
+	case res.Invalid != nil:
+		cost.spend()
+		return t.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
 	case res.ClientReview != nil && in.Kind == driver.KindApproval:
 		return Round{}, t.leaveToReview(ctx, r)
+	case res.Elsewhere != nil && in.Kind == driver.KindApproval:
+		return t.leaveToPage(ctx, k, q, r, link, *res.Elsewhere)
 	case res.Answer != nil:
-		return t.supply(ctx, in, r, *res.Answer)
+		cost.spend()
+		return t.supply(ctx, k, in, r, *res.Answer)
 	case res.Unavailable != nil:
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
@@ -314,27 +376,33 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 
 // question records a question and then asks it.
 func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest) (Round, error) {
-	if !declared(t.caller.Client, req.Method) {
-		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "the client did not declare what "+clip(req.Method, 60)+" needs", 0)
+	kind, seq := run.Asked, q.Seq
+	if seq != 0 {
+		kind = run.Repaired
 	}
-	kind := run.Asked
-	seq := int64(0)
-	if q.Seq != 0 {
-		kind, seq = run.Repaired, q.Seq
+	q.Ask, q.Elsewhere = req, ""
+	if err := t.put(&q, kind, seq); err != nil {
+		return Round{}, err
 	}
+	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
+	return t.ask(ctx, q, r)
+}
+
+// put records that a question is out, under a number of its own, in place of
+// the one numbered seq if it repairs that.
+func (t *turn) put(q *run.Question, kind run.Kind, seq int64) error {
 	q.Unheard, q.Note = len(t.solved), t.note
 	if old := t.run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
 	q.Seq = t.run.Seq + 1
-	q.Digest, q.Ask, q.Client = t.run.Step.Digest, req, t.caller.Client
-	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(r.Via)
-	if err := t.apply(run.Event{Kind: kind, Question: &q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {
-		return Round{}, err
+	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
+	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(q.Via)
+	if err := t.apply(run.Event{Kind: kind, Question: q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+		return err
 	}
 	t.asked = subject{t.run.Step.Index, q.Input.ID}
-	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
-	return t.ask(ctx, q, r)
+	return nil
 }
 
 func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round, error) {
@@ -350,6 +418,7 @@ func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round
 	}
 	return Round{Ask: &Ask{
 		Run: t.run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Wait: wait, Human: q.Human,
+		Linked: q.Link != nil,
 	}}, nil
 }
 
@@ -376,37 +445,55 @@ func (t *turn) leaveToReview(ctx context.Context, r decision.Route) error {
 	return t.apply(run.Event{
 		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
 		// Nobody vouches for anything yet: the client has still to see the request.
-		Approval: t.approval(r, "", true),
+		Approval: t.approval(r, "", run.BasisReview),
 	})
 }
 
-func (t *turn) approval(r decision.Route, p driver.Provenance, review bool) *run.Approval {
+func (t *turn) approval(r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
 	now := t.e.opt.Now()
 	return &run.Approval{
-		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: review,
+		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
 		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL),
 	}
 }
 
 // supply takes an answer that needed no question.
-func (t *turn) supply(ctx context.Context, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
+func (t *turn) supply(ctx context.Context, k task, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = in.ID, r.Via
-	if problem := t.doubt(a, r.Via); problem != "" {
+	if problem := t.doubt(in, a, r.Via); problem != "" {
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
 	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
-	if in.Kind == driver.KindApproval {
+	switch in.Kind {
+	case driver.KindApproval:
 		if !saysYes(a.Value) {
 			return t.decline(ctx, in, r.Via, "not approved", 0)
 		}
-		ev.Approval = t.approval(r, a.Provenance, false)
+		phrase := t.phraseOf(k)
+		if wrong := wrongPhrase(phrase, typedIn(a.Value)); wrong != "" {
+			return t.refuse(ctx, fault.MissingField, "the approval does not count: "+wrong)
+		}
+		ev.Approval = t.approval(r, a.Provenance, basisOf(a))
+		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
+	case driver.KindFiles:
+		if round, wrong, err := t.fileTrouble(ctx, a, r, 0); wrong || err != nil {
+			return round, err
+		}
 	}
 	if err := t.apply(ev); err != nil {
 		return Round{}, err
 	}
-	if in.Kind == driver.KindApproval {
+	return t.settled(ctx, in, a)
+}
+
+// settled goes on with an answer that is recorded now.
+func (t *turn) settled(ctx context.Context, in driver.Input, a driver.Answer) (Round, error) {
+	switch in.Kind {
+	case driver.KindApproval:
 		return t.approved(ctx)
+	case driver.KindFiles:
+		return t.filesSettled(ctx, a)
 	}
 	return Round{}, t.moreDue()
 }
@@ -445,7 +532,7 @@ const maxValue = 8 << 20
 
 // doubt says what is wrong with an answer that a driver vouches for; drivers
 // are not trusted to claim more than their descriptor allows.
-func (t *turn) doubt(a driver.Answer, via string) string {
+func (t *turn) doubt(in driver.Input, a driver.Answer, via string) string {
 	desc, _, _ := t.e.Drivers.Describe(via)
 	switch {
 	case !json.Valid(a.Value):
@@ -454,10 +541,31 @@ func (t *turn) doubt(a driver.Answer, via string) string {
 		return "the answer is too large"
 	case a.Provenance == driver.ClientAttested && !desc.Has(driver.FeatureHuman):
 		return "claims a person's word without the feature " + driver.FeatureHuman
-	case a.Provenance == driver.ServerObserved && (desc.Has(driver.FeatureAgent) || desc.Has(driver.FeatureClientReview)):
+	case a.Provenance == driver.ServerObserved && (desc.Has(driver.FeatureAgent) || desc.Has(driver.FeatureClientReview) || desc.Has(driver.FeatureModel)):
 		return "claims an observation of the server for what somebody else said"
+	case in.Kind == driver.KindJudge:
+		if problems := schema.Validate(verdictSchema, a.Value); len(problems) > 0 {
+			return "the judgement is none: " + describe(problems)
+		}
 	}
 	return ""
+}
+
+// basisOf tells how a yes came that needed no question.
+func basisOf(a driver.Answer) run.Basis {
+	if a.Provenance == driver.AgentReported {
+		return run.BasisAgent
+	}
+	return ""
+}
+
+// typedIn is what was typed beside a yes.
+func typedIn(value json.RawMessage) string {
+	var v struct {
+		Phrase string `json:"phrase"`
+	}
+	_ = json.Unmarshal(value, &v) // nothing typed, then
+	return v.Phrase
 }
 
 // saysYes: only this exact word approves anything.

@@ -28,7 +28,9 @@ type Store struct {
 	Ratings   Ratings
 	Runs      Runs
 	Index     RunIndex
+	Archive   RunArchive
 	History   RunHistory
+	Eraser    RunEraser // nil: runs cannot be redacted
 }
 
 // Options tune an engine. The zero value is the documented default.
@@ -37,6 +39,10 @@ type Options struct {
 	RunTTL time.Duration
 	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
 	UntouchedTTL time.Duration
+	// RunKeep is how long runs that have ended are kept; zero: for ever.
+	RunKeep time.Duration
+	// Handover hears where runs stand; nil: nobody does.
+	Handover Handover
 	// ApprovalTTL is how long a yes may be used; zero: 1 hour.
 	ApprovalTTL time.Duration
 	// ScoreThreshold drops weaker search matches; zero: 0.3.
@@ -49,11 +55,18 @@ type Options struct {
 	Embedder Embedder
 	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
 	EmbedBudget time.Duration
+	// Budgets bound what language models are asked; zero: they are not.
+	Budgets Budgets
 	// Observer hears what was done; nil: nobody does.
 	Observer Observer
 	// SolutionFields are the challenge types whose evidence has a field of its
 	// own in the solutions that clients are told of; any other is evidence.
 	SolutionFields []string
+	// ApprovalURL is the address of an approval page by run and secret, empty
+	// while there is none; nil: approvals have no page. Called concurrently.
+	ApprovalURL func(id run.ID, secret string) string
+	// Approvers may answer approvals of runs that are not theirs, by principal.
+	Approvers []string
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -69,6 +82,8 @@ type Engine struct {
 	seeded  atomic.Bool   // they are stored
 
 	claims  claims
+	hourly  hourly
+	answers answers
 	ratings *rater
 
 	missing chan struct{}          // wakes FillVectors
@@ -147,7 +162,7 @@ func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, prot
 		return run.Run{}, protocol.Chain{}, noRun(r.ID)
 	}
 	if r.State.Live() && e.expired(r.Summary()) {
-		if r, err = e.expire(ctx, r); err != nil {
+		if r, err = e.expire(ctx, r, chain); err != nil {
 			return run.Run{}, protocol.Chain{}, err
 		}
 	}
@@ -167,7 +182,7 @@ func (e *Engine) expired(s run.Summary) bool {
 	return s.State == run.Open && s.StepIndex == 1 && now.Sub(s.UpdatedAt) > e.opt.UntouchedTTL
 }
 
-func (e *Engine) expire(ctx context.Context, r run.Run) (run.Run, error) {
+func (e *Engine) expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
 	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, At: e.opt.Now(), Reason: "time to live has passed"}
 	next, err := run.Apply(r, ev)
 	if err != nil {
@@ -177,6 +192,7 @@ func (e *Engine) expire(ctx context.Context, r run.Run) (run.Run, error) {
 		return r, fmt.Errorf("end run %s: %w", r.ID, err)
 	}
 	next.Revision++
+	e.moved(next, chain)
 	return next, nil
 }
 

@@ -228,6 +228,17 @@ func TestApprovalStandsInFront(t *testing.T) {
 	}
 }
 
+// What is approved is shown whole: nothing hides behind its length.
+func TestAnApprovalShowsALongActionToItsEnd(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(strings.Replace(approvedStep, "go now", "go "+strings.Repeat("a", 20_000)+" and remove everything", 1))[0]
+	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
+	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	if !strings.Contains(string(question.Params), "and remove everything") {
+		t.Error("the approval shows a long prompt only in part")
+	}
+}
+
 func TestANoStandsAgainstTheAgent(t *testing.T) {
 	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent = true })
 	uri := w.mint(approvedStep)[0]
@@ -587,7 +598,7 @@ func TestRequiredFilesAreNeverTakenOnTheAgentsWord(t *testing.T) {
 			t.Errorf("files_required %s: solved without a word about the files", required)
 		}
 		if want == "" {
-			w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+			w.code(w.next(uri, report(r, `{"files":[{"path":"x","exists":true,"size":1,"sha256":"`+someDigest+`"}]}`)), "")
 		}
 	}
 }

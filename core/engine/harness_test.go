@@ -138,8 +138,11 @@ func (g agent) Interpret(_ context.Context, req driver.InterpretRequest) (driver
 		return driver.NotAnAnswer(driver.Problem("", err.Error())), nil
 	}
 	key := req.Input.Type
-	if req.Input.Kind == driver.KindApproval {
+	switch req.Input.Kind {
+	case driver.KindApproval:
 		key = "user_input"
+	case driver.KindFiles:
+		key = "evidence"
 	}
 	if len(s[key]) == 0 {
 		return driver.LeftOut("no " + key), nil
@@ -162,11 +165,21 @@ func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.Rend
 	if k.review && req.Input.Kind == driver.KindApproval {
 		return driver.ReviewedByClient("the client shows every request"), nil
 	}
+	if k.byURL(req.Client, req.Input) {
+		params, err := json.Marshal(map[string]any{"mode": "url", "message": req.Input.Description, "url": req.Links.Approval})
+		return driver.AskClient(k.method, params), err
+	}
 	params, err := json.Marshal(map[string]any{"message": req.Input.Description, "user": req.Input.User, "problems": len(req.Diagnostics)})
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
 	return driver.AskClient(k.method, params), k.fail(k.name)
+}
+
+// byURL: as the shipped driver, it sends people to the page where the client
+// has no forms.
+func (k asking) byURL(c driver.Client, in driver.Input) bool {
+	return k.method == "elicitation/create" && in.Kind == driver.KindApproval && c.ElicitationURL && !c.ElicitationForm
 }
 
 func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
@@ -189,7 +202,24 @@ func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
 		return driver.PersonDeclined("the person chose " + r.Action), nil
 	}
+	if k.byURL(req.Client, req.Input) && req.Client.Name != "reads forms" {
+		return driver.LeftOut("the answer comes from the page"), nil
+	}
 	return driver.Answered(r.Content, k.provenance), nil
+}
+
+// page leaves approvals to the approval page.
+type page struct{}
+
+func (page) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Links.Approval == "" {
+		return driver.CannotRender("no page"), nil
+	}
+	return driver.AnswerElsewhere("Show the link."), nil
+}
+
+func (page) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.CannotInterpret("not through the client"), nil
 }
 
 type drivers struct {
@@ -216,7 +246,7 @@ func (d *drivers) set(name string, failing bool) {
 	d.failing[name] = failing
 }
 
-var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput}
+var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
 
 var descriptors = map[string]driver.Descriptor{
 	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
@@ -225,8 +255,10 @@ var descriptors = map[string]driver.Descriptor{
 	"user_input":  {Name: "user_input", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"user_input"}, Effect: driver.EffectPure, Approval: driver.ApprovalUser},
 	"comment":     {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},
 	"agent":       {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
-	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm}},
-	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview}, Needs: []string{driver.NeedSampling}},
+	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}},
+	"page":        {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}},
+	"roots":       {Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
+	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel}, Needs: []string{driver.NeedSampling}},
 }
 
 func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
@@ -245,12 +277,50 @@ func (d *drivers) Capability(name string) (driver.Capability, bool) {
 	switch name {
 	case "agent":
 		return agent{fail: d.fail}, true
+	case "roots":
+		return looking{knob: d.knob}, true
 	case "elicitation":
 		return asking{name: name, method: "elicitation/create", provenance: driver.ClientAttested, fail: d.fail}, true
+	case "page":
+		return page{}, true
 	case "sampling":
 		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail}, true
 	}
 	return nil, false
+}
+
+// looking is a capability driver that says of files what its knobs say: it asks
+// a client for its roots, and without one looks only where they are open.
+type looking struct{ knob func(string) bool }
+
+func (l looking) seen() (*driver.Answer, error) {
+	value := `{"passed":true,"files":[{"path":"x","check":"exists","passed":true,"sha256":"aa"}]}`
+	switch {
+	case l.knob("files are missing"):
+		value = `{"passed":false,"message":"x: there is no such file","files":[{"path":"x","check":"exists","passed":false}]}`
+	case l.knob("roots says nothing"):
+		value = `{"files":[]}`
+	}
+	return &driver.Answer{Value: json.RawMessage(value), Provenance: driver.ServerObserved}, nil
+}
+
+func (l looking) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Client.Roots {
+		return driver.AskClient("roots/list", json.RawMessage(`{}`)), nil
+	}
+	if !l.knob("roots are open") {
+		return driver.CannotRender("no roots"), nil
+	}
+	a, err := l.seen()
+	return driver.RenderResult{Answer: a}, err
+}
+
+func (l looking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if req.ClientError != nil {
+		return driver.CannotInterpret(req.ClientError.Message), nil
+	}
+	a, err := l.seen()
+	return driver.InterpretResult{Answer: a}, err
 }
 
 type clock struct {
@@ -395,7 +465,7 @@ func newClock() *clock { return &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, ti
 
 func engineStore(s *sqlite.Store) engine.Store {
 	return engine.Store{
-		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, History: s,
+		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s,
 	}
 }
 

@@ -91,7 +91,7 @@ func (e *Engine) Version(ctx context.Context, c Caller, ref string, revision int
 // works: where a driver has become stricter since or does not answer, that is a
 // warning, for what was stored once must not be lost to a newer driver.
 func (e *Engine) Restore(ctx context.Context, c Caller, ref string, revision int64) (RestoreReply, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	var reply RestoreReply
 	err := whileOvertaken(ctx, func() (err error) {

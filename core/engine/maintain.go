@@ -40,7 +40,7 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ 
 		reply.Quality = &q
 	}
 	if s.Challenge != nil {
-		h, release := e.hold(ctx)
+		h, release := e.hold()
 		defer release()
 		kind := h.typeOf(s)
 		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}

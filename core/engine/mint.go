@@ -36,7 +36,7 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 	if err := e.ready(ctx); err != nil {
 		return MintReply{}, nothingStored(err)
 	}
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	chains, warnings, err := h.check(ctx, in.Document)
 	if err != nil {
@@ -113,14 +113,14 @@ func items(chain protocol.Chain) []MintItem {
 // Check parses a document and lets the challenge drivers judge every
 // challenge. The chains carry the templates that their drivers allow.
 func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	return h.check(ctx, document)
 }
 
 // Lint returns everything that is to say about a document, in its order.
 func (e *Engine) Lint(ctx context.Context, document string) ([]protocol.Diagnostic, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	_, found, err := h.findings(ctx, document)
 	protocol.SortDiagnostics(found)

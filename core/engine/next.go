@@ -15,7 +15,7 @@ import (
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
 func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	return again(h, func() (Round, error) { return h.next(ctx, c, in) })
 }
@@ -169,9 +169,7 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 		}
 	}
 	if !t.run.State.Live() {
-		return Round{}, true, fault.New(fault.NoOpenRun, "run %s is %s", t.run.ID, t.run.State).
-			WithNext("call kairos_begin with %s", protocol.URI(t.chain.Steps[0].UUID)).
-			With("run_id", t.run.ID).WithCall(toolBegin, map[string]any{"uri": protocol.URI(t.chain.Steps[0].UUID)})
+		return Round{}, true, t.over(ctx)
 	}
 	if !used {
 		return Round{}, false, nil
@@ -188,6 +186,8 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 		// The answer came after its call had ended; nobody told the agent yet.
 		t.note = "The step you asked for was solved meanwhile."
 		t.solved = t.unheard(len(t.run.Proofs) - solved)
+	case t.approvalGiven():
+		t.note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", t.run.Step.Index)
 	default:
 		t.note = "The step has a fresh nonce meanwhile."
 	}

@@ -32,6 +32,8 @@ type Observer interface {
 
 // Route is one try to obtain an input of a step, from its beginning to its end.
 type Route struct {
+	Run       run.ID
+	Step      int    // its index
 	Space     string // of whom the run is
 	Challenge string // type of the step's challenge
 	Input     string // kind of the input
@@ -147,43 +149,72 @@ func SpaceOf(ctx context.Context) string {
 	return space
 }
 
-// routed keeps what an event says of a route until the event is stored. The
-// step is the one that the event was applied to.
-func (t *turn) routed(step run.Step, ev run.Event) {
-	r := Route{Space: t.run.Space, Via: ev.Via, Input: kindOf(step, ev.Input)}
+// begin notes when a route to an input was begun.
+func (t *turn) begin(inputID string, at time.Time) {
+	if t.began == nil {
+		t.began = make(map[string]time.Time)
+	}
+	t.began[inputID] = at
+}
+
+// routed keeps what an event says of a route until the event is stored, and
+// puts into the event how long the route took. The step is the one that the
+// event was applied to.
+func (t *turn) routed(step run.Step, ev *run.Event) {
+	r, input, ends := t.routeOfEvent(step, *ev)
+	if !ends {
+		return
+	}
+	r.Took = max(0, ev.At.Sub(orDefault(t.began[input], t.started)))
+	ev.Took = r.Took
+	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
+		clear(t.began) // the inputs of another step, or of another attempt, have the same ids
+	}
+	silent := r.Outcome == RouteAnswered && (r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity)
+	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
+		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
+	}
+	r.Run, r.Step, r.Challenge = t.run.ID, step.Index, t.typeAt(step.Index)
+	t.routes = append(t.routes, r)
+}
+
+// routeOfEvent is the route that an event ends, if it ends one, and the input
+// that it led to.
+func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
+	r = Route{Space: t.run.Space, Via: ev.Via}
+	input = ev.Input
 	switch ev.Kind {
 	case run.Supplied, run.Answered:
-		if r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity {
-			return // evidence ends with its verdict, and nobody is asked for a similarity
-		}
 		r.Outcome = RouteAnswered
 	case run.RouteClosed:
-		r.Input, r.Via, r.Outcome = kindOf(step, ev.Attempt.Input), ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
+		input, r.Via, r.Outcome = ev.Attempt.Input, ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
-		r.Input, r.Via, r.Outcome = driver.KindEvidence, evidenceVia(step), RouteAccepted
+		input, r.Via = evidenceRoute(step)
+		r.Outcome = RouteAccepted
 		if ev.Kind == run.Rejected {
 			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
 		}
 	case run.Refused:
-		r.Input, r.Via, r.Outcome, r.ErrorCode, r.Counted = driver.KindEvidence, t.trying, RouteRefused, ev.Code, true
-		if ev.Code == string(fault.UserDeclined) {
-			return // the no is a route of its own
-		}
+		input = driver.KindEvidence
+		r.Via, r.Outcome, r.ErrorCode, r.Counted = t.trying, RouteRefused, ev.Code, true
 	default:
-		return
+		return Route{}, "", false
 	}
-	r.Challenge = t.typeAt(step.Index)
-	began := orDefault(t.tryBegan, t.started)
-	r.Took = max(0, ev.At.Sub(began))
-	t.routes = append(t.routes, r)
+	r.Input = kindOf(step, input)
+	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
+		r.Input = driver.KindEvidence
+	}
+	return r, input, true
 }
 
 // tellRoutes tells of the routes, now that their events are stored.
-func (t *turn) tellRoutes() {
+func (t *turn) tellRoutes(ctx context.Context) {
 	for _, r := range t.routes {
 		t.e.opt.Observer.Routed(r)
+		t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
+			"via", r.Via, "outcome", r.Outcome, "error_code", r.ErrorCode, "took", r.Took)
 	}
 	t.routes = nil
 }
@@ -213,13 +244,13 @@ func kindOf(step run.Step, id string) string {
 	return driver.KindEvidence
 }
 
-// evidenceVia is the driver that obtained what was judged; the core for a step
-// without a challenge.
-func evidenceVia(step run.Step) string {
+// evidenceRoute is the input that was judged and the driver that obtained it;
+// the core for a step without a challenge.
+func evidenceRoute(step run.Step) (input, via string) {
 	for _, a := range step.Answers {
 		if a.Via != coreDriver {
-			return a.Via
+			return a.InputID, a.Via
 		}
 	}
-	return coreDriver
+	return driver.KindEvidence, coreDriver
 }

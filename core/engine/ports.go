@@ -233,12 +233,46 @@ type RunIndex interface {
 	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
 }
 
+// RunArchive goes over runs that may have ended.
+type RunArchive interface {
+	// AllRuns lists the principal's runs, the last begun one first. next is ""
+	// at the end; a cursor stays good whatever changes elsewhere in the list.
+	AllRuns(ctx context.Context, q RunQuery) (runs []run.Summary, next string, err error)
+	// Overdue lists live runs, whoever's they are, that began before the one
+	// time or stand untouched at their first step since before the other.
+	Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error)
+	// RemoveEnded removes runs that are not live and were last changed before
+	// the time, with their events and recorded replies: at most limit, the
+	// longest ended first, durably and all or nothing. It returns how many.
+	RemoveEnded(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// RunQuery says which runs to list.
+type RunQuery struct {
+	Principal string
+	State     run.State // empty: any
+	Cursor    string    // "": from the start
+	Limit     int       // at least 1
+}
+
 // RunHistory reads what happened in a run.
 type RunHistory interface {
 	// Events of a run, oldest first.
 	Events(ctx context.Context, id run.ID) ([]run.Event, error)
 	// Recorded returns the reply recorded under the key, and whether there is one.
 	Recorded(ctx context.Context, id run.ID, key string) (Recorded, bool, error)
+}
+
+// RunEraser erases values from runs, the one exception from events that never
+// change.
+type RunEraser interface {
+	// EraseRun stores a changed run as SaveRun does, and with it what erase makes
+	// of each event that the run had before; its recorded replies go. erase must
+	// depend on nothing but the event.
+	EraseRun(ctx context.Context, s Save, erase func(run.Event) run.Event) error
+	// Scrub makes what was erased unreadable in the files of the database, too.
+	// The error says what may still be read.
+	Scrub(ctx context.Context) error
 }
 
 // Save is one change of a run.

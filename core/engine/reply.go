@@ -40,6 +40,9 @@ func solvedMessage(solved []Solved) string {
 	parts := make([]string, len(solved))
 	for i, s := range solved {
 		parts[i] = fmt.Sprintf("Step %d is solved (%s).", s.StepIndex, s.Provenance)
+		if s.Files != nil {
+			parts[i] = fmt.Sprintf("Step %d is solved (%s; its files: %s).", s.StepIndex, s.Provenance, s.Files.Provenance)
+		}
 	}
 	return strings.Join(parts, " ")
 }
@@ -64,6 +67,7 @@ func (t *turn) solvedStep(i int) Solved {
 	return Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
 		Provenance: p.Provenance, Output: t.run.Evidence[i].Output, ProofHash: p.Hash,
+		Files: solvedFiles(t.run.Evidence[i]),
 	}
 }
 
@@ -71,6 +75,9 @@ func (t *turn) solvedStep(i int) Solved {
 func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
 	r := t.base(k.step, shown)
 	r.NextCall = t.callFilled(k, in, shown)
+	if t.exhausted(in.ID) || in.Kind == driver.KindFiles { // why the server does not do it itself
+		r.Message = join(r.Message, t.sentence(in.ID))
+	}
 	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
 		"copy nonce and proof_hash from challenge", shown.Type))
 }
@@ -135,6 +142,9 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 	if failed := t.failedRoute(in.ID); failed != "" {
 		r.ErrorCode = strings.ToUpper(failed) + "_FAILED"
 	}
+	if t.exhausted(in.ID) {
+		r.ErrorCode = string(fault.SamplingBudgetExceeded)
+	}
 	r.Message = join(r.Message, why, t.sentence(in.ID))
 	r.NextCall = t.callFilled(k, in, shown)
 	r.RetryCount = &t.run.Step.Failures
@@ -153,7 +163,7 @@ func (t *turn) sentence(inputID string) string {
 // being out of reach.
 func (t *turn) failedRoute(inputID string) string {
 	for _, a := range t.run.Step.Tried {
-		if a.Input == inputID && !a.At.Before(t.started) && a.Outcome != "unavailable" {
+		if a.Input == inputID && !a.At.Before(t.started) && a.Outcome != "unavailable" && a.Outcome != "exhausted" {
 			return a.Via
 		}
 	}
@@ -185,8 +195,7 @@ func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string,
 	if err := t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
 		return Round{}, err
 	}
-	return t.fail(ctx, fault.UserDeclined, "The person said no ("+reason+"). Nothing is recorded as proof. "+
-		"Their no stands until they change it in the way they were asked.")
+	return t.fail(ctx, fault.UserDeclined, saidNo(reason))
 }
 
 // fail shows the open step again and says what went wrong.

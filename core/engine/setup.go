@@ -1,12 +1,6 @@
 package engine
 
-import (
-	"context"
-	"log/slog"
-
-	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/sdk/driver"
-)
+import "github.com/kairos-mcp/kairos/core/decision"
 
 // Setup is what a run is driven with: drivers, tree and settings that belong
 // together.
@@ -36,19 +30,15 @@ func (f fixed) Hold() (Setup, func()) { return Setup(f), func() {} }
 type held struct {
 	*Engine
 	Setup
-	log    *slog.Logger // names the trace of the call
 	deeds  *deeds
 	judged *judged
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
-func (e *Engine) hold(ctx context.Context) (h held, release func()) {
+func (e *Engine) hold() (h held, release func()) {
 	s, letGo := e.setups.Hold()
-	h = held{Engine: e, Setup: s, log: e.log, deeds: new(deeds), judged: new(judged)}
-	if t := driver.TraceOf(ctx); t != "" {
-		h.log = e.log.With("trace_id", t[3:35])
-	}
+	h = held{Engine: e, Setup: s, deeds: new(deeds), judged: new(judged)}
 	return h, func() {
 		h.unclaim()
 		letGo()

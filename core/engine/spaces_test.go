@@ -68,6 +68,15 @@ var reaches = map[string]map[string]ask{
 	"Waiting": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Waiting(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
+	"Resumed": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Resumed(w.t.Context(), c, engine.Pending{Run: run.ID(p.Run), Seq: 1})
+	}},
+	"Approval": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Approval(w.t.Context(), c, run.ID(p.Run), "guessed")
+	}},
+	"AnswerApproval": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", engine.ApprovalAnswer{Decision: "approved"})
+	}},
 	"Attest": {
 		"head": func(w *world, c engine.Caller, p probe) (any, error) {
 			return w.Attest(w.t.Context(), c, engine.AttestInput{URI: p.Head, Outcome: "success", Message: "m"})
@@ -130,9 +139,24 @@ var reaches = map[string]map[string]ask{
 	"Spaces": {"titles": func(w *world, c engine.Caller, _ probe) (any, error) {
 		return w.Spaces(w.t.Context(), c, engine.SpacesInput{Titles: true})
 	}},
+	"AllRuns": {"list": func(w *world, c engine.Caller, _ probe) (any, error) {
+		return w.AllRuns(w.t.Context(), c, engine.RunsInput{})
+	}},
+	"Abandon": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
+	}},
 	"Runs": {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
+	"Account": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Account(w.t.Context(), c, run.ID(p.Run))
+	}},
+	"Redact": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Redact(w.t.Context(), c, engine.RedactInput{Run: run.ID(p.Run)})
+	}},
 	"Timeline": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
+	}},
+	"Decisions": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Decisions(w.t.Context(), c, run.ID(p.Run))
 	}},
 	"Export": {
 		"everything": func(w *world, c engine.Caller, _ probe) (any, error) { return exportedBy(w, c, "") },
@@ -252,7 +276,9 @@ func TestWhatIsInAnotherSpaceIsAsIfItWereNot(t *testing.T) {
 
 // ownRun: the list of one's runs names their protocols, also of a group that
 // one has left; what is in them it does not show.
-func ownRun(name, call string) bool { return name == "the group that was left" && call == "Runs" }
+func ownRun(name, call string) bool {
+	return name == "the group that was left" && (call == "Runs" || call == "AllRuns")
+}
 
 // bothReached stores the secret and lets the caller reach for something that
 // does not exist and then for the secret. It returns what the caller saw, with

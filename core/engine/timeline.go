@@ -18,7 +18,7 @@ type Moment struct {
 	Step  int       `json:"step"`
 	Label string    `json:"label"`
 	// What happened: asked, answered, approved, supplied, route closed,
-	// declined, rejected, refused, accepted, attested, expired.
+	// declined, rejected, refused, accepted, attested, expired, redacted, abandoned.
 	What string `json:"what"`
 	// Via is the capability driver, Why the reason that the tree took it.
 	Via string `json:"via,omitempty"`
@@ -28,10 +28,17 @@ type Moment struct {
 	Question   string            `json:"question,omitempty"`
 	Answer     json.RawMessage   `json:"answer,omitempty"`
 	Provenance driver.Provenance `json:"provenance,omitempty"`
-	Verdict    string            `json:"verdict,omitempty"`
-	ProofHash  string            `json:"proof_hash,omitempty"`
-	// Walk is the whole walk through the tree.
-	Walk *decision.Decision `json:"walk,omitempty"`
+	// Model that generated the answer and why it stopped, as far as told.
+	Model      string `json:"model,omitempty"`
+	StopReason string `json:"stop_reason,omitempty"`
+	Verdict    string `json:"verdict,omitempty"`
+	ProofHash  string `json:"proof_hash,omitempty"`
+	// Took is how long the route was tried that this ends.
+	Took time.Duration `json:"took,omitempty"`
+	// Walk is the whole walk through the tree, and Facts what it was made on,
+	// where that was kept.
+	Walk  *decision.Decision `json:"walk,omitempty"`
+	Facts *decision.Record   `json:"facts,omitempty"`
 }
 
 // Timeline is a run and what happened in it, oldest first.
@@ -45,7 +52,7 @@ type Timeline struct {
 
 // Timeline tells what happened in one of the caller's runs.
 func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	t, err := h.look(ctx, c, id)
 	if err != nil {
@@ -83,15 +90,12 @@ func (e *Engine) Runs(ctx context.Context, c Caller) ([]run.Summary, error) { re
 
 // momentOf tells an event; what only the machinery cares for is left out.
 func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
-	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind)}
+	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind), Took: ev.Took}
 	if i := ev.Step - 1; i >= 0 && i < len(chain.Steps) {
 		m.Label = chain.Steps[i].Label
 	}
-	if len(ev.Walk) > 0 {
-		var d decision.Decision
-		if json.Unmarshal(ev.Walk, &d) == nil {
-			m.Walk, m.Why = &d, why(d)
-		}
+	if m.Walk, m.Facts = walkOf(ev); m.Walk != nil {
+		m.Why = why(*m.Walk)
 	}
 	switch ev.Kind {
 	case run.Asked, run.Repaired:
@@ -103,22 +107,32 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 		tellAnswer(&m, ev)
 	case run.RouteClosed:
 		m.Via = ev.Attempt.Via
-		m.Verdict = ev.Attempt.Outcome + ": " + ev.Attempt.Reason
-	case run.Declined, run.Expired:
+		m.Verdict = because(ev.Attempt.Outcome, ev.Attempt.Reason)
+	case run.Declined, run.Expired, run.Abandoned:
 		m.Verdict = ev.Reason
 	case run.Rejected, run.Refused:
-		m.Verdict = ev.Code + ": " + ev.Reason
+		m.Verdict = because(ev.Code, ev.Reason)
 	case run.Accepted:
 		p := ev.Proof
 		m.Driver, m.Via = named(p.Driver), p.Via.Name
 		m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, "accepted"
 		m.Answer = ev.Evidence.Output
 	case run.Attested:
-		m.Verdict = ev.Outcome + ": " + ev.Reason
+		m.Verdict = because(ev.Outcome, ev.Reason)
+	case run.Redacted:
+		m.Verdict = because(ev.Redaction.String(), ev.Reason)
 	default:
 		return Moment{}, false
 	}
 	return m, true
+}
+
+// because is what happened and, if that is still known, why.
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
 }
 
 func tellAnswer(m *Moment, ev run.Event) {
@@ -127,6 +141,10 @@ func tellAnswer(m *Moment, ev run.Event) {
 		switch {
 		case a.ClientReview:
 			m.Verdict = "left to the client's own review of the request"
+		case a.Basis == run.BasisLink:
+			m.Verdict = "on the approval page, by whoever had its link: nobody was identified"
+		case a.Basis == run.BasisPage:
+			m.Verdict = "on the approval page, by " + a.By
 		case a.Provenance == driver.AgentReported:
 			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
 		}
@@ -134,6 +152,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 	}
 	if a := ev.Answer; a != nil {
 		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
+		m.Model, m.StopReason = a.Model, a.StopReason
 	}
 }
 

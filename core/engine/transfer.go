@@ -200,7 +200,7 @@ func (e *Engine) Import(ctx context.Context, c Caller, in ImportInput) ([]Import
 	if err := e.ready(ctx); err != nil {
 		return nil, err
 	}
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group

@@ -47,11 +47,22 @@ type turn struct {
 	task   task
 	opened int // index of that step
 	// routes are told of when the events are stored.
-	routes   []Route
-	trying   string    // the driver of the route that was decided on last
-	tryBegan time.Time // when; zero: with the call
-	// walk is the last walk through the tree, until an event took it along.
-	walk *decision.Decision
+	routes []Route
+	trying string // the driver of the route that was decided on last
+	// began says when the route to an input was begun, by the input's id; what
+	// is not in it began with the call.
+	began map[string]time.Time
+	// spent is what models were asked since the last event.
+	spent run.Spent
+	// decided is the last decision, until an event took it along.
+	decided *decided
+}
+
+// decided is a walk through the tree and the facts it was made on.
+type decided struct {
+	decision.Decision
+	kind  string
+	facts decision.Facts
 }
 
 // subject is an input of a step; input ids of two steps may be the same.
@@ -90,21 +101,32 @@ func (e held) look(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
 	ev.Run, ev.Step, ev.At = t.run.ID, t.run.Step.Index, t.e.opt.Now()
-	if t.walk != nil {
-		walk, err := json.Marshal(t.walk)
-		if err != nil {
-			return fmt.Errorf("encode the walk through the tree: %w", err)
-		}
-		ev.Walk, t.walk = walk, nil
+	if err := t.explain(&ev); err != nil {
+		return err
 	}
+	ev.Spent, t.spent = t.spent, run.Spent{}
 	next, err := run.Apply(t.run, ev)
 	if err != nil {
 		return impossible(err)
 	}
-	t.routed(t.run.Step, ev)
+	t.routed(t.run.Step, &ev)
 	t.run = next
 	t.events = append(t.events, ev)
 	return nil
+}
+
+// explain puts into the event why the tree led to it.
+func (t *turn) explain(ev *run.Event) (err error) {
+	d := t.decided
+	if d == nil {
+		return nil
+	}
+	t.decided = nil
+	if ev.Walk, err = json.Marshal(d.Decision); err != nil {
+		return fmt.Errorf("encode the walk through the tree: %w", err)
+	}
+	ev.Facts, err = t.e.Tree.Record(d.kind, d.facts)
+	return err
 }
 
 // save stores what happened; a call saves once, right before it answers or asks.
@@ -125,8 +147,9 @@ func (t *turn) save(ctx context.Context) error {
 		}
 	}
 	t.run.Revision++
+	t.e.moved(t.run, t.chain)
 	t.rateEvents(t.events)
-	t.tellRoutes()
+	t.tellRoutes(ctx)
 	t.events, t.records = nil, nil
 	return nil
 }
@@ -231,6 +254,9 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 	if k.common.Type == "" {
 		k.common.Type = t.e.Tree.MissingType()
 	}
+	if err := phraseFault(k); err != nil {
+		return task{}, err
+	}
 	k.challenge = filled
 	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
 	k.use = d.Use
@@ -242,6 +268,19 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		t.e.Drivers.Warm(ctx, k.use, d.Route.Via)
 	}
 	return k, nil
+}
+
+// phraseFault refuses a phrase that nobody can type, which a protocol may have
+// that was stored before phrases with templates were refused.
+func phraseFault(k task) error {
+	written, err := protocol.CommonOf(k.step.Challenge)
+	if err != nil || written.ApprovalPhrase == "" {
+		return nil //nolint:nilerr // what is written was read before; there is no phrase
+	}
+	if why := protocol.BadPhrase(k.common.ApprovalPhrase); why != "" {
+		return fault.New(fault.InvalidArgument, "The protocol is at fault: the approval_phrase of step %d %s. Mint it again with a phrase that can be typed.", k.where.Index, why)
+	}
+	return nil
 }
 
 func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
@@ -309,6 +348,7 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 		Previous: t.previous(inputID),
 		Config:   t.e.Settings,
 	}
+	f.Config.Approval.Page = t.linkTo(&run.ApprovalLink{}) != ""
 	if s := t.solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decode(s.params)}
 	}
@@ -317,13 +357,16 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 
 // previous lists the routes that are finished for the input. What was merely
 // out of reach counts in this call only: the next client may be able to, and a
-// person can always be asked again for an approval.
+// person can always be asked again for an approval. An agent that reports files
+// was asked to, because nobody could look at them: its report is not put off by
+// another attempt.
 func (t *turn) previous(inputID string) []decision.PreviousFacts {
 	var out []decision.PreviousFacts
 	for _, a := range t.run.Step.Tried {
 		o := decision.Outcome(a.Outcome)
-		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || a.Input == driver.KindApproval
-		if a.Input != inputID || (passing && a.At.Before(t.started)) {
+		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || o == decision.Exhausted || a.Input == driver.KindApproval
+		reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
+		if a.Input != inputID || (passing && !reported && a.At.Before(t.started)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: o, Route: a.Route})

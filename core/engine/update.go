@@ -32,7 +32,7 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply Up
 	if err != nil {
 		return UpdateReply{}, err
 	}
-	h, release := e.hold(ctx)
+	h, release := e.hold()
 	defer release()
 	reply.Results = make([]ItemResult, 0, len(in.URIs))
 	for i, uri := range in.URIs {

@@ -151,10 +151,14 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Config of an API. Version, Engine, Principal and Space are required.
+// Config of an API. Version, Principal, Space and at least one of Engine and
+// Approvals are required.
 type Config struct {
 	Version string
-	Engine  Engine
+	// Engine is behind REST; nil: only the approval page is served.
+	Engine Engine
+	// Approvals is behind the approval page; nil: there is none.
+	Approvals Approvals
 	// MCP is mounted at /mcp and owns the methods there; nil: nothing is. It
 	// gets bodies that are whole and within Limits.
 	MCP http.Handler
@@ -185,7 +189,7 @@ func (c Config) Validate() error {
 	if c.Version == "" {
 		errs = append(errs, errors.New("version is empty"))
 	}
-	if c.Engine == nil {
+	if c.Engine == nil && c.Approvals == nil {
 		errs = append(errs, errors.New("engine is missing"))
 	}
 	if c.Principal == "" || c.Space == "" {

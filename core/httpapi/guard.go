@@ -134,7 +134,9 @@ func (a *API) located(next handler) handler {
 			c.refuse(http.StatusBadRequest, "INVALID_PATH", "The path is not canonical: no //, no dot segments, nothing escaped.")
 			return
 		}
-		c.route = a.routes[p]
+		if c.route = a.routes[p]; c.route == nil && strings.HasPrefix(p, approvePrefix) && strings.Count(p, "/") == 3 {
+			c.route = a.routes[approvePattern]
+		}
 		next(c)
 	}
 }

@@ -99,6 +99,17 @@ func (reckless) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 	return driver.Answered(req.Raw, driver.ClientAttested), nil
 }
 
+// elsewhere leaves approvals to the approval page.
+type elsewhere struct{}
+
+func (elsewhere) Render(context.Context, driver.RenderRequest) (driver.RenderResult, error) {
+	return driver.AnswerElsewhere("Show the link."), nil
+}
+
+func (elsewhere) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.CannotInterpret("not through the client"), nil
+}
+
 type drivers struct {
 	mu   sync.Mutex // guards the field below
 	held chan struct{}
@@ -136,6 +147,7 @@ func (d *drivers) wait(ctx context.Context) {
 var descriptors = map[string]driver.Descriptor{
 	"shell":    {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
 	"agent":    {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput}, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
+	"page":     {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}},
 	"reckless": {Name: "reckless", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectReads},
 }
 
@@ -152,6 +164,8 @@ func (d *drivers) Capability(name string) (driver.Capability, bool) {
 	switch name {
 	case "agent":
 		return agent{}, true
+	case "page":
+		return elsewhere{}, true
 	case "reckless":
 		return reckless{}, true
 	}
@@ -166,7 +180,7 @@ challenges:
   - match: {}
     evidence: [{via: agent}]
 inputs:
-  approval: [{via: agent}]
+  approval: [{via: agent}, {via: page}]
   files: [{via: agent}]
 `
 
@@ -218,7 +232,7 @@ func newWorld(t testing.TB, change func(*httpapi.Config)) *world {
 		}
 	})
 	cfg := httpapi.Config{
-		Version: "v1", Engine: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: w.engine, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []httpapi.Tool { return toolsOf(mcp) }, Access: httpapi.Access{Local: true},
 	}
 	if change != nil {
@@ -263,8 +277,10 @@ func (w *world) openEngine(log *slog.Logger) {
 	}
 	w.engine = engine.New(engine.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
-		Runs: w.store, Index: w.store, History: w.store,
-	}, engine.Fixed(engine.Setup{Drivers: w.drivers, Tree: compiled}), engine.Options{}, log)
+		Runs: w.store, Index: w.store, Archive: w.store, History: w.store,
+	}, engine.Fixed(engine.Setup{Drivers: w.drivers, Tree: compiled}), engine.Options{
+		ApprovalURL: httpapi.ApprovalPath,
+	}, log)
 	w.t.Cleanup(func() {
 		if err := w.engine.Close(); err != nil {
 			w.t.Error(err)

@@ -47,10 +47,13 @@ var restTools = []restTool{
 		URI       string          `json:"uri"`
 		Input     json.RawMessage `json:"input"`
 		SessionID string          `json:"session_id"`
+		Roots     []string        `json:"roots"`
 	},
 	) (any, error) {
 		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
-			return e.Begin(ctx, c, engine.BeginInput{URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID})
+			return e.Begin(ctx, c, engine.BeginInput{
+				URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID, Roots: in.Roots,
+			})
 		})
 	})},
 	{toolNext, "NEXT_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {

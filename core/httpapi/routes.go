@@ -32,6 +32,24 @@ func (a *API) table() map[string]*route {
 	get := []string{http.MethodGet, http.MethodHead}
 	post := []string{http.MethodPost}
 	list := []*route{
+		{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.approve},
+	}
+	if a.cfg.Approvals == nil {
+		list = nil
+	}
+	if a.cfg.Engine != nil {
+		list = append(list, a.tools(get, post)...)
+	}
+	routes := make(map[string]*route, len(list))
+	for _, r := range list {
+		routes[r.pattern] = r
+	}
+	return routes
+}
+
+// tools are all routes but the approval page's.
+func (a *API) tools(get, post []string) []*route {
+	list := []*route{
 		{pattern: "/", methods: get, handle: a.card, open: true},
 		{pattern: "/api", methods: get, handle: a.apiCard, open: true},
 		{pattern: "/health", methods: get, handle: a.healthy, open: true, probe: true},
@@ -52,11 +70,7 @@ func (a *API) table() map[string]*route {
 	if a.cfg.MCP != nil {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
 	}
-	routes := make(map[string]*route, len(list))
-	for _, r := range list {
-		routes[r.pattern] = r
-	}
-	return routes
+	return list
 }
 
 // mcp hands over to the MCP endpoint. Its streams end when the server is about to.

@@ -29,6 +29,9 @@ type director struct {
 	// titles of the protocols there are, a page at a time; nil: one.
 	titles []string
 	page   int
+	// answeredOnPage, if set: who has answered the questions still waits for a
+	// person on a page, until it is closed.
+	answeredOnPage chan struct{}
 	// continued gets every answer, with the caller it was taken for.
 	continued chan heard
 
@@ -104,6 +107,9 @@ func (d *director) Next(_ context.Context, c engine.Caller, in engine.NextInput)
 }
 
 func (d *director) open(c engine.Caller, r *played) engine.Round {
+	if len(r.answers) >= len(d.asks) && d.answeredOnPage != nil && !c.Detached {
+		return engine.Round{Reply: waitingReply(r.id), Pending: &engine.Pending{Run: r.id, Seq: r.seq}}
+	}
 	if len(r.answers) >= len(d.asks) {
 		return engine.Round{Reply: r.reply()}
 	}
@@ -152,6 +158,22 @@ func (d *director) Waiting(_ context.Context, _ engine.Caller, id run.ID, _ int6
 	defer d.mu.Unlock()
 	d.waits++
 	return *waitingReply(id), nil
+}
+
+// Settled waits for answeredOnPage, which a director without one never is.
+func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
+	select {
+	case <-d.answeredOnPage:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (engine.StepReply, error) {
+	r := stepReply(p.Run)
+	r.Message = "Approved on the page."
+	return r, nil
 }
 
 func waitingReply(id run.ID) *engine.StepReply {

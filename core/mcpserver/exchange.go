@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -30,18 +31,82 @@ func (s *Server) exchange(ctx context.Context, req mcp.CallToolRequest, open ope
 // legacy sends the engine's questions to the client within the call.
 func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
 	c := s.call(ctx, req)
+	var opened string // the elicitation that sent the person to a page
 	round, err := open(ctx, c.caller())
 	for range engine.MaxCallRounds {
 		if err != nil {
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
-			noteCode(ctx, round.Reply.ErrorCode)
-			return replied(round.Reply)
+			return s.reply(ctx, c, round, opened)
 		}
+		opened = elicitationID(round.Ask)
 		round, err = s.ask(ctx, c, round.Ask)
 	}
 	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
+}
+
+// reply gives the reply of a round, after waiting for a person who answers apart
+// from the client, as long as the call may. Who opened an elicitation of the
+// legacy era is told that it is over.
+func (s *Server) reply(ctx context.Context, c call, round engine.Round, opened string) (*mcp.CallToolResult, error) {
+	reply := round.Reply
+	if p := round.Pending; p != nil && s.settled(ctx, c, p) {
+		now, err := s.engine.Resumed(ctx, c.caller(), *p)
+		if err != nil {
+			s.log.WarnContext(ctx, "the reply after a person's answer is the one before it", "run", p.Run, "error", err)
+		} else {
+			reply = &now
+			s.complete(ctx, c, opened)
+		}
+	}
+	noteCode(ctx, reply.ErrorCode)
+	return replied(reply)
+}
+
+// settled waits for the person's answer and reports whether it came in time.
+func (s *Server) settled(ctx context.Context, c call, p *engine.Pending) bool {
+	wait := c.caller().CanWait
+	if c.conn == nil {
+		wait = min(wait, s.cfg.PlainWait) // nothing keeps such a call alive
+	}
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { done <- s.engine.Settled(waiting, p.Run, p.Seq) }()
+	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
+	defer keepAlive.Stop()
+	for tick := 1; ; tick++ {
+		select {
+		case err := <-done:
+			return err == nil
+		case <-keepAlive.C:
+			s.progress(ctx, c, tick, &engine.Ask{Run: p.Run, Seq: p.Seq, Human: true})
+		}
+	}
+}
+
+// complete tells a client that an elicitation by address is over.
+func (s *Server) complete(ctx context.Context, c call, id string) {
+	if id == "" || c.peer == nil {
+		return
+	}
+	if err := c.peer.notify("notifications/elicitation/complete", map[string]any{"elicitationId": id}); err != nil {
+		s.log.DebugContext(ctx, "note that an elicitation is complete not sent", "error", err)
+	}
+}
+
+// elicitationID is that of a question that sends a person to an address; empty:
+// it is another question.
+func elicitationID(a *engine.Ask) string {
+	var p struct {
+		Mode string `json:"mode"`
+		ID   string `json:"elicitationId"`
+	}
+	if a.Method != string(mcp.MethodElicitationCreate) || json.Unmarshal(a.Params, &p) != nil || p.Mode != mcp.ElicitationModeURL {
+		return ""
+	}
+	return p.ID
 }
 
 // call is one tool call in progress.
@@ -107,7 +172,11 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		return engine.Round{}, err
 	}
 	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
-	if !a.Human && c.conn.questions.giveUp(q) { // as the engine has
+	onPage := err == nil && a.Linked && reply.ErrorCode != string(fault.WaitingForUser)
+	if onPage {
+		s.complete(ctx, c, elicitationID(a))
+	}
+	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the engine has
 		<-q.resolved // the withdrawal goes out before the reply
 	}
 	return engine.Round{Reply: &reply}, err
@@ -121,6 +190,8 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 	}
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
+	onPage, leave := s.watch(ctx, a)
+	defer leave()
 	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
 	defer keepAlive.Stop()
 	for tick := 1; ; tick++ {
@@ -131,15 +202,37 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 			return false
 		case <-timeout.C:
 			return false
+		case <-onPage:
+			return false
 		case <-keepAlive.C:
 			s.progress(ctx, c, tick, a)
 		}
 	}
 }
 
+// watch returns a channel that is closed when the question was answered on its
+// page; leave ends the watch. Without a page it stays open.
+func (s *Server) watch(ctx context.Context, a *engine.Ask) (onPage <-chan struct{}, leave func()) {
+	closed := make(chan struct{})
+	if !a.Linked {
+		return closed, func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if s.engine.Settled(ctx, a.Run, a.Seq) == nil {
+			close(closed)
+		}
+	})
+	return closed, func() {
+		stop()
+		watching.Wait()
+	}
+}
+
 // progress keeps a client from giving up on a call that waits for its user.
 func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) {
-	if c.token == nil {
+	if c.token == nil || c.conn == nil {
 		return
 	}
 	message := "waiting for the client to answer " + a.Method
@@ -218,8 +311,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
-			noteCode(ctx, round.Reply.ErrorCode)
-			return replied(round.Reply)
+			return s.reply(ctx, s.call(ctx, req), round, "")
 		}
 		refusal := refuse(caller.Client, round.Ask)
 		if refusal == nil {

@@ -31,6 +31,10 @@ type Questions interface {
 	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
 	// Waiting is the reply to a call whose Ask.Wait has passed.
 	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.StepReply, error)
+	// Settled waits until a question is open no more, whoever answered it where.
+	Settled(ctx context.Context, id run.ID, seq int64) error
+	// Resumed is the reply once what was Pending is settled.
+	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (engine.StepReply, error)
 }
 
 // Library reads protocols.

@@ -14,13 +14,14 @@ func (s *Server) begin(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		URI       string          `json:"uri"`
 		Input     json.RawMessage `json:"input"`
 		SessionID string          `json:"session_id"`
+		Roots     []string        `json:"roots"`
 	}
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
 	return s.exchange(ctx, req, func(ctx context.Context, c engine.Caller) (engine.Round, error) {
 		return s.engine.Begin(ctx, c, engine.BeginInput{
-			URI: in.URI, Input: object(in.Input), SessionID: in.SessionID,
+			URI: in.URI, Input: object(in.Input), SessionID: in.SessionID, Roots: in.Roots,
 		})
 	})
 }

@@ -40,7 +40,7 @@ func newBounds() bounds {
 		challenges: newBound(maxChallenges), providers: newBound(maxProviders), patterns: newBound(maxRoutes),
 		tools:      setOf(tools...),
 		codes:      setOf(errorCodes...),
-		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput),
+		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput, driver.KindJudge),
 		outcomes:   setOf(outcomes...),
 		transports: setOf("stdio", "http", "rest", "cli"),
 		methods:    setOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"),
@@ -53,7 +53,7 @@ var tools = []string{
 
 var outcomes = []string{
 	string(engine.RouteAccepted), string(engine.RouteRejected), string(engine.RouteAnswered), string(engine.RouteRefused), "declined",
-	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned),
+	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned), string(decision.Exhausted),
 }
 
 // errorCodes are those of the core and of the drivers that are shipped. A
@@ -62,8 +62,8 @@ var errorCodes = []string{
 	string(fault.NotFound), string(fault.InvalidArgument), string(fault.MissingInput), string(fault.NoOpenRun), string(fault.AmbiguousRun),
 	string(fault.NonceMismatch), string(fault.ProofHashMismatch), string(fault.MissingField), string(fault.TypeMismatch),
 	string(fault.MaxRetriesExceeded), string(fault.UserDeclined), string(fault.ElicitationFailed), string(fault.ApprovalUnavailable),
-	string(fault.WaitingForUser), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified),
-	string(fault.RunIncomplete), string(fault.DuplicateChain), string(fault.SimilarMemoryFound), string(fault.SpaceReadOnly),
+	string(fault.WaitingForUser), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified), string(fault.FilesMismatch),
+	string(fault.SamplingBudgetExceeded), string(fault.JudgedInsufficient), string(fault.JudgeUnavailable), string(fault.RunIncomplete), string(fault.DuplicateChain), string(fault.SimilarMemoryFound), string(fault.SpaceReadOnly),
 	string(fault.SpaceNotFound), string(fault.NoSpace), string(fault.Forbidden), string(fault.StoreFailed), string(fault.StoreUnavailable),
 	string(fault.Conflict), string(fault.Replayed), string(fault.Internal),
 	"COMMAND_FAILED", "COMMENT_TOO_SHORT", "COMMENT_IRRELEVANT", "COMMENT_COPIED", "SAMPLING_FAILED", "ROOTS_FAILED", "REJECTED", "RPC_ERROR",

@@ -123,7 +123,7 @@ func newServer(t *testing.T) *server {
 	check(t, err)
 	s.engine = engine.New(s.metrics.Store(engine.Store{
 		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: s.store, Vectors: s.store, Ratings: s.store,
-		Runs: s.store, Index: s.store, History: s.store,
+		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
 	}), setup{engine.Setup{Drivers: s.set, Tree: compiled}}, engine.Options{
 		Embedder: embedder, SimilarThreshold: 0.6, Observer: s.metrics,
 	}, log)

@@ -4,14 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
 )
 
 // CommonOf reads the part of a challenge that the core owns. A nil challenge
-// has the zero Common.
+// has the zero Common. An approval phrase without an approval mode means that a
+// person approves.
 func CommonOf(challenge json.RawMessage) (Common, error) {
 	var c Common
 	if len(challenge) == 0 {
@@ -20,15 +26,21 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 	if err := json.Unmarshal(challenge, &c); err != nil {
 		return Common{}, fmt.Errorf("read challenge: %w", err)
 	}
+	if c.ApprovalPhrase != "" && c.ApprovalMode == "" {
+		c.ApprovalMode = driver.ApprovalUser
+	}
 	return c, nil
 }
 
 // commonKeys are the keys of Common; beside them stand "type" and the object
 // that is named like the type.
 var commonKeys = map[string]bool{
-	"type": true, "name": true, "required": true, "approval_mode": true, "output_schema": true,
-	"sampling": true, "files": true, "files_required": true,
+	"type": true, "name": true, "required": true, "approval_mode": true, "approval_phrase": true, "output_schema": true,
+	"sampling": true, "files": true, "files_required": true, "judge": true,
 }
+
+// maxQuestion is the longest question to a judge, in bytes.
+const maxQuestion = 4000
 
 // takeChallenge reads the challenge of a step's body into s and returns the
 // body without it.
@@ -141,7 +153,7 @@ func (p *parse) judge(s *Step) {
 }
 
 func (s Step) judgeCommon() []Diagnostic {
-	fields, err := members(s.Challenge)
+	present, err := members(s.Challenge)
 	if err != nil {
 		return []Diagnostic{s.problem("", err.Error())}
 	}
@@ -152,25 +164,101 @@ func (s Step) judgeCommon() []Diagnostic {
 	}
 	var found []Diagnostic
 	bad := func(pointer, message string) { found = append(found, s.problem(pointer, message)) }
-	if raw, ok := fields["name"]; ok && string(raw.value) != "null" && (len(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
+	if raw, ok := present["name"]; ok && string(raw.value) != "null" && (len(c.Name) > maxName || !namePattern.MatchString(c.Name)) {
 		bad("/name", fmt.Sprintf("name %.80q must be [a-z0-9_]+, not starting with a digit, at most %d characters", c.Name, maxName))
 	}
-	if raw, ok := fields["output_schema"]; ok && !isObject(raw.value) {
+	if raw, ok := present["output_schema"]; ok && !isObject(raw.value) {
 		bad("/output_schema", "output_schema must be a JSON Schema object")
+	}
+	if c.Judge != nil && len(c.Judge.Question) > maxQuestion {
+		bad("/judge/question", fmt.Sprintf("question has %d bytes, at most %d are taken", len(c.Judge.Question), maxQuestion))
+	}
+	for _, d := range c.Sampling.problems() {
+		bad("/sampling"+d.Pointer, d.Message)
 	}
 	if c.ApprovalMode != "" && c.ApprovalMode != driver.ApprovalAuto && c.ApprovalMode != driver.ApprovalUser {
 		bad("/approval_mode", fmt.Sprintf("approval_mode %.80q must be %q or %q", c.ApprovalMode, driver.ApprovalAuto, driver.ApprovalUser))
 	}
-	if raw, ok := fields["type"]; ok && c.Type == "" {
+	if _, ok := present["approval_phrase"]; ok {
+		if why := c.phraseProblem(); why != "" {
+			bad("/approval_phrase", "approval_phrase "+why)
+		}
+	}
+	if raw, ok := present["type"]; ok && c.Type == "" {
 		bad("/type", fmt.Sprintf("type must be a non-empty string, not %.80s", raw.value))
 	}
-	for key, m := range fields {
+	for _, d := range s.FileProblems() {
+		found = append(found, s.problem(d.Pointer, d.Message))
+	}
+	for key, m := range present {
 		if folded := strings.ToLower(key); folded != key && commonKeys[folded] {
 			d := s.problemAt(m.key, "/"+pointerEscaper.Replace(key), fmt.Sprintf("the key %q must be written %q", key, folded))
 			found = append(found, d)
 		}
 	}
 	return append(found, s.unknownKeys(c.Type)...)
+}
+
+// FileProblems says what is wrong with the files that the step demands, before
+// its templates are filled. Pointers begin at the challenge.
+func (s Step) FileProblems() []driver.Diagnostic {
+	c, err := CommonOf(s.Challenge)
+	if err != nil {
+		return nil // told as a problem of the whole challenge
+	}
+	var found []driver.Diagnostic
+	for _, d := range filecheck.Lint(c.Files, templatePattern) {
+		d.Pointer = "/files" + d.Pointer
+		found = append(found, d)
+	}
+	if c.FilesRequired && filecheck.None(c.Files) {
+		found = append(found, driver.Problem("/files_required", "files_required needs files: they are what has to be checked"))
+	}
+	return found
+}
+
+// maxPhrase is how many characters somebody can be asked to type.
+const maxPhrase = 100
+
+// phraseProblem says why the phrase, as written, must not be asked for.
+func (c Common) phraseProblem() string {
+	switch {
+	case templatePattern.MatchString(c.ApprovalPhrase):
+		return "must not have templates: a value could choose what the person types"
+	case c.ApprovalMode == driver.ApprovalAuto:
+		return "needs approval_mode \"user\": nobody is asked to type it"
+	}
+	return BadPhrase(c.ApprovalPhrase)
+}
+
+// BadPhrase says why nobody can type the phrase; empty: they can.
+func BadPhrase(phrase string) string {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch n := utf8.RuneCountInString(phrase); {
+	case n < 1 || n > maxPhrase:
+		return fmt.Sprintf("must have 1 to %d characters", maxPhrase)
+	case strings.TrimSpace(phrase) != phrase || strings.ContainsFunc(phrase, unprintable):
+		return "must be one line of printable characters without space around it"
+	}
+	return ""
+}
+
+// blockKeys are the keys of the blocks that are the core's.
+var blockKeys = map[string][]string{
+	"sampling": {"system", "user", "temperature", "top_p", "max_tokens"},
+	"judge":    {"question", "required"},
+}
+
+// unknownIn is the warning of a key that means nothing in its block.
+func unknownIn(block, key string) string {
+	if strings.Contains(key, "/") || slices.ContainsFunc(blockKeys[block], func(k string) bool { return strings.EqualFold(k, key) }) {
+		return ""
+	}
+	message := fmt.Sprintf("unknown key %.80q in %q", key, block)
+	if closest := fields.Closest(key, blockKeys[block]); closest != "" {
+		message += fmt.Sprintf("; did you mean %q?", closest)
+	}
+	return message
 }
 
 // unknownKeys warns of keys that mean nothing. A challenge without type may be
@@ -182,6 +270,13 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 	var found []Diagnostic
 	_ = walkJSON(s.Challenge, jsonWalker{onMember: func(pointer string, at, _, _ int) {
 		key := pointer[1:]
+		if block, inner, below := strings.Cut(key, "/"); below && blockKeys[block] != nil && len(found) < maxFindings {
+			if message := unknownIn(block, inner); message != "" {
+				d := s.problemAt(at, pointer, message)
+				d.Severity = driver.SeverityWarning
+				found = append(found, d)
+			}
+		}
 		if strings.Contains(key, "/") || commonKeys[strings.ToLower(key)] || key == pointerEscaper.Replace(kind) || len(found) == maxFindings {
 			return
 		}
@@ -196,9 +291,29 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 func typeProblem(err error) (pointer, message string) {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return "/" + strings.ReplaceAll(wrong.Field, ".", "/"), fmt.Sprintf("%s must not be a %s", wrong.Field, wrong.Value)
+		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5"
+		message = fmt.Sprintf("%s must be %s, not a %s", wrong.Field, wanted(wrong.Type), kind)
+		if kind != wrong.Value {
+			message = fmt.Sprintf("%s must be %s, not %s", wrong.Field, wanted(wrong.Type), strings.TrimPrefix(wrong.Value, "number "))
+		}
+		return "/" + strings.ReplaceAll(wrong.Field, ".", "/"), message
 	}
 	return "", err.Error()
+}
+
+// wanted is what a value of the type is in JSON.
+func wanted(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Struct:
+		return "an object"
+	}
+	return "a string"
 }
 
 // jsonProblem reports a fault in a block's JSON at its place in the document.

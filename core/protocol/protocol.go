@@ -70,14 +70,26 @@ type Place struct{ Line, Column int }
 
 // Common is the part of a challenge that the core owns, whatever its type.
 type Common struct {
-	Type          string              `json:"type"`
-	Name          string              `json:"name,omitempty"`
-	Required      *bool               `json:"required,omitempty"` // nil means true
-	ApprovalMode  driver.ApprovalMode `json:"approval_mode,omitempty"`
-	OutputSchema  json.RawMessage     `json:"output_schema,omitempty"`
-	Sampling      *Sampling           `json:"sampling,omitempty"`
-	Files         json.RawMessage     `json:"files,omitempty"`
-	FilesRequired bool                `json:"files_required,omitempty"`
+	Type         string              `json:"type"`
+	Name         string              `json:"name,omitempty"`
+	Required     *bool               `json:"required,omitempty"` // nil means true
+	ApprovalMode driver.ApprovalMode `json:"approval_mode,omitempty"`
+	// ApprovalPhrase has to be typed by who approves the step; empty: none.
+	ApprovalPhrase string          `json:"approval_phrase,omitempty"`
+	OutputSchema   json.RawMessage `json:"output_schema,omitempty"`
+	Sampling       *Sampling       `json:"sampling,omitempty"`
+	Files          json.RawMessage `json:"files,omitempty"`
+	FilesRequired  bool            `json:"files_required,omitempty"`
+	Judge          *Judge          `json:"judge,omitempty"`
+}
+
+// Judge demands that a model judges the step's result.
+type Judge struct {
+	// Question that the judge answers; empty: whether the result satisfies the
+	// challenge.
+	Question string `json:"question,omitempty"`
+	// Required: the step does not pass without a judgement.
+	Required bool `json:"required,omitempty"`
 }
 
 // Sampling is what a step wants asked of a model; set fields override the
@@ -87,7 +99,7 @@ type Sampling struct {
 	User        string   `json:"user,omitempty"`
 	Temperature *float64 `json:"temperature,omitempty"`
 	TopP        *float64 `json:"top_p,omitempty"`
-	MaxTokens   int      `json:"max_tokens,omitempty"`
+	MaxTokens   *int     `json:"max_tokens,omitempty"`
 }
 
 // IsRequired reports whether the step can only be passed by an accepted result.

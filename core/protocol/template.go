@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 )
 
 // A path is dotted names; digits index lists. Anything else in braces is not a
@@ -36,6 +37,12 @@ type Scope struct {
 	Input json.RawMessage
 	// Steps holds the outputs of earlier steps by name.
 	Steps map[string]json.RawMessage
+}
+
+// Value is what a template stands for, and whether there is anything.
+func (s Scope) Value(r Reference) (json.RawMessage, bool) {
+	f := filler{scope: s, nodes: make(map[string]node)}
+	return f.lookup(r)
 }
 
 // References lists the templates of a challenge in the order of the text. It
@@ -76,65 +83,6 @@ func reference(pointer string, m []string) Reference {
 	return Reference{
 		Pointer: pointer, Source: m[1] + m[2], Step: m[3], Path: strings.Split(m[4][1:], "."), Text: m[0],
 	}
-}
-
-// CheckReferences reports templates that can never have a value: of unknown
-// steps, of the own or a later step, and of inputs that are not declared.
-func CheckReferences(c Chain) []Diagnostic {
-	position := make(map[string]int, len(c.Steps))
-	for i, s := range c.Steps {
-		position[s.Name] = i
-	}
-	inputs := declaredInputs(c.Inputs)
-	var found []Diagnostic
-	for i, s := range c.Steps {
-		eachTemplate(s.Challenge, func(r Reference, at int, before string) {
-			if len(found) >= maxFindings {
-				return
-			}
-			if why := r.impossible(i, position, inputs); why != "" {
-				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
-			}
-			if why := misplaced(s, r, before); why != "" {
-				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
-			}
-		})
-	}
-	return found
-}
-
-func (r Reference) impossible(own int, position map[string]int, inputs map[string]bool) string {
-	if r.Source == FromInput {
-		if inputs != nil && !inputs[r.Path[0]] {
-			return fmt.Sprintf("the protocol declares no input %q", r.Path[0])
-		}
-		return ""
-	}
-	at, ok := position[r.Step]
-	switch {
-	case !ok:
-		return fmt.Sprintf("the protocol has no step named %q", r.Step)
-	case at == own:
-		return "a step cannot use its own result"
-	case at > own:
-		return fmt.Sprintf("step %q comes later", r.Step)
-	}
-	return ""
-}
-
-// declaredInputs is nil when any input may be given.
-func declaredInputs(schema json.RawMessage) map[string]bool {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if len(schema) == 0 || json.Unmarshal(schema, &s) != nil || s.Properties == nil {
-		return nil
-	}
-	out := make(map[string]bool, len(s.Properties))
-	for name := range s.Properties {
-		out[name] = true
-	}
-	return out
 }
 
 // Fill puts values into the strings of a challenge; keys are left alone, and
@@ -195,7 +143,12 @@ func (f *filler) fill(pointer, value string) []byte {
 	last := 0
 	for i, m := range at {
 		b.WriteString(value[last:m[0]])
-		b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]])))
+		if inPrompt(pointer) {
+			r := reference(pointer, groups(value, m))
+			b.WriteString(f.keepString(untrusted.Value(strings.Trim(r.Text, "{ }"), values[i])))
+		} else {
+			b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]])))
+		}
 		last = m[1]
 	}
 	b.WriteString(value[last:])
@@ -271,6 +224,12 @@ func (n node) child(name string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	return n.list[i], true
+}
+
+// inPrompt reports whether a model reads the string at the pointer. Values in it
+// are labelled as data: who wrote them may have written orders.
+func inPrompt(pointer string) bool {
+	return strings.HasPrefix(pointer, "/sampling/") || strings.HasPrefix(pointer, "/judge/")
 }
 
 func escapingAt(templates []driver.Template, pointer string) driver.Escaping {

@@ -123,7 +123,8 @@ func (c *Client) Begin(ctx context.Context, in engine.BeginInput) (engine.StepRe
 		URI       string          `json:"uri"`
 		Input     json.RawMessage `json:"input,omitempty"`
 		SessionID string          `json:"session_id,omitempty"`
-	}{in.URI, in.Input, in.SessionID})
+		Roots     []string        `json:"roots,omitempty"`
+	}{in.URI, in.Input, in.SessionID, in.Roots})
 }
 
 // Next calls kairos_next. What is wrong with a submission is part of the reply.

@@ -143,7 +143,7 @@ func newRig(t testing.TB) *rig {
 	})
 	r.engine = engine.New(engine.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
-		Runs: store, Index: store, History: store,
+		Runs: store, Index: store, Archive: store, History: store,
 	}, r.Current, engine.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := r.engine.Close(); err != nil {

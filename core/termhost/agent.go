@@ -18,6 +18,14 @@ type task struct {
 	challenge challenge
 }
 
+// demandsFiles reports whether the work is done and its files are to be reported.
+func (t task) demandsFiles() bool {
+	var show struct {
+		Files []json.RawMessage `json:"files"`
+	}
+	return json.Unmarshal(t.challenge.Display, &show) == nil && len(show.Files) > 0
+}
+
 // asks is what the challenge asks for.
 func (t task) asks() string {
 	if t.challenge.Description == "" {
@@ -46,7 +54,7 @@ func (a agent) solve(ctx context.Context, t task) (map[string]any, error) {
 		"comment":    a.comment,
 	}[t.challenge.Type]
 	key := t.challenge.Type
-	if !known {
+	if !known || t.demandsFiles() {
 		work, key = a.evidence, "evidence"
 	}
 	done, err := work(ctx, t)

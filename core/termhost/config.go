@@ -18,6 +18,7 @@ const KeyEnv = "KAIROS_LLM_API_KEY"
 const (
 	Elicitation = "elicitation"
 	Sampling    = "sampling"
+	Roots       = "roots"
 )
 
 // Era is which generation of MCP the client speaks.
@@ -85,13 +86,14 @@ type Config struct {
 	ServerLog io.Writer
 
 	URI      string // of a protocol or one of its steps
+	Session  string // id of the run of URI to go on with; "": a new one begins
 	Query    string // words to search a protocol by
 	Document string // Markdown of a protocol, stored before it is played
 
 	// Input of the run; must be a JSON object.
 	Input json.RawMessage
 	Era   Era
-	// Without lists capabilities not to declare: Elicitation, Sampling.
+	// Without lists capabilities not to declare: Elicitation, Sampling, Roots.
 	Without []string
 
 	// Servers are the MCP servers whose tools the agent may call.
@@ -102,7 +104,8 @@ type Config struct {
 	Model             Model
 	// Script answers every question; nil: a person does, through In and Out.
 	Script *Script
-	// Dir is where commands run; "" means the current directory.
+	// Dir is where commands run and the one root that is declared; "" means
+	// the current directory.
 	Dir string
 
 	In  io.Reader // answers of the person; nil: none
@@ -137,8 +140,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("era: %q is none of auto, 2025, 2026", c.Era))
 	}
 	for _, name := range c.Without {
-		if name != Elicitation && name != Sampling {
-			errs = append(errs, fmt.Errorf("without: %q is none of elicitation, sampling", name))
+		if name != Elicitation && name != Sampling && name != Roots {
+			errs = append(errs, fmt.Errorf("without: %q is none of elicitation, sampling, roots", name))
 		}
 	}
 	if c.Model.URL != "" && c.Model.Name == "" {
@@ -182,6 +185,23 @@ type Solved struct {
 	Provenance string          `json:"provenance"`
 	Output     json.RawMessage `json:"output,omitempty"`
 	ProofHash  string          `json:"proof_hash"`
+	// Files says who vouches for the files that the step demanded; nil: it
+	// demanded none.
+	Files *Files `json:"files,omitempty"`
+}
+
+// Files is who vouches for the files of a step, and how they were obtained.
+type Files struct {
+	Via        string `json:"via"`
+	Provenance string `json:"provenance"`
+}
+
+// files is the same for people.
+func (s Solved) files() string {
+	if s.Files == nil {
+		return ""
+	}
+	return fmt.Sprintf("; files: %s via %s", s.Files.Provenance, s.Files.Via)
 }
 
 // StopError says that the run did not reach its attestation. Code is the error code of

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +59,20 @@ func (h *host) options() []client.ClientOption {
 	if h.cfg.declares(Sampling) {
 		options = append(options, client.WithSamplingHandler(h))
 	}
+	if h.cfg.declares(Roots) {
+		options = append(options, client.WithRootsHandler(h))
+	}
 	return options
+}
+
+// ListRoots names the directory that the agent works in.
+func (h *host) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	dir, err := filepath.Abs(h.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
+	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: uri.String(), Name: filepath.Base(dir)}}}, nil
 }
 
 // opened counts a question until the returned function is called.

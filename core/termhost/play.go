@@ -214,6 +214,9 @@ func (p *play) begin(ctx context.Context, uri string) (stepReply, error) {
 	if input := p.host.cfg.Input; len(input) > 0 {
 		arguments["input"] = input
 	}
+	if session := p.host.cfg.Session; session != "" {
+		arguments["session_id"] = session
+	}
 	raw, err := p.call(ctx, "kairos_begin", arguments)
 	if errors.Is(err, errRefused) {
 		return p.afterRefusal(ctx, uri)
@@ -326,7 +329,7 @@ func giveUp(r stepReply) error {
 	switch r.ErrorCode {
 	case "":
 		return nil
-	case "USER_DECLINED", "APPROVAL_UNAVAILABLE", "AMBIGUOUS_RUN", "NO_OPEN_RUN", "NOT_FOUND", "DRIVER_UNAVAILABLE":
+	case "USER_DECLINED", "APPROVAL_UNAVAILABLE", "FILES_UNVERIFIED", "AMBIGUOUS_RUN", "NO_OPEN_RUN", "NOT_FOUND", "DRIVER_UNAVAILABLE":
 		return stop
 	}
 	if !r.MustObey {
@@ -346,7 +349,7 @@ func (p *play) record(r stepReply) {
 			continue
 		}
 		p.solved[s.StepIndex] = s
-		p.host.console.say("solved %d %s: %s via %s (%s), proof %s", s.StepIndex, s.Label, s.Driver, s.Via, s.Provenance, s.ProofHash)
+		p.host.console.say("solved %d %s: %s via %s (%s%s), proof %s", s.StepIndex, s.Label, s.Driver, s.Via, s.Provenance, s.files(), s.ProofHash)
 	}
 	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
 		p.shown = r.StepIndex

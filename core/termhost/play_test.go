@@ -434,7 +434,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"input":         {func(c *termhost.Config) { c.Input = json.RawMessage(`[1]`) }, "input"},
 		"null input":    {func(c *termhost.Config) { c.Input = json.RawMessage(`null`) }, "input"},
 		"era":           {func(c *termhost.Config) { c.Era = "2024" }, "era"},
-		"without":       {func(c *termhost.Config) { c.Without = []string{"roots"} }, "without"},
+		"without":       {func(c *termhost.Config) { c.Without = []string{"tools"} }, "without"},
 		"model no name": {func(c *termhost.Config) { c.Model.URL = "http://localhost" }, "llm-model"},
 	} {
 		t.Run(name, func(t *testing.T) {

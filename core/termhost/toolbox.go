@@ -146,7 +146,10 @@ func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return toolRef{}, fmt.Errorf("no configured MCP server has a tool %q (mcpServers: %s)", name, strings.Join(t.names(), ", "))
+		if len(t.names()) == 0 {
+			return toolRef{}, fmt.Errorf("nothing has a tool %q: name the MCP servers to use with --servers FILE", name)
+		}
+		return toolRef{}, fmt.Errorf("no configured MCP server has a tool %q (--servers FILE names: %s)", name, strings.Join(t.names(), ", "))
 	}
 	return toolRef{}, fmt.Errorf("several MCP servers have a tool %q: %s and %s", name, found[0].server, found[1].server)
 }

@@ -191,10 +191,15 @@ func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 
 // LiveRuns implements engine.RunIndex.
 func (s *Store) LiveRuns(ctx context.Context, principal string) ([]run.Summary, error) {
+	return s.summaries(ctx, `WHERE principal = ? AND live = 1 ORDER BY updated DESC, id DESC`, principal)
+}
+
+// summaries reads the runs that the rest of the query names.
+func (s *Store) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
 	var summaries []run.Summary
 	err := s.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
-		created, updated FROM runs WHERE principal = ? AND live = 1 ORDER BY updated DESC, id DESC`,
-		[]any{principal}, func(scan func(...any) error) error {
+		created, updated FROM runs `+rest,
+		args, func(scan func(...any) error) error {
 			var m run.Summary
 			var id, state string
 			var created, updated int64

@@ -23,6 +23,7 @@ var (
 	_ engine.Ratings         = (*Store)(nil)
 	_ engine.Runs            = (*Store)(nil)
 	_ engine.RunIndex        = (*Store)(nil)
+	_ engine.RunArchive      = (*Store)(nil)
 	_ engine.RunHistory      = (*Store)(nil)
 )
 

@@ -183,6 +183,31 @@ func (w *writer) runApart(j *job) error {
 	return w.tx.exec("RELEASE job")
 }
 
+// alone runs do while nobody writes, here or in another process, and outside
+// of a transaction.
+func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-w.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { w.turn <- struct{}{} }()
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	if err := w.lock.acquire(ctx); err != nil {
+		return err
+	}
+	defer w.lock.release()
+	return do(&w.tx)
+}
+
 // close finishes what was accepted. The turn is never given back.
 func (w *writer) close() error {
 	w.mu.Lock()

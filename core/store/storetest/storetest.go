@@ -36,7 +36,9 @@ type Protocols interface {
 type Runs interface {
 	engine.Runs
 	engine.RunIndex
+	engine.RunArchive
 	engine.RunHistory
+	engine.RunEraser
 	io.Closer
 }
 
@@ -67,6 +69,8 @@ func RunProtocols(t *testing.T, open func(t *testing.T) Protocols) {
 // RunRuns checks the contract of a store that keeps runs.
 func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "runs", runCases, open)
+	runArea(t, "archive", archiveCases, open)
+	runArea(t, "redact", redactCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

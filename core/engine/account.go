@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Account is a run with what it was a run of, for those who state what it proves.
+type Account struct {
+	Run   run.Run
+	Chain protocol.Chain // as it was when the run began
+	// Challenges that were proved, with templates filled; null: the step had
+	// none, empty: what filled it is not there any more.
+	Challenges []json.RawMessage
+}
+
+// Account returns one of the caller's runs, whatever its state.
+func (e *Engine) Account(ctx context.Context, c Caller, id run.ID) (Account, error) {
+	h, release := e.hold()
+	defer release()
+	t, err := h.look(ctx, c, id)
+	if err != nil {
+		return Account{}, err
+	}
+	a := Account{Run: t.run, Chain: t.chain, Challenges: make([]json.RawMessage, len(t.run.Proofs))}
+	for i := range t.run.Proofs {
+		a.Challenges[i] = t.proved(i)
+	}
+	return a, nil
+}
+
+// proved is the challenge that the proof is for, as it was filled then; empty
+// if it cannot be told.
+func (t *turn) proved(i int) json.RawMessage {
+	step := t.chain.Steps[i]
+	if step.Challenge == nil {
+		return orNull(nil)
+	}
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	if err != nil || len(missing) > 0 || run.CheckDigest(i+1, run.LinkChallenge, filled, t.run.Proofs[i].ChallengeDigest) != nil {
+		return nil
+	}
+	return filled
+}

@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// sampledSteps is a protocol whose steps are all given to the client's model.
+func sampledSteps(n int) string {
+	var b strings.Builder
+	b.WriteString("# Sampled\n")
+	for i := range n {
+		fmt.Fprintf(&b, "\n## Step %d\n\nbody\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"mcp\":{},\"sampling\":{\"max_tokens\":100}}}\n```\n", i+1)
+	}
+	return b.String()
+}
+
+const sampled = `{"action":"accept","content":{"ok":true}}`
+
+func budgeted(b engine.Budgets) func(*choices) {
+	return func(c *choices) { c.Budgets = b }
+}
+
+func TestABudgetOfARunClosesTheRouteAndSaysSo(t *testing.T) {
+	for name, b := range map[string]engine.Budgets{
+		"requests of the run":       {PerRun: engine.Budget{Requests: 2}},
+		"tokens of the run":         {PerRun: engine.Budget{Tokens: 299}},
+		"requests of the principal": {PerPrincipalHour: engine.Budget{Requests: 2}},
+		"tokens of the principal":   {PerPrincipalHour: engine.Budget{Tokens: 299}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, budgeted(b))
+			uris := w.mint(sampledSteps(3))
+			w.caller.Client = driver.Client{Sampling: true}
+			r := w.reply(w.answer(w.ask(w.beginRound(uris[0], ""), "sampling/createMessage"), sampled))
+			r = w.reply(w.answer(w.ask(w.nextRound(uris[1], placeholder(r)), "sampling/createMessage"), sampled))
+			w.at(r, uris[2])
+			if r.ErrorCode != "" || r.NextCall == nil {
+				t.Errorf("the step behind an accepted one = %q with next_call %v, want no error", r.ErrorCode, r.NextCall)
+			}
+			r = w.next(uris[2], placeholder(r))
+			w.code(r, "SAMPLING_BUDGET_EXCEEDED")
+			if !r.MustObey || !strings.Contains(r.Message, "budget for language models") {
+				t.Errorf("reply = %+v, want the agent to be told of the budget", r)
+			}
+			w.code(w.next(uris[2], solve(r, `{"ok":true}`)), "")
+			stored, err := w.store.Run(t.Context(), runOf(r))
+			if err != nil || stored.Spent != (run.Spent{Requests: 2, Tokens: 200}) {
+				t.Errorf("spent = %+v, %v, want 2 requests of 100 tokens", stored.Spent, err)
+			}
+		})
+	}
+}
+
+func TestARepairCountsAgainstTheBudget(t *testing.T) {
+	w := newWorld(t, budgeted(engine.Budgets{PerRun: engine.Budget{Requests: 1}}))
+	uri := w.mint(sampledStep)[0]
+	w.caller.Client = driver.Client{Sampling: true}
+	r := w.reply(w.answer(w.ask(w.beginRound(uri, ""), "sampling/createMessage"), `"prose"`))
+	w.code(r, "SAMPLING_BUDGET_EXCEEDED")
+	line, err := w.Timeline(t.Context(), w.caller, runOf(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told bool
+	for _, m := range line.Moments {
+		told = told || strings.HasPrefix(m.Verdict, string(decision.Exhausted)+": ")
+	}
+	if !told {
+		t.Errorf("moments = %+v, want one that tells of the budget", line.Moments)
+	}
+}
+
+func TestAnHourLaterThePrincipalMayAskAgain(t *testing.T) {
+	w := newWorld(t, budgeted(engine.Budgets{PerPrincipalHour: engine.Budget{Requests: 1}}))
+	uri := w.mint(sampledStep)[0]
+	w.caller.Client = driver.Client{Sampling: true}
+	w.ask(w.beginRound(uri, ""), "sampling/createMessage")
+	r := w.begin(uri) // another run of the same principal
+	if !strings.Contains(r.Message, "in an hour") {
+		t.Errorf("message = %q, want the reason why no model was asked", r.Message)
+	}
+	w.caller.Principal = "somebody else"
+	w.ask(w.beginRound(uri, ""), "sampling/createMessage")
+	w.caller.Principal = "me"
+	w.clock.pass(59 * time.Minute)
+	w.code(w.next(uri, placeholder(r)), "SAMPLING_BUDGET_EXCEEDED")
+	w.clock.pass(2 * time.Minute)
+	w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
+}
+
+func TestAReviewThatABudgetPreventsApprovesNothing(t *testing.T) {
+	w := newWorld(t, budgeted(engine.Budgets{PerRun: engine.Budget{Tokens: 1}}))
+	uri := w.mint(strings.Replace(sampledStep, `"type":`, `"approval_mode":"user","type":`, 1))[0]
+	w.caller.Client = driver.Client{Sampling: true}
+	w.code(w.begin(uri), "APPROVAL_UNAVAILABLE")
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Decided is what the decision tree decided in a run, and what came of it.
+type Decided struct {
+	Run   run.ID    `json:"run"`
+	Step  int       `json:"step"` // its index
+	Label string    `json:"label,omitempty"`
+	Input string    `json:"input"` // id of the input
+	At    time.Time `json:"at"`
+	decision.Past
+}
+
+// Decisions lists what the tree decided in one of the caller's runs, oldest
+// first. Facts that the run still holds are put back into their records, so
+// that another tree, which looks at more of them, can decide as well.
+func (e *Engine) Decisions(ctx context.Context, c Caller, id run.ID) ([]Decided, error) {
+	h, release := e.hold()
+	defer release()
+	t, err := h.look(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	events, err := e.store.History.Events(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("read what happened in run %s: %w", id, err)
+	}
+	list := decisionsOf(events)
+	for i := range list {
+		t.completeFacts(&list[i])
+	}
+	return list, nil
+}
+
+// decisionsOf finds the decisions of a run and, in what happened later, what
+// came of each.
+func decisionsOf(events []run.Event) []Decided {
+	var list []Decided
+	asked := map[int64]int{} // question number to its decision
+	for _, ev := range events {
+		seq, input := ev.Seq, ev.Input
+		if ev.Attempt != nil {
+			input = ev.Attempt.Input
+		}
+		at := -1
+		if walk, facts := walkOf(ev); walk != nil {
+			at = len(list)
+			list = append(list, Decided{
+				Run: ev.Run, Step: ev.Step, Input: input, At: ev.At, Past: decision.Past{Decision: *walk, Record: facts},
+			})
+		} else if i, ok := asked[seq]; ok {
+			at = i
+		}
+		if at < 0 {
+			continue
+		}
+		if ev.Question != nil {
+			asked[ev.Question.Seq] = at
+		}
+		list[at].end(ev)
+	}
+	return list
+}
+
+// end notes how the route ended, if the event says so.
+func (d *Decided) end(ev run.Event) {
+	switch ev.Kind {
+	case run.Supplied, run.Answered:
+		d.Answered = true
+	case run.RouteClosed:
+		d.Outcome = decision.Outcome(ev.Attempt.Outcome)
+	case run.Declined:
+		d.Outcome = decision.Declined
+	case run.Refused:
+		d.Outcome = decision.Invalid
+	default:
+		return
+	}
+	d.Took = ev.Took
+}
+
+// walkOf reads the walk that an event carries, and the facts behind it; nil
+// where there is none.
+func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
+	var d decision.Decision
+	if len(ev.Walk) == 0 || json.Unmarshal(ev.Walk, &d) != nil {
+		return nil, nil
+	}
+	if len(ev.Facts) == 0 {
+		return &d, nil
+	}
+	r, err := decision.ReadRecord(ev.Facts)
+	if err != nil {
+		return &d, nil
+	}
+	return &d, &r
+}
+
+// completeFacts puts back what the record leaves out and the run still holds.
+func (t *turn) completeFacts(d *Decided) {
+	if i := d.Step - 1; i < 0 || i >= len(t.chain.Steps) {
+		return
+	}
+	step := t.chain.Steps[d.Step-1]
+	d.Label = step.Label
+	if d.Record == nil {
+		return
+	}
+	d.Record.Complete("run.input", decode(t.run.Input))
+	if step.Challenge == nil {
+		return
+	}
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	if err != nil || len(missing) > 0 {
+		return // of a run whose evidence was erased; the doubt is then told
+	}
+	d.Record.Complete("challenge.params", object(filled, d.Record.Challenge.Type))
+}

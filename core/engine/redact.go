@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// RedactInput says what to erase of a run.
+type RedactInput struct {
+	Run    run.ID
+	Step   int // 1-based; 0: all of a run that has ended
+	Reason string
+}
+
+// RedactReply says what was erased.
+type RedactReply struct {
+	RunID string `json:"run_id"`
+	Steps []int  `json:"steps"` // whose evidence is erased now
+	// Quoting are steps of which the texts that quoted those are erased, too.
+	Quoting []int `json:"quoting,omitempty"`
+	// Verified: the proof chain still holds, and every step has a proof.
+	Verified bool `json:"verified"`
+	// Remains is why erased values may still be read from the files of the
+	// database by other means; empty: they may not.
+	Remains string `json:"remains,omitempty"`
+}
+
+// Redact erases evidence, answers, outputs and what quotes them from a run, its
+// events and its recorded replies. The digests stay, so the proof chain still
+// verifies. Of a run that can go on only a solved step is erased, and only if no
+// later step needs what it gave.
+func (e *Engine) Redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {
+	h, release := e.hold()
+	defer release()
+	return again(h, func() (RedactReply, error) { return h.redact(ctx, c, in) })
+}
+
+func (e held) redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {
+	if e.store.Eraser == nil {
+		return RedactReply{}, fault.New(fault.StoreFailed, "this store of runs cannot erase")
+	}
+	t, err := e.resume(ctx, c, in.Run)
+	if err != nil {
+		return RedactReply{}, err
+	}
+	redaction, err := t.redaction(in.Step)
+	if err != nil {
+		return RedactReply{}, err
+	}
+	reason := clip(orDefault(in.Reason, "no reason was given"), 2000)
+	if err := t.apply(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
+		return RedactReply{}, err
+	}
+	if err := e.store.Eraser.EraseRun(ctx, Save{Run: t.run, Events: t.events}, redaction.Redacted); err != nil {
+		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
+	}
+	var verdict AttestReply
+	t.verdictOf(&verdict)
+	reply := RedactReply{RunID: string(in.Run), Steps: redaction.Steps, Quoting: redaction.Quoting, Verified: verdict.Verified}
+	if err := e.store.Eraser.Scrub(ctx); err != nil {
+		reply.Remains = err.Error()
+	}
+	return reply, nil
+}
+
+// redaction is what erasing a step means for the run; 0: all of it.
+func (t *turn) redaction(step int) (run.Redaction, error) {
+	solved := len(t.run.Proofs)
+	switch {
+	case step == 0 && t.run.State.Live():
+		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s can still go on: name a solved step to erase, or end the run first", t.run.ID).
+			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs abandon %s`", t.run.ID)
+	case step == 0:
+		all := run.Redaction{Whole: true, Steps: []int{}}
+		for i := range solved {
+			all.Steps = append(all.Steps, i+1)
+		}
+		return all, nil
+	case step < 0 || step > solved:
+		return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d of run %s has no evidence: %d of %d steps are solved", step, t.run.ID, solved, t.run.StepCount)
+	}
+	quoting := t.quoting(step)
+	if t.run.State.Live() {
+		if at := slices.IndexFunc(quoting, func(n int) bool { return n > solved }); at >= 0 {
+			return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d needs the result of step %d and is not solved yet", quoting[at], step).
+				WithNext("solve step %d, or end the run, then erase", quoting[at])
+		}
+	}
+	return run.Redaction{Steps: []int{step}, Quoting: quoting}, nil
+}
+
+// quoting lists the later steps whose challenges hold results of the step.
+func (t *turn) quoting(step int) []int {
+	var out []int
+	name := t.chain.Steps[step-1].Name
+	for i := step; i < len(t.chain.Steps); i++ {
+		if slices.ContainsFunc(protocol.References(t.chain.Steps[i].Challenge), func(r protocol.Reference) bool {
+			return r.Source == protocol.FromSteps && r.Step == name
+		}) {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// CheckReferences reports templates that can never have a value: of unknown
+// steps, of the own or a later step, of inputs that are not declared, and of
+// what a declared schema rules out. It warns of those that a schema does not
+// name, and of what looks like a template and is none.
+func CheckReferences(c Chain) []Diagnostic {
+	position := make(map[string]int, len(c.Steps))
+	for i, s := range c.Steps {
+		position[s.Name] = i
+	}
+	inputs := declaredInputs(c.Inputs)
+	var found []Diagnostic
+	for i, s := range c.Steps {
+		eachTemplate(s.Challenge, func(r Reference, at int, before string) {
+			if len(found) >= maxFindings {
+				return
+			}
+			if why := r.impossible(i, position, inputs); why != "" {
+				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
+			} else if why, sure := leadsNowhere(c.schemaOf(r, position), r.Path); why != "" {
+				d := s.problemAt(at, r.Pointer, r.Text+": "+r.describer()+why)
+				if !sure {
+					d.Severity = driver.SeverityWarning
+				}
+				found = append(found, d)
+			}
+			if why := misplaced(s, r, before); why != "" {
+				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
+			}
+		})
+		found = append(found, s.nearTemplates(maxFindings-len(found))...)
+	}
+	return found
+}
+
+func (r Reference) impossible(own int, position map[string]int, inputs map[string]bool) string {
+	if r.Source == FromInput {
+		if inputs != nil && !inputs[r.Path[0]] {
+			return fmt.Sprintf("the protocol declares no input %q", r.Path[0])
+		}
+		return ""
+	}
+	at, ok := position[r.Step]
+	switch {
+	case !ok:
+		return fmt.Sprintf("the protocol has no step named %q", r.Step)
+	case at == own:
+		return "a step cannot use its own result"
+	case at > own:
+		return fmt.Sprintf("step %q comes later", r.Step)
+	}
+	return ""
+}
+
+// declaredInputs is nil when any input may be given.
+func declaredInputs(schema json.RawMessage) map[string]bool {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if len(schema) == 0 || json.Unmarshal(schema, &s) != nil || s.Properties == nil {
+		return nil
+	}
+	out := make(map[string]bool, len(s.Properties))
+	for name := range s.Properties {
+		out[name] = true
+	}
+	return out
+}
+
+// schemaOf is what the protocol says of the value that a reference starts at; nil: nothing.
+func (c Chain) schemaOf(r Reference, position map[string]int) json.RawMessage {
+	if r.Source == FromInput {
+		return c.Inputs
+	}
+	common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
+	if err != nil {
+		return nil // that is reported where the challenge is read
+	}
+	return common.OutputSchema
+}
+
+func (r Reference) describer() string {
+	if r.Source == FromInput {
+		return "the declared input "
+	}
+	return "the output_schema of the step "
+}
+
+// shape is what a schema says plainly of a value.
+type shape struct {
+	Type       any                        `json:"type"`
+	Properties map[string]json.RawMessage `json:"properties"`
+	Additional any                        `json:"additionalProperties"`
+	Items      json.RawMessage            `json:"items"`
+}
+
+// combining are the keywords with which a schema says more than a shape holds.
+var combining = []string{
+	"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "prefixItems",
+}
+
+// leadsNowhere follows a path into what the schema describes and says why it
+// ends; sure: no value that the schema takes has anything there. Nothing is
+// said of what the schema leaves open.
+func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool) {
+	var keys map[string]json.RawMessage
+	var s shape
+	if len(path) == 0 || json.Unmarshal(schema, &keys) != nil || json.Unmarshal(schema, &s) != nil ||
+		slices.ContainsFunc(combining, func(k string) bool { return keys[k] != nil }) {
+		return "", false
+	}
+	name := path[0]
+	if below, ok := s.Properties[name]; ok {
+		return leadsNowhere(below, path[1:])
+	}
+	_, err := strconv.ParseUint(name, 10, 31)
+	if index := err == nil; index && len(s.Items) > 0 {
+		return leadsNowhere(s.Items, path[1:])
+	}
+	switch kind, _ := s.Type.(string); {
+	case kind == "string" || kind == "number" || kind == "integer" || kind == "boolean" || kind == "null":
+		return fmt.Sprintf("is of type %s where %q would have to be", kind, name), true
+	case kind == "array" && err != nil:
+		return fmt.Sprintf("is a list where %q would have to be; digits index lists", name), true
+	case s.Additional == false:
+		return fmt.Sprintf("has no %q and allows no other keys", name), true
+	case len(s.Properties) > 0:
+		return fmt.Sprintf("does not name %q; a result that the server obtains itself never has it", name), false
+	}
+	return "", false
+}
+
+// nearTemplate is what somebody will have meant as a template.
+var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
+
+// nearTemplates warns, at most so often, of braces that stay as they are
+// although they look like a template.
+func (s Step) nearTemplates(most int) []Diagnostic {
+	var found []Diagnostic
+	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
+		for _, m := range nearTemplate.FindAllStringIndex(value, -1) {
+			text := value[m[0]:m[1]]
+			if len(found) >= most || templatePattern.MatchString(text) {
+				continue
+			}
+			at := start
+			if bytes.HasPrefix(s.Challenge[start+1:], []byte(value[:m[0]])) {
+				at += 1 + m[0]
+			}
+			d := s.problemAt(at, pointer, text+" is no template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}")
+			d.Severity = driver.SeverityWarning
+			found = append(found, d)
+		}
+	}})
+	return found
+}

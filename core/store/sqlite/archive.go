@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// AllRuns implements engine.RunArchive. Ids grow with time, so their order is
+// that of the runs' beginnings, and an id is a cursor.
+func (s *Store) AllRuns(ctx context.Context, q engine.RunQuery) ([]run.Summary, string, error) {
+	where, args := `WHERE principal = ?`, []any{q.Principal}
+	if q.Cursor != "" {
+		where, args = where+` AND id < ?`, append(args, q.Cursor)
+	}
+	if q.State != "" {
+		where, args = where+` AND state = ?`, append(args, string(q.State))
+	}
+	runs, err := s.summaries(ctx, where+` ORDER BY id DESC LIMIT ?`, append(args, q.Limit+1)...)
+	if err != nil || len(runs) <= q.Limit {
+		return runs, "", err
+	}
+	runs = runs[:q.Limit]
+	return runs, string(runs[q.Limit-1].ID), nil
+}
+
+// Overdue implements engine.RunArchive.
+func (s *Store) Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error) {
+	var ids []run.ID
+	err := s.rows(ctx, `SELECT id FROM runs INDEXED BY runs_live WHERE live = 1 AND
+		(created < ? OR updated < ? AND state = ? AND step_index = 1) LIMIT ?`,
+		[]any{nanos(began), nanos(untouched), string(run.Open), limit}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, run.ID(id))
+			return err
+		})
+	return ids, err
+}
+
+// RemoveEnded implements engine.RunArchive.
+func (s *Store) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.write(ctx, func(tx *transaction) error {
+		// A run goes before what stands beside it: events cannot be deleted otherwise.
+		if err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
+			return err
+		}
+		var ids string
+		if _, err := tx.row(`SELECT json_group_array(id) FROM (
+			SELECT id FROM runs WHERE live = 0 AND updated < ? ORDER BY updated LIMIT ?)`,
+			[]any{nanos(before), limit}, &ids); err != nil {
+			return err
+		}
+		gone, err := tx.changed(`DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?))`, ids)
+		if err != nil || gone == 0 {
+			return err
+		}
+		removed = int(gone)
+		for _, beside := range []string{"events", "recorded", "nonces"} {
+			if err := tx.exec(`DELETE FROM `+beside+` WHERE run IN (SELECT value FROM json_each(?))`, ids); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return removed, err
+}

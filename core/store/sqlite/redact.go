@@ -1,0 +1,99 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// EraseRun implements engine.RunEraser.
+func (s *Store) EraseRun(ctx context.Context, save engine.Save, erase func(run.Event) run.Event) error {
+	row, err := encodeRun(save)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *transaction) (err error) {
+		// Freed space is overwritten, at once and not only where it costs nothing.
+		if err := tx.exec(`PRAGMA secure_delete = ON`); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tx.exec(`PRAGMA secure_delete = OFF`)) }()
+		if err := updateRun(tx, save.Run, row.document); err != nil {
+			return err
+		}
+		if err := s.eraseEvents(tx, save.Run.ID, erase); err != nil {
+			return err
+		}
+		if err := tx.exec(`DELETE FROM recorded WHERE run = ?`, string(save.Run.ID)); err != nil {
+			return err
+		}
+		return row.saveBeside(tx)
+	})
+}
+
+// eraseEvents rewrites what happened in a run so far.
+func (s *Store) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
+	documents := map[int64]string{} // by revision
+	err := tx.rows(`SELECT revision, document FROM events WHERE run = ?`, []any{string(id)}, func(scan func(...any) error) error {
+		var revision int64
+		var document []byte
+		if err := scan(&revision, &document); err != nil {
+			return err
+		}
+		var events []run.Event
+		if err := json.Unmarshal(document, &events); err != nil {
+			return s.damaged("events of run", string(id), err)
+		}
+		for i := range events {
+			events[i] = erase(events[i])
+		}
+		left, err := json.Marshal(events)
+		documents[revision] = string(left)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := tx.exec(`INSERT INTO redacting (run) VALUES (?)`, string(id)); err != nil {
+		return err
+	}
+	for revision, document := range documents {
+		if err := tx.exec(`UPDATE events SET document = ? WHERE run = ? AND revision = ?`, document, string(id), revision); err != nil {
+			return err
+		}
+	}
+	return tx.exec(`DELETE FROM redacting WHERE run = ?`, string(id))
+}
+
+// Scrub implements engine.RunEraser. Every earlier version of a run left copies
+// in free pages and in the log, so the file is written anew and the log emptied.
+func (s *Store) Scrub(ctx context.Context) error {
+	f, err := s.use(ctx)
+	if err != nil {
+		return err
+	}
+	return f.writer.alone(ctx, func(tx *transaction) (err error) {
+		if err := tx.exec(`VACUUM`); err != nil {
+			return fmt.Errorf("free pages of %s may hold erased values, it could not be written anew: %w", s.path, err)
+		}
+		// Everybody who writes waits meanwhile, so who reads is waited for briefly.
+		if err := tx.exec(`PRAGMA busy_timeout = 1000`); err != nil {
+			return err
+		}
+		defer func() {
+			err = errors.Join(err, tx.exec(fmt.Sprintf(`PRAGMA busy_timeout = %d`, patience.Milliseconds())))
+		}()
+		var busy, log, moved int
+		if _, err := tx.row(`PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &moved); err != nil {
+			return fmt.Errorf("%s-wal may hold erased values, it could not be emptied: %w", s.path, err)
+		}
+		if busy != 0 {
+			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it until that is done; erase again later", s.path)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,151 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+// secretive stores a run that says the secret in large documents, which are
+// replaced again and again, so that copies are left in many places of the file.
+func secretive(t *testing.T, path, secret string) run.Run {
+	t.Helper()
+	said := strings.Repeat(secret+" ", 2000)
+	chain := storetest.NewChain("user:test", "Secretive", "One")
+	r := storetest.NewRun("somebody", chain)
+	s := open(t, path)
+	if err := s.CreateRun(t.Context(), engine.Save{Run: r}, chain); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		r.Revision++
+		r.Outcome = said[:len(said)/(i%4+1)]
+		if err := s.SaveRun(t.Context(), engine.Save{
+			Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID, Reason: said}},
+			Recorded: []engine.Recorded{{Key: "nonce:1", Reply: json.RawMessage(`"` + said + `"`)}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 10 { // the log is folded into the file
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, path)
+		}
+	}
+	r.Revision++
+	r.Outcome = ""
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func holding(t *testing.T, path, secret string) []string {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of %s = %v, %v, want some", path, files, err)
+	}
+	var out []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b, []byte(secret)) {
+			out = append(out, filepath.Base(file))
+		}
+	}
+	return out
+}
+
+func erase(t *testing.T, s *sqlite.Store, r run.Run) {
+	t.Helper()
+	hush := func(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
+	if err := s.EraseRun(t.Context(), engine.Save{Run: r}, hush); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErasedValuesAreNotInTheFiles(t *testing.T) {
+	const secret = "red-herring-4711"
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	r := secretive(t, path, secret)
+	if len(holding(t, path, secret)) == 0 {
+		t.Fatal("the secret is in no file before it is erased; the test looks in the wrong place")
+	}
+	s := open(t, path)
+	defer s.Close()
+	erase(t, s, r)
+	if err := s.Scrub(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files := holding(t, path, secret); len(files) > 0 {
+		t.Errorf("%v hold what was erased", files)
+	}
+	if got, err := s.Run(t.Context(), r.ID); err != nil || got.Revision != r.Revision+1 {
+		t.Errorf("Run = revision %d, %v, want %d", got.Revision, err, r.Revision+1)
+	}
+}
+
+func TestAReaderOfTheLogIsReported(t *testing.T) {
+	const secret = "red-herring-4712"
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	r := secretive(t, path, secret)
+	s := open(t, path)
+	defer s.Close()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	erase(t, s, r)
+	if err := s.Scrub(t.Context()); err == nil || !strings.Contains(err.Error(), "another process is reading") {
+		t.Errorf("Scrub while somebody reads = %v, want that said", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Scrub(t.Context()); err != nil {
+		t.Errorf("Scrub afterwards = %v, want nil", err)
+	}
+	if files := holding(t, path, secret); len(files) > 0 {
+		t.Errorf("%v hold what was erased", files)
+	}
+}
+
+func TestEventsChangeInNoOtherWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	r := secretive(t, path, "x")
+	s := open(t, path)
+	erase(t, s, r)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`UPDATE events SET document = '[]'`); err == nil || !strings.Contains(err.Error(), "append-only") {
+		t.Errorf("UPDATE after a redaction = %v, want events to be append-only again", err)
+	}
+}

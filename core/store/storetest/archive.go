@@ -1,0 +1,247 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+var archiveCases = map[string]func(*testing.T, Runs){
+	"all runs are listed, the last begun first":       allRuns,
+	"a cursor stays good while runs come and change":  allRunsCursor,
+	"live runs are overdue by their age or untouched": overdueRuns,
+	"ended runs are removed with all that is theirs":  removeEnded,
+	"the longest ended runs are removed first":        removeLongestEnded,
+	"a cancelled removal removes nothing":             removeCancelled,
+	"runs are removed while others are saved":         removeWhileSaving,
+}
+
+// inState stores a new run in the state, last changed at the time.
+func inState(t *testing.T, s Runs, principal string, state run.State, updated time.Time) run.Run {
+	t.Helper()
+	r := mustCreate(t, s, principal, NewChain(mine, "Archived", "One", "Two"))
+	r.State, r.UpdatedAt = state, updated
+	if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	return mustRun(t, s, r.ID)
+}
+
+func mustAllRuns(t *testing.T, s Runs, q engine.RunQuery) (all []run.Summary) {
+	t.Helper()
+	for {
+		page, next, err := s.AllRuns(t.Context(), q)
+		if err != nil || len(page) > q.Limit {
+			t.Fatalf("AllRuns(%+v) = %d runs, %v, want at most %d, nil", q, len(page), err, q.Limit)
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all
+		}
+		if q.Cursor == next || len(page) == 0 {
+			t.Fatalf("AllRuns(%+v) does not go on: %q", q, next)
+		}
+		q.Cursor = next
+	}
+}
+
+func allRuns(t *testing.T, s Runs) {
+	var want []run.Summary
+	states := []run.State{run.Open, run.Asking, run.Complete, run.Closed, run.Ended}
+	for i, state := range states {
+		r := inState(t, s, "somebody", state, epoch.Add(-time.Duration(i)*time.Minute))
+		want = slices.Insert(want, 0, r.Summary())
+	}
+	inState(t, s, "other", run.Closed, epoch)
+	for limit := 1; limit <= len(want)+1; limit++ {
+		got := mustAllRuns(t, s, engine.RunQuery{Principal: "somebody", Limit: limit})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("AllRuns in pages of %d (-want +got):\n%s", limit, diff)
+		}
+	}
+	for i, state := range states {
+		got := mustAllRuns(t, s, engine.RunQuery{Principal: "somebody", State: state, Limit: 1})
+		if len(got) != 1 || got[0].ID != want[len(want)-1-i].ID {
+			t.Errorf("AllRuns(in state %s) = %v, want the one in it", state, got)
+		}
+	}
+	if got := mustAllRuns(t, s, engine.RunQuery{Principal: "nobody", Limit: 1}); len(got) != 0 {
+		t.Errorf("AllRuns(of nobody) = %v, want none", got)
+	}
+}
+
+func allRunsCursor(t *testing.T, s Runs) {
+	var first []run.ID
+	for range 4 {
+		first = append(first, inState(t, s, "somebody", run.Open, epoch).ID)
+	}
+	page, next, err := s.AllRuns(t.Context(), engine.RunQuery{Principal: "somebody", Limit: 2})
+	if err != nil || len(page) != 2 || next == "" {
+		t.Fatalf("AllRuns = %v, %q, %v, want two and a cursor", page, next, err)
+	}
+	inState(t, s, "somebody", run.Open, epoch)
+	ended := mustRun(t, s, first[0])
+	ended.State, ended.UpdatedAt = run.Ended, epoch.Add(time.Hour)
+	if err := s.SaveRun(t.Context(), engine.Save{Run: ended}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	rest := mustAllRuns(t, s, engine.RunQuery{Principal: "somebody", Limit: 2, Cursor: next})
+	if len(rest) != 2 || rest[0].ID != first[1] || rest[1].ID != first[0] {
+		t.Errorf("AllRuns(from the cursor) = %v, want the two that were begun first", rest)
+	}
+}
+
+func overdueRuns(t *testing.T, s Runs) {
+	old := inState(t, s, "somebody", run.Asking, epoch.Add(time.Hour))
+	untouched := inState(t, s, "other", run.Open, epoch.Add(-time.Hour))
+	advanced := mustRun(t, s, inState(t, s, "other", run.Open, epoch.Add(-time.Hour)).ID)
+	advanced.Step.Index = 2
+	if err := s.SaveRun(t.Context(), engine.Save{Run: advanced}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	inState(t, s, "somebody", run.Ended, epoch.Add(-time.Hour))
+	for name, tc := range map[string]struct {
+		began, untouched time.Time
+		want             []run.ID
+	}{
+		"nothing is":        {epoch, epoch.Add(-time.Hour), nil},
+		"untouched":         {epoch, epoch.Add(-time.Hour + 1), []run.ID{untouched.ID}},
+		"all began too old": {epoch.Add(1), epoch.Add(-2 * time.Hour), []run.ID{old.ID, untouched.ID, advanced.ID}},
+	} {
+		got, err := s.Overdue(t.Context(), tc.began, tc.untouched, 10)
+		slices.Sort(got)
+		slices.Sort(tc.want)
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("Overdue(%s) = %v, %v, want %v", name, got, err, tc.want)
+		}
+	}
+	if got, err := s.Overdue(t.Context(), epoch.Add(1), epoch, 2); err != nil || len(got) != 2 {
+		t.Errorf("Overdue(at most 2) = %v, %v, want 2", got, err)
+	}
+}
+
+func removeEnded(t *testing.T, s Runs) {
+	kept := []run.Run{
+		inState(t, s, "somebody", run.Open, epoch),
+		inState(t, s, "somebody", run.Complete, epoch),
+		inState(t, s, "somebody", run.Closed, epoch.Add(time.Minute)),
+	}
+	var gone []run.Run
+	for _, state := range []run.State{run.Closed, run.Ended} {
+		r := inState(t, s, "somebody", state, epoch)
+		// Two saves more, so that there are events and replies of several.
+		for i := range 2 {
+			err := s.SaveRun(t.Context(), engine.Save{
+				Run:      r,
+				Events:   []run.Event{{Kind: run.Refused, Run: r.ID, Reason: fmt.Sprint(i)}},
+				Recorded: []engine.Recorded{{Key: "key", Payload: "p", Reply: json.RawMessage(`{}`)}},
+			})
+			if err != nil {
+				t.Fatalf("SaveRun = %v, want nil", err)
+			}
+			r = mustRun(t, s, r.ID)
+		}
+		gone = append(gone, r)
+	}
+	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != len(gone) {
+		t.Fatalf("RemoveEnded = %d, %v, want %d, nil", n, err, len(gone))
+	}
+	for _, r := range gone {
+		wantNoTrace(t, s, r)
+	}
+	for _, r := range kept {
+		if diff := cmp.Diff(r, mustRun(t, s, r.ID), rawJSON); diff != "" {
+			t.Errorf("Run that is kept (-want +got):\n%s", diff)
+		}
+		if id, err := s.RunOfNonce(t.Context(), r.Step.Nonce); err != nil || id != r.ID {
+			t.Errorf("RunOfNonce(of a run that is kept) = %q, %v", id, err)
+		}
+	}
+	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != 0 {
+		t.Errorf("RemoveEnded(again) = %d, %v, want 0, nil", n, err)
+	}
+}
+
+func wantNoTrace(t *testing.T, s Runs, r run.Run) {
+	t.Helper()
+	_, err := s.Run(t.Context(), r.ID)
+	wantCode(t, "Run(removed)", err, fault.NotFound)
+	_, err = s.Events(t.Context(), r.ID)
+	wantCode(t, "Events(removed)", err, fault.NotFound)
+	_, err = s.RunOfNonce(t.Context(), r.Step.Nonce)
+	wantCode(t, "RunOfNonce(removed)", err, fault.NotFound)
+	if _, ok, err := s.Recorded(t.Context(), r.ID, "key"); ok || err != nil {
+		t.Errorf("Recorded(removed) = %t, %v, want false, nil", ok, err)
+	}
+	wantCode(t, "SaveRun(removed)", s.SaveRun(t.Context(), engine.Save{Run: r}), fault.NotFound)
+}
+
+func removeLongestEnded(t *testing.T, s Runs) {
+	var runs []run.Run
+	for i := range 4 {
+		runs = append(runs, inState(t, s, "somebody", run.Ended, epoch.Add(-time.Duration(i)*time.Minute)))
+	}
+	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Hour), 2); err != nil || n != 2 {
+		t.Fatalf("RemoveEnded(at most 2) = %d, %v, want 2, nil", n, err)
+	}
+	left := mustAllRuns(t, s, engine.RunQuery{Principal: "somebody", Limit: 10})
+	if len(left) != 2 || left[0].ID != runs[1].ID || left[1].ID != runs[0].ID {
+		t.Errorf("AllRuns after it = %v, want the two that ended last", left)
+	}
+}
+
+func removeCancelled(t *testing.T, s Runs) {
+	r := inState(t, s, "somebody", run.Ended, epoch)
+	if n, err := s.RemoveEnded(cancelled(t), epoch.Add(time.Hour), 10); !errors.Is(err, context.Canceled) || n != 0 {
+		t.Errorf("RemoveEnded(cancelled) = %d, %v, want 0, context.Canceled", n, err)
+	}
+	mustRun(t, s, r.ID)
+}
+
+func removeWhileSaving(t *testing.T, s Runs) {
+	const each = 24
+	var all sync.WaitGroup
+	var removed int
+	for range each {
+		inState(t, s, "ended", run.Ended, epoch)
+	}
+	all.Go(func() {
+		for removed < each {
+			n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Hour), 3)
+			if err != nil || n == 0 {
+				t.Errorf("RemoveEnded = %d, %v, want some, nil", n, err)
+				return
+			}
+			removed += n
+		}
+	})
+	c := NewChain(mine, "Busy", "One")
+	for range 4 {
+		all.Go(func() {
+			for range each / 4 {
+				r := NewRun("busy", c)
+				if err := s.CreateRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID}}}, c); err != nil {
+					t.Errorf("CreateRun = %v, want nil", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := mustAllRuns(t, s, engine.RunQuery{Principal: "busy", Limit: 5}); len(got) != each {
+		t.Errorf("AllRuns(busy) = %d, want %d", len(got), each)
+	}
+	if got := mustAllRuns(t, s, engine.RunQuery{Principal: "ended", Limit: 5}); len(got) != 0 {
+		t.Errorf("AllRuns(ended) = %v, want none", got)
+	}
+}

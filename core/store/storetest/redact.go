@@ -1,0 +1,185 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+var redactCases = map[string]func(*testing.T, Runs){
+	"erasing changes the run, its events and its replies at once": erased,
+	"erasing leaves other runs alone":                             erasedAlone,
+	"erasing loses against an earlier writer and changes nothing": erasedTooLate,
+	"a cancelled erasing erases nothing":                          erasedCancelled,
+	"what was erased is erased again without harm":                erasedTwice,
+	"a run goes on after it was erased":                           erasedGoesOn,
+	"runs are saved while others are erased and scrubbed":         erasedWhileSaving,
+}
+
+// hush is a run's erasing: of every event only the kind is left.
+func hush(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
+
+// talkative stores a run that has said something in every place.
+func talkative(t *testing.T, s Runs, principal string) run.Run {
+	t.Helper()
+	r := mustCreate(t, s, principal, NewChain(mine, "Talkative", "One", "Two"))
+	for _, reason := range []string{"first", "second"} {
+		r.Outcome = reason
+		err := s.SaveRun(t.Context(), engine.Save{
+			Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID, Reason: reason}, {Kind: run.Asked, Run: r.ID, Reason: reason}},
+			Recorded: []engine.Recorded{{Key: "nonce:" + reason, Payload: reason, Reply: json.RawMessage(`"` + reason + `"`)}},
+		})
+		if err != nil {
+			t.Fatalf("SaveRun = %v, want nil", err)
+		}
+		r = mustRun(t, s, r.ID)
+	}
+	return r
+}
+
+func mustErase(t *testing.T, s Runs, r run.Run) run.Run {
+	t.Helper()
+	r.Outcome = ""
+	err := s.EraseRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Redacted, Run: r.ID, Reason: "why"}}}, hush)
+	if err != nil {
+		t.Fatalf("EraseRun = %v, want nil", err)
+	}
+	if err := s.Scrub(t.Context()); err != nil {
+		t.Fatalf("Scrub = %v, want nil", err)
+	}
+	return mustRun(t, s, r.ID)
+}
+
+func wantEvents(t *testing.T, s Runs, id run.ID, want ...run.Event) {
+	t.Helper()
+	got, err := s.Events(t.Context(), id)
+	if err != nil {
+		t.Fatalf("Events = %v, want nil", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Events (-want +got):\n%s", diff)
+	}
+}
+
+func erased(t *testing.T, s Runs) {
+	r := talkative(t, s, "somebody")
+	got := mustErase(t, s, r)
+	if got.Outcome != "" || got.Revision != r.Revision+1 {
+		t.Errorf("Run = outcome %q, revision %d, want none, %d", got.Outcome, got.Revision, r.Revision+1)
+	}
+	wantEvents(t, s, r.ID, run.Event{Kind: run.Refused, Run: r.ID}, run.Event{Kind: run.Asked, Run: r.ID},
+		run.Event{Kind: run.Refused, Run: r.ID}, run.Event{Kind: run.Asked, Run: r.ID},
+		run.Event{Kind: run.Redacted, Run: r.ID, Reason: "why"})
+	for _, key := range []string{"nonce:first", "nonce:second"} {
+		if _, found, err := s.Recorded(t.Context(), r.ID, key); found || err != nil {
+			t.Errorf("Recorded(%s) = %t, %v, want it gone", key, found, err)
+		}
+	}
+	if id, err := s.RunOfNonce(t.Context(), r.Step.Nonce); err != nil || id != r.ID {
+		t.Errorf("RunOfNonce = %q, %v, want the run still", id, err)
+	}
+	if _, err := s.Pinned(t.Context(), r.Pin); err != nil {
+		t.Errorf("Pinned = %v, want the protocol still", err)
+	}
+}
+
+func erasedAlone(t *testing.T, s Runs) {
+	r, other := talkative(t, s, "somebody"), talkative(t, s, "somebody")
+	mustErase(t, s, r)
+	if diff := cmp.Diff(other, mustRun(t, s, other.ID)); diff != "" {
+		t.Errorf("the other run (-want +got):\n%s", diff)
+	}
+	if events, err := s.Events(t.Context(), other.ID); err != nil || len(events) != 4 || events[3].Reason != "second" {
+		t.Errorf("Events(other) = %v, %v, want them whole", events, err)
+	}
+	if _, found, err := s.Recorded(t.Context(), other.ID, "nonce:first"); !found || err != nil {
+		t.Errorf("Recorded(other) = %t, %v, want it", found, err)
+	}
+}
+
+func erasedTooLate(t *testing.T, s Runs) {
+	r := talkative(t, s, "somebody")
+	stale := r
+	stale.Revision--
+	err := s.EraseRun(t.Context(), engine.Save{Run: stale}, hush)
+	wantCode(t, "EraseRun(stale)", err, fault.Conflict)
+	unchanged(t, s, r)
+	r.ID = NewRun("somebody", NewChain(mine, "Talkative", "One")).ID
+	wantCode(t, "EraseRun(unknown)", s.EraseRun(t.Context(), engine.Save{Run: r}, hush), fault.NotFound)
+}
+
+func unchanged(t *testing.T, s Runs, r run.Run) {
+	t.Helper()
+	if diff := cmp.Diff(r, mustRun(t, s, r.ID)); diff != "" {
+		t.Errorf("Run (-want +got):\n%s", diff)
+	}
+	if events, err := s.Events(t.Context(), r.ID); err != nil || len(events) != 4 || events[0].Reason != "first" {
+		t.Errorf("Events = %v, %v, want them whole", events, err)
+	}
+	if _, found, err := s.Recorded(t.Context(), r.ID, "nonce:second"); !found || err != nil {
+		t.Errorf("Recorded = %t, %v, want it", found, err)
+	}
+}
+
+func erasedCancelled(t *testing.T, s Runs) {
+	r := talkative(t, s, "somebody")
+	if err := s.EraseRun(cancelled(t), engine.Save{Run: r}, hush); !errors.Is(err, context.Canceled) {
+		t.Errorf("EraseRun(cancelled) = %v, want context.Canceled", err)
+	}
+	if err := s.Scrub(cancelled(t)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Scrub(cancelled) = %v, want context.Canceled", err)
+	}
+	unchanged(t, s, r)
+}
+
+func erasedTwice(t *testing.T, s Runs) {
+	r := mustErase(t, s, mustErase(t, s, talkative(t, s, "somebody")))
+	if events, err := s.Events(t.Context(), r.ID); err != nil || len(events) != 6 {
+		t.Errorf("Events = %d, %v, want four that are erased and two that say so", len(events), err)
+	}
+}
+
+func erasedGoesOn(t *testing.T, s Runs) {
+	r := mustErase(t, s, talkative(t, s, "somebody"))
+	if err := s.SaveRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	events, err := s.Events(t.Context(), r.ID)
+	if err != nil || len(events) != 6 || events[5].Reason != "third" {
+		t.Errorf("Events = %v, %v, want the new one whole", events, err)
+	}
+}
+
+func erasedWhileSaving(t *testing.T, s Runs) {
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			r := talkative(t, s, "somebody")
+			if err := s.EraseRun(t.Context(), engine.Save{Run: r}, hush); err != nil {
+				t.Errorf("EraseRun = %v, want nil", err)
+			}
+			// Who reads at this moment may keep the log from being emptied.
+			_ = s.Scrub(t.Context())
+		})
+		all.Go(func() {
+			r := talkative(t, s, "other")
+			until := time.Now().Add(50 * time.Millisecond)
+			for time.Now().Before(until) {
+				if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+					t.Errorf("SaveRun = %v, want nil", err)
+				}
+				r.Revision++
+			}
+		})
+	}
+	all.Wait()
+}
