@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/mcpserver"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/setup"
@@ -27,6 +28,9 @@ type app struct {
 	store  *sqlite.Store
 	qdrant *qdrant.Store // nil: the protocols are in store
 	engine *engine.Engine
+	// handover tells outside where runs stand; nil: nobody wants it.
+	handover *handover.Keeper
+	page     approvalPage
 	// measures hears what is done; nil: nothing is measured.
 	measures *metrics.Metrics
 }
@@ -59,6 +63,9 @@ func (s source) open() (*app, error) {
 	a.host = driverhost.New(log, a.hostOptions())
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := a.engineOptions()
+	if a.handover = c.handover(s.reached, log); a.handover != nil {
+		options.Handover = a.handover
+	}
 	if options.Embedder, err = c.Embedding.embedder(a.embeddingObserver(), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
@@ -78,9 +85,9 @@ func (s source) open() (*app, error) {
 func (a *app) engineOptions() engine.Options {
 	c := a.config
 	o := engine.Options{
-		RunTTL: time.Duration(c.Run.TTL), ApprovalTTL: time.Duration(c.Approval.TTL), RequireComplete: c.Attest.RequireComplete,
+		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
-		EmbedBudget: time.Duration(c.Embedding.Budget),
+		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.budgets(),
 	}
 	if a.measures != nil {
 		o.Observer = a.measures
@@ -93,7 +100,7 @@ func (a *app) engineOptions() engine.Options {
 func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
-		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "run": c.Run, "attest": c.Attest,
+		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen, "run": c.Run, "handover": c.Handover, "sampling": c.Sampling.budgets(), "attest": c.Attest,
 		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
 	} {
@@ -104,7 +111,11 @@ func (c config) restart() map[string]string {
 
 // close stops drivers, engine and store; the first error is the one that matters.
 func (a *app) close() error {
-	return errors.Join(a.setup.Close(), a.host.Close(), a.engine.Close(), a.closeStores())
+	err := errors.Join(a.setup.Close(), a.host.Close(), a.engine.Close())
+	if a.handover != nil {
+		err = errors.Join(err, a.handover.Close())
+	}
+	return errors.Join(err, a.closeStores())
 }
 
 // with opens a server, runs do on it and closes it again.

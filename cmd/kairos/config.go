@@ -21,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -38,8 +39,11 @@ type config struct {
 	Drivers   driversConfig   `yaml:"drivers"`
 	UserInput userInputConfig `yaml:"user_input"`
 	Approval  approvalConfig  `yaml:"approval"`
+	Sampling  samplingConfig  `yaml:"sampling"`
 	Run       runConfig       `yaml:"run"`
 	Attest    attestConfig    `yaml:"attest"`
+	Handover  handoverConfig  `yaml:"handover"`
+	Signing   signingConfig   `yaml:"signing"`
 	Search    searchConfig    `yaml:"search"`
 	Embedding embeddingConfig `yaml:"embedding"`
 	MCP       mcpConfig       `yaml:"mcp"`
@@ -89,14 +93,74 @@ type approvalConfig struct {
 	// TrustAgent: the agent's word stands for a person's yes. Default false.
 	TrustAgent bool     `yaml:"trust_agent"`
 	TTL        duration `yaml:"ttl"`
+	// Typed: who approves has to type the step's name. Default false.
+	Typed bool `yaml:"typed"`
+	// Approvers are principals who may answer approvals of others' runs.
+	Approvers []string `yaml:"approvers"`
+	// Listen is where a server over stdin and stdout serves the approval page;
+	// empty: nowhere.
+	Listen string `yaml:"listen"`
+}
+
+// samplingConfig bounds what language models are asked.
+type samplingConfig struct {
+	PerRun           budgetConfig `yaml:"per_run"`
+	PerPrincipalHour budgetConfig `yaml:"per_principal_hour"`
+}
+
+// budgetConfig is a number of requests and of tokens granted; 0: unlimited.
+type budgetConfig struct {
+	Requests *int `yaml:"requests"`
+	Tokens   *int `yaml:"tokens"`
+}
+
+// defaults lets far more through than protocols need, and stops a loop.
+func (c *samplingConfig) defaults() {
+	for at, n := range map[**int]int{
+		&c.PerRun.Requests: 200, &c.PerRun.Tokens: 500_000,
+		&c.PerPrincipalHour.Requests: 5000, &c.PerPrincipalHour.Tokens: 10_000_000,
+	} {
+		if *at == nil {
+			*at = &n
+		}
+	}
+}
+
+func (c samplingConfig) budgets() engine.Budgets {
+	return engine.Budgets{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
+}
+
+func (b budgetConfig) budget() engine.Budget {
+	return engine.Budget{Requests: *b.Requests, Tokens: *b.Tokens}
+}
+
+func (c samplingConfig) problems() []error {
+	var errs []error
+	for key, n := range map[string]*int{
+		"per_run.requests": c.PerRun.Requests, "per_run.tokens": c.PerRun.Tokens,
+		"per_principal_hour.requests": c.PerPrincipalHour.Requests, "per_principal_hour.tokens": c.PerPrincipalHour.Tokens,
+	} {
+		if *n < 0 {
+			errs = append(errs, fmt.Errorf("sampling.%s is %d: must not be negative; 0 means unlimited", key, *n))
+		}
+	}
+	return errs
 }
 
 type runConfig struct {
 	TTL duration `yaml:"ttl"`
+	// Keep is how long runs that have ended are kept; 0s: for ever.
+	Keep duration `yaml:"keep"`
 }
 
 type attestConfig struct {
 	RequireComplete bool `yaml:"require_complete"`
+}
+
+type signingConfig struct {
+	// KeyFile holds the key that signs statements about runs. Empty:
+	// signing.key beside the database, made when first needed.
+	KeyFile string `yaml:"key_file"`
 }
 
 type searchConfig struct {
@@ -155,6 +219,8 @@ type source struct {
 	measured bool
 	// logLevel is the level where none is configured; empty: info.
 	logLevel string
+	// reached: others than the user's own programs can reach the server.
+	reached bool
 	// driversDir is the drivers folder of a server that runs already, whatever
 	// is configured now; empty: the configured one.
 	driversDir string
@@ -202,7 +268,7 @@ func (s source) read() (config, error) {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *config) relativeTo(dir string) {
-	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
+	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -274,6 +340,9 @@ func (c *config) defaults() error {
 	if c.MCP.StateKeyFile == "" {
 		c.MCP.StateKeyFile = filepath.Join(filepath.Dir(c.Database), "state.key")
 	}
+	if c.Signing.KeyFile == "" {
+		c.Signing.KeyFile = filepath.Join(filepath.Dir(c.Database), "signing.key")
+	}
 	c.httpDefaults()
 	if c.UserInput.Driver == "" {
 		c.UserInput.Driver = "elicitation"
@@ -282,6 +351,7 @@ func (c *config) defaults() error {
 		yes := true
 		c.Approval.DelegateToClient = &yes
 	}
+	c.Sampling.defaults()
 	if c.Drivers.Watch == nil {
 		yes := true
 		c.Drivers.Watch = &yes
@@ -305,7 +375,7 @@ func dataDir() (string, error) {
 const adminOff = "off"
 
 func (c config) validate() error {
-	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems())
+	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}
@@ -317,11 +387,14 @@ func (c config) validate() error {
 		}
 	}
 	for key, d := range map[string]duration{
-		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "run.keep": c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
 		}
+	}
+	if c.Handover.Dir != "" && c.Handover.InRoot {
+		errs = append(errs, errors.New("handover.dir and handover.in_root are both set: the file is in one place or in the other"))
 	}
 	if _, err := c.Log.level(); err != nil {
 		errs = append(errs, err)

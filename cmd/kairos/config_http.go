@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ const (
 type httpConfig struct {
 	// Listen is host:port. Default 127.0.0.1:3300.
 	Listen string `yaml:"listen"`
+	// PublicURL is the address by which people reach the server, for links.
+	// Default: the listener's own.
+	PublicURL string `yaml:"public_url"`
 	// AllowedOrigins are origins whose pages may call, besides those of this machine.
 	AllowedOrigins []string `yaml:"allowed_origins"`
 	// AllowedHosts are names by which the server is called, besides those of this machine.
@@ -149,6 +153,9 @@ func (c httpConfig) problems() []error {
 	if _, err := c.proxies(); err != nil {
 		errs = append(errs, err)
 	}
+	if err := publicURLProblem(c.PublicURL); err != nil {
+		errs = append(errs, err)
+	}
 	return append(errs, addressProblems("http.listen", c.Listen)...)
 }
 
@@ -191,6 +198,10 @@ func (c httpConfig) access() (httpapi.Access, error) {
 	a := httpapi.Access{Local: isLocal(c.Listen), Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Proxies: proxies}
 	if host != "" {
 		a.Hosts = append([]string{host}, a.Hosts...)
+	}
+	if u, bad := url.Parse(c.PublicURL); bad == nil && u.Host != "" {
+		a.Hosts = append(a.Hosts, u.Hostname())
+		a.Origins = append(slices.Clone(a.Origins), u.Scheme+"://"+u.Host)
 	}
 	return a, err
 }

@@ -78,6 +78,8 @@ func (s source) examine(ctx context.Context) doctorReport {
 	c, err := s.load()
 	r.check("configuration", s.file, "", err)
 	if err == nil {
+		detail, err := c.checkSigningKey()
+		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
 		r.servers(ctx, c)
 		r.engine(ctx, s)
@@ -191,6 +193,7 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 			}
 		}
 		r.embedding(ctx, a)
+		r.handover(a.config)
 		u, err := a.engine.Unserved(ctx, localCaller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)
@@ -238,7 +241,7 @@ func (r doctorReport) text(p *printer) {
 		if !c.OK {
 			word = "BAD"
 		}
-		p.printf("%s  %-16s %s\n", word, c.Check, c.Detail)
+		p.printf("%s  %-16s %s\n", word, c.Check, lines(c.Detail))
 		for _, f := range c.Problems {
 			p.finding(f)
 		}
@@ -260,8 +263,8 @@ func (r doctorReport) text(p *printer) {
 }
 
 func (p *printer) finding(f finding) {
-	p.printf("       %s\n", strings.ReplaceAll(f.Problem, "\n", "\n       "))
+	p.printf("       %s\n", lines(strings.ReplaceAll(f.Problem, "\n", "\n       ")))
 	if f.Fix != "" {
-		p.printf("       -> %s\n", f.Fix)
+		p.printf("       -> %s\n", lines(f.Fix))
 	}
 }

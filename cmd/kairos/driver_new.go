@@ -95,7 +95,7 @@ var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 // kinds of input, and the keys that a challenge has beside its parameters.
 var taken = map[string]string{
 	"shell": shippedDriver, "mcp": shippedDriver, "user_input": shippedDriver, "comment": shippedDriver,
-	"elicitation": shippedDriver, "sampling": shippedDriver, "agent": shippedDriver,
+	"elicitation": shippedDriver, "sampling": shippedDriver, "agent": shippedDriver, "page": shippedDriver, "roots": shippedDriver,
 	driver.KindEvidence: inputKind, driver.KindApproval: inputKind, driver.KindFiles: inputKind,
 	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind,
 	"type": challengeKey, "name": challengeKey, "required": challengeKey,

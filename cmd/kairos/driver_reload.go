@@ -98,7 +98,7 @@ func changeServers(cmd *cobra.Command, at *source, choice *serverChoice, out *fo
 
 func (r changeReport) text(p *printer) {
 	if r.Report == nil {
-		p.printf("server %d: nothing changed: %s\n", r.Server.PID, r.Refused)
+		p.printf("server %d: nothing changed: %s\n", r.Server.PID, lines(r.Refused))
 		return
 	}
 	what := "changed"

@@ -204,7 +204,7 @@ func (r verifyReport) text(p *printer) {
 		}
 		p.printf("\n")
 		for _, problem := range d.Problems {
-			p.printf("     %s\n", strings.ReplaceAll(problem, "\n", "\n     "))
+			p.printf("     %s\n", lines(strings.ReplaceAll(problem, "\n", "\n     ")))
 		}
 		for _, w := range d.Warnings {
 			p.printf("     warning: %s\n", w)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/plain"
 )
 
 func historyCommand(at *source) *cobra.Command {
@@ -135,14 +137,16 @@ func (p *printer) diff(unified string) {
 	}
 	colours := map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '@': "\x1b[36m"}
 	if !isTerminal(p.w) {
-		p.printf("%s", unified)
+		p.verbatim(unified)
 		return
 	}
-	for line := range strings.Lines(unified) {
+	for line := range strings.Lines(plain.Text(unified)) {
 		if colour, ok := colours[line[0]]; ok {
 			line = colour + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 		}
-		p.printf("%s", line)
+		if p.err == nil {
+			_, p.err = io.WriteString(p.w, line)
+		}
 	}
 }
 

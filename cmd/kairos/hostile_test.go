@@ -29,6 +29,12 @@ func besiege(t *testing.T, more string, args ...string) *besieged {
 	if testing.Short() {
 		t.Skip("nothing is besieged with -short: the race detector multiplies the memory that is looked at; make test does it without")
 	}
+	return withShippedDrivers(t, more, args...)
+}
+
+// withShippedDrivers starts a server; more is added to its configuration.
+func withShippedDrivers(t *testing.T, more string, args ...string) *besieged {
+	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
 	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\nmcp: {plain_wait: 5s}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
 	return besieging(s.startHTTP(args...))

@@ -66,7 +66,7 @@ func (p *printer) choices(reply engine.SearchReply) {
 		}
 		rows = append(rows, []string{score, c.Role, title, c.URI})
 	}
-	p.printf("%s\n\n", reply.Message)
+	p.printf("%s\n\n", lines(reply.Message))
 	p.markdown(rows)
 }
 
@@ -74,7 +74,7 @@ func (p *printer) choices(reply engine.SearchReply) {
 // where, and how much of the score it is.
 func (p *printer) explained(reply engine.ExplainedSearch) {
 	if len(reply.Explained) == 0 {
-		p.printf("%s\n", reply.Message)
+		p.printf("%s\n", lines(reply.Message))
 	}
 	for i, e := range reply.Explained {
 		if i > 0 {
@@ -164,10 +164,10 @@ func (p *printer) minted(reply engine.MintReply) {
 	}
 	p.markdown(rows)
 	for _, w := range reply.Warnings {
-		p.printf("\n%s\n", w)
+		p.printf("\n%s\n", lines(w.String()))
 	}
 	if reply.Message != "" {
-		p.printf("\n%s\n", reply.Message)
+		p.printf("\n%s\n", lines(reply.Message))
 	}
 }
 
@@ -194,7 +194,7 @@ kairos update take.`,
 }
 
 // document prints Markdown so that the next output starts on a line of its own.
-func (p *printer) document(text string) { p.printf("%s\n", strings.TrimRight(text, "\n")) }
+func (p *printer) document(text string) { p.verbatim(strings.TrimRight(text, "\n") + "\n") }
 
 func spacesCommand(at *source) *cobra.Command {
 	out, titles := new(format), false

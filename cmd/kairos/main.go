@@ -15,6 +15,7 @@ import (
 
 	_ "github.com/kairos-mcp/kairos/cmd/kairos/gctune" // before everything else
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/plain"
 )
 
 // version is set by the build.
@@ -25,9 +26,18 @@ func main() {
 	err := root().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "Error: "+message(err))
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, plain.Text("Error: "+message(err)))
+		os.Exit(exitStatus(err))
 	}
+}
+
+// exitStatus is 1 for an error that has none of its own.
+func exitStatus(err error) int {
+	var with withStatus
+	if errors.As(err, &with) {
+		return with.status
+	}
+	return 1
 }
 
 // message is what a person at a terminal can use of an error.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/admin"
+	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 // operation is what an operator does to a running server: reload by signal, by
@@ -72,6 +74,7 @@ func (o *operation) begin() {
 		})
 	}
 	o.work.Go(func() { o.app.engine.FillVectors(o.ctx) })
+	o.work.Go(o.sweep)
 	if !*o.app.config.Drivers.Watch {
 		return
 	}
@@ -80,6 +83,35 @@ func (o *operation) begin() {
 			o.app.log.Warn("changed files are not taken up; send SIGHUP instead", "error", err)
 		}
 	})
+}
+
+// sweepEvery is how often runs whose time has passed are ended.
+const sweepEvery = 10 * time.Minute
+
+// sweep ends runs whose time has passed, removes old ones and corrects the
+// handover file, now and again.
+func (o *operation) sweep() {
+	pause := time.NewTicker(sweepEvery)
+	defer pause.Stop()
+	for {
+		swept, err := o.app.engine.Sweep(o.ctx)
+		if h := o.app.handover; h != nil {
+			err = errors.Join(err, h.Reconcile(o.ctx, o.app.engine.Standing))
+		}
+		switch {
+		case o.ctx.Err() != nil:
+			return
+		case err != nil:
+			o.app.log.Warn("runs whose time has passed were not all ended", "expired", swept.Expired, "removed", swept.Removed, "error", err)
+		case swept != engine.Swept{}:
+			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
+		}
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
 }
 
 // tell calls do after the setup was replaced.

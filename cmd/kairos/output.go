@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/plain"
 )
 
 // format is how a command prints its result: for people, or as JSON and YAML,
@@ -121,7 +122,11 @@ func (p *printer) table(rows [][]string) {
 	}
 	t := newTable(p.w)
 	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+		shown := make([]string, len(row))
+		for i, cell := range row {
+			shown[i] = plain.Line(cell)
+		}
+		fmt.Fprintln(t, strings.Join(shown, "\t"))
 	}
 	p.err = t.Flush()
 }

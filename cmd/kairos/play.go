@@ -21,6 +21,7 @@ type playFlags struct {
 	without, autoSampling       []string
 	llmURL, llmModel            string
 	keep                        bool
+	session                     string // id of the run to go on with
 }
 
 func runCommand(at *source) *cobra.Command {
@@ -35,18 +36,23 @@ func runCommand(at *source) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return play(cmd, at, f, args) },
 	}
+	f.addTo(cmd)
+	cmd.Flags().StringVar(&f.input, "input", "", "input of the run, a JSON object")
+	cmd.Flags().BoolVar(&at.dev, "dev", false, devHelp)
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
+	return cmd
+}
+
+// addTo adds the flags that say how to play, whatever is played.
+func (f *playFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
 	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call")
-	flags.StringVar(&f.input, "input", "", "input of the run, a JSON object")
 	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
-	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, sampling")
+	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, sampling, roots")
 	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
 	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
 	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
-	flags.BoolVar(&at.dev, "dev", false, devHelp)
-	flags.BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
-	return cmd
 }
 
 func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error) {
@@ -101,7 +107,7 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 	what := strings.Join(args, " ")
 	switch info, statErr := os.Stat(what); {
 	case strings.HasPrefix(what, "kairos://"):
-		c.URI = what
+		c.URI, c.Session = what, f.session
 	case statErr == nil && info.Mode().IsRegular():
 		b, err := os.ReadFile(what)
 		if err != nil {

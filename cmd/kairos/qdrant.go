@@ -126,7 +126,7 @@ func (a *app) engineStore() engine.Store {
 	}
 	return engine.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
-		Runs: a.store, Index: a.store, History: a.store,
+		Runs: a.store, Index: a.store, Archive: a.store, History: a.store, Eraser: a.store,
 	}
 }
 

@@ -2,85 +2,122 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/plain"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 func runsCommand(at *source) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "Look at runs"}
+	cmd := &cobra.Command{Use: "runs", Short: "Look at runs, go on with them, or end them"}
 	out := new(format)
 	out.addTo(cmd)
-	list := &cobra.Command{
-		Use: "list", Short: "List the runs that can go on", Args: cobra.NoArgs,
+	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = formatJSON; return nil })
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at), runsVerify(out), runsKey(at, out), runsRedact(at, out))
+	return cmd
+}
+
+// runStates are the states that --state takes.
+var runStates = []run.State{run.Open, run.Asking, run.Complete, run.Closed, run.Ended}
+
+// runsList is `kairos runs list`.
+func runsList(at *source, out *format) *cobra.Command {
+	var all bool
+	var state string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the runs that can go on, last changed first",
+		Long: "Lists the runs that can go on, last changed first; with --all or --state also those that cannot, last begun\n" +
+			"first. A run is open, asking (somebody was asked and has not answered), complete (to be attested), closed\n" +
+			"(attested) or ended (abandoned, or its time has passed).",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if state != "" && !slices.Contains(runStates, run.State(state)) {
+				return fmt.Errorf("no run is in state %q; the states are %v", state, runStates)
+			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				runs, err := a.engine.Runs(ctx, localCaller())
+				runs, err := a.runs(ctx, all, run.State(state))
 				if err != nil {
 					return err
-				}
-				if runs == nil {
-					runs = []run.Summary{}
 				}
 				return out.print(cmd.OutOrStdout(), runs, func(p *printer) { p.runs(runs) })
 			})
 		},
 	}
-	show := &cobra.Command{
-		Use: "show RUN", Short: "Tell what happened in a run", Args: cobra.ExactArgs(1),
+	cmd.Flags().BoolVar(&all, "all", false, "list those that cannot go on, too")
+	cmd.Flags().StringVar(&state, "state", "", "list those in this state only")
+	return cmd
+}
+
+// runs are those that can go on, or with all or a state any.
+func (a *app) runs(ctx context.Context, all bool, state run.State) ([]run.Summary, error) {
+	if all || state != "" {
+		return a.allRuns(ctx, state)
+	}
+	runs, err := a.engine.Runs(ctx, localCaller())
+	if runs == nil {
+		runs = []run.Summary{}
+	}
+	return runs, err
+}
+
+// allRuns are the runs in the state, or with an empty one all, page after page.
+func (a *app) allRuns(ctx context.Context, state run.State) ([]run.Summary, error) {
+	all := []run.Summary{}
+	for in := (engine.RunsInput{State: state, Limit: 1000}); ; {
+		page, err := a.engine.AllRuns(ctx, localCaller(), in)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Runs...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		in.Cursor = page.NextCursor
+	}
+}
+
+// runsAbandon is `kairos runs abandon`.
+func runsAbandon(at *source, out *format) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "abandon RUN", Short: "End a run for good",
+		Long: "Ends a run whatever it waits for. What was recorded of it stays, but nothing can be added: a question that is\n" +
+			"open about it can be answered no more.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				line, err := a.engine.Timeline(ctx, localCaller(), run.ID(args[0]))
+				s, err := a.engine.Abandon(ctx, localCaller(), run.ID(args[0]), reason)
 				if err != nil {
 					return err
 				}
-				return out.print(cmd.OutOrStdout(), line, func(p *printer) { p.timeline(line) })
+				return out.print(cmd.OutOrStdout(), s, func(p *printer) {
+					p.printf("run %s of %q is abandoned, at step %s\n", s.ID, s.Title, stepOf(s))
+				})
 			})
 		},
 	}
-	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = formatJSON; return nil })
-	cmd.AddCommand(list, show)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks at the run later")
 	return cmd
 }
 
 func (p *printer) runs(runs []run.Summary) {
 	rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
 	for _, r := range runs {
-		at := fmt.Sprintf("%d/%d", min(r.StepIndex, r.StepCount), r.StepCount)
-		rows = append(rows, []string{string(r.ID), r.Title, string(r.State), at, moment(r.UpdatedAt)})
+		rows = append(rows, []string{string(r.ID), r.Title, string(r.State), stepOf(r), moment(r.UpdatedAt)})
 	}
 	p.table(rows)
 }
 
-func printTimeline(w io.Writer, line engine.Timeline) error {
-	p := &printer{w: w}
-	p.timeline(line)
-	return p.err
-}
-
-// timeline tells a run: a block for each step, a line for each moment.
-func (p *printer) timeline(line engine.Timeline) {
-	p.printf("%s   run %s\n", line.Run.Title, line.Run.ID)
-	step := 0
-	for _, m := range line.Moments {
-		if m.Step != step && m.Step <= line.Run.StepCount {
-			step = m.Step
-			p.printf("\n  %d. %s\n", m.Step, m.Label)
-		}
-		p.moment(m)
-	}
-	switch {
-	case line.Verified:
-		p.printf("\n  verified: every step's evidence was accepted and the proof chain is whole\n")
-	default:
-		p.printf("\n  not verified: %s\n", line.Problem)
-	}
+// stepOf is how far a run came.
+func stepOf(r run.Summary) string {
+	return fmt.Sprintf("%d/%d", min(r.StepIndex, r.StepCount), r.StepCount)
 }
 
 // printer keeps the first error of many writes.
@@ -89,9 +126,46 @@ type printer struct {
 	err error
 }
 
+// printf prints texts of files, statements and the database so that they stay
+// within their line and steer no terminal; only lines may have several.
 func (p *printer) printf(format string, args ...any) {
+	if p.err != nil {
+		return
+	}
+	shown := make([]any, len(args))
+	for i, a := range args {
+		shown[i] = harmless(a)
+	}
+	_, p.err = fmt.Fprintf(p.w, format, shown...)
+}
+
+// lines is a text that may have several lines.
+type lines string
+
+// harmless is the argument without what could steer a terminal.
+func harmless(a any) any {
+	switch a := a.(type) {
+	case lines:
+		return plain.Text(string(a))
+	case error:
+		return plain.Line(a.Error())
+	case fmt.Stringer:
+		return plain.Line(a.String())
+	}
+	if v := reflect.ValueOf(a); v.Kind() == reflect.String {
+		return plain.Line(v.String())
+	}
+	return a
+}
+
+// verbatim prints a text as it is where it goes to a file or a pipe, and at a
+// terminal without what would steer that.
+func (p *printer) verbatim(text string) {
+	if isTerminal(p.w) {
+		text = plain.Text(text)
+	}
 	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
+		_, p.err = io.WriteString(p.w, text)
 	}
 }
 
@@ -99,28 +173,6 @@ func (p *printer) field(name, value string) {
 	if value != "" {
 		p.printf("       %-10s %s\n", name, value)
 	}
-}
-
-func (p *printer) moment(m engine.Moment) {
-	head := m.What
-	if m.Via != "" {
-		head += " via " + m.Via
-	}
-	p.printf("     %s  %s\n", m.At.Local().Format("15:04:05.000"), head)
-	p.field("why", m.Why)
-	p.field("question", short(m.Question))
-	p.field("answer", short(compactJSON(m.Answer)))
-	p.field("provenance", string(m.Provenance))
-	p.field("driver", m.Driver)
-	p.field("verdict", short(m.Verdict))
-	p.field("proof", m.ProofHash)
-}
-
-func compactJSON(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return ""
-	}
-	return string(raw)
 }
 
 // short is the text on one line of a terminal.

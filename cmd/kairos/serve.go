@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +48,7 @@ func serveCommand(at *source) *cobra.Command {
 				by.address = args[0]
 			}
 			by.stdio = by.stdio || !by.http
-			at.overHTTP, at.measured = by.override, by.http
+			at.overHTTP, at.measured, at.reached = by.override, by.http, by.http
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				if err := a.config.checkListen(by, at.dev); err != nil {
 					return err
@@ -151,6 +150,9 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 	if by.stdio {
 		all = append(all, func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
 	}
+	if !by.http && a.config.Approval.Listen != "" {
+		all = append(all, func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
+	}
 	if by.http {
 		h, err := a.httpService(s, name)
 		if err != nil {
@@ -192,7 +194,8 @@ func (c config) stateKey() (key [32]byte, err error) {
 	path := c.MCP.StateKeyFile
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := makeStateKey(path); err != nil {
+		_, _ = rand.Read(key[:]) // never fails
+		if err := makeKeyFile(path, []byte(hex.EncodeToString(key[:])+"\n")); err != nil {
 			return key, err
 		}
 		b, err = os.ReadFile(path)
@@ -206,27 +209,4 @@ func (c config) stateKey() (key [32]byte, err error) {
 	}
 	copy(key[:], raw)
 	return key, nil
-}
-
-// makeStateKey writes a new key unless another process was first.
-func makeStateKey(path string) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the folder of the key file: %w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".state-*.key") // mode 0600
-	if err != nil {
-		return fmt.Errorf("make the key file: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	var key [32]byte
-	_, _ = rand.Read(key[:]) // never fails
-	_, err = fmt.Fprintln(f, hex.EncodeToString(key[:]))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("write the key file: %w", err)
-	}
-	// A link fails where a file is already there, so two processes agree on one key.
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the key file: %w", err)
-	}
-	return nil
 }

@@ -27,6 +27,7 @@ type httpService struct {
 	metrics http.Handler // nil: no port of its own
 	config  config
 	log     *slog.Logger
+	page    *approvalPage
 	started func()    // called once the main port is listened on
 	endMCP  func()    // ends what the MCP endpoint keeps open, and waits
 	say     io.Writer // for people
@@ -40,7 +41,7 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Version: name, Engine: a.engine, MCP: s.HTTP(), Principal: localPrincipal, Space: localSpace,
+		Version: name, Engine: a.engine, Approvals: a.engine, MCP: s.HTTP(), Principal: localPrincipal, Space: localSpace,
 		Tools: func() []httpapi.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: a.health(), Ready: a.ready,
 		Access: access, Limits: c.HTTP.limits(), Observer: a.httpObserver(),
@@ -48,7 +49,7 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 	if err != nil {
 		return nil, err
 	}
-	h := &httpService{api: api, config: c, log: a.log}
+	h := &httpService{api: api, config: c, log: a.log, page: &a.page}
 	if a.measures != nil {
 		h.metrics = a.measures.Handler(a.host)
 	}
@@ -77,11 +78,12 @@ func (h *httpService) serve(ctx context.Context) error {
 	return httpapi.Serve(ctx, httpapi.Listen{
 		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
 		Started: func(at net.Addr) {
-			h.started()
 			scheme := "http"
 			if c.TLS.Cert != "" {
 				scheme = "https"
 			}
+			h.page.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
+			h.started()
 			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
 		},
 		Draining: func() {

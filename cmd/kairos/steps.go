@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 
 func beginCommand(at *source) *cobra.Command {
 	var in engine.BeginInput
+	var roots []string
 	input := ""
 	out := new(format)
 	cmd := &cobra.Command{
@@ -28,6 +30,7 @@ of a run that is under way, with a fresh nonce. kairos next --follow goes on.`,
 					return err
 				}
 			}
+			in.Roots = fixed(roots)
 			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
 				reply, err := t.Begin(ctx, in)
 				if err != nil {
@@ -40,7 +43,21 @@ of a run that is under way, with a fresh nonce. kairos next --follow goes on.`,
 	out.addToTool(cmd, formatJSON)
 	cmd.Flags().StringVar(&input, "input", "", "input of the run, a JSON object")
 	cmd.Flags().StringVar(&in.SessionID, "session", "", "id of the run to go on with")
+	cmd.Flags().StringArrayVar(&roots, "root", nil, "folder that the run works in, for steps that demand files; may be repeated")
 	return cmd
+}
+
+// fixed makes roots independent of where the command runs. URIs stay as they are.
+func fixed(roots []string) []string {
+	var out []string
+	for _, root := range roots {
+		if strings.Contains(root, "://") {
+			out = append(out, root)
+			continue
+		}
+		out = append(out, absolute(root)...)
+	}
+	return out
 }
 
 // printStep prints a reply. In Markdown it is the text of the step alone, so
@@ -120,7 +137,7 @@ func readSolutions(texts []string) ([]json.RawMessage, error) {
 
 func attestCommand(at *source) *cobra.Command {
 	var in engine.AttestInput
-	out, strict := new(format), false
+	out, strict, to := new(format), false, ""
 	cmd := &cobra.Command{
 		Use: "attest URI success|failure MESSAGE", Short: "Close a run and say how it ended", Args: cobra.ExactArgs(3), Annotations: asksServers,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -131,12 +148,13 @@ func attestCommand(at *source) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.URI, in.Outcome, in.Message = stepURI(args[0]), args[1], args[2]
-			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
-				reply, err := t.Attest(ctx, in)
-				if err != nil {
+			return at.withAttester(cmd.Context(), to, func(ctx context.Context, attest attester) error {
+				reply, err := attest(ctx, in)
+				if err != nil && reply.RunID == "" {
 					return err
 				}
-				err = out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.attested(reply) })
+				stated := err // the run is closed all the same
+				err = errors.Join(out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.attested(reply) }), stated)
 				if strict && reply.ErrorCode != "" {
 					err = errors.Join(err, fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message))
 				}
@@ -148,6 +166,7 @@ func attestCommand(at *source) *cobra.Command {
 	cmd.Flags().Float64Var(&in.QualityBonus, "quality-bonus", 0, "added to the rating")
 	cmd.Flags().StringVar(&in.ModelID, "model", "", "who rates")
 	cmd.Flags().StringVar(&in.RunID, "run-id", "", "the run, where several are open")
+	cmd.Flags().StringVar(&to, "statement", "", "write a signed statement of the run into this file, as kairos runs export does")
 	strictFlag(cmd, &strict)
 	return cmd
 }
@@ -157,7 +176,7 @@ func (p *printer) attested(reply engine.AttestReply) {
 	if reply.Verified {
 		verified = "verified"
 	}
-	p.printf("%s: %s\n", verified, reply.Message)
+	p.printf("%s: %s\n", verified, lines(reply.Message))
 	for _, uri := range reply.MissingSteps {
 		p.printf("- no accepted proof: %s\n", uri)
 	}

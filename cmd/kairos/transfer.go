@@ -137,7 +137,7 @@ type importFailure struct {
 
 func (p *printer) imported(r importReport) {
 	for _, f := range r.Failures {
-		p.printf("%s: %s\n", f.File, strings.ReplaceAll(f.Error, "\n", "\n  "))
+		p.printf("%s: %s\n", f.File, lines(strings.ReplaceAll(f.Error, "\n", "\n  ")))
 	}
 	p.printf("%s: %d stored, %d replaced, %d unchanged, %d skipped, %d failed\n",
 		count(r.Documents, "document"), r.Stored, r.Replaced, r.Unchanged, r.Skipped, len(r.Failures))

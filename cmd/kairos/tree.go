@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func treeCommand(at *source) *cobra.Command {
 				return nil
 			},
 		},
-		treeExplainCommand(at),
+		treeExplainCommand(at), treeCoverageCommand(at), treeDiffCommand(at),
 	)
 	return cmd
 }
@@ -88,13 +89,15 @@ func (s source) tree(args []string) (*decision.Tree, error) {
 }
 
 func treeExplainCommand(at *source) *cobra.Command {
-	var challengeFile, clientFile, kind string
+	var challengeFile, clientFile, kind, runID string
 	var supplied bool
+	var step int
 	out := new(format)
 	cmd := &cobra.Command{
-		Use:   "explain --challenge FILE [--client FILE]",
-		Short: "Walk the tree for a challenge and a client, with the reason at each node",
-		Example: `  kairos tree explain --challenge challenge.json --client caps.json
+		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N]",
+		Short: "Walk the tree for a challenge and a client, or as a run did, with the reason at each node",
+		Example: `  kairos tree explain --run 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2
+  kairos tree explain --challenge challenge.json --client caps.json
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -106,6 +109,15 @@ func treeExplainCommand(at *source) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if runID != "" {
+				return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+					list, err := a.explainRun(ctx, tree, runID, step)
+					if err != nil {
+						return err
+					}
+					return out.print(cmd.OutOrStdout(), list, func(p *printer) { p.walked(list) })
+				})
+			}
 			facts, err := factsOf(tree, challengeFile, clientFile)
 			if err != nil {
 				return err
@@ -113,7 +125,7 @@ func treeExplainCommand(at *source) *cobra.Command {
 			facts.Config = c.facts()
 			facts.Solution.Supplied = supplied
 			d := tree.Decide(kind, facts)
-			return out.print(cmd.OutOrStdout(), d, func(p *printer) { p.err = d.Explain(p.w) })
+			return out.print(cmd.OutOrStdout(), d, func(p *printer) { p.explain(d) })
 		},
 	}
 	out.addTo(cmd)
@@ -121,9 +133,10 @@ func treeExplainCommand(at *source) *cobra.Command {
 	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
 	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: evidence, approval, files")
 	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
-	if err := cmd.MarkFlagRequired("challenge"); err != nil {
-		panic(err) // the flag is declared two lines above
-	}
+	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
+	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
+	cmd.MarkFlagsOneRequired("challenge", "run")
+	cmd.MarkFlagsMutuallyExclusive("challenge", "run")
 	return cmd
 }
 

@@ -128,6 +128,6 @@ func (c config) compileTree() (*decision.Tree, error) {
 func (c config) facts() decision.ConfigFacts {
 	return decision.ConfigFacts{
 		UserInput: decision.UserInputFacts{Enabled: c.UserInput.ServerDriver, Driver: c.UserInput.Driver},
-		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent},
+		Approval:  decision.ApprovalFacts{DelegateToClient: *c.Approval.DelegateToClient, TrustAgent: c.Approval.TrustAgent, Typed: c.Approval.Typed},
 	}
 }

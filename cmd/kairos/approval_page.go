@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/httpapi"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// approvalPage knows by which address people reach the approval page. Its zero
+// value is a server without one. It is safe for concurrent use.
+type approvalPage struct{ base atomic.Pointer[string] }
+
+// is says that the page is served below this address.
+func (p *approvalPage) is(base string) {
+	base = strings.TrimRight(base, "/")
+	p.base.Store(&base)
+}
+
+// url is the link of an approval; empty: the page is not served.
+func (p *approvalPage) url(id run.ID, secret string) string {
+	base := p.base.Load()
+	if base == nil {
+		return ""
+	}
+	return *base + httpapi.ApprovalPath(id, secret)
+}
+
+// reachedAt is the address of a listener as people of this machine write it.
+func reachedAt(scheme string, at net.Addr) string {
+	host, port, err := net.SplitHostPort(at.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return scheme + "://" + net.JoinHostPort("localhost", port)
+	}
+	return scheme + "://" + at.String()
+}
+
+// serveApprovals serves the approval page alone, for a server without HTTP,
+// until ctx ends. Hosts start servers twice, so one that cannot listen goes on
+// without the page.
+func (a *app) serveApprovals(ctx context.Context, version string) error {
+	api, err := httpapi.New(httpapi.Config{
+		Version: version, Approvals: a.engine, Principal: localPrincipal, Space: localSpace,
+		Access: httpapi.Access{Local: true}, Limits: httpapi.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
+	}, a.log)
+	if err != nil {
+		return err
+	}
+	listening := false
+	err = httpapi.Serve(ctx, httpapi.Listen{
+		Address: a.config.Approval.Listen, Connections: 64, Shutdown: time.Second,
+		Started: func(at net.Addr) {
+			listening = true
+			a.page.is(reachedAt("http", at))
+			a.log.InfoContext(ctx, "approval page", "address", at.String())
+		},
+		Draining: api.Drain,
+	}, api, a.log)
+	if err != nil && !listening {
+		a.log.WarnContext(ctx, "there is no approval page: set approval.listen to 127.0.0.1:0 for any free port", slog.Any("error", err))
+		<-ctx.Done()
+		return nil
+	}
+	return err
+}
+
+func (c approvalConfig) problems() []error {
+	var errs []error
+	if c.Listen != "" {
+		errs = addressProblems("approval.listen", c.Listen)
+		if len(errs) == 0 && !isLocal(c.Listen) {
+			errs = append(errs, fmt.Errorf("approval.listen is %q: must be an address of this machine alone, such as 127.0.0.1:0; "+
+				"`kairos serve --http` serves the page for others", c.Listen))
+		}
+	}
+	for _, p := range c.Approvers {
+		if strings.TrimSpace(p) == "" {
+			errs = append(errs, errors.New("approval.approvers has an empty name: each must be a principal"))
+		}
+	}
+	return errs
+}
+
+// publicURLProblem says what is wrong with the address by which people reach
+// the server.
+func publicURLProblem(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("http.public_url is %q: must be like https://kairos.example.org", s)
+	}
+	return nil
+}

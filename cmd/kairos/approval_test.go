@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const approvedCommand = "# Release\n\n## Ship it\n\nship\n\n```json\n" +
+	`{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"ship v1"}}}` + "\n```\n"
+
+// withPage is a folder whose approvals end at the page.
+func withPage(t *testing.T, config string) *served {
+	t.Helper()
+	s := newServed(t)
+	b, err := os.ReadFile(buildDrivers(t) + "/kairos-driver-page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.path("kairos-driver-page"), b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.write("tree.yaml", strings.Replace(shellTree, "config.approval.trust_agent'}]", "config.approval.trust_agent'}, {via: page}]", 1))
+	s.configure(config)
+	s.lock()
+	return s
+}
+
+// visit opens a link, or answers it with a form, as a browser does.
+func visit(t *testing.T, method, link, form string) (status int, page string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, link, strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// approveAt reads the page and approves.
+func approveAt(t *testing.T, link string) {
+	t.Helper()
+	status, page := visit(t, "GET", link, "")
+	digest := regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`).FindStringSubmatch(page)
+	if status != 200 || digest == nil || !strings.Contains(page, "ship v1") {
+		t.Fatalf("the page is %d %s", status, page)
+	}
+	status, page = visit(t, "POST", link, url.Values{"decision": {"approved"}, "digest": {digest[1]}}.Encode())
+	if status != 200 || !strings.Contains(page, "Approved: Ship it") {
+		t.Fatalf("after the answer the page is %d %s", status, page)
+	}
+}
+
+// waits is what of a step's reply these tests look at.
+type waits struct {
+	ErrorCode   string `json:"error_code"`
+	ApprovalURL string `json:"approval_url"`
+	Message     string `json:"message"`
+	Challenge   struct {
+		Nonce string `json:"nonce"`
+	} `json:"challenge"`
+}
+
+// playToPage plays a run until its link is there and through the approval.
+func playToPage(t *testing.T, call func(tool string, args map[string]any) json.RawMessage) {
+	t.Helper()
+	step := func(tool string, args map[string]any) (r waits) {
+		t.Helper()
+		if err := json.Unmarshal(call(tool, args), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	var minted struct {
+		Items []struct {
+			URI string `json:"uri"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(call("kairos_mint", map[string]any{"markdown_doc": approvedCommand, "llm_model_id": "test"}), &minted); err != nil {
+		t.Fatal(err)
+	}
+	uri := minted.Items[0].URI
+	open := step("kairos_begin", map[string]any{"uri": uri})
+	again := map[string]any{"uri": uri, "solution": map[string]any{"type": "shell", "nonce": open.Challenge.Nonce}}
+	asked := step("kairos_next", again)
+	if asked.ErrorCode != "WAITING_FOR_USER" || asked.ApprovalURL == "" {
+		t.Fatalf("reply = %+v, want a link", asked)
+	}
+	approveAt(t, asked.ApprovalURL)
+	if r := step("kairos_next", again); r.ErrorCode != "" || !strings.Contains(r.Message, "approved") {
+		t.Errorf("reply = %+v, want the approved step", r)
+	}
+}
+
+func TestApprovalsAreGivenOnThePageOfTheRealProgram(t *testing.T) {
+	t.Run("http", func(t *testing.T) {
+		s := withPage(t, "")
+		l := s.startHTTP()
+		playToPage(t, func(tool string, args map[string]any) json.RawMessage {
+			var reply map[string]any
+			if tool == "kairos_mint" {
+				_, reply = l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", approvedCommand)
+			} else {
+				reply = l.rest(tool, args)
+			}
+			b, err := json.Marshal(reply)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		})
+	})
+	t.Run("stdio, where a page is configured", func(t *testing.T) {
+		s := withPage(t, "approval: {listen: \"127.0.0.1:0\"}\n")
+		s.start()
+		playToPage(t, s.tool)
+	})
+	t.Run("stdio, where none is", func(t *testing.T) {
+		s := withPage(t, "")
+		s.start()
+		uri := s.call("kairos_mint", map[string]any{"markdown_doc": approvedCommand, "llm_model_id": "test"}).Items[0].URI
+		if r := s.call("kairos_begin", map[string]any{"uri": uri}); r.ErrorCode != "APPROVAL_UNAVAILABLE" {
+			t.Errorf("reply = %+v, want that nobody can be asked", r)
+		}
+	})
+}
+
+func TestSettingsOfThePageAreChecked(t *testing.T) {
+	for setting, want := range map[string]string{
+		"approval: {listen: \"0.0.0.0:3301\"}":              "approval.listen",
+		"approval: {listen: \"here\"}":                      "approval.listen",
+		"approval: {approvers: [\" \"]}":                    "approval.approvers",
+		"http: {public_url: \"kairos.example\"}":            "http.public_url",
+		"http: {public_url: \"https://kairos.example/?a\"}": "http.public_url",
+	} {
+		s := newServed(t)
+		s.lock()
+		s.configure(setting + "\n")
+		out, err := s.program("config", "check").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %s, want an error that names %s", setting, out, want)
+		}
+	}
+}

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// The eras of the protocol that clients speak.
+const (
+	legacyEra = "2025-11-25"
+	modernEra = "2026-07-28"
+)
+
+// inBothEras runs a test for a client of each era.
+func inBothEras(t *testing.T, test func(t *testing.T, era string)) {
+	t.Helper()
+	for _, era := range []string{legacyEra, modernEra} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel() // they mostly wait
+			test(t, era)
+		})
+	}
+}
+
+// What clients can do.
+const (
+	hasForms   = `{"elicitation":{"form":{}}}`
+	hasModel   = `{"sampling":{}}`
+	hasBoth    = `{"elicitation":{"form":{}},"sampling":{}}`
+	hasNothing = `{}`
+)
+
+// mcpClient is a client over HTTP that does with questions what its test says.
+type mcpClient struct {
+	t       *testing.T
+	b       *besieged
+	era     string
+	can     string // its capabilities
+	session string // of the legacy era
+	calls   int
+}
+
+// visit introduces a client to the server.
+func (b *besieged) visit(t *testing.T, era, can string) *mcpClient {
+	t.Helper()
+	c := &mcpClient{t: t, b: b, era: era, can: can}
+	if era == modernEra {
+		return c
+	}
+	res := c.send("initialize", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,`+
+		`"clientInfo":{"name":"guest","version":"1"}}}`, era, can))
+	defer res.Body.Close()
+	if c.session = res.Header.Get("Mcp-Session-Id"); c.session == "" {
+		t.Fatalf("initialize = %d", res.StatusCode)
+	}
+	return c
+}
+
+// send posts a message and leaves its reply to be read.
+func (c *mcpClient) send(method, name, message string) *http.Response {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.b.url+"/mcp", strings.NewReader(message))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Mcp-Protocol-Version", c.era)
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	if c.era == modernEra {
+		req.Header.Set("Mcp-Method", method)
+		req.Header.Set("Mcp-Name", name)
+	}
+	res, err := c.b.client.Do(req)
+	if err != nil {
+		c.t.Fatalf("%v\n%s", err, c.b.lately())
+	}
+	return res
+}
+
+// toolCall is a call of a tool in progress.
+type toolCall struct {
+	*mcpClient
+	tool, args string
+	res        *http.Response
+	lines      *bufio.Reader
+}
+
+// call sends a tool call, whose first message is read with hear.
+func (c *mcpClient) call(tool, args string) *toolCall {
+	c.t.Helper()
+	k := &toolCall{mcpClient: c, tool: tool, args: args}
+	k.post("")
+	return k
+}
+
+// post sends the call, in the modern era with more parameters.
+func (k *toolCall) post(more string) {
+	k.t.Helper()
+	k.calls++
+	if k.era == modernEra {
+		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":%s}`, k.era, k.can)
+	}
+	k.res = k.send("tools/call", k.tool, rpcCall(k.calls, k.tool, k.args, more)) //nolint:bodyclose // hear and hangUp do
+	k.lines = bufio.NewReader(k.res.Body)
+}
+
+// lately is the end of the server's log.
+func (b *besieged) lately() string {
+	log := b.stderr.String()
+	return "… " + log[max(0, len(log)-2000):]
+}
+
+// aside sends a tool call whose response is read elsewhere: of the legacy era,
+// where a call that joins an open question hears nothing before its reply.
+func (c *mcpClient) aside(tool, args string) <-chan string {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.b.url+"/mcp", strings.NewReader(rpcCall(`"aside"`, tool, args, "")))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Mcp-Session-Id", c.session)
+	said := make(chan string, 1)
+	go func() {
+		defer close(said)
+		res, err := c.b.client.Do(req)
+		if err != nil {
+			said <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body) // what is cut off is not what is waited for
+		said <- string(body)
+	}()
+	return said
+}
+
+// posed is a question of the server.
+type posed struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	id     string          // of the request, or the key of the answer
+	state  string          // what goes back with the answer in the modern era
+}
+
+// text is what a person or a model reads of the question.
+func (q *posed) text() string {
+	var p struct {
+		Message  string `json:"message"`
+		System   string `json:"systemPrompt"`
+		Messages []struct {
+			Content struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"messages"`
+	}
+	_ = json.Unmarshal(q.Params, &p) // what it does not hold is not read
+	text := p.Message + p.System
+	for _, m := range p.Messages {
+		text += "\n" + m.Content.Text
+	}
+	return text
+}
+
+// uttered is what the server said to a call: one of these.
+type uttered struct {
+	question *posed
+	reply    *engine.StepReply
+	attested *engine.AttestReply
+	refusal  string
+}
+
+// hear reads until the server asks, replies or refuses.
+func (k *toolCall) hear() (h uttered) {
+	k.t.Helper()
+	text := k.message()
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+		Result struct {
+			State      string           `json:"requestState"`
+			Requests   map[string]posed `json:"inputRequests"`
+			IsError    bool             `json:"isError"`
+			Structured json.RawMessage  `json:"structuredContent"`
+		} `json:"result"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		k.t.Fatalf("%s = %d %.400q: %v\n%s", k.tool, k.res.StatusCode, text, err, k.b.lately())
+	}
+	if m.Method != "" {
+		return uttered{question: &posed{m.Method, m.Params, string(m.ID), ""}}
+	}
+	k.hangUp()
+	for key, q := range m.Result.Requests {
+		q.id, q.state = key, m.Result.State
+		return uttered{question: &q}
+	}
+	switch {
+	case m.Error != nil || m.Result.IsError:
+		return uttered{refusal: text}
+	case k.tool == "kairos_attest":
+		h.attested = new(engine.AttestReply)
+		k.decode(m.Result.Structured, h.attested)
+	default:
+		h.reply = new(engine.StepReply)
+		k.decode(m.Result.Structured, h.reply)
+	}
+	return h
+}
+
+func (k *toolCall) decode(raw json.RawMessage, into any) {
+	k.t.Helper()
+	if err := json.Unmarshal(raw, into); err != nil {
+		k.t.Fatalf("%s: %v in %.400s", k.tool, err, raw)
+	}
+}
+
+// message is the next message of the response that is no notification.
+func (k *toolCall) message() string {
+	k.t.Helper()
+	if !strings.HasPrefix(k.res.Header.Get("Content-Type"), "text/event-stream") {
+		text, err := io.ReadAll(k.lines)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		return string(text)
+	}
+	for {
+		line, err := k.lines.ReadString('\n')
+		if err != nil {
+			k.t.Fatalf("%s: %v before a reply\n%s", k.tool, err, k.b.lately())
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && !strings.Contains(data, `"method":"notifications/`) {
+			return data
+		}
+	}
+}
+
+// hangUp ends the call's connection.
+func (k *toolCall) hangUp() { _ = k.res.Body.Close() }
+
+// ask is hear where the server has to ask.
+func (k *toolCall) ask(method string) *posed {
+	k.t.Helper()
+	h := k.hear()
+	if h.question == nil || h.question.Method != method {
+		k.t.Fatalf("%s: the server says %s, want it to ask %s\n%s", k.tool, h, method, k.b.lately())
+	}
+	return h.question
+}
+
+// step is hear where the server has to reply.
+func (k *toolCall) step() *engine.StepReply {
+	k.t.Helper()
+	h := k.hear()
+	if h.reply == nil {
+		k.t.Fatalf("%s: the server says %s, want a reply\n%s", k.tool, h, k.b.lately())
+	}
+	return h.reply
+}
+
+// String is what was uttered, for people.
+func (h uttered) String() string {
+	switch {
+	case h.question != nil:
+		return h.question.Method + " " + string(h.question.Params)
+	case h.reply != nil:
+		return fmt.Sprintf("%+v", *h.reply)
+	case h.attested != nil:
+		return fmt.Sprintf("%+v", *h.attested)
+	}
+	return h.refusal
+}
+
+// answer gives the result of a question. What comes then is read with hear.
+func (k *toolCall) answer(q *posed, result string) {
+	k.t.Helper()
+	if k.era == modernEra {
+		k.post(fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, q.state, q.id, result))
+		return
+	}
+	res := k.send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.id, result))
+	_ = res.Body.Close()
+}
+
+// refuse answers a question with an error, which only the legacy era can; a
+// modern client that refuses does not come back.
+func (k *toolCall) refuse(q *posed, code int) {
+	k.t.Helper()
+	res := k.send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, q.id, code))
+	_ = res.Body.Close()
+}
+
+// Answers of people and models.
+func filled(content string) string { return `{"action":"accept","content":` + content + `}` }
+
+func says(text string) string {
+	quoted, _ := json.Marshal(text)
+	return fmt.Sprintf(`{"role":"assistant","content":{"type":"text","text":%s},"model":"m-1","stopReason":"endTurn"}`, quoted)
+}
+
+// begun opens a run and returns its first reply, which must not ask.
+func (c *mcpClient) begun(uri, more string) *engine.StepReply {
+	c.t.Helper()
+	return c.call("kairos_begin", fmt.Sprintf(`{"uri":%q%s}`, uri, more)).step()
+}
+
+// next calls kairos_next for the open step of a run and leaves the proof to the server.
+func (c *mcpClient) next(r *engine.StepReply, more string) *toolCall {
+	c.t.Helper()
+	return c.call("kairos_next", fmt.Sprintf(`{"uri":%q,"run_id":%q%s}`, r.CurrentStep.URI, r.RunID, more))
+}
+
+// submit calls kairos_next with the agent's own solution of the open step.
+func (c *mcpClient) submit(r *engine.StepReply, kind, evidence string) *toolCall {
+	c.t.Helper()
+	return c.next(r, fmt.Sprintf(`,"solution":{"type":%[1]q,"nonce":%[2]q,"proof_hash":%[3]q,%[1]q:%[4]s}`,
+		kind, r.Challenge.Nonce, r.Challenge.ProofHash, evidence))
+}
+
+// attest closes a run and says what the server makes of it.
+func (c *mcpClient) attest(r *engine.StepReply) *engine.AttestReply {
+	c.t.Helper()
+	h := c.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID)).hear()
+	if h.attested == nil {
+		c.t.Fatalf("kairos_attest: %s", h)
+	}
+	return h.attested
+}
+
+// timeline is what the server has recorded of a run, as the operator sees it.
+func (b *besieged) timeline(t *testing.T, id string) engine.Timeline {
+	t.Helper()
+	out, err := b.program("runs", "show", id, "--json").Output()
+	if err != nil {
+		t.Fatalf("runs show: %v %s", err, out)
+	}
+	var line engine.Timeline
+	if err := json.Unmarshal(out, &line); err != nil {
+		t.Fatalf("runs show: %v in %.400s", err, out)
+	}
+	return line
+}
+
+// happened lists the kinds of what happened, and for an acceptance who vouches.
+func happened(line engine.Timeline) string {
+	all := make([]string, len(line.Moments))
+	for i, m := range line.Moments {
+		all[i] = m.What
+		if m.What == "accepted" {
+			all[i] += "(" + string(m.Provenance) + ")"
+		}
+	}
+	return strings.Join(all, " ")
+}

@@ -1,0 +1,469 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Where runs stand when something dies: behind a step of the agent's, which is
+// acknowledged, at one that is told in the name.
+const firstDone = "# %s\n\n## First\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"true\"}}}\n```\n\n"
+
+var resumeDocs = map[string]string{
+	"a step": firstDone + "## Second\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"true\"}}}\n```\n",
+	"an approval": firstDone +
+		"## Second\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"approval_mode\":\"user\",\"shell\":{\"cmd\":\"drop\"}}}\n```\n",
+	"a question": firstDone + "## Second\n\nAsk.\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"Go?\"}}}\n```\n",
+}
+
+const ranWell = `{"exit_code":0,"stdout":"s3cr3t","stderr":"","duration_seconds":0.1}`
+
+// solution is the agent's own for the open step.
+func solution(r *engine.StepReply, kind, evidence string) string {
+	return fmt.Sprintf(`,"solution":{"type":%[1]q,"nonce":%[2]q,"proof_hash":%[3]q,%[1]q:%[4]s}`, kind, r.Challenge.Nonce, r.Challenge.ProofHash, evidence)
+}
+
+// killed sends SIGKILL and waits.
+func (s *served) killed() {
+	s.t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // it was killed
+}
+
+// again starts the server anew in the same folder.
+func (b *besieged) again() *besieged {
+	b.t.Helper()
+	return besieging((&served{t: b.t, dir: b.dir}).startHTTP())
+}
+
+// handed is what the handover file says of a run; polled, for it is written
+// beside the calls.
+func (s *served) handed(id string, ok func(handover.Block) bool) {
+	s.t.Helper()
+	var content []byte
+	eventually(s.t, "run "+id+" in the handover file", func() bool {
+		content, _ = os.ReadFile(s.path("out/" + handover.Name))
+		f, _ := handover.Parse(content)
+		for _, b := range f.Blocks {
+			if b.Session == run.ID(id) && ok(b) {
+				return true
+			}
+		}
+		return false
+	})
+	if bytes.Contains(content, []byte("s3cr3t")) {
+		s.t.Errorf("evidence is handed over:\n%s", content)
+	}
+}
+
+// halted is a run that stands at its second step when something dies.
+type halted struct {
+	from, to, at string
+	client       *mcpClient
+	reply        *engine.StepReply // with the acknowledgement of the first step
+	call         *toolCall         // that waits for an answer; nil: none
+	question     *posed
+}
+
+// halt brings a run behind its first step and to what is told of the second.
+func (b *besieged) halt(t *testing.T, h halted) halted {
+	t.Helper()
+	h.client = b.visit(t, h.from, hasForms)
+	uri := b.mint(fmt.Sprintf(resumeDocs[h.at], fmt.Sprintf("%s: %s, %s to %s", strings.ReplaceAll(t.Name(), "/", " "), h.at, h.from, h.to)))[0]
+	h.reply = h.client.submit(h.client.begun(uri, ""), "shell", ranWell).step()
+	if len(h.reply.Solved) != 1 || h.reply.StepIndex != 2 {
+		t.Fatalf("the first step: %+v", h.reply)
+	}
+	if h.at != "a step" {
+		h.call = h.client.next(h.reply, "")
+		h.question = h.call.ask("elicitation/create")
+	}
+	b.handed(h.reply.RunID, func(block handover.Block) bool {
+		asking := block.State == run.Asking
+		return block.StepIndex == 2 && asking == (h.call != nil)
+	})
+	return h
+}
+
+// finish resumes the run through a new client and brings it to its end.
+func (b *besieged) finish(t *testing.T, h halted) {
+	t.Helper()
+	s := &stage{b.visit(t, h.to, hasForms), t}
+	r := s.begun(h.reply.CurrentStep.URI, fmt.Sprintf(`,"session_id":%q`, h.reply.RunID))
+	if r.RunID != h.reply.RunID || r.StepIndex != 2 || r.ErrorCode != "" || r.Challenge.Nonce == h.reply.Challenge.Nonce {
+		t.Errorf("%s, %s to %s: resumed at %+v, want the second step of run %s with a fresh nonce", h.at, h.from, h.to, r, h.reply.RunID)
+		return
+	}
+	b.end(s, h.at, r)
+}
+
+// end plays the second step as it is and attests.
+func (b *besieged) end(s *stage, at string, r *engine.StepReply) {
+	s.t.Helper()
+	switch at {
+	case "an approval":
+		k := s.next(r, "")
+		k.answer(k.ask("elicitation/create"), filled(yes))
+		r = s.submit(k.step(), "shell", ranWell).step()
+	case "a question":
+		k := s.next(r, "")
+		k.answer(k.ask("elicitation/create"), filled(yes))
+		r = k.step()
+	default:
+		r = s.submit(r, "shell", ranWell).step()
+	}
+	s.code(r, "")
+	if a := s.attest(r); !a.Verified {
+		s.t.Errorf("%s: %s", at, a.Message)
+	}
+}
+
+// Whatever dies over HTTP, wherever a run stands, and whoever comes back, the run
+// goes on behind what was acknowledged.
+func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
+	t.Parallel()
+	for dies, does := range map[string]struct{ client, server bool }{
+		"the client": {client: true}, "the server": {server: true}, "both": {client: true, server: true},
+	} {
+		t.Run(dies, func(t *testing.T) {
+			t.Parallel()
+			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nhandover: {dir: out}\n")
+			var all []halted
+			for at := range resumeDocs {
+				for _, from := range []string{legacyEra, modernEra} {
+					for _, to := range []string{legacyEra, modernEra} {
+						all = append(all, b.halt(t, halted{from: from, to: to, at: at}))
+					}
+				}
+			}
+			for _, h := range all {
+				if does.client && h.call != nil {
+					h.call.hangUp()
+				}
+			}
+			if does.server {
+				b.killed()
+				b = b.again()
+			}
+			for _, h := range all {
+				if does.server && !does.client && h.from == modernEra && h.to == modernEra && h.call != nil {
+					b.answerOld(t, h)
+					continue
+				}
+				b.finish(t, h)
+			}
+			eventually(t, "the handover file to go with the last run", func() bool {
+				_, err := os.Stat(b.path("out/" + handover.Name))
+				return os.IsNotExist(err)
+			})
+		})
+	}
+}
+
+// answerOld: a client of 2026-07-28 that was asked by the server before it was
+// killed simply answers the new one.
+func (b *besieged) answerOld(t *testing.T, h halted) {
+	t.Helper()
+	h.client.b = b
+	h.call.answer(h.question, filled(yes))
+	r := h.call.step()
+	s := &stage{h.client, t}
+	s.code(r, "")
+	if h.at == "an approval" {
+		r = s.submit(r, "shell", ranWell).step()
+		s.code(r, "")
+	}
+	if a := s.attest(r); !a.Verified {
+		t.Errorf("%s answered after the restart: %s", h.at, a.Message)
+	}
+}
+
+// piped is a client over the standard streams of a server it has started.
+type piped struct {
+	*served
+	t   *testing.T
+	era string
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	id  int
+}
+
+// pipe starts a server as a host does.
+func (s *served) pipe(t *testing.T, era string) *piped {
+	t.Helper()
+	p := &piped{served: s, t: t, era: era, cmd: s.program("serve")}
+	var stderr lockedBuffer
+	p.cmd.Stderr = &stderr
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.in.Close()
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Wait() // some were killed
+		}
+		if t.Failed() {
+			t.Logf("the server's log:\n%s", stderr.String())
+		}
+	})
+	if era == legacyEra {
+		p.send(`"initialize"`, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"piped","version":"1"}}`, era, hasForms))
+		p.hear()
+	}
+	return p
+}
+
+func (p *piped) send(method, params string) {
+	p.t.Helper()
+	p.id++
+	if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":%s,"params":%s}`+"\n", p.id, method, params); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// pipedMessage is a message of the server.
+type pipedMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result struct {
+		State      string           `json:"requestState"`
+		Requests   map[string]posed `json:"inputRequests"`
+		Structured json.RawMessage  `json:"structuredContent"`
+	} `json:"result"`
+}
+
+// hear reads the next message that is no notification.
+func (p *piped) hear() (h pipedMessage) {
+	p.t.Helper()
+	for {
+		line, err := p.out.ReadBytes('\n')
+		if err != nil {
+			p.t.Fatalf("%v before a reply", err)
+		}
+		if bytes.Contains(line, []byte(`"method":"notifications/`)) {
+			continue
+		}
+		if err := json.Unmarshal(line, &h); err != nil {
+			p.t.Fatalf("%v in %.400s", err, line)
+		}
+		return h
+	}
+}
+
+func (p *piped) call(tool, args, more string) {
+	p.t.Helper()
+	if p.era == modernEra {
+		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"piped","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":%s}`, p.era, hasForms)
+	}
+	p.send(`"tools/call"`, fmt.Sprintf(`{"name":%q,"arguments":%s%s}`, tool, args, more))
+}
+
+// reply reads what a call returns.
+func (p *piped) reply(into any) {
+	p.t.Helper()
+	h := p.hear()
+	if len(h.Result.Structured) == 0 {
+		p.t.Fatalf("the server says %+v, want a reply", h)
+	}
+	if err := json.Unmarshal(h.Result.Structured, into); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *piped) step(tool, args string) *engine.StepReply {
+	p.t.Helper()
+	p.call(tool, args, "")
+	r := new(engine.StepReply)
+	p.reply(r)
+	return r
+}
+
+func (p *piped) next(r *engine.StepReply, more string) string {
+	return fmt.Sprintf(`{"uri":%q,"run_id":%q%s}`, r.CurrentStep.URI, r.RunID, more)
+}
+
+// approve answers the question that comes.
+func (p *piped) approve(args string) *engine.StepReply {
+	p.t.Helper()
+	p.call("kairos_next", args, "")
+	h := p.hear()
+	if h.Method == "elicitation/create" {
+		if _, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", h.ID, filled(yes)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for key := range h.Result.Requests {
+		p.call("kairos_next", args, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, h.Result.State, key, filled(yes)))
+	}
+	r := new(engine.StepReply)
+	p.reply(r)
+	return r
+}
+
+// leave ends the client; the server sees its stdin end.
+func (p *piped) leave() {
+	p.t.Helper()
+	_ = p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("the server whose client left: %v", err)
+	}
+}
+
+// The same over the standard streams, where client and server go together: a
+// killed server, one whose client left, and both at once.
+func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
+	t.Parallel()
+	deaths := map[string]func(*piped){
+		"the client": (*piped).leave,
+		"the server": func(p *piped) {
+			if err := p.cmd.Process.Kill(); err != nil {
+				p.t.Fatal(err)
+			}
+			_ = p.cmd.Wait() // it was killed
+		},
+		"both": func(p *piped) {
+			_ = p.cmd.Process.Kill() // it may see its stdin end first
+			_ = p.in.Close()
+			_ = p.cmd.Wait() // the same
+		},
+	}
+	for dies, die := range deaths {
+		for at, doc := range resumeDocs {
+			if at == "a question" && testing.Short() {
+				continue
+			}
+			t.Run(dies+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				s := &served{t: t, dir: t.TempDir()}
+				s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: "+buildDrivers(t)+"}\nhandover: {dir: out}\n")
+				eras := []string{legacyEra, modernEra}
+				for i, from := range eras {
+					r := s.haltPiped(t, from, fmt.Sprintf(doc, "From "+from), at, die)
+					s.finishPiped(t, eras[1-i], at, r) // always through one of the other era
+				}
+			})
+		}
+	}
+}
+
+func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) *engine.StepReply {
+	t.Helper()
+	p := s.pipe(t, era)
+	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var minted engine.MintReply
+	p.call("kairos_mint", string(args), "")
+	p.reply(&minted)
+	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, minted.Items[0].URI))
+	r = p.step("kairos_next", p.next(r, solution(r, "shell", ranWell)))
+	if r.StepIndex != 2 {
+		t.Fatalf("the first step: %+v", r)
+	}
+	if at != "a step" {
+		p.call("kairos_next", p.next(r, ""), "")
+		if h := p.hear(); h.Method == "" && len(h.Result.Requests) == 0 {
+			t.Fatalf("the server says %+v, want a question", h)
+		}
+	}
+	s.handed(r.RunID, func(b handover.Block) bool { return b.StepIndex == 2 && (b.State == run.Asking) == (at != "a step") })
+	die(p)
+	return r
+}
+
+func (s *served) finishPiped(t *testing.T, era, at string, before *engine.StepReply) {
+	t.Helper()
+	p := s.pipe(t, era)
+	defer p.leave()
+	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q,"session_id":%q}`, before.CurrentStep.URI, before.RunID))
+	if r.RunID != before.RunID || r.StepIndex != 2 || r.ErrorCode != "" || r.Challenge.Nonce == before.Challenge.Nonce {
+		t.Fatalf("resumed at %+v, want the second step of run %s with a fresh nonce", r, before.RunID)
+	}
+	if at != "a step" {
+		r = p.approve(p.next(r, ""))
+	}
+	if at != "a question" {
+		r = p.step("kairos_next", p.next(r, solution(r, "shell", ranWell)))
+	}
+	var a engine.AttestReply
+	p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID), "")
+	p.reply(&a)
+	if !a.Verified {
+		t.Errorf("%s: %s\n%+v", at, a.Message, r)
+	}
+}
+
+// Nobody calls for a run whose time has passed; the server ends it, takes it out
+// of the handover file, and removes it when it was kept long enough.
+func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
+	t.Parallel()
+	s := newServed(t)
+	s.lock()
+	s.write("one.md", oneCommand)
+	kairos := func(args ...string) string {
+		t.Helper()
+		cmd := s.program(args...)
+		cmd.Dir = s.dir
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("kairos %s: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	var minted engine.MintReply
+	if err := json.Unmarshal([]byte(kairos("mint", "one.md")), &minted); err != nil {
+		t.Fatal(err)
+	}
+	s.configure("handover: {dir: out}\n")
+	var begun engine.StepReply
+	if err := json.Unmarshal([]byte(kairos("begin", minted.Items[0].URI)), &begun); err != nil {
+		t.Fatal(err)
+	}
+	s.handed(begun.RunID, func(handover.Block) bool { return true })
+
+	s.configure("handover: {dir: out}\nrun: {ttl: 1ns, keep: 1h}\n")
+	s.start()
+	s.call("kairos_spaces", map[string]any{})
+	s.logs("runs whose time has passed were ended", 1)
+	eventually(t, "the handover file to go with its run", func() bool {
+		_, err := os.Stat(s.path("out/" + handover.Name))
+		return os.IsNotExist(err)
+	})
+	if out := kairos("runs", "list", "--state", "ended"); !strings.Contains(out, begun.RunID) {
+		t.Errorf("the run is not listed as ended:\n%s", out)
+	}
+
+	s.configure("run: {keep: 1ns}\n")
+	other := &served{t: t, dir: s.dir}
+	other.start()
+	other.call("kairos_spaces", map[string]any{})
+	other.logs("removed=1", 1)
+	if out := kairos("runs", "list", "--all"); strings.Contains(out, begun.RunID) {
+		t.Errorf("the run is still there:\n%s", out)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// runsRedact is `kairos runs redact`.
+func runsRedact(at *source, out *format) *cobra.Command {
+	var in engine.RedactInput
+	cmd := &cobra.Command{
+		Use: "redact RUN", Short: "Erase evidence from a run; its proofs still verify", Args: cobra.ExactArgs(1),
+		Long: `Erases what was answered and what quotes it: evidence, outputs, questions, recorded replies, and of a whole run its input. Digests,
+times, drivers and who approved stay, so the proof chain still verifies. There is no way back. Backups, statements that were
+exported with their evidence, logs and whatever clients keep are not reached.
+
+With --step only one solved step is erased, also of a run that goes on, unless a step that is not solved yet needs its result.
+The database file is written anew, so this takes a while where it is large, and others wait.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if in.Run = run.ID(args[0]); cmd.Flags().Changed("step") && in.Step < 1 {
+				return fmt.Errorf("--step is %d: steps are counted from 1", in.Step)
+			}
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				reply, err := a.engine.Redact(ctx, localCaller(), in)
+				if err != nil {
+					return err
+				}
+				if err := out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.redacted(reply) }); err != nil {
+					return err
+				}
+				if reply.Remains != "" {
+					return fmt.Errorf("the run is redacted, but what was erased may still be in the files: %s", reply.Remains)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().IntVar(&in.Step, "step", 0, "erase this solved step only, counted from 1")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "why, for whoever looks at the run later; it is kept")
+	return cmd
+}
+
+func (p *printer) redacted(r engine.RedactReply) {
+	p.printf("run %s: the evidence of steps %v is erased\n", r.RunID, r.Steps)
+	if len(r.Quoting) > 0 {
+		p.printf("what was asked in steps %v quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", r.Quoting)
+	}
+	p.printf("its digests stay; the run is verified: %t\n", r.Verified)
+}

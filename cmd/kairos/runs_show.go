@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/explain"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// runsShow is `kairos runs show`: what happened in one run.
+func runsShow(at *source, out *format) *cobra.Command {
+	var html, tree string
+	cmd := &cobra.Command{
+		Use: "show RUN", Short: "Tell what happened in a run", Args: cobra.ExactArgs(1),
+		Long: "Tells what happened in a run, step by step. With --html it is one web page that needs nothing from elsewhere:\n" +
+			"the steps, for each the decision tree with the way that was taken, and what was asked and answered. The page\n" +
+			"holds the evidence, so give it only to whom you would give that.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+				line, err := a.engine.Timeline(ctx, localCaller(), run.ID(args[0]))
+				if err != nil {
+					return err
+				}
+				if html == "" {
+					return out.print(cmd.OutOrStdout(), line, func(p *printer) { p.timeline(line) })
+				}
+				drawn, err := at.tree(given(tree))
+				if err != nil {
+					return err
+				}
+				made, err := a.engine.Decisions(ctx, localCaller(), line.Run.ID)
+				if err != nil {
+					return err
+				}
+				return writePage(cmd, html, explain.Run{Timeline: line, Decisions: made, Tree: drawn.Outline()})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&html, "html", "", "write a web page to this file; - for standard output")
+	cmd.Flags().StringVar(&tree, "tree", "", "draw this tree on the page; empty: the configured one")
+	return cmd
+}
+
+// writePage writes the page of a run to a file that only its owner can read, or
+// for "-" to standard output.
+func writePage(cmd *cobra.Command, to string, r explain.Run) error {
+	if to == "-" {
+		return r.Page(cmd.OutOrStdout())
+	}
+	var b bytes.Buffer
+	if err := r.Page(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", to)
+	return nil
+}
+
+func printTimeline(w io.Writer, line engine.Timeline) error {
+	p := &printer{w: w}
+	p.timeline(line)
+	return p.err
+}
+
+// timeline tells a run: a block for each step, a line for each moment.
+func (p *printer) timeline(line engine.Timeline) {
+	p.printf("%s   run %s\n", line.Run.Title, line.Run.ID)
+	step := 0
+	for _, m := range line.Moments {
+		if m.Step != step && m.Step <= line.Run.StepCount {
+			step = m.Step
+			p.printf("\n  %d. %s\n", m.Step, m.Label)
+		}
+		p.moment(m)
+	}
+	switch {
+	case line.Verified:
+		p.printf("\n  verified: every step's evidence was accepted and the proof chain is whole\n")
+	default:
+		p.printf("\n  not verified: %s\n", line.Problem)
+	}
+}
+
+func (p *printer) moment(m engine.Moment) {
+	head := m.What
+	if m.Via != "" {
+		head += " via " + m.Via
+	}
+	p.printf("     %s  %s\n", m.At.Local().Format("15:04:05.000"), head)
+	p.field("why", m.Why)
+	p.field("question", short(m.Question))
+	p.field("answer", short(compactJSON(m.Answer)))
+	p.field("provenance", string(m.Provenance))
+	p.field("driver", m.Driver)
+	p.field("verdict", short(m.Verdict))
+	if m.Took > 0 {
+		p.field("took", m.Took.Round(10*time.Microsecond).String())
+	}
+	p.field("proof", m.ProofHash)
+}
+
+func compactJSON(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	return string(raw)
+}
