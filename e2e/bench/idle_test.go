@@ -83,6 +83,8 @@ func firstCalls() map[string]func(context.Context, *driverrpc.Client) error {
 		"elicitation": render,
 		"sampling":    render,
 		"agent":       render,
+		"page":        render,
+		"roots":       render,
 	}
 }
 

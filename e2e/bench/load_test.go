@@ -53,7 +53,12 @@ func (r *runner) next(b testing.TB) time.Duration {
 
 func mintLong(b *testing.B, a *agent) string {
 	b.Helper()
-	minted, _ := a.call(b, "kairos_mint", map[string]any{"markdown_doc": longDoc(), "llm_model_id": "bench", "force_update": true})
+	return mint(b, a, longDoc())
+}
+
+func mint(b *testing.B, a *agent, doc string) string {
+	b.Helper()
+	minted, _ := a.call(b, "kairos_mint", map[string]any{"markdown_doc": doc, "llm_model_id": "bench", "force_update": true})
 	return minted.Items[0].URI
 }
 
@@ -61,20 +66,23 @@ func mintLong(b *testing.B, a *agent) string {
 // alone has started.
 func bareDriverCalls(b *testing.B) func() {
 	b.Helper()
-	dispense := func(name string) *driverrpc.Client {
-		client := launch(b, filepath.Join(programs(b), "drivers", "kairos-driver-"+name))
-		b.Cleanup(client.Kill)
-		protocol, err := client.Client()
-		if err != nil {
-			b.Fatal(err)
-		}
-		served, err := protocol.Dispense(driverrpc.PluginName)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return served.(*driverrpc.Client)
+	return callsOn(b, dispense(b, "shell").Challenge(), dispense(b, "agent").Capability())
+}
+
+// dispense starts a shipped driver as go-plugin alone does.
+func dispense(b *testing.B, name string) *driverrpc.Client {
+	b.Helper()
+	client := launch(b, filepath.Join(programs(b), "drivers", "kairos-driver-"+name))
+	b.Cleanup(client.Kill)
+	protocol, err := client.Client()
+	if err != nil {
+		b.Fatal(err)
 	}
-	return callsOn(b, dispense("shell").Challenge(), dispense("agent").Capability())
+	served, err := protocol.Dispense(driverrpc.PluginName)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return served.(*driverrpc.Client)
 }
 
 // wireSamples is how many kairos_next one client makes.

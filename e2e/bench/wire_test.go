@@ -193,17 +193,24 @@ type agent struct {
 	session  string // of the legacy era
 	http     *http.Client
 	id       int
+	can      map[string]any // its capabilities
 }
 
-// newAgent introduces a client of the era to a server.
+// newAgent introduces a client of the era that can do nothing to a server.
 func newAgent(b testing.TB, r *remote, era string, client *http.Client) *agent {
 	b.Helper()
-	a := &agent{url: r.url, era: era, http: client}
+	return introduce(b, r, era, client, map[string]any{})
+}
+
+// introduce introduces a client with capabilities to a server.
+func introduce(b testing.TB, r *remote, era string, client *http.Client, can map[string]any) *agent {
+	b.Helper()
+	a := &agent{url: r.url, era: era, http: client, can: can}
 	if era == modernEra {
 		return a
 	}
 	header, _ := a.post(b, a.message("initialize", map[string]any{
-		"protocolVersion": era, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"},
+		"protocolVersion": era, "capabilities": can, "clientInfo": map[string]any{"name": "bench", "version": "1"},
 	}), "initialize", "")
 	if a.session = header.Get(mcp.HeaderSessionID); a.session == "" {
 		b.Fatalf("initialize at %s: no session", a.url)
@@ -217,7 +224,7 @@ func (a *agent) message(method string, params map[string]any) []byte {
 		params["_meta"] = map[string]any{
 			mcp.MetaKeyProtocolVersion:    modernEra,
 			mcp.MetaKeyClientInfo:         map[string]any{"name": "bench", "version": "1"},
-			mcp.MetaKeyClientCapabilities: map[string]any{},
+			mcp.MetaKeyClientCapabilities: a.can,
 		}
 	}
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.id, "method": method, "params": params})
@@ -229,6 +236,17 @@ func (a *agent) message(method string, params map[string]any) []byte {
 
 // post sends a message and reads the whole reply.
 func (a *agent) post(b testing.TB, message []byte, method, name string) (http.Header, []byte) {
+	res := a.send(b, message, method, name)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return res.Header, body
+}
+
+// send sends a message and leaves its reply to be read.
+func (a *agent) send(b testing.TB, message []byte, method, name string) *http.Response {
 	req, err := http.NewRequest(http.MethodPost, a.url, bytes.NewReader(message))
 	if err != nil {
 		b.Fatal(err)
@@ -247,12 +265,7 @@ func (a *agent) post(b testing.TB, message []byte, method, name string) (http.He
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return res.Header, body
+	return res
 }
 
 // call calls a tool; took is how long that was for this client, without what it

@@ -290,18 +290,22 @@ const says = text => ({
 
 /** The tool call that a prompt of the calendar protocol demands. */
 function demanded(prompt) {
-  const field = name => prompt.match(new RegExp(`^${name}: (.*)$`, 'm'))?.[1];
-  const json = name => JSON.parse(field(name));
-  if (field('Resolve')) return ['find_user_by_name', { names: json('Resolve') }];
+  // Values of the run stand in a prompt as labelled JSON.
+  const field = name => {
+    const text = prompt.match(new RegExp(`^${name}: (.*)$`, 'm'))?.[1];
+    const value = text?.match(/^<data from="[a-z0-9_.]+">(.*)<\/data>$/)?.[1];
+    return value ? JSON.parse(value) : text;
+  };
+  if (field('Resolve')) return ['find_user_by_name', { names: field('Resolve') }];
   if (field('Within days')) {
     return ['find_slot', {
-      participants: json('Participants'), duration_minutes: json('Duration in minutes'),
-      within_days: json('Within days'),
+      participants: field('Participants'), duration_minutes: field('Duration in minutes'),
+      within_days: Number(field('Within days')),
     }];
   }
   if (field('Title')) {
     return ['create_event', {
-      title: field('Title'), participants: json('Participants'), start: field('Start'), end: field('End'),
+      title: field('Title'), participants: field('Participants'), start: field('Start'), end: field('End'),
     }];
   }
   throw new Error(`the model does not know what to do: ${prompt}`);

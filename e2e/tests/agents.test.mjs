@@ -6,6 +6,7 @@ import {
   attest, calledByAgent, eventCount, inBothEras, mint, mintExample, minutes, next, outcome, participants, person,
   placeholder, provenances, solution,
 } from '../lib/kairos.mjs';
+import { http } from '../lib/client.mjs';
 
 const announcement = 'The billing system is unavailable in the planned window; call Adam when anything looks wrong.';
 
@@ -42,16 +43,20 @@ async function upToApproval({ session, calendar, steps }) {
 }
 
 inBothEras('a client without capabilities is never asked and stops at the approval', async (world, era) => {
-  const client = await connected(world, era);
+  // The second call, when the person has the link, waits for their answer.
+  const client = await connected(world, era, { mcp: { plain_wait: '1s' } });
   const { calendar, session, steps } = client;
   const reply = await upToApproval(client);
   for (const given of [placeholder(reply), solution(reply, {
     tool_name: 'create_event', arguments: {}, result: { success: true, event_id: 'evt-made-up' }, success: true,
   })]) {
     const stopped = await next(session, reply, given);
-    assert.deepEqual(outcome(stopped), { error_code: 'APPROVAL_UNAVAILABLE', step_index: 6, must_obey: true });
+    // A server over HTTP has a page on which a person can answer; the client itself is asked nothing.
+    const error_code = world.transport === http ? 'WAITING_FOR_USER' : 'APPROVAL_UNAVAILABLE';
+    assert.deepEqual(outcome(stopped), { error_code, step_index: 6, must_obey: true });
+    assert.equal(stopped.approval_url !== undefined, world.transport === http);
     assert.equal(stopped.current_step.uri, steps[5]);
-    assert.match(stopped.message, /approval/);
+    assert.match(stopped.message, /approv/);
   }
   const closed = await attest(session, reply);
   assert.equal(closed.verified, false);

@@ -1,0 +1,87 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	codeSpan  = regexp.MustCompile("`([^`\n]+)`")
+	testName  = regexp.MustCompile(`^(?:Test|Benchmark)[A-Z]\w+$`)
+	ourFolder = regexp.MustCompile(`^(?:core|sdk|plugins|cmd|docs|examples|e2e|proto)/[\w./-]+$`)
+	errorCode = regexp.MustCompile(`^[A-Z]+(?:_[A-Z]+)+$`)
+	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)[A-Z]\w*)\(`)
+)
+
+// TestTheDirectorsPageNamesWhatExists: a page that says where everything is
+// has to be right about it.
+func TestTheDirectorsPageNamesWhatExists(t *testing.T) {
+	page, err := os.ReadFile("director.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, sources := testsAndCodes(t)
+	named := 0
+	for _, span := range codeSpan.FindAllStringSubmatch(string(page), -1) {
+		name := span[1]
+		switch {
+		case testName.MatchString(name):
+			named++
+			if !tests[name] {
+				t.Errorf("there is no test %s", name)
+			}
+		case ourFolder.MatchString(name):
+			named++
+			if _, err := os.Stat(filepath.Join("..", name)); err != nil {
+				t.Errorf("there is no %s", name)
+			}
+		case errorCode.MatchString(name):
+			named++
+			if !strings.Contains(sources, `"`+name+`"`) {
+				t.Errorf("no code of ours has %s", name)
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("the page names %d tests, files and codes: it says less than it should", named)
+	}
+}
+
+// testsAndCodes are the tests of the tree by name, and the sources that hold
+// error codes and environment variables.
+func testsAndCodes(t *testing.T) (tests map[string]bool, sources string) {
+	t.Helper()
+	tests = make(map[string]bool)
+	var all strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "bin" || d.Name() == ".git" || d.Name() == "proto") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			all.Write(text)
+			return nil
+		}
+		for _, found := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			tests[found[1]] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests, all.String()
+}
