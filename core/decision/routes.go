@@ -47,7 +47,6 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	named := label(path, ruleName)
 	r := route{path: path, broken: true}
 	r.Line, _ = position(n)
-	r.Retries = c.tree.reactions[Invalid].other.Retries
 	keys := []string{"via", "when", "retries", "timeout"}
 	if kind == driver.KindEvidence {
 		keys = append(keys, "approval")
@@ -61,9 +60,6 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 		r.When = r.when.source
 	}
 	r.Approval = c.approvalMode(fields, "approval", named)
-	if e, ok := fields["retries"]; ok {
-		r.Retries = c.count(e, named, maxRetries)
-	}
 	if e, ok := fields["timeout"]; ok {
 		r.Timeout = c.duration(e, named, maxTimeout)
 	}
@@ -74,6 +70,10 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	if r.Via = c.text(fields, "via", named); r.Via != "" {
 		c.bindRoute(&r, e.value, named, kind)
+	}
+	r.Retries = c.tree.On(Invalid, r.Human).Retries
+	if e, ok := fields["retries"]; ok {
+		r.Retries = c.count(e, named, maxRetries)
 	}
 	return r
 }

@@ -35,7 +35,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, in, key, payload)
 	}
-	t.solved, t.note = t.unheard(q.Unheard), q.Note
+	t.goOn(*q)
 	t.tried = "to take the client's answer to " + q.Ask.Method
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.trying = q.Via
@@ -46,13 +46,21 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
-		t.pending = nil // nothing was decided, so there is nothing to repeat
+		if open := t.run.Step.Question; open != nil && open.Seq == in.Seq {
+			t.pending = nil // nothing was decided, so there is nothing to repeat
+		}
 		return t.halt(ctx, f)
 	}
 	if err != nil || round.Reply != nil || round.Ask != nil {
 		return round, err
 	}
 	return t.drive(ctx)
+}
+
+// goOn makes the turn a part of the call that asked the question.
+func (t *turn) goOn(q run.Question) {
+	t.started = orDefault(q.Since, t.started)
+	t.solved, t.note = t.unheard(q.Unheard), q.Note
 }
 
 func payloadOf(in Continuation) (string, error) {
@@ -299,7 +307,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 			t.noteApproval()
 			return t.presentOpen(ctx)
 		}
-		t.solved, t.note = t.unheard(q.Unheard), q.Note
+		t.goOn(*q)
 		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
 			k, err := t.askedTask(ctx, *q)
 			if err != nil {
@@ -307,7 +315,11 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 			}
 			return t.waiting(ctx, k, *q)
 		}
-		if err := t.closeRoute(ctx, q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq); err != nil {
+		err = t.closeRoute(ctx, q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq)
+		if f := (*fault.Error)(nil); asFault(err, &f) {
+			return t.halt(ctx, f)
+		}
+		if err != nil {
 			return Round{}, err
 		}
 		return t.presentOpen(ctx)

@@ -103,7 +103,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
 		if in.Kind == driver.KindApproval && !t.solution.supplied() {
 			// Perhaps a later route is the one that leads to the person.
-			return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "a person said no through "+by, 0)
+			return Round{}, t.passOver(ctx, in.ID, *d.Route, "a person said no through "+by)
 		}
 		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
 		if t.solution.supplied() {
@@ -115,18 +115,17 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		// The evidence will not pass the review that was to approve it, which is
 		// decided on anew.
 		t.decided = nil
-		return Round{}, t.closeRoute(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via},
-			decision.Unavailable, "the evidence comes through "+d.Route.Via, 0)
+		return Round{}, t.passOver(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+d.Route.Via)
 	}
 	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok {
 		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
 	}
 	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !t.evidenceComesThrough(k, d.Route.Via) {
-		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "the evidence does not come through it, so there is nothing to review", 0)
+		return Round{}, t.passOver(ctx, in.ID, *d.Route, "the evidence does not come through it, so there is nothing to review")
 	}
 	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && t.phraseOf(k) != "" {
-		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "a phrase has to be typed, which no review does", 0)
+		return Round{}, t.passOver(ctx, in.ID, *d.Route, "a phrase has to be typed, which no review does")
 	}
 	if desc.Has(driver.FeatureAgent) {
 		return t.viaAgent(ctx, k, in, *d.Route)
@@ -191,7 +190,26 @@ func (t *turn) exhausted(inputID string) bool {
 	})
 }
 
+// closeRoute is done with a route that gave no answer. Its error is the stop
+// that the tree may want then.
 func (t *turn) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
+	if err := t.leaveRoute(ctx, inputID, r, o, reason, seq); err != nil {
+		return err
+	}
+	last := t.run.Step.Tried[len(t.run.Step.Tried)-1]
+	if t.reaction(last) == decision.Stop {
+		return t.stopped(last)
+	}
+	return nil
+}
+
+// passOver leaves a route that is not meant for the input as it is now. It was
+// not tried, so nothing follows from it.
+func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, reason string) error {
+	return t.leaveRoute(ctx, inputID, r, decision.Unavailable, reason, 0)
+}
+
+func (t *turn) leaveRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
 	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o, "reason", clip(reason, 500))
 	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &run.Attempt{
 		Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now(),
@@ -293,7 +311,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
 		}
-		if !q.Human && q.Asked >= 2 {
+		if !q.Human && q.Asked >= 2 && t.e.Tree.On(decision.Abandoned, q.Human).Kind != decision.Again {
 			// A 2026 client never tells that it refused: it just does not come back.
 			return Round{}, t.closeRoute(ctx, in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 		}
@@ -395,7 +413,7 @@ func (t *turn) put(q *run.Question, kind run.Kind, seq int64) error {
 	if old := t.run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
-	q.Seq = t.run.Seq + 1
+	q.Seq, q.Since = t.run.Seq+1, t.started
 	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
 	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(q.Via)
 	if err := t.apply(run.Event{Kind: kind, Question: q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -42,7 +41,7 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 	}
 	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
-		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "only a person can be asked for a run's input", 0)
+		return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
 	}
 	return t.viaClient(ctx, k, in, *d.Route, desc)
 }

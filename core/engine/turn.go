@@ -359,14 +359,15 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 // out of reach counts in this call only: the next client may be able to, and a
 // person can always be asked again for an approval. An agent that reports files
 // was asked to, because nobody could look at them: its report is not put off by
-// another attempt.
+// another attempt. A route at which a call stopped is not left for another by the next.
 func (t *turn) previous(inputID string) []decision.PreviousFacts {
 	var out []decision.PreviousFacts
 	for _, a := range t.run.Step.Tried {
-		o := decision.Outcome(a.Outcome)
-		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || o == decision.Exhausted || a.Input == driver.KindApproval
+		o, after := decision.Outcome(a.Outcome), t.reaction(a)
+		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || o == decision.Exhausted ||
+			a.Input == driver.KindApproval || after == decision.Stop
 		reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
-		if a.Input != inputID || (passing && !reported && a.At.Before(t.started)) {
+		if a.Input != inputID || after == decision.Retry || (passing && !reported && a.At.Before(t.started)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: o, Route: a.Route})

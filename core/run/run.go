@@ -223,7 +223,10 @@ type Question struct {
 	// question has to report; nobody outside knows of them yet.
 	Unheard int `json:"unheard,omitempty"`
 	// Note is what that reply has to say besides.
-	Note    string    `json:"note,omitempty"`
+	Note string `json:"note,omitempty"`
+	// Since is when the call began that waits for the answer. The call goes on
+	// with it, and does not try again what it has tried.
+	Since   time.Time `json:"since,omitzero"`
 	AskedAt time.Time `json:"asked_at"`
 	// Client that was asked.
 	Client driver.Client `json:"client"`
