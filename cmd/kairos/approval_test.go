@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -154,5 +157,60 @@ func TestSettingsOfThePageAreChecked(t *testing.T) {
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %s, want an error that names %s", setting, out, want)
 		}
+	}
+}
+
+var approvalLink = regexp.MustCompile(`\| (http://127\.0\.0\.1:\d+/approve/\S+)`)
+
+// The terminal client sends its person to the page and goes on with what is
+// answered there, in either era, and as an agent that can open nothing.
+func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "kairos") // it starts itself by its name
+	b, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string][]byte{
+		program: b, filepath.Join(dir, "kairos.yaml"): []byte("approval: {listen: \"127.0.0.1:0\"}\nadmin: {socket: \"off\"}\n"),
+		filepath.Join(dir, "ship.md"): []byte(strings.Replace(approvedCommand, "ship v1", "echo ship v1", 1)),
+	} {
+		if err := os.WriteFile(path, text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drivers := buildDrivers(t)
+	for name, args := range map[string][]string{
+		"2025":         {"--era", "2025", "--without", "form"},
+		"2026":         {"--era", "2026", "--without", "form"},
+		"by the agent": {"--without", "elicitation,sampling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(program, append([]string{"run", filepath.Join(dir, "ship.md"), "--config", filepath.Join(dir, "kairos.yaml")}, args...)...)
+			cmd.Env = append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "TMPDIR="+t.TempDir(), "DISPLAY=", "WAYLAND_DISPLAY=")
+			cmd.Stdin = strings.NewReader("yes\nyes\n") // goes to the page, runs the command
+			var stderr lockedBuffer
+			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var said strings.Builder
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				said.WriteString(lines.Text() + "\n")
+				if m := approvalLink.FindStringSubmatch(lines.Text()); m != nil {
+					approveAt(t, m[1])
+				}
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("kairos run: %v\n%s", err, stderr.String())
+			}
+			if !strings.Contains(said.String(), "verified: every step") || strings.Count(said.String(), "asks you at an address") != 1 {
+				t.Errorf("kairos run said\n%s\nwant one question and the run verified", &said)
+			}
+		})
 	}
 }

@@ -30,8 +30,9 @@ func runCommand(at *source) *cobra.Command {
 		Use:   "run FILE|URI|WORDS...",
 		Short: "Play a protocol in this terminal",
 		Long: "Starts a server of its own and plays a protocol with the person at this terminal: fills the forms the server\n" +
-			"asks for, shows every request to a model before it is sent, and does the agent's work where the server leaves it\n" +
-			"to the agent. A FILE is stored in a database of its own, removed afterwards, unless --keep is given.\n" +
+			"asks for, shows the addresses it asks at and every request to a model before it is sent, and does the agent's\n" +
+			"work where the server leaves it to the agent. A FILE is stored in a database of its own, removed afterwards,\n" +
+			"unless --keep is given.\n" +
 			"The key of a model's endpoint is read from " + termhost.KeyEnv + ".",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return play(cmd, at, f, args) },
@@ -49,7 +50,7 @@ func (f *playFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
 	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call")
 	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
-	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, sampling, roots")
+	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, or one of its modes form and url, sampling, roots")
 	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
 	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
 	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
@@ -97,7 +98,7 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 	c = termhost.Config{
 		Era: termhost.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
 		Model: termhost.Model{URL: f.llmURL, Name: f.llmModel, Key: termhost.Secret(os.Getenv(termhost.KeyEnv))},
-		In:    cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
+		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
 		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
 	if err := f.files(&c); err != nil {

@@ -1,25 +1,34 @@
 package termhost
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // KeyEnv names the environment variable that holds the key of the model's
 // endpoint. It is removed from the environment of every process started here.
 const KeyEnv = "KAIROS_LLM_API_KEY"
 
-// The capabilities a host can be told not to have.
+// The capabilities a host can be told not to have. Form and URL are the two
+// modes of Elicitation.
 const (
 	Elicitation = "elicitation"
+	Form        = "form"
+	URL         = "url"
 	Sampling    = "sampling"
 	Roots       = "roots"
 )
+
+var capabilities = []string{Elicitation, Form, URL, Sampling, Roots}
 
 // Era is which generation of MCP the client speaks.
 type Era string
@@ -93,7 +102,7 @@ type Config struct {
 	// Input of the run; must be a JSON object.
 	Input json.RawMessage
 	Era   Era
-	// Without lists capabilities not to declare: Elicitation, Sampling, Roots.
+	// Without lists capabilities not to declare.
 	Without []string
 
 	// Servers are the MCP servers whose tools the agent may call.
@@ -107,6 +116,10 @@ type Config struct {
 	// Dir is where commands run and the one root that is declared; "" means
 	// the current directory.
 	Dir string
+
+	// Open shows the person an address, as a browser does; nil: they open it
+	// themselves. It is called after they have said so.
+	Open func(ctx context.Context, address string) error
 
 	In  io.Reader // answers of the person; nil: none
 	Out io.Writer // what the person sees; nil drops it
@@ -140,8 +153,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("era: %q is none of auto, 2025, 2026", c.Era))
 	}
 	for _, name := range c.Without {
-		if name != Elicitation && name != Sampling && name != Roots {
-			errs = append(errs, fmt.Errorf("without: %q is none of elicitation, sampling, roots", name))
+		if !slices.Contains(capabilities, name) {
+			errs = append(errs, fmt.Errorf("without: %q is none of %s", name, strings.Join(capabilities, ", ")))
 		}
 	}
 	if c.Model.URL != "" && c.Model.Name == "" {
@@ -158,6 +171,32 @@ func (c Config) serverName() string {
 }
 
 func (c Config) declares(capability string) bool { return !slices.Contains(c.Without, capability) }
+
+// elicits is how the server may ask the person; nil: in no way.
+func (c Config) elicits() *mcp.ElicitationCapability {
+	if !c.declares(Elicitation) {
+		return nil
+	}
+	var e mcp.ElicitationCapability
+	if c.declares(Form) {
+		e.Form = &struct{}{}
+	}
+	if c.declares(URL) && c.visits() {
+		e.URL = &struct{}{}
+	}
+	if e.Form == nil && e.URL == nil {
+		return nil
+	}
+	return &e
+}
+
+// visits: there is somebody who can open an address.
+func (c Config) visits() bool {
+	if c.Script != nil {
+		return c.Script.answers(KindVisit)
+	}
+	return c.In != nil
+}
 
 // Result is what became of a run. It is filled as far as the run came, also
 // when Play returns an error.

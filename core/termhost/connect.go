@@ -28,6 +28,7 @@ type child struct {
 	log     io.Writer
 	version string // of MCP; "" means the newest that both speak
 	options []client.ClientOption
+	elicits *mcp.ElicitationCapability // nil: what the options say
 }
 
 // connect starts the server and shakes hands. Close of the client stops it.
@@ -44,6 +45,7 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 	}
 	var init mcp.InitializeRequest
 	init.Params.ProtocolVersion = c.version
+	init.Params.Capabilities.Elicitation = c.elicits
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos-run", Version: "0.1.0"}
 	if _, err := cl.Initialize(ctx, init); err != nil {
 		if ctx.Err() == nil && errors.Is(err, transport.ErrTransportClosed) {

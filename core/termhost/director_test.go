@@ -39,6 +39,8 @@ type act struct {
 	AskForm, AskModel string
 	Schema            json.RawMessage // of the form
 	Approval          string          // metadata of the prompt
+	// Page is the address where a person answers, which they do at once.
+	Page string
 	// Passes: an answer with this text in it is accepted.
 	Passes string
 }
@@ -51,6 +53,7 @@ type director struct {
 	waited   bool
 	solved   []map[string]any
 	asked    int
+	shown    bool                        // the person was given the page's address was given to the agent
 	late     chan *mcp.ElicitationResult // the answer to the form, when it comes
 }
 
@@ -135,6 +138,10 @@ func (d *director) nonce() string { return fmt.Sprintf("nonce-%d", d.step) }
 
 // reply shows the open step.
 func (d *director) reply(code, message string) *mcp.CallToolResult {
+	return object(d.replied(code, message))
+}
+
+func (d *director) replied(code, message string) map[string]any {
 	r := map[string]any{
 		"must_obey": d.failures < 3, "run_id": "run-1", "solved": d.solved, "message": message,
 		"next_action": "call kairos_attest with " + headURI + " to finish", "challenge": map[string]any{},
@@ -151,7 +158,7 @@ func (d *director) reply(code, message string) *mcp.CallToolResult {
 		}
 		r["next_action"] = "call kairos_next with " + headURI + ", finally call kairos_attest with " + headURI
 	}
-	return object(r)
+	return r
 }
 
 func (d *director) next(ctx context.Context, s *server.MCPServer, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -208,6 +215,8 @@ func (d *director) drive(ctx context.Context, s *server.MCPServer, req mcp.CallT
 	}
 	a, capabilities := d.Steps[d.step], clientCapabilities(ctx)
 	switch {
+	case a.Page != "":
+		return d.askAtPage(ctx, s, req, a)
 	case a.AskForm != "" && capabilities.Elicitation != nil:
 		return d.askForm(ctx, s, req, a)
 	case a.AskModel != "" && capabilities.Sampling != nil:
@@ -260,6 +269,50 @@ func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.Cal
 		return nil, err
 	}
 	return d.judge(string(raw), "elicitation"), nil
+}
+
+// askAtPage sends the person to an address: by the client, if it opens any,
+// else by the agent.
+func (d *director) askAtPage(ctx context.Context, s *server.MCPServer, req mcp.CallToolRequest, a act) (*mcp.CallToolResult, error) {
+	elicits := clientCapabilities(ctx).Elicitation
+	params := mcp.ElicitationParams{Mode: mcp.ElicitationModeURL, Message: a.Description, URL: a.Page, ElicitationID: "e-1"}
+	var res *mcp.ElicitationResult
+	switch {
+	case d.shown: // the second call
+		if elicits != nil && elicits.URL != nil {
+			if err := s.SendNotificationToClient(ctx, "notifications/elicitation/complete", map[string]any{"elicitationId": "e-1"}); err != nil {
+				return nil, err
+			}
+		}
+		return d.judge("done", "page"), nil
+	case elicits == nil || elicits.URL == nil:
+		d.shown = true
+		return d.waiting(a), nil
+	case server.IsModernRequest(ctx):
+		if res = server.ElicitationResponse(req.Params.InputResponses, "q"); res == nil {
+			return server.NewInputRequestBuilder("state").Elicit("q", params).ToolResult(), nil
+		}
+	default:
+		var err error
+		if res, err = s.RequestElicitation(ctx, mcp.ElicitationRequest{Params: params}); err != nil {
+			return d.reply("MISSING_FIELD", err.Error()), nil
+		}
+		if res.Action == mcp.ElicitationResponseActionAccept {
+			d.shown = true // one call may hold no longer: the client comes again, and is not asked again
+			return d.waiting(a), nil
+		}
+	}
+	if res.Action != mcp.ElicitationResponseActionAccept {
+		return d.reply("USER_DECLINED", string(res.Action)), nil
+	}
+	return d.judge("done", "page"), nil
+}
+
+func (d *director) waiting(a act) *mcp.CallToolResult {
+	r := d.replied("WAITING_FOR_USER", "")
+	r["approval_url"] = a.Page
+	r["next_action"] = "show the person approval_url, then call kairos_next with " + headURI
+	return object(r)
 }
 
 func (d *director) askModel(ctx context.Context, s *server.MCPServer, req mcp.CallToolRequest, a act) (*mcp.CallToolResult, error) {

@@ -32,10 +32,13 @@
 //	  - on: confirm
 //	    match: create_event
 //	    decline: true
+//	  - on: visit                  # somebody answers at the address meanwhile
+//	    run: true
 //
 // The kinds (`on`) are the questions a host can face:
 //
 //	elicitation  a form; answer is the object, or the value of its only field
+//	visit        an address where a person answers; its text ends with the address
 //	sampling     a prompt for a model; answer is text or JSON
 //	tool         consent to call a tool on the agent path
 //	shell        consent to run a command on the agent path
@@ -48,12 +51,16 @@
 // `times: n` lets a rule answer n times at most. Exactly one action:
 //
 //	answer: VALUE      the literal answer (elicitation, sampling, comment, confirm, evidence)
-//	decline: true      the person says no (elicitation, confirm)
-//	cancel: true       the person closes the form (elicitation)
+//	decline: true      the person says no (elicitation, visit, confirm)
+//	cancel: true       the person closes the form (elicitation), or does not go there (visit)
 //	refuse: true       not done (sampling, tool, shell, comment, evidence)
-//	run: true          go ahead: run it, call it, ask the configured model (sampling, tool, shell, comment)
+//	run: true          go ahead: run it, call it, ask the configured model (sampling, tool, shell, comment);
+//	                   somebody answers at the address (visit)
 //	arguments: {...}   go ahead with these arguments (tool)
 //	call: {...}        call a tool; its structured result is the answer (sampling, evidence)
+//
+// A script without a rule for visit is a client that cannot open addresses:
+// the server does not ask it to.
 //
 // Strings in `arguments` may pick values: ${name} is the text of a named group
 // of `matches`, ${json:name} the same text read as JSON, ${result.as.path} a

@@ -35,12 +35,14 @@ type host struct {
 	// refused prompts, by digest. A client of the stateless era cannot tell the
 	// server of a refusal, so it will be asked again.
 	refused map[[32]byte]bool
+	// visited are the addresses that the person went to.
+	visited map[string]bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 	h := &host{
 		cfg: cfg, console: newConsole(cfg.In, cfg.Out), tools: newToolbox(cfg.Servers, cfg.ServerLog),
-		fail: fail, refused: map[[32]byte]bool{},
+		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
 	}
 	h.decider = person{h.console}
 	if cfg.Script != nil {
@@ -53,7 +55,7 @@ func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 // options are the handlers of the capabilities that are declared.
 func (h *host) options() []client.ClientOption {
 	var options []client.ClientOption
-	if h.cfg.declares(Elicitation) {
+	if h.cfg.elicits() != nil {
 		options = append(options, client.WithElicitationHandler(h))
 	}
 	if h.cfg.declares(Sampling) {
@@ -117,10 +119,14 @@ func (h *host) decide(ctx context.Context, q question) (decision, error) {
 	return h.decider.decide(ctx, q)
 }
 
-// Elicit shows the server's form.
+// Elicit shows the server's form, or the address where the person answers.
 func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	defer h.opened()()
-	res, err := h.elicit(ctx, req.Params)
+	ask := h.elicit
+	if req.Params.Mode == mcp.ElicitationModeURL {
+		ask = h.elicitAt
+	}
+	res, err := ask(ctx, req.Params)
 	if err != nil {
 		h.fail(err)
 		return nil, err

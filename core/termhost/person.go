@@ -19,6 +19,7 @@ func (p person) decide(ctx context.Context, q question) (decision, error) {
 	defer done()
 	ask := map[Kind]func(context.Context, question) (decision, error){
 		KindElicitation: p.form,
+		KindVisit:       p.visit,
 		KindSampling:    p.sampling,
 		KindTool:        p.tool,
 		KindShell:       p.command,
@@ -34,6 +35,7 @@ func (p person) decide(ctx context.Context, q question) (decision, error) {
 func heading(k Kind) string {
 	return map[Kind]string{
 		KindElicitation: "The server asks you:",
+		KindVisit:       "The server asks you at an address:",
 		KindSampling:    "The server wants to ask your model:",
 		KindTool:        "The step needs a tool call:",
 		KindShell:       "The step needs a command:",

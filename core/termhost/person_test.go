@@ -2,7 +2,9 @@ package termhost_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -59,6 +61,85 @@ func TestPersonAnswersAtTheTerminal(t *testing.T) {
 					if !strings.Contains(out.String(), text) {
 						t.Errorf("not shown: %q in\n%s", text, &out)
 					}
+				}
+			})
+		}
+	}
+}
+
+// A person is sent to an address: by the client where it opens them, else the
+// agent shows it. They are asked once, and what they answer is the server's.
+func TestPersonAnswersAtAnAddress(t *testing.T) {
+	const address = "http://127.0.0.1:1/approve/1/2"
+	agent := []string{termhost.URL}
+	for name, tc := range map[string]struct {
+		without []string
+		typed   string
+		script  string
+		page    string
+		stop    string
+		opened  int
+		shown   []string
+	}{
+		"goes there":                {typed: "perhaps\ny\n", shown: []string{"at an address", "| Ship it?", "| " + address, "[o]pen", "address: accept", "waiting for"}},
+		"has it opened":             {typed: "o\n", opened: 1},
+		"has it not opened":         {typed: "o\n", page: address + "/fails", opened: 1, shown: []string{"cannot be opened from here (no browser)"}},
+		"declines":                  {typed: "n\n", stop: "USER_DECLINED: decline"},
+		"cancels":                   {typed: "c\n", stop: "USER_DECLINED: cancel"},
+		"nobody":                    {stop: "USER_DECLINED: cancel", shown: []string{"nobody is here to open the address"}},
+		"no web address":            {page: "file:///etc/passwd", typed: "y\n", stop: "no web address"},
+		"an address that hides":     {page: "http://a/\u202eb", typed: "y\n", stop: "no web address"},
+		"script goes":               {script: "{on: visit, match: /approve/1/2, run: true}"},
+		"script declines":           {script: "{on: visit, decline: true}", stop: "USER_DECLINED: decline"},
+		"script cannot":             {script: "{on: shell, run: true}", stop: "nobody is here to answer at " + address},
+		"goes there as the agent":   {without: agent, typed: "y\n", shown: []string{"| Step 1 of 1, Ship, waits for a person's answer.", "| " + address}},
+		"no form, only the address": {without: []string{termhost.Form}, typed: "y\n", shown: []string{"address: accept"}},
+		"declines as the agent":     {without: agent, typed: "n\n", stop: "the visit of " + address + " was refused"},
+		"script goes as the agent":  {without: agent, script: "{on: visit, run: true}"},
+		"nobody, as the agent":      {without: agent, stop: "the visit of " + address + " was refused", shown: []string{"nobody is here"}},
+	} {
+		for _, era := range []termhost.Era{termhost.Era2025, termhost.Era2026} {
+			t.Run(name+" "+string(era), func(t *testing.T) {
+				page := tc.page
+				if page == "" {
+					page = address
+				}
+				cfg := config(t, scene{Steps: []act{{Type: "shell", Name: "Ship", Description: "Ship it?", Page: page, Passes: "done"}}})
+				var out bytes.Buffer
+				opened := 0
+				cfg.Era, cfg.Without, cfg.In, cfg.Out = era, tc.without, strings.NewReader(tc.typed), &out
+				cfg.Open = func(_ context.Context, at string) error {
+					if opened++; at != page {
+						t.Errorf("opened %q", at)
+					}
+					if strings.HasSuffix(at, "fails") {
+						return errors.New("no browser")
+					}
+					return nil
+				}
+				if tc.script != "" {
+					cfg.Script = script(t, "rules:\n  - "+tc.script)
+				}
+				res, err := play(t, cfg)
+				if tc.stop == "" && (err != nil || !res.Verified) {
+					t.Errorf("Play = %+v, %v\n%s", res, err, &out)
+				}
+				if tc.stop != "" && !strings.Contains(fmt.Sprint(err), tc.stop) {
+					t.Errorf("Play error = %v, want %s\n%s", err, tc.stop, &out)
+				}
+				for _, text := range tc.shown {
+					if !strings.Contains(out.String(), text) {
+						t.Errorf("not shown: %q in\n%s", text, &out)
+					}
+				}
+				if opened != tc.opened || strings.Count(out.String(), "at an address:") > 1 {
+					t.Errorf("opened %d times, want %d; asked once?\n%s", opened, tc.opened, &out)
+				}
+				if name == "goes there" && era == termhost.Era2025 && !strings.Contains(out.String(), "the server has the answer") {
+					t.Errorf("not told that the answer is there:\n%s", &out)
+				}
+				if told := strings.Contains(out.String(), "the server has the answer"); told && tc.stop != "" {
+					t.Errorf("told of an answer that was not given:\n%s", &out)
 				}
 			})
 		}

@@ -38,6 +38,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 	h := newHost(cfg, fail)
 	server, err := connect(ctx, child{
 		argv: cfg.Server, env: cfg.ServerEnv, log: cfg.ServerLog, version: cfg.Era.version(), options: h.options(),
+		elicits: cfg.elicits(),
 	})
 	if err != nil {
 		return Result{}, err
@@ -48,6 +49,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 		fail(nil)
 		err = errors.Join(err, h.quiet(context.Background()), h.tools.close(), closeClient(server))
 	}()
+	server.OnNotification(h.notified)
 	h.tools.adopt(cfg.serverName(), server)
 	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}}
 	p.result.Version = server.ProtocolVersion()
@@ -248,6 +250,13 @@ func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) 
 // ask for what it needs, else the agent's own work. A reply with an error code
 // says that the server has tried.
 func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepReply, error) {
+	if reply.atAddress() {
+		if err := p.host.visit(ctx, reply); err != nil {
+			return stepReply{}, err
+		}
+		// The server holds the call while the person is there, however long that is.
+		return p.persist(ctx, uri, reply.Challenge.placeholder())
+	}
 	nonce := reply.Challenge.Nonce
 	tries := p.tried[nonce]
 	if p.tried[nonce]++; tries >= maxTries {
@@ -262,7 +271,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		if err := p.host.quiet(ctx); err != nil {
 			return stepReply{}, err
 		}
-	} else if reply.ErrorCode != "" || tries > 0 || !p.serverMayAsk() {
+	} else if !reply.leftToServer() && (reply.ErrorCode != "" || tries > 0 || !p.serverMayAsk()) {
 		var err error
 		work := task{content: reply.CurrentStep.Content, challenge: reply.Challenge}
 		if solution, err = (agent{p.host}).solve(ctx, work); err != nil {
@@ -294,7 +303,7 @@ const maxRefusals = 3
 
 // serverMayAsk reports whether the client can answer questions at all.
 func (p *play) serverMayAsk() bool {
-	return p.host.cfg.declares(Elicitation) || p.host.cfg.declares(Sampling)
+	return p.host.cfg.elicits() != nil || p.host.cfg.declares(Sampling)
 }
 
 func (p *play) next(ctx context.Context, uri string, solution map[string]any) (stepReply, error) {

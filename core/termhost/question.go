@@ -16,6 +16,8 @@ type question struct {
 	arguments map[string]any
 	// canRun: there is a model to ask.
 	canRun bool
+	// open shows the person the address (KindVisit); nil: they open it themselves.
+	open func(context.Context) error
 }
 
 // decision is what was decided.

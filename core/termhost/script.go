@@ -21,6 +21,7 @@ type Kind string
 // The kinds of questions.
 const (
 	KindElicitation Kind = "elicitation"
+	KindVisit       Kind = "visit"
 	KindSampling    Kind = "sampling"
 	KindTool        Kind = "tool"
 	KindShell       Kind = "shell"
@@ -57,6 +58,11 @@ type rule struct {
 	answer  json.RawMessage
 	args    map[string]any
 	call    *scriptCall
+}
+
+// answers reports whether the script has a rule for questions of the kind.
+func (s *Script) answers(k Kind) bool {
+	return slices.ContainsFunc(s.rules, func(r rule) bool { return r.on == k })
 }
 
 type scriptCall struct {
@@ -118,10 +124,10 @@ func ParseScript(data []byte) (*Script, error) {
 func kindsOf(v verb) []Kind {
 	return map[verb][]Kind{
 		verbAnswer:    {KindElicitation, KindSampling, KindComment, KindConfirm, KindEvidence},
-		verbDecline:   {KindElicitation, KindConfirm},
-		verbCancel:    {KindElicitation},
+		verbDecline:   {KindElicitation, KindVisit, KindConfirm},
+		verbCancel:    {KindElicitation, KindVisit},
 		verbRefuse:    {KindSampling, KindTool, KindShell, KindComment, KindEvidence},
-		verbRun:       {KindSampling, KindTool, KindShell, KindComment},
+		verbRun:       {KindSampling, KindVisit, KindTool, KindShell, KindComment},
 		verbArguments: {KindTool},
 		verbCall:      {KindSampling, KindEvidence},
 	}[v]

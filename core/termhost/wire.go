@@ -30,13 +30,21 @@ type stepReply struct {
 	} `json:"current_step"`
 	Challenge  challenge `json:"challenge"`
 	NextAction string    `json:"next_action"`
-	ProofHash  string    `json:"proof_hash"`
-	Message    string    `json:"message"`
-	ErrorCode  string    `json:"error_code"`
-	RunID      string    `json:"run_id"`
-	StepIndex  int       `json:"step_index"`
-	StepCount  int       `json:"step_count"`
-	Solved     []Solved  `json:"solved"`
+	// ApprovalURL is where a person may answer.
+	ApprovalURL string `json:"approval_url"`
+	// NextCall is NextAction for programs; older servers send none.
+	NextCall struct {
+		Arguments struct {
+			Solution map[string]json.RawMessage `json:"solution"`
+		} `json:"arguments"`
+	} `json:"next_call"`
+	ProofHash string   `json:"proof_hash"`
+	Message   string   `json:"message"`
+	ErrorCode string   `json:"error_code"`
+	RunID     string   `json:"run_id"`
+	StepIndex int      `json:"step_index"`
+	StepCount int      `json:"step_count"`
+	Solved    []Solved `json:"solved"`
 }
 
 // challenge is the open step's challenge; Display is the object under the key
@@ -99,6 +107,21 @@ func (r stepReply) nextCall() (uri string, attest bool, err error) {
 	return "", false, &StopError{
 		Code: StopNoNextAction, Message: "the reply names no call to go on with", NextAction: r.NextAction,
 	}
+}
+
+// atAddress: the server waits for what a person answers at ApprovalURL. The
+// reply to a form that is still open has one, too, and no such next action.
+func (r stepReply) atAddress() bool {
+	return r.ErrorCode == codeWaiting && r.ApprovalURL != "" && strings.Contains(r.NextAction, "approval_url")
+}
+
+// leftToServer: the next call has a placeholder, nothing to fill in: the server
+// obtains what is due, such as an approval, and no work is to be done yet.
+func (r stepReply) leftToServer() bool {
+	solution := r.NextCall.Arguments.Solution
+	_, named := solution["type"]
+	_, fresh := solution["nonce"]
+	return len(solution) == 2 && named && fresh
 }
 
 // payload is a tool result's object: structuredContent, else its text.
