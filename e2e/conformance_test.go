@@ -17,7 +17,7 @@ import (
 
 const (
 	suiteTimeout = 3 * time.Minute // of one revision
-	startTimeout = 30 * time.Second
+	startTimeout = time.Minute
 )
 
 // revisions are the protocol versions whose requirements are run.

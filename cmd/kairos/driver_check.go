@@ -29,7 +29,7 @@ var kitFormats = []string{"human", "json", "junit"}
 type kitFlags struct {
 	sample, format, out string
 	run, envFrom        []string
-	timeout             time.Duration
+	timeout, soon       time.Duration
 }
 
 func driverTestCommand() *cobra.Command {
@@ -57,6 +57,7 @@ func driverTestCommand() *cobra.Command {
 	flags.StringSliceVar(&f.run, "run", nil, "only checks whose id matches the pattern, such as 'call/*'; may be repeated")
 	flags.StringSliceVar(&f.envFrom, "env-from", nil, "names of environment variables the driver gets, as env_from of its settings")
 	flags.DurationVar(&f.timeout, "timeout", drivertest.DefaultTimeout, "for each check")
+	flags.DurationVar(&f.soon, "soon", time.Second, "what \"within a second\" means to the checks, on a machine that is busy")
 	return cmd
 }
 
@@ -85,6 +86,9 @@ func (f kitFlags) check() error {
 	}
 	if f.timeout <= 0 {
 		return fmt.Errorf("--timeout %v is not positive: give the time for each check, such as 30s", f.timeout)
+	}
+	if f.soon <= 0 {
+		return fmt.Errorf("--soon %v is not positive: give a time such as 5s", f.soon)
 	}
 	for _, name := range f.envFrom {
 		if before, _, bad := strings.Cut(name, "="); bad || name == "" { // what follows may be a secret
@@ -121,7 +125,7 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (e
 		Program: launcher{path: path, config: samples.Config, envFrom: f.envFrom},
 		Samples: samples.Samples, Config: samples.Config,
 	}
-	report, err := drivertest.Verify(ctx, subject, drivertest.Options{Only: f.run, Timeout: f.timeout})
+	report, err := drivertest.Verify(ctx, subject, drivertest.Options{Only: f.run, Timeout: f.timeout, Soon: f.soon})
 	if err != nil && !report.Interrupted {
 		return err
 	}

@@ -47,7 +47,7 @@ func (h heard) lacks(secrets ...string) {
 func (s *served) address(what string) string {
 	s.t.Helper()
 	says := regexp.MustCompile(`kairos: .*` + what + ` at (http://[^/ ]+)`)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if m := says.FindStringSubmatch(s.stderr.String()); m != nil {
 			return m[1]
 		}

@@ -134,7 +134,7 @@ func (l *listening) endsInTheMiddle(uri string) {
 	if err := l.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		l.t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		other, err := net.Dial("tcp", address)
 		if err != nil {

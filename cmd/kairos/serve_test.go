@@ -184,7 +184,7 @@ func (s *served) call(tool string, args map[string]any) (reply struct {
 
 func (s *served) logs(what string, times int) {
 	s.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for strings.Count(s.stderr.String(), what) < times {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("%q is not %d times in the log:\n%s", what, times, s.stderr.String())

@@ -62,7 +62,7 @@ func newClinic(t *testing.T) *clinic {
 	c := &clinic{log: &logBuffer{}, script: filepath.Join(t.TempDir(), "fault")}
 	t.Setenv("FAULT_FILE", c.script)
 	c.hosted = newHost(t, driverhost.Config{
-		Dir: dir, Lock: described(t, dir), Start: 2 * time.Second, Call: time.Second, Stop: 200 * time.Millisecond, Cool: 200 * time.Millisecond,
+		Dir: dir, Lock: described(t, dir), Start: 5 * time.Second, Call: 5 * time.Second, Stop: 200 * time.Millisecond, Cool: 200 * time.Millisecond,
 		Drivers: map[string]driverhost.DriverConfig{"faulty": {EnvFrom: []string{"FAULT_FILE"}}},
 	}, c.log)
 	tree, err := decision.Compile(decision.Source{Name: "test", YAML: []byte(agentOnly)}, c.Descriptors())
@@ -132,20 +132,20 @@ func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
 		reason  string // in the reply, the status and the log
 		none    bool   // the step is judged all the same
 	}{
-		{fault: "never-handshakes", atStart: true, reason: "it was not ready within 2s"},
+		{fault: "never-handshakes", atStart: true, reason: "it was not ready within 5s"},
 		{fault: "closes-stdout", atStart: true, reason: "closed its stdout without a handshake"},
 		{fault: "noise-first", atStart: true, reason: "start driver faulty"},
 		{fault: "exits", atStart: true, reason: "cannot open /var/lib/faulty"},
 		{fault: "unhealthy", atStart: true, reason: "the database is away"},
 		{fault: "floods-at-start", atStart: true, none: true},
-		{fault: "slow", reason: "did not answer within 1s"},
+		{fault: "slow", reason: "did not answer within 5s"},
 		{fault: "crashes 1", reason: "its process died during the call"},
 		{fault: "crashes 3", none: true},
 		{fault: "panics", reason: "index out of range, on purpose"},
 		{fault: "garbage", reason: "JSON"},
 		{fault: "no-outcome", reason: "outcome"},
 		{fault: "huge", reason: "larger than max"},
-		{fault: "freezes", reason: "did not answer within 1s"},
+		{fault: "freezes", reason: "did not answer within 5s"},
 		{fault: "grandchild", reason: "its process died during the call"},
 		{fault: "fork-bomb", reason: "its process died during the call"},
 		{fault: "floods", none: true},

@@ -209,8 +209,8 @@ func TestOtherTimesAreNoOtherDriver(t *testing.T) {
 	pid := pidOf(t, h, "alpha")
 	cfg.Call, cfg.Idle = 300*time.Millisecond, time.Hour
 	h = h.swap(t, cfg)
-	if got := pidOf(t, h, "alpha"); got != pid {
-		t.Errorf("process %d, want %d kept", got, pid)
+	if s, _ := h.StatusOf("alpha"); s.PID != pid {
+		t.Errorf("process %d, want %d kept", s.PID, pid)
 	}
 	if _, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "waiting")); err == nil ||
 		!strings.Contains(err.Error(), "within 300ms") {

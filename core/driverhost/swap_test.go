@@ -266,20 +266,20 @@ func TestReplacedBinaryDoesNotKeepTheLockedOneFromStarting(t *testing.T) {
 	mustObey(t, h, "alpha", "pid")
 }
 
-func TestDriverThatKeepsFailingIsLeftAlone(t *testing.T) {
+// failing is a host of a driver that ends at its start, until it is told to be well.
+func failing(t *testing.T, cool time.Duration) (h hosted, mend func()) {
+	t.Helper()
 	cfg := folder(t, "alpha")
-	cfg.Cool = 300 * time.Millisecond
+	cfg.Cool = cool
 	script := filepath.Join(t.TempDir(), "mode")
 	t.Setenv("KAIROS_TEST_START_FILE", script)
 	cfg.Drivers = map[string]driverhost.DriverConfig{"alpha": {EnvFrom: []string{"KAIROS_TEST_START_FILE"}}}
-	check := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	check(os.WriteFile(script, []byte("exit"), 0o600))
-	h := newHost(t, cfg, io.Discard)
+	check(t, os.WriteFile(script, []byte("exit"), 0o600))
+	return newHost(t, cfg, io.Discard), func() { check(t, os.WriteFile(script, []byte("well"), 0o600)) }
+}
+
+func TestDriverThatKeepsFailingIsLeftAlone(t *testing.T) {
+	h, _ := failing(t, time.Hour)
 	status := func() driverhost.Status { s, _ := h.StatusOf("alpha"); return s }
 	eventually(t, "the breaker opens", func() bool {
 		_, _ = obey(t.Context(), t, h, "alpha", "pid")
@@ -291,14 +291,27 @@ func TestDriverThatKeepsFailingIsLeftAlone(t *testing.T) {
 	if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil || !strings.Contains(err.Error(), "left alone") {
 		t.Errorf("error = %v, want one that says that it is left alone", err)
 	}
+}
+
+func TestDriverThatWasLeftAloneIsTriedOnce(t *testing.T) {
+	h, mend := failing(t, time.Millisecond)
+	status := func() driverhost.Status { s, _ := h.StatusOf("alpha"); return s }
+	starts := func(n int) func() bool {
+		return func() bool {
+			if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil {
+				t.Fatal("it started")
+			}
+			return status().Starts >= n
+		}
+	}
+	eventually(t, "the breaker opens", starts(5))
 	eventually(t, "the breaker is half open", func() bool { return status().Breaker.State == "half-open" })
-	if _, err := obey(t.Context(), t, h, "alpha", "pid"); err == nil {
-		t.Error("it started")
+	eventually(t, "it is tried", starts(6))
+	// The next trial may be due already.
+	if s := status(); s.Starts != 6 || s.Breaker.State == "closed" {
+		t.Errorf("a failed trial: %d starts, breaker %s, want 6 and no closed one", s.Starts, s.Breaker.State)
 	}
-	if s := status(); s.Starts != 6 || s.Breaker.State != "open" {
-		t.Errorf("a failed trial: %d starts, breaker %s, want 6, open", s.Starts, s.Breaker.State)
-	}
-	check(os.WriteFile(script, []byte("well"), 0o600))
+	mend()
 	eventually(t, "it serves again", func() bool {
 		_, err := obey(t.Context(), t, h, "alpha", "pid")
 		return err == nil
@@ -323,9 +336,10 @@ func TestUnusedDriverIsStoppedAndStartsAgain(t *testing.T) {
 	h := newHost(t, driverhost.Config{Idle: 30 * time.Millisecond}, io.Discard)
 	pid := pidOf(t, h, "alpha")
 	eventually(t, "its process is gone", func() bool { return gone(pid) })
-	if s, _ := h.StatusOf("alpha"); s.State != driverhost.Idle || s.PID != 0 || s.Crashes != 0 {
-		t.Errorf("it is %s, process %d, %d crashes, want idle without any", s.State, s.PID, s.Crashes)
-	}
+	eventually(t, "it is idle without a process or a crash", func() bool {
+		s, _ := h.StatusOf("alpha")
+		return s.State == driverhost.Idle && s.PID == 0 && s.Crashes == 0
+	})
 	if again := pidOf(t, h, "alpha"); again == pid {
 		t.Error("the stopped process answers")
 	}

@@ -58,7 +58,7 @@ func connect(t testing.TB, o embedtest.Options, change func(*embedding.Config)) 
 	t.Cleanup(server.Close)
 	cfg := embedding.Config{
 		Provider: "openai", URL: server.URL(), Model: "words", Key: key,
-		Timeout: 5 * time.Second, Backoff: time.Millisecond, CoolDown: time.Hour,
+		Timeout: time.Minute, Backoff: time.Millisecond, CoolDown: time.Hour,
 	}
 	if change != nil {
 		change(&cfg)
@@ -178,7 +178,12 @@ func TestPassingFaultsAreOvercome(t *testing.T) {
 		"slow at first": {Fault: embedtest.Slow, Times: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := connect(t, embedtest.Options{}, func(c *embedding.Config) { c.Timeout = 200 * time.Millisecond })
+			s := connect(t, embedtest.Options{}, func(c *embedding.Config) {
+				c.Timeout, c.Budget = time.Minute, time.Hour
+				if b.Fault == embedtest.Slow {
+					c.Timeout = 2 * time.Second // four of the five attempts have it for what comes at once
+				}
+			})
 			s.server.Behave(b)
 			in := texts(4)
 			for i, v := range s.mustEmbed(t, in...) {
@@ -202,12 +207,12 @@ func TestRetryAfterIsKept(t *testing.T) {
 }
 
 func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
-	s := connect(t, embedtest.Options{}, func(c *embedding.Config) { c.Budget = 2 * time.Second })
-	s.server.Behave(embedtest.Behaviour{Fault: embedtest.Busy, RetryAfter: time.Minute})
-	started := time.Now()
-	_, err := s.Embed(t.Context(), texts(1))
-	if took := time.Since(started); err == nil || took > time.Second {
-		t.Errorf("Embed = %v after %s, want an error at once: a minute is beyond the budget", err, took)
+	s := connect(t, embedtest.Options{}, func(c *embedding.Config) { c.Budget = time.Hour })
+	s.server.Behave(embedtest.Behaviour{Fault: embedtest.Busy, RetryAfter: 2 * time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(time.Minute, cancel).Stop() // a cancel, which is not known before as a deadline is
+	if _, err := s.Embed(ctx, texts(1)); err == nil || ctx.Err() != nil {
+		t.Errorf("Embed = %v, %v, want an error at once: two hours are beyond the budget", err, ctx.Err())
 	}
 }
 
@@ -279,10 +284,9 @@ func TestADownEndpointIsSaidOnceAndNotWaitedForAgain(t *testing.T) {
 	}
 	before := s.server.Requests()
 	for range 20 {
-		started := time.Now()
 		_, err := s.Embed(t.Context(), texts(1))
-		if down := (*embedding.Down)(nil); !errors.As(err, &down) || time.Since(started) > 100*time.Millisecond {
-			t.Fatalf("Embed = %v after %s, want Down at once", err, time.Since(started))
+		if down := (*embedding.Down)(nil); !errors.As(err, &down) {
+			t.Fatalf("Embed = %v, want Down", err)
 		}
 	}
 	if n := s.server.Requests(); n != before {
@@ -300,7 +304,7 @@ func TestAfterTheCoolDownOneCallTriesAndOpensForAll(t *testing.T) {
 		t.Fatal("Embed succeeds at an endpoint that refuses")
 	}
 	s.server.Behave(embedtest.Behaviour{})
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		_, err := s.Embed(t.Context(), texts(1))
 		if err == nil {
@@ -317,15 +321,33 @@ func TestAfterTheCoolDownOneCallTriesAndOpensForAll(t *testing.T) {
 }
 
 func TestACallerWhoLeavesProvesNothing(t *testing.T) {
-	s := connect(t, embedtest.Options{}, nil)
-	s.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := s.Embed(ctx, texts(1)); err == nil {
-		t.Fatal("Embed succeeds at an endpoint that never answers")
+	for name, leave := range map[string]func(context.Context, setting) (context.Context, func()){
+		"who has no time": func(ctx context.Context, _ setting) (context.Context, func()) {
+			return context.WithDeadline(ctx, time.Now())
+		},
+		"who leaves while it is asked": func(ctx context.Context, s setting) (context.Context, func()) {
+			ctx, cancel := context.WithCancel(ctx)
+			go func() {
+				defer cancel()
+				for s.server.Requests() == 0 && t.Context().Err() == nil {
+					time.Sleep(time.Millisecond) // polling
+				}
+			}()
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t, embedtest.Options{}, nil)
+			s.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})
+			ctx, cancel := leave(t.Context(), s)
+			defer cancel()
+			if _, err := s.Embed(ctx, texts(1)); err == nil {
+				t.Fatal("Embed succeeds at an endpoint that never answers")
+			}
+			s.server.Behave(embedtest.Behaviour{})
+			s.mustEmbed(t, texts(1)...)
+		})
 	}
-	s.server.Behave(embedtest.Behaviour{})
-	s.mustEmbed(t, texts(1)...)
 }
 
 func TestWhatIsTooMuchIsAskedInParts(t *testing.T) {

@@ -51,10 +51,10 @@ func (w *world) withActing(a *acting) (uri string, r *engine.StepReply) {
 // eventually waits until a claim holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 		time.Sleep(time.Millisecond) // polling with a deadline
 	}

@@ -145,7 +145,7 @@ func sessions(f handover.File) []run.ID {
 // eventually polls what the keeper does in the background.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not come to be", what)
 		}

@@ -31,7 +31,7 @@ func TestAPipeInTheFilesPlaceHoldsNobodyUp(t *testing.T) {
 		}
 		done <- nil
 	}()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		checked := make(chan error, 1)
 		go func() { checked <- handover.CheckFolder(dir) }()

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test; nothing waits that long unless it fails.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func config() mcpserver.Config {
 	return mcpserver.Config{

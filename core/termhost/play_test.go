@@ -90,7 +90,7 @@ func script(t *testing.T, text string) *termhost.Script {
 
 func play(t *testing.T, cfg termhost.Config) (termhost.Result, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return termhost.Play(ctx, cfg)
 }

@@ -125,7 +125,7 @@ func TestADriverNeedsNothingOfGoPlugin(t *testing.T) {
 	if err := lifeline.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); !host.Exited(); {
+	for deadline := time.Now().Add(time.Minute); !host.Exited(); {
 		if time.Now().After(deadline) {
 			t.Fatal("the driver outlives its lifeline")
 		}

@@ -170,7 +170,7 @@ func (c *counter) misbehaves(ctx context.Context, req driver.AdvanceRequest) {
 	_, answered := req.Answer("number")
 	switch {
 	case c.fault == "call/cancelled" && ctx.Err() != nil:
-		time.Sleep(1500 * time.Millisecond) // deaf to its context
+		time.Sleep(200 * time.Millisecond) // deaf to its context
 	case c.fault == "call/no-growth" && answered:
 		go func() { <-c.leaked }()
 	case c.fault == "call/no-growth, files" && answered:

@@ -282,7 +282,7 @@ func (s Subject) cancelledAfter(ctx context.Context, sample Sample, after time.D
 	if _, err := s.call(ctx, sample.Request); isPanic(err) {
 		return err
 	}
-	if late := time.Since(gone); late > soon {
+	if late := time.Since(gone); late > s.soon {
 		return fmt.Errorf("it went on for %v after its caller was gone", late.Round(time.Millisecond))
 	}
 	return nil

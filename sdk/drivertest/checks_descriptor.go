@@ -14,9 +14,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// soon is what "within a second" means.
-const soon = time.Second
-
 func descriptorValid(_ context.Context, s Subject) error {
 	return driverrpc.CheckDescriptor(s.Descriptor)
 }
@@ -77,7 +74,7 @@ func processStartsSoon(_ context.Context, s Subject) error {
 	if err := s.program(); err != nil {
 		return err
 	}
-	if took := s.process.Took(); took > soon {
+	if took := s.process.Took(); took > s.soon {
 		return fmt.Errorf("it took %v", took.Round(time.Millisecond))
 	}
 	return nil
@@ -98,13 +95,13 @@ func processByHand(ctx context.Context, s Subject) error {
 	if err := s.program(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*soon)
+	ctx, cancel := context.WithTimeout(ctx, 5*s.soon)
 	defer cancel()
 	out, err := s.Program.Run(ctx)
 	switch {
 	case err != nil:
 		return fmt.Errorf("it does not end: %w", err)
-	case out.Took > soon:
+	case out.Took > s.soon:
 		return fmt.Errorf("it took %v to end", out.Took.Round(time.Millisecond))
 	case out.ExitStatus == 0:
 		return errors.New("it ended with status 0, as if there had been something to do")
@@ -181,7 +178,7 @@ func processStderr(ctx context.Context, s Subject) error {
 		return err
 	}
 	for _, args := range [][]string{{describeFlag}, {}} {
-		ctx, cancel := context.WithTimeout(ctx, 5*soon)
+		ctx, cancel := context.WithTimeout(ctx, 5*s.soon)
 		out, err := s.Program.Run(ctx, args...)
 		cancel()
 		if err != nil {
@@ -212,12 +209,12 @@ func processLifeline(ctx context.Context, s Subject) (err error) {
 	other.process.CutLifeline()
 	select {
 	case <-other.process.Exited():
-	case <-time.After(5 * soon):
-		return fmt.Errorf("it runs on %v after its host is gone: end the process when stdin is closed", 5*soon)
+	case <-time.After(5 * s.soon):
+		return fmt.Errorf("it runs on %v after its host is gone: end the process when stdin is closed", 5*s.soon)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if took := time.Since(began); took > soon {
+	if took := time.Since(began); took > s.soon {
 		return fmt.Errorf("it took %v to end", took.Round(time.Millisecond))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type Options struct {
 	Only []string
 	// Timeout bounds each check; 0: DefaultTimeout.
 	Timeout time.Duration
+	// Soon is what "within a second" means where a machine is busy with more
+	// than the driver; 0: a second.
+	Soon time.Duration
 	// Done is called after each check, from one goroutine; nil: not called.
 	Done func(Result)
 }
@@ -40,6 +44,7 @@ func Verify(ctx context.Context, s Subject, opt Options) (Report, error) {
 	if opt.Timeout == 0 {
 		opt.Timeout = DefaultTimeout
 	}
+	s.soon = cmp.Or(opt.Soon, time.Second)
 	v := &verifier{subject: s, opt: opt}
 	defer v.stop()
 	began := time.Now()
@@ -194,7 +199,7 @@ func (v *verifier) run(ctx context.Context, c Check) error {
 	case <-ctx.Done():
 		select {
 		case err = <-done:
-		case <-time.After(soon):
+		case <-time.After(v.subject.soon):
 		}
 	}
 	if ctx.Err() != nil { // an error then is of the clock and not of the driver

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -61,13 +62,18 @@ func TestAServerThatIsDownIsNamedAndLaterFound(t *testing.T) {
 	_, err = s.Search(t.Context(), engine.Query{Text: "down", Spaces: []string{space}, Limit: 1})
 	wantFault(t, "Search(server down)", err, fault.StoreUnavailable, server.Address())
 	server.Restart(t)
-	save(t, s, storetest.NewChain(space, "Down", "One"))
+	eventually(t, func() string { // its second may be over before a busy machine has answered
+		if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Down", "One")}}); err != nil {
+			return fmt.Sprintf("SaveChains(server back) = %v, want nil", err)
+		}
+		return ""
+	})
 }
 
 func TestACallWaitsForAServerThatIsBeingStarted(t *testing.T) {
 	server := qdranttest.New(t, qdranttest.Options{})
 	server.Kill(t)
-	s := open(t, qdrant.Options{URL: server.Address(), Timeout: 30 * time.Second})
+	s := open(t, qdrant.Options{URL: server.Address(), Timeout: 2 * time.Minute})
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Count(t.Context(), space)
@@ -97,7 +103,7 @@ func TestOpeningAsksNothing(t *testing.T) {
 func TestTheAPIKeyIsNeededAndNeverLogged(t *testing.T) {
 	server := qdranttest.New(t, qdranttest.Options{APIKey: "right-key"})
 	for _, key := range []qdrant.Secret{"", "wrong-key"} {
-		s := open(t, qdrant.Options{URL: server.Address(), APIKey: key, Timeout: 5 * time.Second})
+		s := open(t, qdrant.Options{URL: server.Address(), APIKey: key, Timeout: time.Minute})
 		_, err := s.Count(t.Context(), space)
 		wantFault(t, "Count(key "+string(key)+")", err, fault.StoreFailed, "QDRANT_API_KEY")
 		if key != "" && strings.Contains(err.Error(), string(key)) {
@@ -266,23 +272,22 @@ func (p *proxy) pipe(from, to net.Conn) {
 
 func TestASlowServerDoesNotHoldCallsUp(t *testing.T) {
 	p := newProxy(t, qdranttest.Start(t))
-	s := open(t, qdrant.Options{URL: p.listener.Addr().String(), Collection: collection(t, p.to), Timeout: 2 * time.Second})
+	o := qdrant.Options{URL: p.listener.Addr().String(), Collection: collection(t, p.to), Timeout: time.Hour}
+	s := open(t, o)
 	save(t, s, storetest.NewChain(space, "Before", "One"))
 	p.stall(true)
-	start := time.Now()
-	_, err := s.Count(t.Context(), space)
-	wantFault(t, "Count(stalled)", err, fault.StoreUnavailable, "did not answer")
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("Count(stalled) took %s, want about the timeout of 2 s", took)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	o.Timeout = time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	start = time.Now()
+	_, err := open(t, o).Count(ctx, space)
+	wantFault(t, "Count(stalled)", err, fault.StoreUnavailable, "did not answer")
+	if ctx.Err() != nil {
+		t.Error("Count(stalled) ends with its caller, want it to end by its own timeout")
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
 	if _, err := s.Count(ctx, space); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Count(stalled, deadline) = %v, want %v", err, context.DeadlineExceeded)
-	}
-	if took := time.Since(start); took > 1500*time.Millisecond {
-		t.Errorf("Count took %s, want about the caller's 100 ms", took)
 	}
 	p.stall(false)
 	if n, err := s.Count(t.Context(), space); err != nil || n != 1 {

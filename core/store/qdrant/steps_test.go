@@ -44,7 +44,7 @@ func (o other) step(t *testing.T, id string) map[string]any {
 // eventually waits until nothing is wrong: the points of steps follow a save.
 func eventually(t *testing.T, wrong func() string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		says := wrong()
 		if says == "" {
 			return

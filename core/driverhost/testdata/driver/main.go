@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -30,10 +31,10 @@ func main() {
 	}
 	switch start {
 	case "silent":
-		select {}
+		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "gibberish":
 		fmt.Println("what is a handshake")
-		select {}
+		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "exit":
 		fmt.Fprintln(os.Stderr, "my disk is \x1b[31mfull")
 		os.Exit(3)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -43,10 +44,10 @@ func main() {
 func breakStart() {
 	switch word, _ := fault(); word {
 	case "never-handshakes":
-		select {}
+		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "closes-stdout":
 		_ = syscall.Close(1)
-		select {}
+		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "noise-first":
 		fmt.Println("Loading plugins, please wait")
 	case "exits":

@@ -81,7 +81,7 @@ func obey(o order) error {
 		if err := note(o.File); err != nil {
 			return err
 		}
-		select {}
+		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "wait":
 		return wait(o.File)
 	case "grandchild":
