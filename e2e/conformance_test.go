@@ -112,7 +112,7 @@ func kairosOverHTTP(t *testing.T, bin string) *exec.Cmd {
 func fixture(t *testing.T) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "fixture")
-	run(t, exec.Command("go", "build", "-trimpath", "-tags", "conformance", "-o", program, "./conformance"))
+	run(t, exec.Command("go", "build", "-trimpath", "-tags", "conformance,grpcnotrace", "-o", program, "./conformance"))
 	return exec.Command(program)
 }
 

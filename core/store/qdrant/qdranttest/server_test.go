@@ -54,7 +54,7 @@ func TestHelperStartsAServer(t *testing.T) {
 		t.Skip("only as a child process")
 	}
 	fmt.Println("address", qdranttest.Start(t))
-	select {}
+	time.Sleep(time.Hour)
 }
 
 func TestTheServerEndsWithAKilledTestBinary(t *testing.T) {
