@@ -179,9 +179,9 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 		return f, nil
 	}
 	if b, err = os.ReadFile(clientFile); err != nil {
-		return f, errors.Join(errors.New("read the client's facts"), err)
+		return f, fmt.Errorf("read the client's facts: %w", err)
 	}
-	if err := json.Unmarshal(b, &f.Client); err != nil {
+	if f.Client, err = readClient(b); err != nil {
 		return f, fmt.Errorf("client %s: %w", clientFile, err)
 	}
 	return f, nil
