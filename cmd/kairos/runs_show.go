@@ -81,6 +81,9 @@ func (p *printer) timeline(line engine.Timeline) {
 		if m.Step != step && m.Step <= line.Run.StepCount {
 			step = m.Step
 			p.printf("\n  %d. %s\n", m.Step, m.Label)
+			if at, erased := line.Erased(step); erased {
+				p.printf("     redacted %s: %s\n", moment(at.At), at.Verdict)
+			}
 		}
 		p.moment(m)
 	}

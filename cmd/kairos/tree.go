@@ -111,7 +111,7 @@ func treeExplainCommand(at *source) *cobra.Command {
 			}
 			if runID != "" {
 				return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-					list, err := a.explainRun(ctx, tree, runID, step)
+					list, err := a.explainRun(ctx, tree, runID, step, cmd.ErrOrStderr())
 					if err != nil {
 						return err
 					}

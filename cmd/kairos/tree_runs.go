@@ -295,11 +295,24 @@ type walkedAgain struct {
 	Now *decision.Difference `json:"now,omitempty"`
 }
 
-// explainRun explains the decisions of a run, or with a step of that step.
-func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id string, step int) ([]walkedAgain, error) {
+// explainRun explains the decisions of a run, or with a step of that step. Of
+// those that were erased it notes so.
+func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id string, step int, notes io.Writer) ([]walkedAgain, error) {
 	made, err := a.engine.Decisions(ctx, localCaller(), run.ID(id))
 	if err != nil {
 		return nil, err
+	}
+	line, err := a.engine.Timeline(ctx, localCaller(), run.ID(id))
+	if err != nil {
+		return nil, err
+	}
+	if step < 0 || step > line.Run.StepCount {
+		return nil, fmt.Errorf("--step is %d: run %s has steps 1 to %d", step, id, line.Run.StepCount)
+	}
+	for n := 1; n <= line.Run.StepCount; n++ {
+		if at, erased := line.Erased(n); erased && (step == 0 || step == n) {
+			(&printer{w: notes}).printf("note: what was decided for step %d was redacted %s: %s\n", n, moment(at.At), at.Verdict)
+		}
 	}
 	out := []walkedAgain{}
 	for _, d := range made {
@@ -313,7 +326,7 @@ func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id string, st
 		}
 		out = append(out, x)
 	}
-	if len(out) == 0 && step != 0 {
+	if _, erased := line.Erased(step); len(out) == 0 && step != 0 && !erased {
 		return nil, fmt.Errorf("nothing was decided for step %d of run %s", step, id)
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -39,6 +40,8 @@ type Moment struct {
 	// where that was kept.
 	Walk  *decision.Decision `json:"walk,omitempty"`
 	Facts *decision.Record   `json:"facts,omitempty"`
+	// Redaction is what was erased from the run.
+	Redaction *run.Redaction `json:"redaction,omitempty"`
 }
 
 // Timeline is a run and what happened in it, oldest first.
@@ -48,6 +51,17 @@ type Timeline struct {
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
 	Moments  []Moment    `json:"moments"`
+}
+
+// Erased is the moment in which what was asked in the step, or answered, was
+// erased, and its decisions with it; false: they are there.
+func (l Timeline) Erased(step int) (Moment, bool) {
+	for _, m := range l.Moments {
+		if r := m.Redaction; r != nil && (r.Whole || slices.Contains(r.Steps, step) || slices.Contains(r.Quoting, step)) {
+			return m, true
+		}
+	}
+	return Moment{}, false
 }
 
 // Timeline tells what happened in one of the caller's runs.
@@ -81,6 +95,11 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 			m.Question = orDefault(ev.Reason, asked[ev.Input])
 		}
 		line.Moments = append(line.Moments, m)
+	}
+	for i, m := range line.Moments {
+		if _, erased := line.Erased(m.Step); erased && string(m.Answer) == "null" {
+			line.Moments[i].Answer = nil // it is not what was answered
+		}
 	}
 	return line, nil
 }
@@ -120,7 +139,7 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	case run.Attested:
 		m.Verdict = because(ev.Outcome, ev.Reason)
 	case run.Redacted:
-		m.Verdict = because(ev.Redaction.String(), ev.Reason)
+		m.Redaction, m.Verdict = ev.Redaction, because(ev.Redaction.String(), ev.Reason)
 	default:
 		return Moment{}, false
 	}

@@ -37,6 +37,7 @@ type step struct {
 	Index      int
 	Label      string
 	Mark       string
+	Erased     string // when and what, where it was
 	Provenance badge
 	Driver     string
 	Proof      string
@@ -74,6 +75,9 @@ func (r Run) view() view {
 	}
 	for i := range v.Steps {
 		s := &v.Steps[i]
+		if at, erased := r.Timeline.Erased(s.Index); erased {
+			s.Erased = fmt.Sprintf("Redacted %s UTC: %s", at.At.UTC().Format("2006-01-02 15:04:05"), at.Verdict)
+		}
 		for _, group := range r.groups(s.Index) {
 			s.Trails = append(s.Trails, r.draw(group))
 			for _, d := range group {

@@ -25,6 +25,9 @@ type Redaction struct {
 // String tells what is erased.
 func (d Redaction) String() string {
 	what := fmt.Sprintf("the evidence of steps %v is erased", d.Steps)
+	if len(d.Quoting) > 0 {
+		what += fmt.Sprintf(", and what was asked in steps %v, which quoted it", d.Quoting)
+	}
 	if d.Whole {
 		what += ", and the run's input"
 	}
