@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/plain"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -83,6 +84,38 @@ func (a *app) allRuns(ctx context.Context, state run.State) ([]run.Summary, erro
 	}
 }
 
+// withRun runs do on one run of the local database.
+func (s source) withRun(ctx context.Context, id string, do func(context.Context, *app, run.ID) error) error {
+	return s.with(ctx, func(ctx context.Context, a *app) error {
+		return a.missing(ctx, run.ID(id), do(ctx, a, run.ID(id)))
+	})
+}
+
+// missing is the error of a command about a run, for operators where there is
+// no such run: an agent would be told to begin one.
+func (a *app) missing(ctx context.Context, id run.ID, err error) error {
+	if fault.CodeOf(err) != fault.NotFound {
+		return err
+	}
+	s, lookErr := a.engine.Standing(ctx, id)
+	switch {
+	case lookErr == nil && s.Run.Principal != localPrincipal:
+		return fault.New(fault.NotFound, "run %s is of principal %q; commands on this machine see the runs of %q alone", id, s.Run.Principal, localPrincipal)
+	case lookErr == nil:
+		return err // the run is there, something else is not
+	}
+	return noSuchRun(string(id), a.config.Database)
+}
+
+func noSuchRun(id, database string) error {
+	what := fmt.Sprintf("no run %.80q", id)
+	if strings.HasPrefix(id, "kairos://") {
+		what = fmt.Sprintf("%.80q is a protocol or a step, not a run; no such run", id)
+	}
+	return fault.New(fault.NotFound, "%s is in the database %s", what, database).
+		WithNext("`kairos runs list --all` lists its runs; --db names another database")
+}
+
 // runsAbandon is `kairos runs abandon`.
 func runsAbandon(at *source, out *format) *cobra.Command {
 	var reason string
@@ -92,8 +125,8 @@ func runsAbandon(at *source, out *format) *cobra.Command {
 			"open about it can be answered no more.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				s, err := a.engine.Abandon(ctx, localCaller(), run.ID(args[0]), reason)
+			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
+				s, err := a.engine.Abandon(ctx, localCaller(), id, reason)
 				if err != nil {
 					return err
 				}

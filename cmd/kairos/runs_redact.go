@@ -22,10 +22,11 @@ exported with their evidence, logs and whatever clients keep are not reached.
 With --step only one solved step is erased, also of a run that goes on, unless a step that is not solved yet needs its result.
 The database file is written anew, so this takes a while where it is large, and others wait.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if in.Run = run.ID(args[0]); cmd.Flags().Changed("step") && in.Step < 1 {
+			if cmd.Flags().Changed("step") && in.Step < 1 {
 				return fmt.Errorf("--step is %d: steps are counted from 1", in.Step)
 			}
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
+			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
+				in.Run = id
 				reply, err := a.engine.Redact(ctx, localCaller(), in)
 				if err != nil {
 					return err

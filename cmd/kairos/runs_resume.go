@@ -71,8 +71,11 @@ func (a *app) resumption(ctx context.Context, file string, args []string) (resum
 		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
 	}
 	s, err := a.engine.Standing(ctx, id)
-	if fault.CodeOf(err) == fault.NotFound || err == nil && s.Run.Principal != localPrincipal {
-		return resumption{}, fmt.Errorf("no run %q of yours; `kairos runs list --all` shows them", id)
+	if err == nil && s.Run.Principal != localPrincipal {
+		err = fault.New(fault.NotFound, "no run of yours")
+	}
+	if err = a.missing(ctx, id, err); err != nil {
+		return resumption{}, err
 	}
 	return resumption{id: id, uri: s.URI}, err
 }

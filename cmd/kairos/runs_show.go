@@ -25,8 +25,8 @@ func runsShow(at *source, out *format) *cobra.Command {
 			"the steps, for each the decision tree with the way that was taken, and what was asked and answered. The page\n" +
 			"holds the evidence, so give it only to whom you would give that.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				line, err := a.engine.Timeline(ctx, localCaller(), run.ID(args[0]))
+			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
+				line, err := a.engine.Timeline(ctx, localCaller(), id)
 				if err != nil {
 					return err
 				}

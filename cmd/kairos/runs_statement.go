@@ -27,8 +27,8 @@ func runsExport(at *source) *cobra.Command {
 first needed. Challenges and evidence stand beside it: whoever has the file may take them out, their digests are signed.
 kairos runs verify checks the file without the database.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				data, err := a.state(ctx, run.ID(args[0]), without)
+			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
+				data, err := a.state(ctx, id, without)
 				if err != nil {
 					return err
 				}

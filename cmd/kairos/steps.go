@@ -151,7 +151,7 @@ func attestCommand(at *source) *cobra.Command {
 			return at.withAttester(cmd.Context(), to, func(ctx context.Context, attest attester) error {
 				reply, err := attest(ctx, in)
 				if err != nil && reply.RunID == "" {
-					return err
+					return at.missing(in, err)
 				}
 				stated := err // the run is closed all the same
 				err = errors.Join(out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.attested(reply) }), stated)
@@ -169,6 +169,19 @@ func attestCommand(at *source) *cobra.Command {
 	cmd.Flags().StringVar(&to, "statement", "", "write a signed statement of the run into this file, as kairos runs export does")
 	strictFlag(cmd, &strict)
 	return cmd
+}
+
+// missing is what an operator can use of an attestation's error, where the run
+// that was named is not in the local database.
+func (s source) missing(in engine.AttestInput, err error) error {
+	if in.RunID == "" || fault.CodeOf(err) != fault.NotFound || s.server() != "" || !strings.Contains(err.Error(), in.RunID) {
+		return err
+	}
+	c, loadErr := s.load()
+	if loadErr != nil {
+		return err
+	}
+	return noSuchRun(in.RunID, c.Database)
 }
 
 func (p *printer) attested(reply engine.AttestReply) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -110,8 +111,8 @@ func treeExplainCommand(at *source) *cobra.Command {
 				return err
 			}
 			if runID != "" {
-				return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-					list, err := a.explainRun(ctx, tree, runID, step, cmd.ErrOrStderr())
+				return at.withRun(cmd.Context(), runID, func(ctx context.Context, a *app, id run.ID) error {
+					list, err := a.explainRun(ctx, tree, id, step, cmd.ErrOrStderr())
 					if err != nil {
 						return err
 					}

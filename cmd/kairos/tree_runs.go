@@ -34,7 +34,7 @@ func (a *app) decisions(ctx context.Context, ids []string, all bool) (made []eng
 	for _, id := range ids {
 		of, err := a.engine.Decisions(ctx, localCaller(), run.ID(id))
 		if err != nil {
-			return nil, 0, fmt.Errorf("run %s: %w", id, err)
+			return nil, 0, a.missing(ctx, run.ID(id), fmt.Errorf("run %s: %w", id, err))
 		}
 		made = append(made, of...)
 	}
@@ -297,12 +297,12 @@ type walkedAgain struct {
 
 // explainRun explains the decisions of a run, or with a step of that step. Of
 // those that were erased it notes so.
-func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id string, step int, notes io.Writer) ([]walkedAgain, error) {
-	made, err := a.engine.Decisions(ctx, localCaller(), run.ID(id))
+func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id run.ID, step int, notes io.Writer) ([]walkedAgain, error) {
+	made, err := a.engine.Decisions(ctx, localCaller(), id)
 	if err != nil {
 		return nil, err
 	}
-	line, err := a.engine.Timeline(ctx, localCaller(), run.ID(id))
+	line, err := a.engine.Timeline(ctx, localCaller(), id)
 	if err != nil {
 		return nil, err
 	}
