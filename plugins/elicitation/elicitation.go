@@ -22,7 +22,7 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "elicitation", Version: "0.1.0", Role: driver.RoleCapability,
-			Handles: handles(), Effect: driver.EffectReads, Features: []string{driver.FeatureHuman},
+			Handles: handles(), Effect: driver.EffectPure, Features: []string{driver.FeatureHuman},
 			Needs: []string{driver.NeedElicitation}, ConfigSchema: e.Schema(),
 		},
 		Capability: e,

@@ -22,7 +22,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "sampling", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindJudge},
-			Effect:  driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel},
+			Effect:  driver.EffectPure, Features: []string{driver.FeatureClientReview, driver.FeatureModel},
 			Needs: []string{driver.NeedSampling}, ConfigSchema: s.Schema(),
 		},
 		Capability: s,
