@@ -36,11 +36,18 @@ type unrated struct {
 	grade  func(quality.Measure) quality.Grade
 }
 
-func (u unrated) graded() unrated {
-	if u.grade != nil {
-		g := u.grade(quality.Assess(u.text))
-		u.Score, u.Tier = g.Score, string(g.Tier)
+// graded works out the grade; measured holds the texts that were assessed already.
+func (u unrated) graded(measured map[string]quality.Measure) unrated {
+	if u.grade == nil {
+		return u
 	}
+	m, ok := measured[u.text]
+	if !ok {
+		m = quality.Assess(u.text)
+		measured[u.text] = m
+	}
+	g := u.grade(m)
+	u.Score, u.Tier = g.Score, string(g.Tier)
 	return u
 }
 
@@ -114,8 +121,9 @@ func (r *rater) take() (batch map[string][]unrated, more bool) {
 	r.writing = n > 0
 	r.mu.Unlock()
 	batch = make(map[string][]unrated)
+	measured := make(map[string]quality.Measure) // the steps of a protocol come again with each run
 	for _, u := range next {
-		batch[u.space] = append(batch[u.space], u.graded())
+		batch[u.space] = append(batch[u.space], u.graded(measured))
 	}
 	return batch, n > 0
 }
