@@ -53,11 +53,17 @@ func Handshake() plugin.HandshakeConfig {
 // Plugins is the host's plugin set: dispensing PluginName gives a *Client.
 func Plugins() plugin.PluginSet { return plugin.PluginSet{PluginName: grpcPlugin{}} }
 
+// window is how many bytes either end may send before the other has taken
+// them. One that is set is not measured: measuring it sends a ping and its
+// answer with every call, twice, and wakes both processes for each.
+const window = MaxMessageBytes
+
 // DialOptions are the host's limits on a connection to a driver. The
 // connection never goes idle: a generation has one connection for its life.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithIdleTimeout(0),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(MaxMessageBytes),

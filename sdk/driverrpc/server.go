@@ -23,6 +23,7 @@ func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		grpc.ChainUnaryInterceptor(receiveTrace, recoverPanic(log)),
 	}
 }
