@@ -16,6 +16,14 @@ import (
 // editors and installers write more than once.
 const settle = 250 * time.Millisecond
 
+// A database that lies in a watched folder makes an event of every write. Behind
+// such an event the watch rests: the system merges meanwhile what repeats, and
+// calls are not held up by news of themselves.
+const (
+	attentive = 20 * time.Millisecond // how long every event is taken
+	rest      = 200 * time.Millisecond
+)
+
 // Watch reloads when the files change, until ctx is done. It watches their
 // folders, because editors replace files instead of writing into them. What is
 // refused is said once in the log and tried again when something has changed.
@@ -29,14 +37,23 @@ func (c *Current) Watch(ctx context.Context) (err error) {
 	// Something may have changed since the files were read.
 	due := time.NewTimer(0)
 	defer due.Stop()
+	events, since := w.Events, time.Now()
+	rested := time.NewTimer(rest)
+	defer rested.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case event := <-w.Events:
-			if c.concerns(event.Name) {
+		case event := <-events:
+			switch {
+			case c.concerns(event.Name):
 				due.Reset(settle)
+			case time.Since(since) > attentive:
+				events = nil
+				rested.Reset(rest)
 			}
+		case <-rested.C:
+			events, since = w.Events, time.Now()
 		case err := <-w.Errors:
 			// Events were lost, so anything may have changed.
 			c.log.Warn("watch the configuration", "error", err)
