@@ -59,6 +59,30 @@ func TestABudgetOfARunClosesTheRouteAndSaysSo(t *testing.T) {
 	}
 }
 
+func TestARequestThatCameToNothingCountsIfItWasMade(t *testing.T) {
+	for knob, spent := range map[string]run.Spent{
+		"asked in vain": {Requests: 1, Tokens: 100},
+		"not asked":     {},
+	} {
+		t.Run(knob, func(t *testing.T) {
+			w := newWorld(t, budgeted(engine.Budgets{PerPrincipalHour: engine.Budget{Requests: 1}}))
+			uri := w.mint(sampledSteps(1))[0]
+			w.caller.Client = driver.Client{Sampling: true}
+			w.drivers.set(knob, true)
+			r := w.begin(uri)
+			stored, err := w.store.Run(t.Context(), runOf(r))
+			if err != nil || stored.Spent != spent {
+				t.Errorf("spent = %+v, %v, want %+v", stored.Spent, err, spent)
+			}
+			w.drivers.set(knob, false)
+			round := w.nextRound(uri, placeholder(r))
+			if left := round.Ask != nil; left != (spent == run.Spent{}) {
+				t.Errorf("asked = %v with %+v of one request spent", left, spent)
+			}
+		})
+	}
+}
+
 func TestARepairCountsAgainstTheBudget(t *testing.T) {
 	w := newWorld(t, budgeted(engine.Budgets{PerRun: engine.Budget{Requests: 1}}))
 	uri := w.mint(sampledStep)[0]

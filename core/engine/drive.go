@@ -387,6 +387,9 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 		cost.spend()
 		return t.supply(ctx, k, in, r, *res.Answer)
 	case res.Unavailable != nil:
+		if res.Unavailable.Asked {
+			cost.spend()
+		}
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, res.Unavailable.Reason, 0)
 	}
 	return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, "driver gave no outcome the host can use", 0)

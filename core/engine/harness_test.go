@@ -159,9 +159,16 @@ type asking struct {
 	provenance   driver.Provenance
 	review       bool
 	fail         func(string) error
+	knob         func(string) bool
 }
 
 func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if k.knob != nil && k.knob("asked in vain") {
+		return driver.AskedInVain("the endpoint is busy"), nil
+	}
+	if k.knob != nil && k.knob("not asked") {
+		return driver.CannotRender("there is no endpoint"), nil
+	}
 	if k.review && req.Input.Kind == driver.KindApproval {
 		return driver.ReviewedByClient("the client shows every request"), nil
 	}
@@ -284,7 +291,7 @@ func (d *drivers) Capability(name string) (driver.Capability, bool) {
 	case "page":
 		return page{}, true
 	case "sampling":
-		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail}, true
+		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail, knob: d.knob}, true
 	}
 	return nil, false
 }

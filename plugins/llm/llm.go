@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -80,12 +82,18 @@ func (l llm) Render(ctx context.Context, req driver.RenderRequest) (driver.Rende
 	}
 	within, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	var sent atomic.Bool
+	within = httptrace.WithClientTrace(within, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	said, err := c.ask(within, l.http, req)
 	if err != nil {
 		if errors.Is(within.Err(), context.DeadlineExceeded) {
 			err = errors.New("no answer within " + c.Timeout.String())
 		}
-		return driver.CannotRender("the model endpoint: " + err.Error()), nil
+		why := "the model endpoint: " + err.Error()
+		if sent.Load() { // it may have cost tokens, whatever came of it
+			return driver.AskedInVain(why), nil
+		}
+		return driver.CannotRender(why), nil
 	}
 	cutOff := ""
 	if said.finish == finishLength {

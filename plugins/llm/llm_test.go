@@ -173,10 +173,23 @@ func TestAnEndpointThatFailsIsUnavailableAndTheKeyIsNeverTold(t *testing.T) {
 			if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, tc.why) {
 				t.Fatalf("Render = %+v, %v, want unavailable: %s", res, err, tc.why)
 			}
+			if !res.Unavailable.Asked {
+				t.Error("the request was sent and is not said to have been")
+			}
 			if strings.Contains(res.Unavailable.Reason, key[:8]) {
 				t.Errorf("the reason tells the key: %s", res.Unavailable.Reason)
 			}
 		})
+	}
+}
+
+func TestAnEndpointThatNothingWasSentToCostsNothing(t *testing.T) {
+	e := newEndpoint(t, says(`{"text":"tidied"}`))
+	d := e.driver(t, "")
+	e.Close()
+	res, err := d.Render(t.Context(), evidence())
+	if err != nil || res.Unavailable == nil || res.Unavailable.Asked {
+		t.Errorf("Render = %+v, %v, want unavailable and nothing asked", res, err)
 	}
 }
 

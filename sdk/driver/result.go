@@ -41,6 +41,9 @@ type Declined struct {
 // Unavailable means that the driver cannot serve this call; the next route is tried.
 type Unavailable struct {
 	Reason string `json:"reason"`
+	// Asked is for Render of a driver with the feature FeatureModel: a model was
+	// asked before it came to nothing, so that the request counts against the budgets.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // Need says which inputs are missing.
@@ -127,6 +130,11 @@ func AskAgent(c AgentChallenge) RenderResult { return RenderResult{AgentChalleng
 // CannotRender says that this driver cannot obtain the input from this client.
 func CannotRender(reason string) RenderResult {
 	return RenderResult{Unavailable: &Unavailable{Reason: reason}}
+}
+
+// AskedInVain is CannotRender after a model was asked, which counts.
+func AskedInVain(reason string) RenderResult {
+	return RenderResult{Unavailable: &Unavailable{Reason: reason, Asked: true}}
 }
 
 // ReviewedByClient leaves an approval to the client's review of the evidence request.

@@ -148,7 +148,7 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverv1.RenderRespo
 	}
 	if u := r.Unavailable; u != nil {
 		outcomes++
-		out.Outcome = &driverv1.RenderResponse_Unavailable{Unavailable: &driverv1.Unavailable{Reason: u.Reason}}
+		out.Outcome = &driverv1.RenderResponse_Unavailable{Unavailable: &driverv1.Unavailable{Reason: u.Reason, Asked: u.Asked}}
 	}
 	if v := r.ClientReview; v != nil {
 		outcomes++
@@ -185,7 +185,7 @@ func (c *conversion) fromRenderResult(r *driverv1.RenderResponse) driver.RenderR
 		a := c.fromAnswer(o.Answer)
 		out.Answer = &a
 	case *driverv1.RenderResponse_Unavailable:
-		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
+		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason(), Asked: o.Unavailable.GetAsked()}
 	case *driverv1.RenderResponse_ClientReview:
 		out.ClientReview = &driver.ClientReview{Reason: o.ClientReview.GetReason()}
 	case *driverv1.RenderResponse_Invalid:

@@ -149,6 +149,7 @@ func drawRenderResult(t *rapid.T) driver.RenderResult {
 		driver.AskAgent(driver.AgentChallenge{Type: drawText(t), Description: drawText(t), Display: drawJSON(t)}),
 		{Answer: &answer},
 		driver.CannotRender(drawText(t)),
+		driver.AskedInVain(drawText(t)),
 		driver.ReviewedByClient(drawText(t)),
 		driver.RenderedInvalid(drawList(t, drawDiagnostic)...),
 	}).Draw(t, "outcome")

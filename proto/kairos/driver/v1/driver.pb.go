@@ -2012,8 +2012,11 @@ func (x *Declined) GetReason() string {
 
 // Unavailable: this driver cannot serve the call; the next route is tried.
 type Unavailable struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of Render, by a driver with the feature "model": a model was asked before it
+	// came to nothing, so that the request counts against the budgets.
+	Asked         bool `protobuf:"varint,2,opt,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2053,6 +2056,13 @@ func (x *Unavailable) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Unavailable) GetAsked() bool {
+	if x != nil {
+		return x.Asked
+	}
+	return false
 }
 
 // Links are made by the host, so that no key or id is needed in a driver.
@@ -3031,9 +3041,10 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1c\n" +
 	"\tretryable\x18\x03 \x01(\bR\tretryable\"\"\n" +
 	"\bDeclined\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"%\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\";\n" +
 	"\vUnavailable\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"#\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05asked\x18\x02 \x01(\bR\x05asked\"#\n" +
 	"\x05Links\x12\x1a\n" +
 	"\bapproval\x18\x01 \x01(\tR\bapproval\"\x8b\x02\n" +
 	"\rRenderRequest\x12-\n" +
