@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gowebpki/jcs"
-
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -17,7 +15,7 @@ const Genesis = "aeebad4a796fcc2e15dc4c6061b45ed9b373f26adfc798ca7d2d8cc58182718
 
 // Proof is one link of a run's proof chain.
 type Proof struct {
-	// Hash is SHA-256 over the canonical JSON (RFC 8785) of the other fields, in hex.
+	// Hash is SHA-256 over the canonical JSON (Canonical) of the other fields, in hex.
 	Hash     string `json:"hash,omitempty"`
 	Previous string `json:"previous"` // hash of the proof before, or Genesis
 	Run      ID     `json:"run"`
@@ -104,11 +102,11 @@ func CheckDigest(step int, l Link, document []byte, stated string) error {
 	return nil
 }
 
-// Digest is SHA-256 over the canonical form (RFC 8785) of a JSON document, in hex.
+// Digest is SHA-256 over the canonical form of a JSON document, in hex.
 func Digest(document []byte) (string, error) {
-	canonical, err := jcs.Transform(document)
+	canonical, err := Canonical(document)
 	if err != nil {
-		return "", fmt.Errorf("canonical JSON: %w", err)
+		return "", err
 	}
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:]), nil

@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/gowebpki/jcs"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Format is the version of the file's layout.
@@ -21,7 +22,7 @@ const Format = "kairos-statement/1"
 const MaxSize = 16 << 20
 
 // file is a statement as it is kept and handed on. It has one form only, the
-// canonical JSON (RFC 8785) and a line feed, so that no byte of it is free.
+// canonical JSON (run.Canonical) and a line feed, so that no byte of it is free.
 type file struct {
 	Format   string        `json:"format"`
 	Envelope dsse.Envelope `json:"envelope"`
@@ -62,10 +63,7 @@ func canonical(v any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the statement: %w", err)
 	}
-	if b, err = jcs.Transform(b); err != nil {
-		return nil, fmt.Errorf("canonical JSON: %w", err)
-	}
-	return b, nil
+	return run.Canonical(b)
 }
 
 // parse reads a file. Every byte of it is as encode writes it, or it is refused.

@@ -50,7 +50,7 @@ type Subject struct {
 	Digest Digest `json:"digest"`
 }
 
-// Digest is of canonical JSON (RFC 8785), in hex.
+// Digest is of canonical JSON (run.Canonical), in hex.
 type Digest struct {
 	SHA256 string `json:"sha256"`
 }

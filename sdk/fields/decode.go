@@ -132,6 +132,9 @@ func checkNumber(literal string) error {
 	if n, err := strconv.Atoi(exponent); err != nil || n > maxExponent || n < -maxExponent {
 		return fmt.Errorf("the number %s is out of range", literal)
 	}
+	if _, err := strconv.ParseFloat(literal, 64); err != nil {
+		return fmt.Errorf("the number %s is out of range", literal)
+	}
 	return nil
 }
 
