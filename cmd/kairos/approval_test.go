@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,6 +13,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 const approvedCommand = "# Release\n\n## Ship it\n\nship\n\n```json\n" +
@@ -57,15 +61,24 @@ func visit(t *testing.T, method, link, form string) (status int, page string) {
 // approveAt reads the page and approves.
 func approveAt(t *testing.T, link string) {
 	t.Helper()
+	if page := decideAt(t, link, "approved"); !strings.Contains(page, "Approved: Ship it") {
+		t.Fatalf("after the answer the page is %s", page)
+	}
+}
+
+// decideAt reads the page and answers, as a person does.
+func decideAt(t *testing.T, link, decision string) (after string) {
+	t.Helper()
 	status, page := visit(t, "GET", link, "")
 	digest := regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`).FindStringSubmatch(page)
 	if status != 200 || digest == nil || !strings.Contains(page, "ship v1") {
 		t.Fatalf("the page is %d %s", status, page)
 	}
-	status, page = visit(t, "POST", link, url.Values{"decision": {"approved"}, "digest": {digest[1]}}.Encode())
-	if status != 200 || !strings.Contains(page, "Approved: Ship it") {
+	status, page = visit(t, "POST", link, url.Values{"decision": {decision}, "digest": {digest[1]}}.Encode())
+	if status != 200 {
 		t.Fatalf("after the answer the page is %d %s", status, page)
 	}
+	return page
 }
 
 // waits is what of a step's reply these tests look at.
@@ -140,6 +153,80 @@ func TestApprovalsAreGivenOnThePageOfTheRealProgram(t *testing.T) {
 			t.Errorf("reply = %+v, want that nobody can be asked", r)
 		}
 	})
+}
+
+// opensLinks is a client that can open addresses and has no forms.
+const opensLinks = `{"elicitation":{"url":{}}}`
+
+// A person answers on the page by themselves, whether their client opened it or
+// the agent showed the link, and the call repeated gets on.
+func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
+	t.Parallel()
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+	t.Run("of", func(t *testing.T) {
+		for can, play := range map[string]func(s *stage, r *engine.StepReply, decision string) *engine.StepReply{
+			hasNothing: showsLink, opensLinks: opensLink,
+		} {
+			for _, decision := range []string{"approved", "rejected"} {
+				t.Run(can+" "+decision, func(t *testing.T) {
+					inBothEras(t, func(t *testing.T, era string) {
+						s := &stage{b.visit(t, era, can), t}
+						s.decided(play(s, s.begun(s.document(shipDoc), ""), decision), decision)
+					})
+				})
+			}
+		}
+	})
+	for _, via := range []string{"page", "elicitation"} {
+		b.routed(2, "shell", "approval", via, "answered", "")
+		b.routed(2, "shell", "approval", via, "declined", "USER_DECLINED")
+	}
+}
+
+const shipDoc = "# %s\n\n## Ship it\n\nship\n\n```json\n" + `{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"ship v1"}}}` + "\n```\n"
+
+func showsLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply {
+	placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
+	r = s.next(r, placeholder).step()
+	s.code(r, "WAITING_FOR_USER")
+	decideAt(s.t, r.ApprovalURL, decision)
+	return s.next(r, placeholder).step()
+}
+
+func opensLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply {
+	k := s.next(r, "")
+	q := k.ask("elicitation/create")
+	var params struct {
+		Mode string `json:"mode"`
+		URL  string `json:"url"`
+	}
+	k.decode(q.Params, &params)
+	if params.Mode != "url" {
+		s.t.Errorf("the client is asked %s, want it to open a page", q.Params)
+	}
+	decideAt(s.t, params.URL, decision)
+	k.answer(q, `{"action":"accept"}`) // that they opened it
+	return k.step()
+}
+
+// decided checks what a decision is worth: the agent may do the step, or not.
+func (s *stage) decided(r *engine.StepReply, decision string) {
+	s.t.Helper()
+	done := s.submit(r, "shell", `{"exit_code":0}`)
+	if decision == "rejected" {
+		s.code(r, "USER_DECLINED")
+		if h := done.hear(); h.question == nil && (h.reply == nil || h.reply.ErrorCode == "") { // at most the person is asked again
+			s.t.Errorf("the agent's work after a no: %s", h)
+		}
+		done.leave()
+		s.proves(r)
+		return
+	}
+	s.code(r, "")
+	if !strings.Contains(r.Message, "approved") {
+		s.t.Errorf("after the yes: %s, want the step to be done", r.Message)
+	}
+	s.proves(done.step(), driver.AgentReported)
 }
 
 func TestSettingsOfThePageAreChecked(t *testing.T) {

@@ -37,62 +37,134 @@ const (
 	hasNothing = `{}`
 )
 
-// mcpClient is a client over HTTP that does with questions what its test says.
+// mcpClient is a client that does with questions what its test says.
 type mcpClient struct {
+	carrier
+	t   *testing.T
+	b   *besieged
+	era string
+	can string // its capabilities
+	// again is another client that reaches the server the same way.
+	again func(t *testing.T, can string) *mcpClient
+}
+
+// carrier brings what a client sends to a server.
+type carrier interface {
+	// open sends a request, which gets an id, and hears what is said to it.
+	open(method, name string, message func(id int) string) (exchange, error)
+	// tell sends what has no reply.
+	tell(message string) error
+	// lately is the end of the server's log.
+	lately() string
+	// vanish ends the connection in the middle of an exchange.
+	vanish(e exchange)
+}
+
+// exchange is what a server says to a request.
+type exchange interface {
+	// hears the next message that is no notification.
+	message() (string, error)
+	// leave gives a request up that has no reply yet.
+	leave()
+}
+
+// overHTTP sends each message by itself.
+type overHTTP struct {
+	*besieged
 	t       *testing.T
-	b       *besieged
 	era     string
-	can     string // its capabilities
 	session string // of the legacy era
 	calls   int
 }
 
-// visit introduces a client to the server.
+// visit introduces a client to the server over HTTP.
 func (b *besieged) visit(t *testing.T, era, can string) *mcpClient {
 	t.Helper()
-	c := &mcpClient{t: t, b: b, era: era, can: can}
+	o := &overHTTP{besieged: b, t: t, era: era}
+	c := &mcpClient{carrier: o, t: t, b: b, era: era, can: can}
+	c.again = func(t *testing.T, can string) *mcpClient { return b.visit(t, era, can) }
 	if era == modernEra {
 		return c
 	}
-	res := c.send("initialize", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,`+
+	res, err := o.send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,`+
 		`"clientInfo":{"name":"guest","version":"1"}}}`, era, can))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b.lately())
+	}
 	defer res.Body.Close()
-	if c.session = res.Header.Get("Mcp-Session-Id"); c.session == "" {
+	if o.session = res.Header.Get("Mcp-Session-Id"); o.session == "" {
 		t.Fatalf("initialize = %d", res.StatusCode)
 	}
 	return c
 }
 
 // send posts a message and leaves its reply to be read.
-func (c *mcpClient) send(method, name, message string) *http.Response {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.b.url+"/mcp", strings.NewReader(message))
+func (o *overHTTP) send(method, name, message string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(o.t.Context(), http.MethodPost, o.url+"/mcp", strings.NewReader(message))
 	if err != nil {
-		c.t.Fatal(err)
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Mcp-Protocol-Version", c.era)
-	if c.session != "" {
-		req.Header.Set("Mcp-Session-Id", c.session)
+	req.Header.Set("Mcp-Protocol-Version", o.era)
+	if o.session != "" {
+		req.Header.Set("Mcp-Session-Id", o.session)
 	}
-	if c.era == modernEra {
+	if o.era == modernEra {
 		req.Header.Set("Mcp-Method", method)
 		req.Header.Set("Mcp-Name", name)
 	}
-	res, err := c.b.client.Do(req)
+	return o.client.Do(req)
+}
+
+func (o *overHTTP) open(method, name string, message func(id int) string) (exchange, error) {
+	o.calls++
+	res, err := o.send(method, name, message(o.calls)) //nolint:bodyclose // leave does
 	if err != nil {
-		c.t.Fatalf("%v\n%s", err, c.b.lately())
+		return nil, err
 	}
-	return res
+	return &response{res, bufio.NewReader(res.Body)}, nil
+}
+
+func (o *overHTTP) tell(message string) error {
+	res, err := o.send("", "", message)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}
+
+func (o *overHTTP) vanish(e exchange) { e.leave() }
+
+// response is one JSON text, or a stream of them.
+type response struct {
+	*http.Response
+	lines *bufio.Reader
+}
+
+func (r *response) leave() { _ = r.Body.Close() }
+
+func (r *response) message() (string, error) {
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		text, err := io.ReadAll(r.lines)
+		return string(text), err
+	}
+	for {
+		line, err := r.lines.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok && !strings.Contains(data, `"method":"notifications/`) {
+			return data, nil
+		}
+	}
 }
 
 // toolCall is a call of a tool in progress.
 type toolCall struct {
 	*mcpClient
+	exchange
 	tool, args string
-	res        *http.Response
-	lines      *bufio.Reader
 }
 
 // call sends a tool call, whose first message is read with hear.
@@ -106,43 +178,47 @@ func (c *mcpClient) call(tool, args string) *toolCall {
 // post sends the call, in the modern era with more parameters.
 func (k *toolCall) post(more string) {
 	k.t.Helper()
-	k.calls++
-	if k.era == modernEra {
-		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":%s}`, k.era, k.can)
+	var err error
+	if k.exchange, err = k.started(k.tool, k.args, more); err != nil {
+		k.t.Fatalf("%s: %v\n%s", k.tool, err, k.lately())
 	}
-	k.res = k.send("tools/call", k.tool, rpcCall(k.calls, k.tool, k.args, more)) //nolint:bodyclose // hear and hangUp do
-	k.lines = bufio.NewReader(k.res.Body)
+}
+
+func (c *mcpClient) started(tool, args, more string) (exchange, error) {
+	if c.era == modernEra {
+		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"guest","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":%s}`, c.era, c.can)
+	}
+	return c.open("tools/call", tool, func(id int) string { return rpcCall(id, tool, args, more) })
 }
 
 // lately is the end of the server's log.
-func (b *besieged) lately() string {
-	log := b.stderr.String()
-	return "… " + log[max(0, len(log)-2000):]
-}
+func (b *besieged) lately() string { return ending(b.stderr.String()) }
 
-// aside sends a tool call whose response is read elsewhere: of the legacy era,
+func ending(log string) string { return "… " + log[max(0, len(log)-2000):] }
+
+// aside sends a tool call whose messages are read elsewhere: of the legacy era,
 // where a call that joins an open question hears nothing before its reply.
 func (c *mcpClient) aside(tool, args string) <-chan string {
-	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, c.b.url+"/mcp", strings.NewReader(rpcCall(`"aside"`, tool, args, "")))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Mcp-Session-Id", c.session)
 	said := make(chan string, 1)
 	go func() {
 		defer close(said)
-		res, err := c.b.client.Do(req)
+		e, err := c.started(tool, args, "")
 		if err != nil {
 			said <- err.Error()
 			return
 		}
-		defer res.Body.Close()
-		body, _ := io.ReadAll(res.Body) // what is cut off is not what is waited for
-		said <- string(body)
+		defer e.leave()
+		var all strings.Builder
+		for reply := false; !reply; {
+			text, err := e.message()
+			if err != nil {
+				text = err.Error()
+			}
+			all.WriteString(text)
+			reply = err != nil || !strings.Contains(text, `"method"`)
+		}
+		said <- all.String()
 	}()
 	return said
 }
@@ -185,7 +261,10 @@ type uttered struct {
 // hear reads until the server asks, replies or refuses.
 func (k *toolCall) hear() (h uttered) {
 	k.t.Helper()
-	text := k.message()
+	text, err := k.message()
+	if err != nil {
+		k.t.Fatalf("%s: %v before a reply\n%s", k.tool, err, k.lately())
+	}
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -199,12 +278,12 @@ func (k *toolCall) hear() (h uttered) {
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		k.t.Fatalf("%s = %d %.400q: %v\n%s", k.tool, k.res.StatusCode, text, err, k.b.lately())
+		k.t.Fatalf("%s = %.400q: %v\n%s", k.tool, text, err, k.lately())
 	}
 	if m.Method != "" {
 		return uttered{question: &posed{m.Method, m.Params, string(m.ID), ""}}
 	}
-	k.hangUp()
+	k.leave()
 	for key, q := range m.Result.Requests {
 		q.id, q.state = key, m.Result.State
 		return uttered{question: &q}
@@ -229,36 +308,12 @@ func (k *toolCall) decode(raw json.RawMessage, into any) {
 	}
 }
 
-// message is the next message of the response that is no notification.
-func (k *toolCall) message() string {
-	k.t.Helper()
-	if !strings.HasPrefix(k.res.Header.Get("Content-Type"), "text/event-stream") {
-		text, err := io.ReadAll(k.lines)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		return string(text)
-	}
-	for {
-		line, err := k.lines.ReadString('\n')
-		if err != nil {
-			k.t.Fatalf("%s: %v before a reply\n%s", k.tool, err, k.b.lately())
-		}
-		if data, ok := strings.CutPrefix(line, "data: "); ok && !strings.Contains(data, `"method":"notifications/`) {
-			return data
-		}
-	}
-}
-
-// hangUp ends the call's connection.
-func (k *toolCall) hangUp() { _ = k.res.Body.Close() }
-
 // ask is hear where the server has to ask.
 func (k *toolCall) ask(method string) *posed {
 	k.t.Helper()
 	h := k.hear()
 	if h.question == nil || h.question.Method != method {
-		k.t.Fatalf("%s: the server says %s, want it to ask %s\n%s", k.tool, h, method, k.b.lately())
+		k.t.Fatalf("%s: the server says %s, want it to ask %s\n%s", k.tool, h, method, k.lately())
 	}
 	return h.question
 }
@@ -268,7 +323,7 @@ func (k *toolCall) step() *engine.StepReply {
 	k.t.Helper()
 	h := k.hear()
 	if h.reply == nil {
-		k.t.Fatalf("%s: the server says %s, want a reply\n%s", k.tool, h, k.b.lately())
+		k.t.Fatalf("%s: the server says %s, want a reply\n%s", k.tool, h, k.lately())
 	}
 	return h.reply
 }
@@ -293,16 +348,21 @@ func (k *toolCall) answer(q *posed, result string) {
 		k.post(fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, q.state, q.id, result))
 		return
 	}
-	res := k.send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.id, result))
-	_ = res.Body.Close()
+	k.told(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.id, result))
+}
+
+func (k *toolCall) told(message string) {
+	k.t.Helper()
+	if err := k.tell(message); err != nil {
+		k.t.Fatalf("%s: %v\n%s", k.tool, err, k.lately())
+	}
 }
 
 // refuse answers a question with an error, which only the legacy era can; a
 // modern client that refuses does not come back.
 func (k *toolCall) refuse(q *posed, code int) {
 	k.t.Helper()
-	res := k.send("", "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, q.id, code))
-	_ = res.Body.Close()
+	k.told(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, q.id, code))
 }
 
 // Answers of people and models.

@@ -3,7 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,10 +49,10 @@ func (s *stage) document(doc string) string {
 	return s.b.mint(fmt.Sprintf(doc, s.t.Name()))[0]
 }
 
-// other is another client of the same era before the same server.
+// other is another client of the same era.
 func (s *stage) other(can string) *mcpClient {
 	s.t.Helper()
-	return s.b.visit(s.t, s.era, can)
+	return s.again(s.t, can)
 }
 
 // proves checks that nothing, or just this, was recorded as proof of a run, and
@@ -80,44 +83,64 @@ func (s *stage) code(r *engine.StepReply, want string) {
 	}
 }
 
+// badClients are clients that behave badly: what they can, and what they do.
+var badClients = map[string]struct {
+	can  string
+	play func(*stage)
+}{
+	"declines a person's step":                          {hasForms, declines},
+	"cancels a person's step":                           {hasForms, cancels},
+	"declines an approval":                              {hasForms, declinesApproval},
+	"refuses to ask its model":                          {hasModel, refusesModel},
+	"lets a person wait too long":                       {hasForms, personTakesLong},
+	"never answers for its model":                       {hasModel, modelNeverAnswers},
+	"writes prose around JSON":                          {hasModel, prose},
+	"answers another schema":                            {hasModel, otherSchema},
+	"mends its answer":                                  {hasModel, mends},
+	"accepts with nothing filled in":                    {hasForms, acceptsNothing},
+	"accepts an approval with nothing filled in":        {hasForms, acceptsNoApproval},
+	"approves everything without a person":              {hasBoth, approvesEverything},
+	"approves what is no yes or no":                     {hasForms, approvesForm},
+	"hangs up in a question and comes back":             {hasForms, hangsUp},
+	"repeats the call with other arguments":             {hasForms, otherArguments},
+	"is replaced by clients with other capabilities":    {hasForms, replaced},
+	"is replaced after a no":                            {hasForms, replacedAfterNo},
+	"has a model that gives orders to the next step":    {hasBoth, givesOrders},
+	"has a model that answers in place of the person":   {hasModel, modelForPerson},
+	"sends an agent's own yes to what needs approval":   {hasNothing, agentApproves},
+	"sends placeholders":                                {hasNothing, placeholders},
+	"answers with a solution of another type meanwhile": {hasForms, otherType},
+}
+
 // Whatever a client does, the real server goes on, records what happened and no
 // more, and no step advances on anything but an accepted proof.
 func TestClientsThatBehaveBadly(t *testing.T) {
 	t.Parallel()
 	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
-	for name, tc := range map[string]struct {
-		can  string
-		play func(*stage)
-	}{
-		"declines a person's step":                          {hasForms, declines},
-		"cancels a person's step":                           {hasForms, cancels},
-		"declines an approval":                              {hasForms, declinesApproval},
-		"refuses to ask its model":                          {hasModel, refusesModel},
-		"lets a person wait too long":                       {hasForms, personTakesLong},
-		"never answers for its model":                       {hasModel, modelNeverAnswers},
-		"writes prose around JSON":                          {hasModel, prose},
-		"answers another schema":                            {hasModel, otherSchema},
-		"mends its answer":                                  {hasModel, mends},
-		"accepts with nothing filled in":                    {hasForms, acceptsNothing},
-		"accepts an approval with nothing filled in":        {hasForms, acceptsNoApproval},
-		"approves everything without a person":              {hasBoth, approvesEverything},
-		"approves what is no yes or no":                     {hasForms, approvesForm},
-		"hangs up in a question and comes back":             {hasForms, hangsUp},
-		"repeats the call with other arguments":             {hasForms, otherArguments},
-		"is replaced by clients with other capabilities":    {hasForms, replaced},
-		"is replaced after a no":                            {hasForms, replacedAfterNo},
-		"has a model that gives orders to the next step":    {hasBoth, givesOrders},
-		"has a model that answers in place of the person":   {hasModel, modelForPerson},
-		"sends an agent's own yes to what needs approval":   {hasNothing, agentApproves},
-		"sends placeholders":                                {hasNothing, placeholders},
-		"answers with a solution of another type meanwhile": {hasForms, otherType},
-	} {
+	for name, tc := range badClients {
 		t.Run(name, func(t *testing.T) {
 			inBothEras(t, func(t *testing.T, era string) {
 				tc.play(&stage{b.visit(t, era, tc.can), t})
 			})
 		})
 	}
+}
+
+// Over standard streams a client has a server of its own; the one over HTTP only
+// stores protocols and tells what was recorded.
+func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
+	t.Parallel()
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\n")
+	few := []string{"declines a person's step", "mends its answer", "hangs up in a question and comes back"}
+	inBothEras(t, func(t *testing.T, era string) {
+		p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
+		for name, tc := range badClients {
+			if testing.Short() && !slices.Contains(few, name) {
+				continue
+			}
+			t.Run(name, func(t *testing.T) { tc.play(&stage{p.visit(t, tc.can), t}) })
+		}
+	})
 }
 
 func declines(s *stage) { saysNo(s, `{"action":"decline"}`) }
@@ -137,7 +160,7 @@ func saysNo(s *stage, no string) {
 	}
 	k = s.next(r, "") // the person may be asked again, and change their mind
 	k.ask("elicitation/create")
-	k.hangUp()
+	k.leave()
 	s.proves(r)
 }
 
@@ -339,7 +362,7 @@ func hangsUp(s *stage) {
 	r := s.begun(s.document(personDoc), "")
 	k := s.next(r, "")
 	k.ask("elicitation/create")
-	k.hangUp()
+	k.vanish(k.exchange)
 	back := &stage{s.other(hasForms), s.t}
 	k = back.call("kairos_begin", fmt.Sprintf(`{"uri":%q,"session_id":%q}`, r.CurrentStep.URI, r.RunID))
 	again := k.step()
@@ -547,7 +570,7 @@ func (s *stage) asks(k *toolCall, method string) {
 	case method == "sampling/createMessage":
 		s.shownToAPerson(h.question)
 	}
-	k.hangUp()
+	k.leave()
 }
 
 func (s *stage) shownToAPerson(q *posed) {
@@ -606,7 +629,7 @@ func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 			k.answer(k.ask("elicitation/create"), filled(`{}`))
 			k.answer(k.ask("elicitation/create"), filled(`{}`))
 			r = k.step()
-			if r.ErrorCode != "ELICITATION_FAILED" || len(r.Solved) > 0 {
+			if r.ErrorCode != "SAMPLING_FAILED" || len(r.Solved) > 0 {
 				s.t.Errorf("after both failed: %+v", r)
 			}
 			s.solvedBy(s.submit(r, "user_input", `{"confirmation":"They said: go on"}`), driver.AgentReported)
@@ -662,6 +685,39 @@ func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 			t.Errorf("the command is %s", got)
 		}
 	})
+}
+
+// The server looks at files itself, for a client elsewhere where the operator
+// allows it; such a client learns that a check failed, not what is there.
+func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
+	t.Parallel()
+	const doc = "# %s\n\n## Report\n\nWrite it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"report\"}," +
+		"\"files\":[{\"path\":\"%s\",\"contains\":\"done\"}]}}\n```\n"
+	dir := t.TempDir()
+	server := &served{t: t, dir: t.TempDir()}
+	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\nhttp: {rate: {per_minute: -1}}\n"+
+		"drivers:\n  dir: %s\n  settings:\n    roots: {config: {allow: [%s]}}\n", buildDrivers(t), dir))
+	b := besieging(server.startHTTP())
+	t.Run("in", func(t *testing.T) {
+		inBothEras(t, func(t *testing.T, era string) {
+			s := &stage{b.visit(t, era, hasNothing), t}
+			file := "report-" + era
+			r := s.begun(b.mint(fmt.Sprintf(doc, t.Name(), file))[0], "")
+			r = s.submit(r, "shell", `{"exit_code":0}`).step()
+			s.code(r, "FILES_MISMATCH")
+			if err := os.WriteFile(filepath.Join(dir, file), []byte("done"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			done := s.submit(r, "shell", `{"exit_code":0}`).step()
+			if len(done.Solved) != 1 {
+				t.Errorf("with the file: %+v", done)
+			}
+			s.proves(done, driver.AgentReported)
+		})
+	})
+	b.routed(4, "shell", "files", "roots", "answered", "")
+	b.routed(2, "shell", "evidence", "agent", "rejected", "FILES_MISMATCH")
+	b.routed(2, "shell", "evidence", "agent", "accepted", "")
 }
 
 // solvedBy checks that the call solved the run's only step, and who vouches.

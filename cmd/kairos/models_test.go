@@ -94,23 +94,28 @@ func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {
 	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\ntree: tree.yaml\nhttp: {rate: {per_minute: -1}}\n"+
 		"drivers:\n  dir: %s\n  settings:\n    llm: {config: {base_url: %s/v1, model: m-1, judge_model: judge-1}}\n", buildDrivers(t), e.URL))
 	b := besieging(server.startHTTP())
-	inBothEras(t, func(t *testing.T, era string) {
-		s := &stage{b.visit(t, era, hasNothing), t}
-		typ := sampledTypes["comment"]
-		r := s.begun(s.document(typ.document("comment", `,"judge":{"required":true}`)), "")
-		if len(r.Solved) != 1 || r.Solved[0].Via != "llm" || r.Solved[0].Provenance != driver.ModelGenerated {
-			t.Fatalf("kairos_begin = %+v, want the step solved by the server's own model", r)
-		}
-		s.proves(r, driver.ModelGenerated)
+	t.Run("in", func(t *testing.T) {
+		inBothEras(t, func(t *testing.T, era string) {
+			s := &stage{b.visit(t, era, hasNothing), t}
+			typ := sampledTypes["comment"]
+			r := s.begun(s.document(typ.document("comment", `,"judge":{"required":true}`)), "")
+			if len(r.Solved) != 1 || r.Solved[0].Via != "llm" || r.Solved[0].Provenance != driver.ModelGenerated {
+				t.Fatalf("kairos_begin = %+v, want the step solved by the server's own model", r)
+			}
+			s.proves(r, driver.ModelGenerated)
 
-		bad := s.begun(b.mint(fmt.Sprintf("# %s\n\n## Tell\n\nTell why.\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{},\"judge\":{}}}\n```\n", t.Name()+" judged"))[0], "")
-		refused := s.submit(bad, "comment", `{"text":"Nothing of note was done here at all."}`).step()
-		s.code(refused, "JUDGED_INSUFFICIENT")
-		if !judgedBy(b.timeline(t, bad.RunID), "judge-1") {
-			t.Errorf("the timeline does not tell of the judge's model: %+v", b.timeline(t, bad.RunID).Moments)
-		}
-		s.proves(refused)
+			bad := s.begun(b.mint(fmt.Sprintf("# %s\n\n## Tell\n\nTell why.\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{},\"judge\":{}}}\n```\n", t.Name()+" judged"))[0], "")
+			refused := s.submit(bad, "comment", `{"text":"Nothing of note was done here at all."}`).step()
+			s.code(refused, "JUDGED_INSUFFICIENT")
+			if !judgedBy(b.timeline(t, bad.RunID), "judge-1") {
+				t.Errorf("the timeline does not tell of the judge's model: %+v", b.timeline(t, bad.RunID).Moments)
+			}
+			s.proves(refused)
+		})
 	})
+	b.routed(2, "comment", "evidence", "llm", "accepted", "")
+	b.routed(2, "comment", "evidence", "agent", "rejected", "JUDGED_INSUFFICIENT")
+	b.routed(4, "comment", "judge", "llm", "answered", "")
 }
 
 func judgedBy(line engine.Timeline, model string) bool {

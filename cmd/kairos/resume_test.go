@@ -151,7 +151,7 @@ func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
 			}
 			for _, h := range all {
 				if does.client && h.call != nil {
-					h.call.hangUp()
+					h.call.leave()
 				}
 			}
 			if does.server {
@@ -177,7 +177,8 @@ func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
 // killed simply answers the new one.
 func (b *besieged) answerOld(t *testing.T, h halted) {
 	t.Helper()
-	h.client.b = b
+	h.client = b.visit(t, modernEra, h.client.can)
+	h.call.mcpClient = h.client
 	h.call.answer(h.question, filled(yes))
 	r := h.call.step()
 	s := &stage{h.client, t}
@@ -200,14 +201,14 @@ type piped struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	id  int
+	log lockedBuffer
 }
 
 // pipe starts a server as a host does.
-func (s *served) pipe(t *testing.T, era string) *piped {
+func (s *served) pipe(t *testing.T, era, can string) *piped {
 	t.Helper()
 	p := &piped{served: s, t: t, era: era, cmd: s.program("serve")}
-	var stderr lockedBuffer
-	p.cmd.Stderr = &stderr
+	p.cmd.Stderr = &p.log
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -226,11 +227,11 @@ func (s *served) pipe(t *testing.T, era string) *piped {
 			_ = p.cmd.Wait() // some were killed
 		}
 		if t.Failed() {
-			t.Logf("the server's log:\n%s", stderr.String())
+			t.Logf("the server's log:\n%s", p.log.String())
 		}
 	})
 	if era == legacyEra {
-		p.send(`"initialize"`, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"piped","version":"1"}}`, era, hasForms))
+		p.send(`"initialize"`, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"piped","version":"1"}}`, era, can))
 		p.hear()
 	}
 	return p
@@ -372,7 +373,7 @@ func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
 
 func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) *engine.StepReply {
 	t.Helper()
-	p := s.pipe(t, era)
+	p := s.pipe(t, era, hasForms)
 	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
 	if err != nil {
 		t.Fatal(err)
@@ -398,7 +399,7 @@ func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) 
 
 func (s *served) finishPiped(t *testing.T, era, at string, before *engine.StepReply) {
 	t.Helper()
-	p := s.pipe(t, era)
+	p := s.pipe(t, era, hasForms)
 	defer p.leave()
 	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q,"session_id":%q}`, before.CurrentStep.URI, before.RunID))
 	if r.RunID != before.RunID || r.StepIndex != 2 || r.ErrorCode != "" || r.Challenge.Nonce == before.Challenge.Nonce {

@@ -449,19 +449,7 @@ func TestNamesOfClientsMakeNoSeriesAndNoLines(t *testing.T) {
 }
 
 // series counts the lines of the metrics.
-func (b *besieged) series() int {
-	b.t.Helper()
-	res, err := b.client.Get(b.metrics)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return strings.Count(string(text), "\n")
-}
+func (b *besieged) series() int { return strings.Count(b.scrape(), "\n") }
 
 // Who calls too much is told when to come again, and slows down nobody's probe.
 func TestTooManyCallsAreRefusedWithATime(t *testing.T) {
