@@ -421,11 +421,24 @@ func TestHostileDocumentsTakeLittleTime(t *testing.T) {
 		"definitions":  fill("[a]: b\n"),
 		"quotations":   fill(`"`),
 	} {
+		costsLikeProse(t, name, doc)
+	}
+}
+
+// costsLikeProse compares with prose of the same length, on the same machine at
+// the same time. What grows with the square of the length costs minutes, and many
+// thousand times as much.
+func costsLikeProse(t *testing.T, name, doc string) {
+	t.Helper()
+	const times, least = 300, time.Minute
+	took := func(doc string) time.Duration {
 		start := time.Now()
 		protocol.Parse([]byte(doc))
-		if took := time.Since(start); took > time.Minute {
-			t.Errorf("%s of %d bytes took %v", name, len(doc), took)
-		}
+		return time.Since(start)
+	}
+	prose := took("# T\n## S\n" + strings.Repeat("Some words that mean nothing, until the line ends.\n\n", 1+len(doc)/52))
+	if hostile := took(doc); hostile > max(least, times*prose) {
+		t.Errorf("%s of %d bytes took %v, prose of that length %v", name, len(doc), hostile, prose)
 	}
 }
 
