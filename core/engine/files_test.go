@@ -24,16 +24,16 @@ func TestRootsOfARunAreKeptAsItBegan(t *testing.T) {
 		in.URI = uri
 		return w.Begin(context.Background(), w.caller, in)
 	}
-	round, err := begin(engine.BeginInput{Roots: []string{"file:///work/a%20b/", "/work/c/../d", "/work/d"}})
+	round, err := begin(engine.BeginInput{Roots: []string{"file:///srv/a%20b/", "/srv/c/../d", "/srv/d"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := round.Reply.RunID
-	want := []string{"/work/a b", "/work/d"}
+	want := []string{"/srv/a b", "/srv/d"}
 	if r, err := w.store.Run(context.Background(), run.ID(id)); err != nil || !slices.Equal(r.Roots, want) {
 		t.Errorf("roots = %q, %v, want %q", r.Roots, err, want)
 	}
-	for name, roots := range map[string][]string{"none": nil, "the same": {"/work/a b", "/work/d"}} {
+	for name, roots := range map[string][]string{"none": nil, "the same": {"/srv/a b", "/srv/d"}} {
 		if _, err := begin(engine.BeginInput{SessionID: id, Roots: roots}); err != nil {
 			t.Errorf("resume with %s: %v", name, err)
 		}
@@ -243,7 +243,7 @@ func TestFilesAreDemandedWithTheRunsOwnValues(t *testing.T) {
 			strings.TrimPrefix(filed(`"files":[{"path":"out/{{ input.name }}.md","newer_than_run":true}]`), "# Filed\n")
 		uri := w.mint(doc)[0]
 		round, err := w.Begin(context.Background(), w.caller, engine.BeginInput{
-			URI: uri, Input: json.RawMessage(fmt.Sprintf(`{"name":%q}`, name)), Roots: []string{"/work"},
+			URI: uri, Input: json.RawMessage(fmt.Sprintf(`{"name":%q}`, name)), Roots: []string{"/srv"},
 		})
 		if err != nil {
 			return nil, err
@@ -262,7 +262,7 @@ func TestFilesAreDemandedWithTheRunsOwnValues(t *testing.T) {
 	if err := json.Unmarshal(r.Challenge.Display, &shown); err != nil {
 		t.Fatal(err)
 	}
-	if len(shown.Files) != 1 || shown.Files[0].Path != "out/report.md" || !slices.Equal(shown.Roots, []string{"/work"}) || shown.Since.IsZero() {
+	if len(shown.Files) != 1 || shown.Files[0].Path != "out/report.md" || !slices.Equal(shown.Roots, []string{"/srv"}) || shown.Since.IsZero() {
 		t.Errorf("the agent is shown %s", r.Challenge.Display)
 	}
 	if _, err := begin("../../etc/passwd"); fault.CodeOf(err) != fault.InvalidArgument {

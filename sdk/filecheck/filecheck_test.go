@@ -314,7 +314,7 @@ func TestOnlyAResultThatSaysSoHasPassed(t *testing.T) {
 
 func TestARootIsAFolderOfThisMachine(t *testing.T) {
 	for text, want := range map[string]string{
-		"/work/": "/work", "/work/../x": "/x", "file:///work/a%20b": "/work/a b", "file://localhost/work": "/work", "FILE:///work": "/work",
+		"/srv/": "/srv", "/srv/../x": "/x", "file:///srv/a%20b": "/srv/a b", "file://localhost/srv": "/srv", "FILE:///srv": "/srv",
 		"work": "", "": "", "file://host/work": "", "https://host/work": "", "file:///a?b": "", "file:///%00": "", "file://": "", "~": "",
 	} {
 		got, err := filecheck.Root(text)
