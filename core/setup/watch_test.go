@@ -2,10 +2,13 @@ package setup_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // watch watches until the test ends.
@@ -30,6 +33,28 @@ func TestWatchTakesWhatChanges(t *testing.T) {
 	eventually(t, "version 2.0.0", func() bool { return r.version() == "2.0.0" })
 	r.write("tree.yaml", strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1))
 	eventually(t, "the new tree", func() bool { return strings.Contains(r.log.String(), "tree=changed") })
+}
+
+func TestWatchTakesWhatChangesBesideABusyDatabase(t *testing.T) {
+	r := newRig(t)
+	r.watch()
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer cancel()
+	busy.Go(func() {
+		writes := time.NewTicker(100 * time.Microsecond)
+		defer writes.Stop()
+		for n := 0; ctx.Err() == nil; n++ {
+			// Two names, so that no event is merged with the one before it.
+			_ = os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("kairos.db-%d", n%2)), []byte("x"), 0o600)
+			<-writes.C
+		}
+	})
+	r.write("tree.yaml", strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1))
+	eventually(t, "the new tree", func() bool { return strings.Contains(r.log.String(), "tree=changed") })
+	r.write("tree.yaml", "nonsense")
+	eventually(t, "the refusal", func() bool { return strings.Contains(r.log.String(), "refused") })
 }
 
 func TestWatchTakesWhatChangedBeforeItBegan(t *testing.T) {
