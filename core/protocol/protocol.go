@@ -65,6 +65,17 @@ type Step struct {
 	Places []Place `json:"-"`
 }
 
+// Clone is a copy that shares nothing with the chain that can be changed.
+func (c Chain) Clone() Chain {
+	c.Tags, c.Inputs, c.Steps = slices.Clone(c.Tags), slices.Clone(c.Inputs), slices.Clone(c.Steps)
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		s.Challenge, s.Templates = slices.Clone(s.Challenge), slices.Clone(s.Templates)
+		s.Tags, s.Places = slices.Clone(s.Tags), slices.Clone(s.Places)
+	}
+	return c
+}
+
 // Place is a position in a document, both 1-based, the column in characters.
 type Place struct{ Line, Column int }
 

@@ -215,19 +215,18 @@ func (s *Store) summaries(ctx context.Context, rest string, args ...any) ([]run.
 
 // Pinned implements engine.RunIndex.
 func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
-	document, ok := s.pins.document(digest)
-	if !ok {
-		err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document)
-		if err != nil {
-			return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
-		}
-		s.pins.keep(digest, document)
+	if c, ok := s.pins.chain(digest); ok {
+		return c, nil
 	}
-	// Decoded for each caller: a chain holds slices that callers may change.
+	var document []byte
+	if err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
+		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
+	}
 	var c protocol.Chain
 	if err := json.Unmarshal(document, &c); err != nil {
 		return protocol.Chain{}, s.damaged("pinned chain", digest, err)
 	}
+	s.pins.keep(digest, c)
 	return c, nil
 }
 
@@ -301,25 +300,26 @@ func timeOf(nanos int64) time.Time {
 // pinsKept bounds the cache: more protocols than this are hardly run at once.
 const pinsKept = 64
 
-// pinCache keeps documents of pinned chains, which never change.
+// pinCache keeps pinned chains, which never change. What it gives and takes is a
+// copy: a chain holds slices that callers may change.
 type pinCache struct {
-	mu        sync.Mutex // guards the fields below
-	documents map[string][]byte
+	mu     sync.Mutex // guards the fields below
+	chains map[string]protocol.Chain
 }
 
-func (c *pinCache) document(digest string) ([]byte, bool) {
+func (c *pinCache) chain(digest string) (protocol.Chain, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	document, ok := c.documents[digest]
-	return document, ok
+	chain, ok := c.chains[digest]
+	return chain.Clone(), ok
 }
 
-func (c *pinCache) keep(digest string, document []byte) {
+func (c *pinCache) keep(digest string, chain protocol.Chain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.documents == nil || len(c.documents) >= pinsKept {
+	if c.chains == nil || len(c.chains) >= pinsKept {
 		// Starting over is as good as any order of eviction here.
-		c.documents = map[string][]byte{}
+		c.chains = map[string]protocol.Chain{}
 	}
-	c.documents[digest] = document
+	c.chains[digest] = chain.Clone()
 }
