@@ -33,6 +33,7 @@ const maxDiagnostics = 20
 // Schema is a compiled JSON Schema. It is safe for concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
+	shares   bool // so the work has to be counted first
 }
 
 // nothing is a loader that loads nothing.
@@ -79,7 +80,7 @@ func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema,
 	if err != nil {
 		return nil, readable(err)
 	}
-	return &Schema{compiled: compiled}, nil
+	return &Schema{compiled: compiled, shares: shares(compiled)}, nil
 }
 
 // readable shortens the library's error to what the author of a schema needs.
@@ -98,6 +99,10 @@ func (s *Schema) Validate(value json.RawMessage) []driver.Diagnostic {
 	v, err := decode(value)
 	if err != nil {
 		return []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	if s.shares && work(s.compiled, v) > maxWork {
+		return []driver.Diagnostic{driver.Problem("", fmt.Sprintf(
+			"judging it takes more than %d comparisons: too large a value, or a schema that refers to the same parts in too many ways", maxWork))}
 	}
 	err = s.compiled.Validate(v)
 	if err == nil {

@@ -1,0 +1,61 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// doubling is a schema of which each of n definitions refers twice to the next.
+func doubling(n int, keyword string) string {
+	defs := []string{fmt.Sprintf(`"d%d":{"type":"object"}`, n)}
+	for i := range n {
+		ref := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+		defs = append(defs, fmt.Sprintf(`"d%d":{%q:[%s,%s]}`, i, keyword, ref, ref))
+	}
+	return `{"$ref":"#/$defs/d0","$defs":{` + strings.Join(defs, ",") + `}}`
+}
+
+func TestWorkOfValidationIsBounded(t *testing.T) {
+	const tree = `{"type":"object","properties":{"next":{"$ref":"#"},"all":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":false}`
+	const twice = `{"allOf":[{"properties":{"next":{"$ref":"#"}}},{"properties":{"next":{"$ref":"#"}}}]}`
+	deep := func(n int) string { return strings.Repeat(`{"next":`, n) + "{}" + strings.Repeat("}", n) }
+	wide := `{"all":[` + strings.Repeat(`{"all":[{},{}]},`, 20000) + `{}]}`
+	numbers := make([]int, 100000)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	unique, err := json.Marshal(numbers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		schema, value string
+		refused       bool
+	}{
+		"2^10 ways":                  {doubling(10, "allOf"), `{}`, false},
+		"2^20 ways":                  {doubling(20, "allOf"), `{}`, true},
+		"2^60 ways":                  {doubling(60, "allOf"), `{}`, true},
+		"2^60 choices":               {doubling(60, "anyOf"), `1`, true},
+		"twice a level, 10 levels":   {twice, deep(10), false},
+		"twice a level, 60 levels":   {twice, deep(60), true},
+		"a tree of 60 levels":        {tree, deep(60), false},
+		"a tree of 60000 nodes":      {tree, wide, false},
+		"100000 different items":     {`{"uniqueItems":true}`, string(unique), false},
+		"a circle that goes nowhere": {`{"allOf":[{"$ref":"#"}]}`, `{}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := fields.Text(schema.Validate(json.RawMessage(tc.schema), json.RawMessage(tc.value)))
+			if refused := strings.Contains(found, "more than 1048576 comparisons"); refused != tc.refused {
+				t.Errorf("Validate = %s, want refused for its work: %t", found, tc.refused)
+			}
+			if !tc.refused && found != "" && !strings.Contains(name, "circle") {
+				t.Errorf("Validate = %s, want it valid", found)
+			}
+		})
+	}
+}
