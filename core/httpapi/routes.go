@@ -31,11 +31,9 @@ func (r *route) allow() string {
 func (a *API) table() map[string]*route {
 	get := []string{http.MethodGet, http.MethodHead}
 	post := []string{http.MethodPost}
-	list := []*route{
-		{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.approve},
-	}
-	if a.cfg.Approvals == nil {
-		list = nil
+	var list []*route
+	if a.cfg.Approvals != nil {
+		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.approve})
 	}
 	if a.cfg.Engine != nil {
 		list = append(list, a.tools(get, post)...)
