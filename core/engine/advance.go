@@ -40,7 +40,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case res.Rejected != nil:
 		return t.reject(ctx, fault.Code(errorCode(res.Rejected.Code)), res.Rejected.Message)
 	case res.Declined != nil:
-		said, ok := t.evidence()
+		said, ok := evidenceOf(t.run.Step)
 		if !ok {
 			return Round{}, unavailable("driver %s reports a no that nobody gave", k.use)
 		}
@@ -139,7 +139,7 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 	if err := t.apply(ev); err != nil {
 		return err
 	}
-	if _, told := t.evidence(); told {
+	if _, told := evidenceOf(t.run.Step); told {
 		return t.moreDue()
 	}
 	return nil
@@ -200,7 +200,7 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
 		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
 	}
-	evidence, ok := t.evidence()
+	evidence, ok := evidenceOf(t.run.Step)
 	if !ok {
 		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
 	}
@@ -229,9 +229,9 @@ func (t *turn) vouched(ctx context.Context, k task, a driver.Accepted, evidence 
 	return driver.Answer{Via: k.use, Provenance: driver.ServerObserved}
 }
 
-// evidence is the answer that came from outside, which a verdict has to rest on.
-func (t *turn) evidence() (driver.Answer, bool) {
-	for _, a := range t.run.Step.Answers {
+// evidenceOf is the answer that came from outside, which a verdict has to rest on.
+func evidenceOf(s run.Step) (driver.Answer, bool) {
+	for _, a := range s.Answers {
 		if a.Via != coreDriver && a.InputID != driver.KindJudge {
 			return a, true
 		}

@@ -107,7 +107,7 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 // unsettled: the question was approved on its page, and the client's own copy of
 // it can still be answered with a no, as long as nothing was done.
 func (t *turn) unsettled(seq int64) bool {
-	_, taken := t.evidence()
+	_, taken := evidenceOf(t.run.Step)
 	return !taken && t.approvalGiven() && slices.Contains(t.run.Step.Approval.Questions, seq)
 }
 

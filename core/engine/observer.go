@@ -191,7 +191,10 @@ func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string,
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
-		input, r.Via = evidenceRoute(step)
+		input, r.Via = driver.KindEvidence, coreDriver // of a step without a challenge
+		if a, ok := evidenceOf(step); ok {
+			input, r.Via = a.InputID, a.Via
+		}
 		r.Outcome = RouteAccepted
 		if ev.Kind == run.Rejected {
 			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
@@ -242,15 +245,4 @@ func kindOf(step run.Step, id string) string {
 		}
 	}
 	return driver.KindEvidence
-}
-
-// evidenceRoute is the input that was judged and the driver that obtained it;
-// the core for a step without a challenge.
-func evidenceRoute(step run.Step) (input, via string) {
-	for _, a := range step.Answers {
-		if a.Via != coreDriver {
-			return a.InputID, a.Via
-		}
-	}
-	return driver.KindEvidence, coreDriver
 }
