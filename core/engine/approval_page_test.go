@@ -117,6 +117,41 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 	}
 }
 
+func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		client driver.Client
+		where  string
+	}{
+		"on the page alone":      {driver.Client{}, "stays open on the approval page "},
+		"opened by the client":   {driver.Client{ElicitationURL: true}, "stays open in the client that was asked, and on the approval page "},
+		"in the client's form":   {driver.Client{ElicitationForm: true}, "stays open in the client that was asked;"},
+		"opened and not settled": {driver.Client{ElicitationURL: true}, "stays open on the approval page "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, nil)
+			uris := w.mint(gatedDoc)
+			r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
+			w.caller.Client = tc.client
+			round := w.nextRound(uris[1], placeholder(r))
+			reply := round.Reply
+			switch {
+			case round.Ask != nil && name == "opened and not settled":
+				reply = w.reply(w.answer(round.Ask, `{"action":"accept"}`))
+			case round.Ask != nil:
+				waits, err := w.Waiting(t.Context(), w.caller, round.Ask.Run, round.Ask.Seq)
+				if err != nil {
+					t.Fatal(err)
+				}
+				reply = &waits
+			}
+			w.code(reply, "WAITING_FOR_USER")
+			if !strings.Contains(reply.Message, tc.where+reply.ApprovalURL) || !strings.Contains(reply.Message, "calling kairos_next again goes on with it") {
+				t.Errorf("message = %q, want where the question stays open, and that calling again goes on", reply.Message)
+			}
+		})
+	}
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

@@ -337,7 +337,7 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	r := t.base(t.step(), t.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &t.run.Step.Failures
-	said := "The person was asked and has not answered yet. The question stays open."
+	where := "in the client that was asked"
 	with := "with the same solution"
 	if q.Input.Kind == driver.KindApproval {
 		with = "with the placeholder solution of next_call"
@@ -348,14 +348,15 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if t.linkHolds(&q) {
 		r.ApprovalURL = t.linkTo(q.Link)
-		said = orDefault(q.Elsewhere, said)
+		where += ", and on the approval page " + r.ApprovalURL
 	}
+	said := "The person was asked and has not answered yet."
 	if q.Elsewhere != "" {
-		said = join(said, "Nobody has answered yet: "+r.ApprovalURL)
+		said, where = join(q.Elsewhere, "Nobody has answered yet."), "on the approval page "+r.ApprovalURL
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}
-	r.Message = join(r.Message, said)
+	r.Message = join(r.Message, said, fmt.Sprintf("The question stays open %s; calling kairos_next again goes on with it", where))
 	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }
