@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // What an attestation may say: ratings are added up, and the reply repeats the message.
@@ -133,5 +135,10 @@ func (t *turn) verdictOf(reply *AttestReply) {
 		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(t.chain.Steps))
 	default:
 		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
+	}
+	for i, ev := range t.run.Evidence {
+		if slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool { _, unjudged := unjudgedBecause(&a); return unjudged }) {
+			reply.Message = join(reply.Message, fmt.Sprintf("No verdict was given on the result of step %d, which was to be judged.", i+1))
+		}
 	}
 }

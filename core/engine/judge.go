@@ -83,14 +83,30 @@ func (t *turn) unjudged(k task) error {
 		return fault.New(fault.JudgeUnavailable, "Step %d demands that its result is judged, and %s. The result is kept", t.run.Step.Index, why).
 			WithNext("call kairos_next with %s again from a client that offers sampling, or once the operator has a model that judges, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID))
 	}
-	value, err := json.Marshal(driver.JudgeValue{Reason: "not judged: " + clip(why, 1000)})
+	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + clip(why, 1000)})
 	if err != nil {
 		return fmt.Errorf("encode that step %d is not judged: %w", t.run.Step.Index, err)
 	}
 	t.note = join(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.run.Step.Index, clip(why, 300)))
 	return t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: coreDriver, Answer: &driver.Answer{
-		InputID: driver.KindJudge, Value: value, Provenance: driver.ServerObserved, Via: coreDriver,
+		InputID: driver.KindJudge, Value: value, Via: coreDriver, // nobody vouches for what nobody said
 	}})
+}
+
+// notJudged begins the reason of a judgement that nobody gave.
+const notJudged = "not judged: "
+
+// unjudgedBecause says why the answer to a judge's input holds no verdict, if it
+// is one of those.
+func unjudgedBecause(a *driver.Answer) (why string, unjudged bool) {
+	if a == nil || a.InputID != driver.KindJudge || a.Via != coreDriver {
+		return "", false
+	}
+	var v driver.JudgeValue
+	if json.Unmarshal(a.Value, &v) != nil {
+		return "its reason was erased", true
+	}
+	return strings.TrimPrefix(v.Reason, notJudged), true
 }
 
 // conclude turns the judgement and the verdict that was held into a proof.

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,18 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	stored, err := w.store.Run(t.Context(), runOf(r))
 	if err != nil || !strings.Contains(string(stored.Evidence[0].Answers[1].Value), `"satisfied":null`) {
 		t.Errorf("evidence = %+v, %v, want it to say that nobody judged", stored.Evidence, err)
+	}
+	line, err := w.Timeline(t.Context(), w.caller, runOf(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := slices.IndexFunc(line.Moments, func(m engine.Moment) bool { return strings.HasPrefix(m.Verdict, "no verdict was given: nobody can judge") })
+	if told < 0 || line.Moments[told].Provenance != "" || line.Moments[told].Answer != nil {
+		t.Errorf("moments = %+v, want one that says that no verdict was given, on nobody's word", line.Moments)
+	}
+	closed, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uri, RunID: r.RunID, Outcome: "success", Message: "done"})
+	if err != nil || !closed.Verified || !strings.Contains(closed.Message, "No verdict was given on the result of step 1") {
+		t.Errorf("Attest = %+v, %v, want it to say that nobody judged", closed, err)
 	}
 	strict := newWorld(t, nil)
 	uri = strict.mint(judgedStep(`{"required":true}`))[0]

@@ -169,6 +169,10 @@ func tellAnswer(m *Moment, ev run.Event) {
 		}
 		return
 	}
+	if why, unjudged := unjudgedBecause(ev.Answer); unjudged {
+		m.Via, m.Verdict = ev.Answer.Via, "no verdict was given: "+why
+		return
+	}
 	if a := ev.Answer; a != nil {
 		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
 		m.Model, m.StopReason = a.Model, a.StopReason
