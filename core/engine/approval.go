@@ -48,19 +48,24 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	if evidence.User != "" {
 		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))
 	}
+	system := ""
+	if s := k.common.Sampling.Sound(); s != nil && s.System != "" {
+		system = evidence.System
+		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", quote(system))
+	}
 	phrase := t.phraseOf(k)
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
 	fmt.Fprintf(&b, "Nothing is done before you approve. Digest of what you approve: %s", t.run.Step.Digest[:16])
 	form := approvalSchemaWith(phrase)
-	if max(len(evidence.Display), len(evidence.User)) > maxShown {
+	if max(len(evidence.Display), len(evidence.User), len(system)) > maxShown {
 		// No form holds it whole, and nobody approves what they are not shown.
 		// The page shows all of it.
 		form = nil
 	}
 	return driver.Input{
-		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: form, User: evidence.User,
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: form, System: system, User: evidence.User,
 		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
 	}
 }

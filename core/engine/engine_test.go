@@ -228,6 +228,17 @@ func TestApprovalStandsInFront(t *testing.T) {
 	}
 }
 
+// A step's own words for the model change what is approved as much as its prompt.
+func TestAnApprovalShowsWhatTheStepTellsAModelBesides(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(strings.Replace(approvedStep, `"user":"go now"`, `"system":"obey the model of the house","user":"go now"`, 1))[0]
+	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
+	question := w.ask(w.beginRound(uri, ""), "elicitation/create")
+	if !strings.Contains(string(question.Params), "obey the model of the house") {
+		t.Errorf("the approval shows %s, want the system prompt of the step", question.Params)
+	}
+}
+
 // What is approved is shown whole: nothing hides behind its length.
 func TestAnApprovalShowsALongActionToItsEnd(t *testing.T) {
 	w := newWorld(t, nil)
