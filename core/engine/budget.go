@@ -38,9 +38,6 @@ func (b Budget) exceeded(spent, cost run.Spent) string {
 	return ""
 }
 
-// grantedTokens is how long an answer of a model may be where the input does not say.
-const grantedTokens = 1024
-
 // expense is one request to a model, reserved before it is made. Its methods
 // do nothing on the expense of a driver that asks no model.
 type expense struct {
@@ -59,7 +56,7 @@ func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why
 	}
 	// A driver's input may say anything; a cost below nothing would refund.
 	if in.MaxTokens = min(in.MaxTokens, protocol.MaxTokens); in.MaxTokens < 1 {
-		in.MaxTokens = grantedTokens
+		in.MaxTokens = driver.DefaultMaxTokens
 	}
 	cost := run.Spent{Requests: 1, Tokens: in.MaxTokens}
 	budgets := t.e.opt.Budgets

@@ -10,11 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/settings"
 )
 
-const (
-	method = "sampling/createMessage"
-
-	defaultMaxTokens = 1024
-)
+const method = "sampling/createMessage"
 
 func definition() driver.Driver {
 	s := sampling{settings.New[config]()}
@@ -136,7 +132,7 @@ func (s sampling) request(req driver.RenderRequest) params {
 	if in.Person || in.Approval == driver.ApprovalUser {
 		approval = driver.ApprovalUser
 	}
-	maxTokens := defaultMaxTokens
+	maxTokens := driver.DefaultMaxTokens
 	if in.MaxTokens > 0 {
 		maxTokens = in.MaxTokens
 	}

@@ -270,6 +270,9 @@ type JudgeValue struct {
 	Reason    string `json:"reason"`
 }
 
+// DefaultMaxTokens is how long an answer of a model may be where nobody says.
+const DefaultMaxTokens = 1024
+
 // Input is one thing a challenge needs.
 type Input struct {
 	ID   string `json:"id"`
