@@ -18,12 +18,18 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// streamWorkers is how many goroutines of a driver's server take one call after
+// the other: a new one would grow its stack again for each. Calls beyond so many
+// at once get one of their own.
+const streamWorkers = 4
+
 // serverOptions are the limits, the trace and the panic net of every driver server.
 func serverOptions(log *slog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.ChainUnaryInterceptor(receiveTrace, recoverPanic(log)),
 	}
 }
