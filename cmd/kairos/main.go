@@ -73,5 +73,9 @@ func root() *cobra.Command {
 		historyCommand(&at), diffCommand(&at), restoreCommand(&at),
 		driverCommand(&at), treeCommand(&at), configCommand(&at), doctorCommand(&at),
 	)
+	explainUsage(cmd)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
+	})
 	return cmd
 }

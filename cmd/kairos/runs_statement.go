@@ -116,9 +116,16 @@ func writeStatement(stdout io.Writer, path string, data []byte) (err error) {
 		_, err := stdout.Write(data)
 		return err
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("write the statement: %s is a directory", path)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".statement-*") // mode 0600: it holds evidence
 	if err != nil {
-		return fmt.Errorf("write the statement: %w", err)
+		var inner *fs.PathError // which names a file that nobody asked for
+		if errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return fmt.Errorf("write the statement into %s: %w", path, err)
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
