@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const inspectTimeout = time.Minute
+const inspectTimeout = 3 * time.Minute
 
 // TestInspectorPlaysARun plays a protocol with the command line of the official
 // Inspector, one process a call, in both eras and over both transports.

@@ -162,7 +162,7 @@ const opensLinks = `{"elicitation":{"url":{}}}`
 // the agent showed the link, and the call repeated gets on.
 func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\n")
 	t.Run("of", func(t *testing.T) {
 		for can, play := range map[string]func(s *stage, r *engine.StepReply, decision string) *engine.StepReply{
 			hasNothing: showsLink, opensLinks: opensLink,

@@ -83,17 +83,28 @@ func (s *stage) code(r *engine.StepReply, want string) {
 	}
 }
 
-// badClients are clients that behave badly: what they can, and what they do.
-var badClients = map[string]struct {
+// badClient is what a client can, and what it does.
+type badClient struct {
 	can  string
 	play func(*stage)
-}{
+}
+
+// badClients are clients that behave badly, by how long a call waits for an
+// answer: for those that leave the server without one no longer than it has to.
+var badClients = map[string]map[string]badClient{"5s": silentClients, "50s": answeringClients}
+
+var silentClients = map[string]badClient{
+	"lets a person wait too long":                     {hasForms, personTakesLong},
+	"never answers for its model":                     {hasModel, modelNeverAnswers},
+	"is replaced by clients with other capabilities":  {hasForms, replaced},
+	"sends an agent's own yes to what needs approval": {hasNothing, agentApproves},
+}
+
+var answeringClients = map[string]badClient{
 	"declines a person's step":                          {hasForms, declines},
 	"cancels a person's step":                           {hasForms, cancels},
 	"declines an approval":                              {hasForms, declinesApproval},
 	"refuses to ask its model":                          {hasModel, refusesModel},
-	"lets a person wait too long":                       {hasForms, personTakesLong},
-	"never answers for its model":                       {hasModel, modelNeverAnswers},
 	"writes prose around JSON":                          {hasModel, prose},
 	"answers another schema":                            {hasModel, otherSchema},
 	"mends its answer":                                  {hasModel, mends},
@@ -103,11 +114,9 @@ var badClients = map[string]struct {
 	"approves what is no yes or no":                     {hasForms, approvesForm},
 	"hangs up in a question and comes back":             {hasForms, hangsUp},
 	"repeats the call with other arguments":             {hasForms, otherArguments},
-	"is replaced by clients with other capabilities":    {hasForms, replaced},
 	"is replaced after a no":                            {hasForms, replacedAfterNo},
 	"has a model that gives orders to the next step":    {hasBoth, givesOrders},
 	"has a model that answers in place of the person":   {hasModel, modelForPerson},
-	"sends an agent's own yes to what needs approval":   {hasNothing, agentApproves},
 	"sends placeholders":                                {hasNothing, placeholders},
 	"answers with a solution of another type meanwhile": {hasForms, otherType},
 }
@@ -116,13 +125,15 @@ var badClients = map[string]struct {
 // more, and no step advances on anything but an accepted proof.
 func TestClientsThatBehaveBadly(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\n")
-	for name, tc := range badClients {
-		t.Run(name, func(t *testing.T) {
-			inBothEras(t, func(t *testing.T, era string) {
-				tc.play(&stage{b.visit(t, era, tc.can), t})
+	for wait, clients := range badClients {
+		b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: "+wait+"}\n")
+		for name, tc := range clients {
+			t.Run(name, func(t *testing.T) {
+				inBothEras(t, func(t *testing.T, era string) {
+					tc.play(&stage{b.visit(t, era, tc.can), t})
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -130,17 +141,21 @@ func TestClientsThatBehaveBadly(t *testing.T) {
 // stores protocols and tells what was recorded.
 func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\n")
 	few := []string{"declines a person's step", "mends its answer", "hangs up in a question and comes back"}
-	inBothEras(t, func(t *testing.T, era string) {
-		p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
-		for name, tc := range badClients {
-			if testing.Short() && !slices.Contains(few, name) {
-				continue
-			}
-			t.Run(name, func(t *testing.T) { tc.play(&stage{p.visit(t, tc.can), t}) })
-		}
-	})
+	for wait, clients := range badClients {
+		t.Run(wait, func(t *testing.T) {
+			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\nmcp: {plain_wait: "+wait+"}\n")
+			inBothEras(t, func(t *testing.T, era string) {
+				p := &pipes{b: b, t: t, era: era, open: map[string]*overPipe{}}
+				for name, tc := range clients {
+					if testing.Short() && !slices.Contains(few, name) {
+						continue
+					}
+					t.Run(name, func(t *testing.T) { tc.play(&stage{p.visit(t, tc.can), t}) })
+				}
+			})
+		})
+	}
 }
 
 func declines(s *stage) { saysNo(s, `{"action":"decline"}`) }
@@ -589,8 +604,8 @@ func (s *stage) shownToAPerson(q *posed) {
 // last. What the server obtains itself is one of two words.
 func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 	t.Parallel()
-	forms := withShippedDrivers(t, "user_input: {server_driver: true}\n")
-	sampled := withShippedDrivers(t, "user_input: {server_driver: true, driver: sampling}\n")
+	forms := withShippedDrivers(t, "user_input: {server_driver: true}\nmcp: {plain_wait: 50s}\n")
+	sampled := withShippedDrivers(t, "user_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
 	for name, tc := range map[string]struct {
 		b    *besieged
 		can  string
@@ -653,7 +668,7 @@ const inputDoc = "# %s\n\nNeeds a name.\n\n```json\n{\"inputs\":{\"type\":\"obje
 // missing and how to give it, and no run waits for a guess.
 func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "")
+	b := withShippedDrivers(t, "mcp: {plain_wait: 50s}\n")
 	inBothEras(t, func(t *testing.T, era string) {
 		s := &stage{b.visit(t, era, hasForms), t}
 		uri := s.document(inputDoc)

@@ -37,7 +37,10 @@ func besiege(t *testing.T, more string, args ...string) *besieged {
 func withShippedDrivers(t *testing.T, more string, args ...string) *besieged {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
-	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\nmcp: {plain_wait: 5s}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
+	if !strings.Contains(more, "mcp:") {
+		more += "mcp: {plain_wait: 5s}\n"
+	}
+	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
 	return besieging(s.startHTTP(args...))
 }
 

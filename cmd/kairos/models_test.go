@@ -37,7 +37,7 @@ func (s sampledType) document(kind, more string) string {
 // is asked for once more where it does not, and is the agent's after that.
 func TestAllFourTypesAreAnsweredByTheClientsModel(t *testing.T) {
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nuser_input: {server_driver: true, driver: sampling}\n")
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nuser_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
 	for kind, typ := range sampledTypes {
 		for name, answers := range map[string][]string{
 			"well":             {typ.good},

@@ -31,7 +31,7 @@ export function scenario(name, play, { over = [stdio, http] } = {}) {
 }
 
 function playOver(transport, name, play) {
-  test(name, { timeout: 30_000 }, async t => {
+  test(name, { timeout: 120_000 }, async t => {
     const world = await World.create(transport);
     // A scenario that hangs in a call is ended by closing its connections.
     t.signal.addEventListener('abort', () => world.close());
