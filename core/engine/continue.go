@@ -158,19 +158,29 @@ func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
 		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
 	})
-	if res.Answer != nil && q.Input.Kind == driver.KindApproval && asksByURL(q.Ask) {
+	if res.Answer != nil && q.Input.Kind == driver.KindApproval && sentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what a yes is to.
 		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
 	}
 	return res, err
 }
 
-// asksByURL reports whether the client was asked to open an address.
-func asksByURL(a driver.ClientRequest) bool {
-	var params struct {
+// ByURL reports whether a request asks the client to have a person open an
+// address, and the id of that elicitation.
+func ByURL(method string, params json.RawMessage) (id string, byURL bool) {
+	var p struct {
 		Mode string `json:"mode"`
+		ID   string `json:"elicitationId"`
 	}
-	return a.Method == "elicitation/create" && json.Unmarshal(a.Params, &params) == nil && params.Mode == "url"
+	if method != "elicitation/create" || json.Unmarshal(params, &p) != nil || p.Mode != "url" {
+		return "", false
+	}
+	return p.ID, true
+}
+
+func sentToAddress(a driver.ClientRequest) bool {
+	_, byURL := ByURL(a.Method, a.Params)
+	return byURL
 }
 
 // answer takes the client's reply as its driver reads it.

@@ -84,7 +84,9 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := slices.IndexFunc(line.Moments, func(m engine.Moment) bool { return strings.HasPrefix(m.Verdict, "no verdict was given: nobody can judge") })
+	told := slices.IndexFunc(line.Moments, func(m engine.Moment) bool {
+		return strings.HasPrefix(m.Verdict, "no verdict was given: nobody can judge")
+	})
 	if told < 0 || line.Moments[told].Provenance != "" || line.Moments[told].Answer != nil {
 		t.Errorf("moments = %+v, want one that says that no verdict was given, on nobody's word", line.Moments)
 	}

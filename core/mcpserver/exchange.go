@@ -13,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -40,7 +41,7 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 		if round.Reply != nil {
 			return s.reply(ctx, c, round, opened)
 		}
-		opened = elicitationID(round.Ask)
+		opened, _ = engine.ByURL(round.Ask.Method, round.Ask.Params)
 		round, err = s.ask(ctx, c, round.Ask)
 	}
 	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
@@ -72,14 +73,16 @@ func (s *Server) settled(ctx context.Context, c call, p *engine.Pending) bool {
 	}
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- s.engine.Settled(waiting, p.Run, p.Seq) }()
+	onPage, leave := s.watch(waiting, p.Run, p.Seq)
+	defer leave()
 	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
 	defer keepAlive.Stop()
 	for tick := 1; ; tick++ {
 		select {
-		case err := <-done:
-			return err == nil
+		case <-onPage:
+			return true
+		case <-waiting.Done():
+			return false
 		case <-keepAlive.C:
 			s.progress(ctx, c, tick, &engine.Ask{Run: p.Run, Seq: p.Seq, Human: true})
 		}
@@ -94,19 +97,6 @@ func (s *Server) complete(ctx context.Context, c call, id string) {
 	if err := c.peer.notify("notifications/elicitation/complete", map[string]any{"elicitationId": id}); err != nil {
 		s.log.DebugContext(ctx, "note that an elicitation is complete not sent", "error", err)
 	}
-}
-
-// elicitationID is that of a question that sends a person to an address; empty:
-// it is another question.
-func elicitationID(a *engine.Ask) string {
-	var p struct {
-		Mode string `json:"mode"`
-		ID   string `json:"elicitationId"`
-	}
-	if a.Method != string(mcp.MethodElicitationCreate) || json.Unmarshal(a.Params, &p) != nil || p.Mode != mcp.ElicitationModeURL {
-		return ""
-	}
-	return p.ID
 }
 
 // call is one tool call in progress.
@@ -174,7 +164,8 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
 	onPage := err == nil && a.Linked && reply.ErrorCode != string(fault.WaitingForUser)
 	if onPage {
-		s.complete(ctx, c, elicitationID(a))
+		opened, _ := engine.ByURL(a.Method, a.Params)
+		s.complete(ctx, c, opened)
 	}
 	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the engine has
 		<-q.resolved // the withdrawal goes out before the reply
@@ -190,8 +181,12 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 	}
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
-	onPage, leave := s.watch(ctx, a)
-	defer leave()
+	var onPage <-chan struct{} // without a page it stays open
+	if a.Linked {
+		settled, leave := s.watch(ctx, a.Run, a.Seq)
+		defer leave()
+		onPage = settled
+	}
 	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
 	defer keepAlive.Stop()
 	for tick := 1; ; tick++ {
@@ -210,17 +205,14 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 	}
 }
 
-// watch returns a channel that is closed when the question was answered on its
-// page; leave ends the watch. Without a page it stays open.
-func (s *Server) watch(ctx context.Context, a *engine.Ask) (onPage <-chan struct{}, leave func()) {
+// watch returns a channel that is closed when the question is no longer open;
+// leave ends the watch.
+func (s *Server) watch(ctx context.Context, id run.ID, seq int64) (settled <-chan struct{}, leave func()) {
 	closed := make(chan struct{})
-	if !a.Linked {
-		return closed, func() {}
-	}
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		if s.engine.Settled(ctx, a.Run, a.Seq) == nil {
+		if s.engine.Settled(ctx, id, seq) == nil {
 			close(closed)
 		}
 	})
