@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -102,6 +104,12 @@ func treeExplainCommand(at *source) *cobra.Command {
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runID == "" && cmd.Flags().Changed("step") {
+				return errors.New("--step is of a run: name it with --run")
+			}
+			if !slices.Contains(inputKinds, kind) {
+				return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
+			}
 			c, err := at.load()
 			if err != nil {
 				return err
@@ -132,14 +140,19 @@ func treeExplainCommand(at *source) *cobra.Command {
 	out.addTo(cmd)
 	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
 	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
-	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: evidence, approval, files")
+	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: "+strings.Join(inputKinds, ", "))
 	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
 	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
 	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
 	cmd.MarkFlagsOneRequired("challenge", "run")
-	cmd.MarkFlagsMutuallyExclusive("challenge", "run")
+	for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+		cmd.MarkFlagsMutuallyExclusive(flag, "run")
+	}
 	return cmd
 }
+
+// inputKinds are the kinds of input that a tree has routes for.
+var inputKinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
 
 // factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
 func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
