@@ -202,3 +202,18 @@ func TestPageSaysNoMoreThanIsKnown(t *testing.T) {
 		t.Errorf("words of agents, models and clients that look as good as what the server saw (-want +got):\n%s", diff)
 	}
 }
+
+func TestANoIsTheMarkOfItsStepUntilTheRunGoesOn(t *testing.T) {
+	marks := func(whats ...string) string {
+		s := newStory(t, "Release", 1)
+		for _, what := range whats {
+			s.at(1, "Ask", engine.Moment{What: what})
+		}
+		before, _, _ := strings.Cut(html(t, s.run), `"><span class="stop">`)
+		return before[strings.LastIndex(before, `"`)+1:]
+	}
+	no, goneOn, open := marks("asked", "declined", "refused"), marks("asked", "declined", "refused", "asked"), marks("asked")
+	if no == open || no != marks("asked", "rejected") || goneOn == no {
+		t.Errorf("marks: after a no %q, asked again %q, never answered %q", no, goneOn, open)
+	}
+}

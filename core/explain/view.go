@@ -136,6 +136,7 @@ func (s *step) tell(m engine.Moment) {
 		s.Mark, s.Driver, s.Proof, s.Provenance = markGood, m.Driver, m.ProofHash, out.Badge
 	case "declined", "rejected":
 		s.Mark = markBad
+	case "refused": // the reply to the no before it, or to what nobody judged
 	default:
 		if s.Mark == markBad {
 			s.Mark = markTake // it went on
