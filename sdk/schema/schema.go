@@ -44,7 +44,8 @@ func (nothing) Load(url string) (any, error) {
 }
 
 // Compile reads a JSON Schema (2020-12 unless its $schema says otherwise).
-// Formats are asserted. References must stay inside the document.
+// Formats are asserted. References must stay inside the document and mean the
+// same wherever they are met: $dynamicRef to a $dynamicAnchor is refused.
 func Compile(schema json.RawMessage) (*Schema, error) {
 	return compiledOf.of(string(schema), func() (*Schema, error) { return compile(schema, nil) })
 }
@@ -80,7 +81,11 @@ func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema,
 	if err != nil {
 		return nil, readable(err)
 	}
-	return &Schema{compiled: compiled, shares: shares(compiled)}, nil
+	shares, err := survey(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled: compiled, shares: shares}, nil
 }
 
 // readable shortens the library's error to what the author of a schema needs.

@@ -1,30 +1,45 @@
 package schema
 
-import "github.com/santhosh-tekuri/jsonschema/v6"
+import (
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
 
 // maxWork is how often one validation may hold a value against a schema. A
 // schema whose parts are referred to in many ways, or that refers to itself
 // twice, can double the work with each reference or level of the value.
 const maxWork = 1 << 20
 
-// shares reports whether a part of the schema can be reached in two ways. Of
-// other schemas each part meets each value once at most.
-func shares(root *jsonschema.Schema) bool {
+// survey walks the parts of a schema. It reports whether one of them can be
+// reached in two ways: of other schemas each part meets each value once at most.
+// A reference whose target depends on the way to it is an error, because the
+// work behind it cannot be counted.
+func survey(root *jsonschema.Schema) (shares bool, err error) {
 	seen := map[*jsonschema.Schema]bool{}
-	var again func(s *jsonschema.Schema) bool
-	again = func(s *jsonschema.Schema) bool {
+	var visit func(s *jsonschema.Schema)
+	visit = func(s *jsonschema.Schema) {
 		if seen[s] {
-			return true
+			shares = true
+			return
 		}
 		seen[s] = true
-		found := false
-		visit := func(part *jsonschema.Schema) { found = found || again(part) }
+		if moves(s) {
+			err = fmt.Errorf("not a usable JSON Schema: $dynamicRef and $recursiveRef to an anchor that moves are not followed (%s)", s.Location)
+		}
 		eachPart(s, visit)
-		eachMember(s, "", true, visit)
-		eachItem(s, -1, visit)
-		return found
+		anyMember(s, visit)
+		anyItem(s, visit)
 	}
-	return again(root)
+	visit(root)
+	return shares, err
+}
+
+// moves reports whether the schema has a reference that is resolved anew
+// wherever it is met.
+func moves(s *jsonschema.Schema) bool {
+	d, r := s.DynamicRef, s.RecursiveRef
+	return d != nil && d.Anchor != "" && d.Ref.DynamicAnchor == d.Anchor || r != nil && r.RecursiveAnchor
 }
 
 // work counts, without doing it, how often validating a value holds a part of
@@ -84,7 +99,7 @@ func (c *counter) count(s *jsonschema.Schema, n *node) int {
 	}
 	eachPart(s, add(n))
 	for name, member := range n.members {
-		eachMember(s, name, false, add(member))
+		eachMember(s, name, add(member))
 	}
 	for i, item := range n.items {
 		eachItem(s, i, add(item))
@@ -110,37 +125,57 @@ func eachPart(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
 	}
 }
 
-// eachMember visits what judges a member of an object, or with all those of any.
-func eachMember(s *jsonschema.Schema, name string, all bool, visit func(*jsonschema.Schema)) {
-	for known, part := range s.Properties {
-		if all || known == name {
-			visitAll(visit, part)
-		}
+// eachMember visits what judges a member of an object. It looks the name up, as
+// the validator does: trying all names would be more work than what it counts.
+func eachMember(s *jsonschema.Schema, name string, visit func(*jsonschema.Schema)) {
+	part, known := s.Properties[name]
+	if known {
+		visitAll(visit, part)
+	} else {
+		visitAny(visit, s.AdditionalProperties)
 	}
 	for pattern, part := range s.PatternProperties {
-		if all || pattern.MatchString(name) {
+		if pattern.MatchString(name) {
 			visitAll(visit, part)
 		}
-	}
-	if _, known := s.Properties[name]; all || !known {
-		visitAny(visit, s.AdditionalProperties)
 	}
 	visitAll(visit, s.UnevaluatedProperties, s.PropertyNames)
 }
 
-// eachItem visits what judges the item of a list, or below 0 those of any.
+// anyMember visits what may judge a member of an object.
+func anyMember(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
+	for _, part := range s.Properties {
+		visitAll(visit, part)
+	}
+	for _, part := range s.PatternProperties {
+		visitAll(visit, part)
+	}
+	visitAny(visit, s.AdditionalProperties)
+	visitAll(visit, s.UnevaluatedProperties, s.PropertyNames)
+}
+
+// eachItem visits what judges the item of a list.
 func eachItem(s *jsonschema.Schema, i int, visit func(*jsonschema.Schema)) {
-	lists := [][]*jsonschema.Schema{s.PrefixItems}
+	if i < len(s.PrefixItems) {
+		visitAll(visit, s.PrefixItems[i])
+	}
+	if list, ok := s.Items.([]*jsonschema.Schema); ok && i < len(list) {
+		visitAll(visit, list[i])
+	}
+	everyItem(s, visit)
+}
+
+// anyItem visits what may judge an item of a list.
+func anyItem(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
+	visitAll(visit, s.PrefixItems...)
 	if list, ok := s.Items.([]*jsonschema.Schema); ok {
-		lists = append(lists, list)
+		visitAll(visit, list...)
 	}
-	for _, list := range lists {
-		for at, part := range list {
-			if i < 0 || at == i {
-				visitAll(visit, part)
-			}
-		}
-	}
+	everyItem(s, visit)
+}
+
+// everyItem visits what judges items wherever they stand.
+func everyItem(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
 	visitAny(visit, s.Items)
 	visitAny(visit, s.AdditionalItems)
 	visitAll(visit, s.Items2020, s.UnevaluatedItems, s.Contains)

@@ -59,3 +59,28 @@ func TestWorkOfValidationIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// What such a reference leads to depends on the way to it, and so does the work:
+// two of them below each level double it with each, though no part is shared.
+func TestReferencesWhoseTargetMovesAreRefused(t *testing.T) {
+	const dynamic = `{"$id":"urn:%s","$dynamicRef":"#n","$defs":{"n":{"$dynamicAnchor":"n"}}}`
+	const recursive = `{"$id":"urn:%s","$recursiveAnchor":true,"properties":{"next":{"$recursiveRef":"#"}}}`
+	const draft2019 = `"$schema":"https://json-schema.org/draft/2019-09/schema"`
+	twice := func(part string) string { return fmt.Sprintf(part+","+part, "x", "y") }
+	for name, tc := range map[string]struct {
+		schema  string
+		refused bool
+	}{
+		"dynamic":          {`{"$dynamicAnchor":"n","properties":{"next":{"allOf":[` + twice(dynamic) + `]}}}`, true},
+		"recursive":        {`{` + draft2019 + `,"$id":"urn:root","$recursiveAnchor":true,"allOf":[` + twice(recursive) + `]}`, true},
+		"of a meta-schema": {`{"$dynamicAnchor":"meta","$ref":"https://json-schema.org/draft/2020-12/meta/applicator"}`, true},
+		"to one place":     {`{` + draft2019 + `,"properties":{"next":{"$recursiveRef":"#"}}}`, false},
+		"as $ref":          {`{"properties":{"next":{"$dynamicRef":"#/$defs/n"}},"$defs":{"n":{}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := schema.Compile(json.RawMessage(tc.schema)); (err != nil) != tc.refused {
+				t.Errorf("Compile(%s) = %v, want it refused: %t", tc.schema, err, tc.refused)
+			}
+		})
+	}
+}
