@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,7 +17,10 @@ import (
 // an integer beyond 2^53, keeps its value here and is written in one way, too:
 // else it would have the form, and the digest, of its neighbours.
 func Canonical(document []byte) ([]byte, error) {
-	marked, marker := markExact(document)
+	marked, marker, err := markExact(document)
+	if err != nil {
+		return nil, fmt.Errorf("canonical JSON: %w", err)
+	}
 	canonical, err := jcs.Transform(marked)
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
@@ -39,7 +43,7 @@ func Canonical(document []byte) ([]byte, error) {
 // markExact makes a string of every number that a double would change: marker
 // and number. The marker is random, so that no document has it; empty: there is
 // no such number.
-func markExact(document []byte) (marked []byte, marker string) {
+func markExact(document []byte) (marked []byte, marker string, err error) {
 	var out bytes.Buffer
 	from := 0
 	for i := 0; i < len(document); {
@@ -51,7 +55,11 @@ func markExact(document []byte) (marked []byte, marker string) {
 			for end < len(document) && bytes.IndexByte([]byte("0123456789+-.eE"), document[end]) >= 0 {
 				end++
 			}
-			if exact := exactNumber(string(document[i:end])); exact != "" {
+			exact, err := exactNumber(string(document[i:end]))
+			if err != nil {
+				return nil, "", err
+			}
+			if exact != "" {
 				if marker == "" {
 					marker = rand.Text()
 				}
@@ -65,10 +73,13 @@ func markExact(document []byte) (marked []byte, marker string) {
 		}
 	}
 	if marker == "" {
-		return document, ""
+		return document, "", nil
+	}
+	if !json.Valid(document) { // a mark may stand where no number may, such as for a key
+		return nil, "", errors.New("not JSON")
 	}
 	out.Write(document[from:])
-	return out.Bytes(), marker
+	return out.Bytes(), marker, nil
 }
 
 // stringEnd is the index after the string that begins at i.
@@ -86,22 +97,25 @@ func stringEnd(document []byte, i int) int {
 
 // exactNumber is the one way to write a number that a double would change;
 // empty: a double holds it, or it is no number.
-func exactNumber(literal string) string {
+func exactNumber(literal string) (string, error) {
 	if len(literal) <= 15 && !strings.ContainsAny(literal, "eE") {
-		return "" // doubles hold 15 digits
+		return "", nil // doubles hold 15 digits
+	}
+	if !json.Valid([]byte(literal)) {
+		return "", nil
 	}
 	n, ok := decimalOf(literal)
-	if !ok || !json.Valid([]byte(literal)) {
-		return ""
+	if !ok { // RFC 8785 would make 0 of the small ones
+		return "", fmt.Errorf("the number %.40s is out of range", literal)
 	}
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil {
-		return "" // beyond the range of a double: RFC 8785 refuses it, and so do we
+		return "", nil //nolint:nilerr // beyond the range of a double: RFC 8785 refuses it, and so do we
 	}
 	if held, _ := decimalOf(strconv.FormatFloat(f, 'e', -1, 64)); held == n {
-		return ""
+		return "", nil
 	}
-	return n.String()
+	return n.String(), nil
 }
 
 // decimal is the number digits * 10^exponent. Digits has no zero at either
