@@ -103,7 +103,7 @@ func unjudgedBecause(a *driver.Answer) (why string, unjudged bool) {
 		return "", false
 	}
 	var v driver.JudgeValue
-	if json.Unmarshal(a.Value, &v) != nil {
+	if json.Unmarshal(a.Value, &v) != nil || v.Reason == "" { // null is left of what was redacted
 		return "its reason was erased", true
 	}
 	return strings.TrimPrefix(v.Reason, notJudged), true

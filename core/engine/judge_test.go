@@ -94,6 +94,12 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	if err != nil || !closed.Verified || !strings.Contains(closed.Message, "No verdict was given on the result of step 1") {
 		t.Errorf("Attest = %+v, %v, want it to say that nobody judged", closed, err)
 	}
+	if _, err := w.redact(runOf(r), 0); err != nil {
+		t.Fatal(err)
+	}
+	if told := w.told(runOf(r)); !strings.Contains(told, "no verdict was given: its reason was erased") {
+		t.Errorf("after the redaction %s is told, want still that no verdict was given", told)
+	}
 	strict := newWorld(t, nil)
 	uri = strict.mint(judgedStep(`{"required":true}`))[0]
 	r = strict.next(uri, solve(strict.begin(uri), `{"ok":true}`))
