@@ -86,7 +86,7 @@ var owners = map[string][]string{
 	"github.com/prometheus":                 {"core/metrics"},
 	"github.com/spf13/cobra":                {"cmd/kairos"},
 	"github.com/santhosh-tekuri/jsonschema": {"sdk/schema", "core/mcpserver"},
-	"github.com/gowebpki/jcs":               {"core/run", "core/mcpserver", "core/statement"},
+	"github.com/gowebpki/jcs":               {"core/run"},
 	"github.com/secure-systems-lab":         {"core/statement"},
 	"github.com/google/uuid":                {"core/protocol", "core/engine", "core/mcpserver", "core/store/storetest", "core/store/qdrant"},
 	"golang.org/x/time":                     {"core/httpapi"},

@@ -59,7 +59,10 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 	}
 	d := newDirector(elicit("sure?"))
 	w := dial(t, config(), d)
-	nextArgs := obj{"uri": stepURI, "run_id": "run-1", "solution": obj{"type": "shell", "nonce": "n"}}
+	solving := func(id int64) obj {
+		return obj{"uri": stepURI, "run_id": "run-1", "solution": obj{"type": "shell", "nonce": "n", "id": id}}
+	}
+	nextArgs := solving(1<<53 + 1)
 	w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
 	open := w.result(w.modern(everything, "kairos_next", nextArgs, nil))
 
@@ -93,6 +96,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 		"not base64":      {"kairos_next", nextArgs, with("%%%")},
 		"long rubbish":    {"kairos_next", nextArgs, with(strings.Repeat("A", 1<<20))},
 		"other arguments": {"kairos_next", obj{"uri": stepURI, "run_id": "run-2"}, with(open.RequestState)},
+		"a number beside": {"kairos_next", solving(1 << 53), with(open.RequestState)},
 		"other tool":      {"kairos_begin", nextArgs, with(open.RequestState)},
 		"other key":       {"kairos_next", nextArgs, answers(foreign("key", dial(t, other, newDirector(elicit("x")))), accepted)},
 		"other principal": {"kairos_next", nextArgs, answers(foreign("principal", dial(t, stranger, newDirector(elicit("x")))), accepted)},
@@ -109,7 +113,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 		t.Fatalf("%d answers reached the engine", len(d.continued))
 	}
 	// The run is unharmed: the right call still goes on, however its arguments are written.
-	same := json.RawMessage(`{"solution":{"nonce":"\u006e","type":"shell"},"run_id":"run-1","uri":"` + stepURI + `"}`)
+	same := json.RawMessage(`{"solution":{"nonce":"\u006e","id":9007199254740993,"type":"shell"},"run_id":"run-1","uri":"` + stepURI + `"}`)
 	if got := w.step(w.modern(everything, "kairos_next", same, answers(open, accepted))); len(got.Solved) != 1 {
 		t.Errorf("reply = %+v, want the answer taken", got)
 	}

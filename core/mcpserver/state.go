@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gowebpki/jcs"
-
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -121,12 +119,12 @@ func (s sealer) open(text string, b binding, now time.Time) (sealedState, error)
 	return st, nil
 }
 
-// argumentsDigest is the same for arguments that mean the same (RFC 8785).
+// argumentsDigest is the same for arguments that mean the same.
 func argumentsDigest(arguments json.RawMessage) ([]byte, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	canonical, err := jcs.Transform(arguments)
+	canonical, err := run.Canonical(arguments)
 	if err != nil {
 		if !json.Valid(arguments) {
 			return nil, fmt.Errorf("canonical arguments: %w", err)
