@@ -193,12 +193,12 @@ func (t *turn) exhausted(inputID string) bool {
 // closeRoute is done with a route that gave no answer. Its error is the stop
 // that the tree may want then.
 func (t *turn) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
-	if err := t.leaveRoute(ctx, inputID, r, o, reason, seq); err != nil {
+	a := t.attempt(inputID, r, o, reason)
+	if err := t.leaveRoute(ctx, a, reason, seq); err != nil {
 		return err
 	}
-	last := t.run.Step.Tried[len(t.run.Step.Tried)-1]
-	if t.reaction(last) == decision.Stop {
-		return t.stopped(last)
+	if t.reaction(a) == decision.Stop {
+		return t.stopped(a)
 	}
 	return nil
 }
@@ -206,14 +206,18 @@ func (t *turn) closeRoute(ctx context.Context, inputID string, r decision.Route,
 // passOver leaves a route that is not meant for the input as it is now. It was
 // not tried, so nothing follows from it.
 func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, reason string) error {
-	return t.leaveRoute(ctx, inputID, r, decision.Unavailable, reason, 0)
+	a := t.attempt(inputID, r, decision.Unavailable, reason)
+	a.Untried = true
+	return t.leaveRoute(ctx, a, reason, 0)
 }
 
-func (t *turn) leaveRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
-	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", inputID, "via", r.Via, "outcome", o, "reason", clip(reason, 500))
-	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &run.Attempt{
-		Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now(),
-	}})
+func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
+	return run.Attempt{Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now()}
+}
+
+func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
+	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", a.Input, "via", a.Via, "outcome", a.Outcome, "reason", a.Reason)
+	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &a})
 }
 
 func clip(s string, n int) string {

@@ -143,14 +143,21 @@ func TestAStopAtAnApprovalLetsNobodyAct(t *testing.T) {
 
 // A route that the input is not meant for was not tried, so nothing stops there.
 func TestARouteThatDoesNotFitIsPassedOverWhateverTheTreeStopsAt(t *testing.T) {
-	w := newWorld(t, func(c *choices) { c.Settings.Approval.TrustAgent = true })
-	w.reactsWith("{unavailable: stop}")
-	uri := w.mint(strings.Replace(approvedStep, `,"sampling":`, `,"unused":`, 1))[0]
-	w.caller.Client = driver.Client{Sampling: true} // its review sees no evidence that the agent gives
-	r := w.begin(uri)
-	w.code(r, "")
-	if r.Challenge.Type != "user_input" {
-		t.Errorf("challenge = %+v, want the agent asked for the approval", r.Challenge)
+	for _, on := range []string{"{unavailable: stop}", "{unavailable: {retry: 10, then: stop}}"} {
+		t.Run(on, func(t *testing.T) {
+			w := newWorld(t, func(c *choices) { c.Settings.Approval.TrustAgent = true })
+			w.reactsWith(on)
+			uri := w.mint(strings.Replace(approvedStep, `,"sampling":`, `,"unused":`, 1))[0]
+			w.caller.Client = driver.Client{Sampling: true} // its review sees no evidence that the agent gives
+			r := w.begin(uri)
+			w.code(r, "")
+			if r.Challenge.Type != "user_input" {
+				t.Errorf("challenge = %+v, want the agent asked for the approval", r.Challenge)
+			}
+			if tried := w.state(runOf(r)).Step.Tried; len(tried) != 1 {
+				t.Errorf("tried = %+v, want the route passed over once", tried)
+			}
+		})
 	}
 }
 

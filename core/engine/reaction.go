@@ -10,6 +10,9 @@ import (
 // reaction is what the tree says follows an attempt: once the retries are used
 // up, what comes then.
 func (t *turn) reaction(a run.Attempt) decision.ActionKind {
+	if a.Untried {
+		return decision.Next
+	}
 	o := decision.Outcome(a.Outcome)
 	desc, _, _ := t.e.Drivers.Describe(a.Via)
 	action := t.e.Tree.On(o, desc.Has(driver.FeatureHuman))
@@ -23,7 +26,7 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 	anyCall := o == decision.TimedOut || o == decision.Abandoned
 	times := 0
 	for _, b := range t.run.Step.Tried {
-		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome
+		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome && !b.Untried
 		if same && (anyCall || !b.At.Before(t.started)) {
 			times++
 		}

@@ -106,7 +106,7 @@ func (e Event) redacted() Event {
 		left.Answer = &answer
 	}
 	if a := e.Attempt; a != nil {
-		left.Attempt = &Attempt{Input: a.Input, Route: a.Route, Via: a.Via, Outcome: a.Outcome, At: a.At}
+		left.Attempt = &Attempt{Input: a.Input, Route: a.Route, Via: a.Via, Outcome: a.Outcome, At: a.At, Untried: a.Untried}
 	}
 	if v := e.Evidence; v != nil {
 		evidence := v.redacted(e.At)

@@ -242,6 +242,8 @@ type Attempt struct {
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at"`
+	// Untried: the route was not meant for the input as it was then.
+	Untried bool `json:"untried,omitempty"`
 }
 
 // DriverRef says which driver, exactly.
