@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+
+	"github.com/kairos-mcp/kairos/core/termhost"
 )
 
 // browser opens an address for the person at this terminal; nil: there is no
@@ -20,5 +22,9 @@ func browser() func(context.Context, string) error {
 	if err != nil {
 		return nil
 	}
-	return func(ctx context.Context, address string) error { return exec.CommandContext(ctx, path, address).Run() }
+	return func(ctx context.Context, address string) error {
+		cmd := exec.CommandContext(ctx, path, address)
+		cmd.Env = termhost.Environment()
+		return cmd.Run()
+	}
 }

@@ -65,13 +65,13 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 func command(ctx context.Context, name string, env, args []string) (*exec.Cmd, error) {
 	// The end of ctx must not kill it: closing its input lets it finish.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), name, args...)
-	cmd.Env = append(environment(), env...)
+	cmd.Env = append(Environment(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd, nil
 }
 
-// environment is ours without the model's key.
-func environment() []string {
+// Environment is ours without the model's key.
+func Environment() []string {
 	var kept []string
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, KeyEnv+"=") {

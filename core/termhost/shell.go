@@ -34,7 +34,7 @@ func runCommand(ctx context.Context, dir, line string, timeout time.Duration) (c
 	defer cancel()
 	cmd := exec.CommandContext(limited, "sh", "-c", line)
 	cmd.Dir = dir
-	cmd.Env = environment()
+	cmd.Env = Environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	// What outlives the group must not hold us through an open pipe.
