@@ -309,17 +309,18 @@ type pinCache struct {
 
 func (c *pinCache) chain(digest string) (protocol.Chain, bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	chain, ok := c.chains[digest]
-	return chain.Clone(), ok
+	c.mu.Unlock()
+	return chain.Clone(), ok // nobody writes into what is kept
 }
 
 func (c *pinCache) keep(digest string, chain protocol.Chain) {
+	chain = chain.Clone()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.chains == nil || len(c.chains) >= pinsKept {
 		// Starting over is as good as any order of eviction here.
 		c.chains = map[string]protocol.Chain{}
 	}
-	c.chains[digest] = chain.Clone()
+	c.chains[digest] = chain
 }
