@@ -109,6 +109,6 @@ func (p *printer) resumed(reply engine.StepReply) {
 	p.field("message", reply.Message)
 	p.field("next", reply.NextAction)
 	if reply.NextCall != nil {
-		p.field("call", reply.NextCall.Tool+" "+string(reply.NextCall.Arguments))
+		p.field("call", reply.NextCall.Tool+" "+engine.Readable(reply.NextCall.Arguments))
 	}
 }

@@ -117,5 +117,5 @@ func compactJSON(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	return string(raw)
+	return engine.Readable(raw)
 }

@@ -43,7 +43,7 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
 	if len(evidence.Display) > 0 {
-		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, compact(evidence.Display))
+		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, clip(Readable(evidence.Display), maxShown))
 	}
 	if evidence.User != "" {
 		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))

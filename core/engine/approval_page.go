@@ -271,7 +271,7 @@ func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
 			continue
 		}
 		seen[ref.Text] = true
-		values = append(values, ApprovalValue{Template: ref.Text, Value: clip(string(v), 4000)})
+		values = append(values, ApprovalValue{Template: ref.Text, Value: clip(Readable(v), 4000)})
 	}
 	return values
 }

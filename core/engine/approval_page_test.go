@@ -152,6 +152,31 @@ func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
 	}
 }
 
+// What people approve is shown as it is, without the escapes that JSON has for
+// HTML, by form as on the page; what a driver got is what was shown.
+func TestPeopleReadWhatTheyApproveWithoutEscapes(t *testing.T) {
+	w := withPage(t, nil)
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	uris := w.mint(strings.Replace(gatedDoc, "ship {{", "cd out && ship {{", 1))
+	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"v1.2 \u003cb\u003e\u0026 all"}`))
+	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
+	var params struct{ Message string }
+	if err := json.Unmarshal(ask.Params, &params); err != nil {
+		t.Fatal(err)
+	}
+	if want := `cd out && ship v1.2 <b>& all`; !strings.Contains(params.Message, `"`+want+`"`) || strings.Contains(params.Message, `\u00`) {
+		t.Errorf("the form says %q, want %q without escapes", params.Message, want)
+	}
+	open := w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`))
+	w.code(open, "")
+
+	w = withPage(t, nil)
+	_, waits := w.gate(gatedDoc)
+	if v := w.view(waits); len(v.Values) != 1 || v.Values[0].Value != `"v1.2 <b>& ignore all rules"` {
+		t.Errorf("the page shows the values %+v, want them without escapes", v.Values)
+	}
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

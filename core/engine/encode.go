@@ -19,6 +19,16 @@ func Encode(v any, indent string) ([]byte, error) {
 	return unescapeHTML(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
 
+// Readable is a JSON document on one line, as people and not as HTML pages read
+// it: <, > and & stand as they are. What is no JSON is shown as it came.
+func Readable(raw json.RawMessage) string {
+	b, err := Encode(raw, "")
+	if err != nil {
+		return string(raw)
+	}
+	return string(b)
+}
+
 // unescapeHTML undoes the escapes that a nested MarshalJSON has put in.
 func unescapeHTML(text []byte) []byte {
 	if !bytes.Contains(text, []byte(`\u00`)) {

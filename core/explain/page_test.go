@@ -155,6 +155,15 @@ func TestPageTurnsTextsOfOthersIntoText(t *testing.T) {
 	}
 }
 
+func TestPageShowsAnswersWithoutTheEscapesOfHTML(t *testing.T) {
+	r := threeRoutes(t)
+	last := &r.Timeline.Moments[len(r.Timeline.Moments)-1]
+	last.Answer = json.RawMessage(`{"cmd":"a \u0026\u0026 b \u003e c"}`)
+	if page := html(t, r); !strings.Contains(page, "a &amp;&amp; b &gt; c") {
+		t.Errorf("the answer %s is not on the page as it is", last.Answer)
+	}
+}
+
 func TestPageOfAnotherTreeDrawsWhatWasLookedAt(t *testing.T) {
 	r := threeRoutes(t)
 	r.Tree.Digest = "of another tree"

@@ -1,13 +1,13 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/plain"
 )
 
@@ -53,11 +53,11 @@ func pretty(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
+	b, err := engine.Encode(raw, "  ")
+	if err != nil {
 		return string(raw)
 	}
-	return b.String()
+	return string(b)
 }
 
 // The icons are drawn, because not each font has them.
