@@ -22,7 +22,8 @@ const Format = "kairos-statement/1"
 const MaxSize = 16 << 20
 
 // file is a statement as it is kept and handed on. It has one form only, the
-// canonical JSON (run.Canonical) and a line feed, so that no byte of it is free.
+// canonical JSON (run.Canonical) with or without a line feed behind it, so that
+// no other byte of it is free. Canonical JSON itself has none; we write one.
 type file struct {
 	Format   string        `json:"format"`
 	Envelope dsse.Envelope `json:"envelope"`
@@ -66,7 +67,8 @@ func canonical(v any) ([]byte, error) {
 	return run.Canonical(b)
 }
 
-// parse reads a file. Every byte of it is as encode writes it, or it is refused.
+// parse reads a file. Every byte of it is as encode writes it, or it is refused; only the
+// line feed at its end may be missing.
 func parse(data []byte) (file, error) {
 	var f file
 	switch {
@@ -85,7 +87,7 @@ func parse(data []byte) (file, error) {
 	if err != nil {
 		return f, err
 	}
-	if at := firstDifference(data, again); at >= 0 {
+	if at := firstDifference(data, again[:len(again)-1]); at >= 0 && !bytes.Equal(data, again) {
 		return f, fmt.Errorf("byte %d is not as a statement is written: it was changed, or reformatted", at)
 	}
 	return f, nil

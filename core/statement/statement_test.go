@@ -284,6 +284,16 @@ func TestEvidenceMayBeLeftOutOrErased(t *testing.T) {
 	}
 }
 
+// Canonical JSON has no line feed at its end; who wrote the file anew has none.
+func TestAStatementNeedsNoLineFeedAtItsEnd(t *testing.T) {
+	k := statement.NewKey()
+	data := signed(t, k, record(t, 2, 2))
+	r, err := statement.Verify(t.Context(), bytes.TrimSuffix(data, []byte("\n")), k.Public())
+	if err != nil || !r.Verified || len(bytes.TrimSuffix(data, []byte("\n"))) != len(data)-1 {
+		t.Errorf("Verify(without the line feed) = %+v, %v, want it verified", r, err)
+	}
+}
+
 func TestABrokenRunGetsNoStatement(t *testing.T) {
 	rec := record(t, 3, 3)
 	rec.Run.Evidence[1].Output = json.RawMessage(`{}`)
@@ -346,7 +356,8 @@ func TestAFileIsTakenAsItWasWrittenOnly(t *testing.T) {
 	for name, tc := range map[string]struct{ data, want string }{
 		"empty":               {"", "it is empty"},
 		"truncated":           {text[:len(text)/2], "ends after"},
-		"one byte short":      {text, "not as a statement is written"},
+		"one byte short":      {text[:len(text)-1], "ends after"},
+		"two line feeds":      {text + "\n\n", "not as a statement is written"},
 		"two documents":       {text + "\n" + text + "\n", "not as a statement is written"},
 		"white space":         {text + " \n", "not as a statement is written"},
 		"windows line ends":   {text + "\r\n", "not as a statement is written"},
