@@ -249,7 +249,7 @@ var blockKeys = map[string][]string{
 	"judge":    {"question", "required"},
 }
 
-// unknownIn is the warning of a key that means nothing in its block.
+// unknownIn says what is wrong with a key that means nothing in its block.
 func unknownIn(block, key string) string {
 	if strings.Contains(key, "/") || slices.ContainsFunc(blockKeys[block], func(k string) bool { return strings.EqualFold(k, key) }) {
 		return ""
@@ -261,7 +261,7 @@ func unknownIn(block, key string) string {
 	return message
 }
 
-// unknownKeys warns of keys that mean nothing. A challenge without type may be
+// unknownKeys tells of keys that mean nothing. In judge they are errors. A challenge without type may be
 // of an older shape whose keys only its driver knows.
 func (s Step) unknownKeys(kind string) []Diagnostic {
 	if kind == "" {
@@ -273,7 +273,9 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 		if block, inner, below := strings.Cut(key, "/"); below && blockKeys[block] != nil && len(found) < maxFindings {
 			if message := unknownIn(block, inner); message != "" {
 				d := s.problemAt(at, pointer, message)
-				d.Severity = driver.SeverityWarning
+				if block != "judge" { // a question that is not seen would be replaced by another one
+					d.Severity = driver.SeverityWarning
+				}
 				found = append(found, d)
 			}
 		}

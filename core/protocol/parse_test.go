@@ -340,7 +340,8 @@ func TestDiagnostics(t *testing.T) {
 		"a temperature":          {step(block(`{"type":"x","sampling":{"temperature":2.1}}`)), driver.SeverityError, 4, 53, "/sampling/temperature", "from 0 to 2"},
 		"a top_p":                {step(block(`{"type":"x","sampling":{"top_p":-0.1}}`)), driver.SeverityError, 4, 47, "/sampling/top_p", "from 0 to 1"},
 		"a misspelt sampling":    {step(block(`{"type":"x","x":1,"sampling":{"temprature":1}}`)), driver.SeverityWarning, 4, 45, "/sampling/temprature", `did you mean "temperature"?`},
-		"a misspelt judge":       {step(block(`{"type":"x","x":1,"judge":{"requird":true}}`)), driver.SeverityWarning, 4, 42, "/judge/requird", `did you mean "required"?`},
+		"a misspelt judge":       {step(block(`{"type":"x","x":1,"judge":{"requird":true}}`)), driver.SeverityError, 4, 42, "/judge/requird", `did you mean "required"?`},
+		"a misspelt question":    {step(block(`{"type":"x","x":1,"judge":{"qestion":"Is it?"}}`)), driver.SeverityError, 4, 42, "/judge/qestion", `did you mean "question"?`},
 		"a judge's word":         {step(block(`{"type":"x","judge":{"required":"yes"}}`)), driver.SeverityError, 4, 47, "/judge/required", "judge.required must be true or false, not a string"},
 		"the same name twice": {
 			step(block(`{"type":"x","name":"a"}`) + "## S2\n" + block(`{"type":"x","name":"a"}`)), driver.SeverityError, 8, 34, "/name", `"a" is already`,
