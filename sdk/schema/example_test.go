@@ -32,5 +32,5 @@ func ExampleStrict() {
 
 func ExampleFlat() {
 	fmt.Println(schema.Flat(json.RawMessage(`{"type":"object","properties":{"who":{"type":"object"}}}`)))
-	// Output: field "who": type must be one of [string number integer boolean]
+	// Output: field "who": type must be one of string, number, integer, boolean
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 var (
@@ -59,17 +60,50 @@ func flatField(v any) error {
 	}
 	typ, _ := field["type"].(string)
 	if !slices.Contains(fieldTypes, typ) {
-		return fmt.Errorf("type must be one of %v", fieldTypes)
+		return fmt.Errorf("type must be one of %s", strings.Join(fieldTypes, ", "))
 	}
 	if err := onlyKeys(field, fieldKeys); err != nil {
 		return err
 	}
 	if format, found := field["format"]; found {
 		if name, _ := format.(string); !slices.Contains(fieldFormats, name) {
-			return fmt.Errorf("format must be one of %v", fieldFormats)
+			return fmt.Errorf("format must be one of %s", strings.Join(fieldFormats, ", "))
 		}
 	}
-	return flatChoices(field["oneOf"])
+	if err := flatChoices(field["oneOf"]); err != nil {
+		return err
+	}
+	return typedChoices(typ, field)
+}
+
+// typedChoices judges the values that can be chosen: one of another type than
+// the field's cannot be sent, and a list or an object cannot be shown.
+func typedChoices(typ string, field map[string]any) error {
+	choices, _ := field["enum"].([]any)
+	if fixed, found := field["const"]; found {
+		choices = append(slices.Clone(choices), fixed)
+	}
+	titled, _ := field["oneOf"].([]any)
+	for _, c := range titled {
+		choices = append(slices.Clone(choices), c.(map[string]any)["const"]) // flatChoices has seen it
+	}
+	if len(choices) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(map[string]any{"type": typ})
+	if err != nil {
+		return err
+	}
+	for _, c := range choices {
+		value, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		if len(Validate(b, value)) > 0 {
+			return fmt.Errorf("%.80s cannot be chosen: it is not of type %s", value, typ)
+		}
+	}
+	return nil
 }
 
 // flatChoices judges the titled choices {"const": ..., "title": ...} of a field.

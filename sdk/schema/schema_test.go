@@ -59,6 +59,12 @@ func TestFlatTakesOnlyFormsAClientCanShow(t *testing.T) {
 		"not JSON":   {`{`, "cut off"},
 		"bad value":  {`{"type":"object","properties":{"o":{"type":"string","minLength":"x"}}}`, "not a valid JSON Schema"},
 		"odd choice": {`{"type":"object","properties":{"o":{"type":"string","oneOf":[{"type":"object"}]}}}`, `needs "const"`},
+		"number":     {`{"type":"object","properties":{"o":{"type":"string","enum":["a",1]}}}`, `field "o": 1 cannot be chosen: it is not of type string`},
+		"object":     {`{"type":"object","properties":{"o":{"type":"string","enum":[{"a":2}]}}}`, `{"a":2} cannot be chosen`},
+		"null":       {`{"type":"object","properties":{"o":{"type":"string","enum":["a",null]}}}`, `null cannot be chosen`},
+		"text":       {`{"type":"object","properties":{"o":{"type":"integer","oneOf":[{"const":1},{"const":"2"}]}}}`, `"2" cannot be chosen`},
+		"fixed":      {`{"type":"object","properties":{"o":{"type":"boolean","const":"yes"}}}`, `"yes" cannot be chosen`},
+		"numbers":    {`{"type":"object","properties":{"o":{"type":"integer","enum":[1,2.0]},"p":{"type":"number","enum":[1,0.5]},"q":{"type":"boolean","enum":[true]}}}`, ""},
 		"free keys":  {`{"type":"object","properties":{"o":{"type":"string"}},"additionalProperties":{"type":"string"}}`, "additionalProperties"},
 	} {
 		t.Run(name, func(t *testing.T) {
