@@ -34,9 +34,9 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 # slow them ten times and finds nothing there that it does not find with -short.
 LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/statement ./core/store/... ./sdk/drivertest
 
-# What starts this program again for each of many commands: ten times slower
-# with the race detector, and run without it among the long tests.
-PROCESSES := ^(TestScripts|TestTheNineCommands.*|TestEachFaultOfAProcess.*)$$
+# What starts this program again for each of many commands or checks: ten times
+# slower with the race detector, and run without it among the long tests.
+PROCESSES := ^(TestScripts|TestTheNineCommands.*|TestEachFaultOfAProcess.*|TestOneFaultIsNamedByOneCheck|TestSoundProgramsPass.*)$$
 comma := ,
 
 .DEFAULT_GOAL := help
