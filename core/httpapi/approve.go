@@ -60,7 +60,6 @@ type shownApproval struct {
 // links read it, too.
 func (a *API) approve(c *call) {
 	h := c.w.Header()
-	h.Set("Content-Security-Policy", page.Policy())
 	// no-referrer would make browsers send the Origin null with the form.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
@@ -80,9 +79,20 @@ func (a *API) approve(c *call) {
 }
 
 func (a *API) takeApproval(c *call, id run.ID, secret string) {
+	switch c.r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+	default: // a browser says that another site's page sends this, with or without an Origin
+		a.showNote(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
+		return
+	}
+	if len(c.body) > maxApproveForm {
+		a.showNote(c, http.StatusRequestEntityTooLarge, "This is too long for an answer",
+			fmt.Sprintf("At most %d bytes are taken, and nothing was decided. Open the link again and answer there.", maxApproveForm))
+		return
+	}
 	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	form, err := url.ParseQuery(string(c.body))
-	if kind != "application/x-www-form-urlencoded" || err != nil || len(c.body) > maxApproveForm {
+	if kind != "application/x-www-form-urlencoded" || err != nil {
 		a.showNote(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
 		return
 	}
@@ -147,6 +157,7 @@ func (a *API) showNote(c *call, status int, title, text string) {
 }
 
 func (a *API) html(c *call, status int, title string, body []byte) {
+	c.w.Header().Set("Content-Security-Policy", page.Policy())
 	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	c.w.WriteHeader(status)
 	p := page.Page{Title: plain.Text(title), Body: template.HTML(body)} // #nosec G203 -- a template of ours has escaped it

@@ -94,7 +94,7 @@ func TestThePageTakesOneAnswer(t *testing.T) {
 				t.Fatalf("%d %s, want a redirect", r.status, r.body)
 			}
 			shown := string(w.get(path).body)
-			if strings.Contains(shown, "<form") || !strings.Contains(strings.ToLower(shown), decision) {
+			if strings.Contains(shown, "<form") || strings.Contains(shown, "good until") || !strings.Contains(strings.ToLower(shown), decision) {
 				t.Errorf("the page after the answer still asks, or does not say %s", decision)
 			}
 			w.press(path, map[string]string{"approved": "rejected", "rejected": "approved"}[decision], "")
@@ -141,13 +141,19 @@ func TestWhatIsNoAnswerOfThePageDecidesNothing(t *testing.T) {
 		"another host":     {"POST", path, form, "decision=approved", []string{"Host", "evil.example"}, 403},
 		"no digest":        {"POST", path, form, "decision=approved", nil, 422},
 		"JSON":             {"POST", path, "application/json", `{"decision":"approved"}`, nil, 400},
-		"a long form":      {"POST", path, form, "decision=approved&x=" + strings.Repeat("x", 20<<10), nil, 400},
+		"a long form":      {"POST", path, form, "decision=approved&x=" + strings.Repeat("x", 20<<10), nil, 413},
+		"another site":     {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"a sister's site":  {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		"the page itself":  {"POST", path, form, "decision=approved", []string{"Sec-Fetch-Site", "same-origin"}, 422},
 		"another method":   {"PUT", path, form, "decision=approved", nil, 405},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := w.do(tc.method, tc.path, strings.NewReader(tc.body), append([]string{"Content-Type", tc.media}, tc.headers...)...)
 			if r.status != tc.want {
 				t.Errorf("%d %s, want %d", r.status, r.body, tc.want)
+			}
+			if tc.want == 405 && (!strings.HasPrefix(r.header.Get("Content-Type"), "text/html") || r.header.Get("Allow") == "") {
+				t.Errorf("reply %v, want a page and what is allowed", r.header)
 			}
 		})
 	}

@@ -159,6 +159,10 @@ func (a *API) routed(next handler) handler {
 			c.w.WriteHeader(http.StatusNoContent)
 		default:
 			c.w.Header().Set("Allow", c.route.allow())
+			if c.route.pattern == approvePattern { // people read it
+				a.showNote(c, http.StatusMethodNotAllowed, "This page is opened and answered", "Open the link in a browser and use its buttons.")
+				return
+			}
 			c.refuse(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "%s takes %s.", c.route.pattern, c.route.allow())
 		}
 	}
