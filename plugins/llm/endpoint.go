@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,6 +171,9 @@ func (d doer) Do(req *http.Request) (_ *http.Response, err error) {
 		return nil, &refusal{res.StatusCode, d.messageIn(body)}
 	case len(body) > maxReply:
 		return nil, fmt.Errorf("its reply has more than %d bytes", maxReply)
+	}
+	if !json.Valid(body) {
+		return nil, fmt.Errorf("its reply is not JSON but %s (is base_url right?)", plain(cmp.Or(res.Header.Get("Content-Type"), "of no type")))
 	}
 	res.Body = io.NopCloser(strings.NewReader(string(body)))
 	return res, nil

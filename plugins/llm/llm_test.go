@@ -149,7 +149,7 @@ func TestAnEndpointThatFailsIsUnavailableAndTheKeyIsNeverTold(t *testing.T) {
 		"moved":       {status(307, ""), "redirects are not followed"},
 		"refuses all": {status(400, "no "), "400"},
 		"hangs up":    {func(http.ResponseWriter, *http.Request, map[string]any) { panic(http.ErrAbortHandler) }, "EOF"},
-		"garbage":     {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, "<html>") }, "the model endpoint"},
+		"garbage":     {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, "<html>") }, "not JSON but text/html; charset=utf-8 (is base_url right?)"},
 		"no choice":   {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) { fmt.Fprint(w, `{"choices":[]}`) }, "no message"},
 		"huge": {func(w http.ResponseWriter, _ *http.Request, _ map[string]any) {
 			for range 10 {
