@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,7 @@ func (p *printer) timeline(line engine.Timeline) {
 }
 
 func (p *printer) moment(m engine.Moment) {
-	head := m.What
+	head := strings.ReplaceAll(m.What, "_", " ")
 	if m.Via != "" {
 		head += " via " + m.Via
 	}

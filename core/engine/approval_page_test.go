@@ -429,6 +429,22 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 			if a := kept.Step.Approval; err != nil || a == nil || a.Via != "elicitation" || a.Basis != run.BasisLink {
 				t.Errorf("approval = %+v, %v, want one by link through elicitation", a, err)
 			}
+			line, err := w.Timeline(t.Context(), w.caller, ask.Run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			for _, m := range line.Moments {
+				if m.Step == 2 {
+					told = append(told, m.What+" via "+m.Via)
+				}
+				if m.What == "sent" && (m.Question != "" || !strings.Contains(m.Verdict, "approval page")) {
+					t.Errorf("%+v, want that the person was sent to the page, the question told once", m)
+				}
+			}
+			if want := "asked via elicitation, sent via elicitation, approved via page"; strings.Join(told, ", ") != want {
+				t.Errorf("timeline of step 2 = %q, want %q", told, want)
+			}
 		})
 	}
 }

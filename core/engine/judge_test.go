@@ -49,6 +49,10 @@ func TestAResultThatTheJudgeTakesIsProvedWithItsVerdict(t *testing.T) {
 	if err := stored.Verify(); err != nil {
 		t.Error(err)
 	}
+	line, err := w.Timeline(t.Context(), w.caller, runOf(end))
+	if err != nil || !slices.ContainsFunc(line.Moments, func(m engine.Moment) bool { return m.What == "judged" && m.Via == "sampling" }) {
+		t.Errorf("timeline = %+v, %v, want the verdict told apart from evidence", line.Moments, err)
+	}
 	if again := w.next(uri, done); again.ProofHash != end.ProofHash {
 		t.Errorf("the same submission again = %+v, want the recorded reply", again)
 	}

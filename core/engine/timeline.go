@@ -18,10 +18,11 @@ type Moment struct {
 	At    time.Time `json:"at"`
 	Step  int       `json:"step"`
 	Label string    `json:"label"`
-	// What happened: asked, answered, approved, supplied, route closed,
+	// What happened: asked, repaired (asked again after what was no answer), sent
+	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
 	// declined, rejected, refused, accepted, attested, expired, redacted, abandoned.
 	What string `json:"what"`
-	// Via is the capability driver, Why the reason that the tree took it.
+	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
 	Via string `json:"via,omitempty"`
 	Why string `json:"why,omitempty"`
 	// Driver judged the evidence: name and version.
@@ -118,11 +119,18 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	}
 	switch ev.Kind {
 	case run.Asked, run.Repaired:
+		if ev.Kind == run.Repaired && ev.Question.Elsewhere != "" {
+			m.What, m.Verdict = "sent", "to the approval page, where the question stays open"
+			break // it was asked before
+		}
 		m.Question = ev.Question.Input.Description
 		if ev.Question.Input.User != "" && ev.Question.Input.Kind == driver.KindEvidence && !ev.Question.Human {
 			m.Question = ev.Question.Input.User
 		}
 	case run.Answered, run.Supplied:
+		if ev.Input == driver.KindJudge {
+			m.What = "judged" // it is not the step's evidence
+		}
 		tellAnswer(&m, ev)
 	case run.RouteClosed:
 		m.Via = ev.Attempt.Via
@@ -154,6 +162,9 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
+// viaPage is how an answer came that was given on the approval page.
+const viaPage = "page"
+
 func tellAnswer(m *Moment, ev run.Event) {
 	if a := ev.Approval; a != nil {
 		m.What, m.Via, m.Provenance = "approved", a.Via, a.Provenance
@@ -161,8 +172,10 @@ func tellAnswer(m *Moment, ev run.Event) {
 		case a.ClientReview:
 			m.Verdict = "left to the client's own review of the request"
 		case a.Basis == run.BasisLink:
+			m.Via = viaPage // whoever sent them there
 			m.Verdict = "on the approval page, by whoever had its link: nobody was identified"
 		case a.Basis == run.BasisPage:
+			m.Via = viaPage
 			m.Verdict = "on the approval page, by " + a.By
 		case a.Provenance == driver.AgentReported:
 			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
@@ -170,7 +183,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		return
 	}
 	if why, unjudged := unjudgedBecause(ev.Answer); unjudged {
-		m.Via, m.Verdict = ev.Answer.Via, "no verdict was given: "+why
+		m.What, m.Via, m.Verdict = "not_judged", ev.Answer.Via, "no verdict was given: "+why
 		return
 	}
 	if a := ev.Answer; a != nil {

@@ -149,7 +149,7 @@ func markOf(what string) string {
 	switch what {
 	case "accepted", "approved":
 		return markGood
-	case "answered", "supplied", "asked", "repaired":
+	case "answered", "supplied", "asked", "repaired", "sent", "judged":
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
