@@ -47,9 +47,9 @@ The database file is written anew, so this takes a while where it is large, and 
 }
 
 func (p *printer) redacted(r engine.RedactReply) {
-	p.printf("run %s: the evidence of steps %v is erased\n", r.RunID, r.Steps)
+	p.printf("run %s: the evidence of %s is erased\n", r.RunID, run.StepsText(r.Steps))
 	if len(r.Quoting) > 0 {
-		p.printf("what was asked in steps %v quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", r.Quoting)
+		p.printf("what was asked in %s quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", run.StepsText(r.Quoting))
 	}
 	p.printf("its digests stay; the run is verified: %t\n", r.Verified)
 }

@@ -165,7 +165,7 @@ Exit status: 0 the statement is whole and every step is proved; 1 something in i
 			case broken != nil:
 				return withStatus{1, fmt.Errorf("%s is broken: %w", args[0], broken)}
 			case !report.Verified:
-				return withStatus{3, fmt.Errorf("%s is whole, but states a run that is not verified: steps %v have no proof", args[0], report.Missing)}
+				return withStatus{3, fmt.Errorf("%s is whole, but states a run that is not verified: there is no proof of %s", args[0], run.StepsText(report.Missing))}
 			}
 			return nil
 		},

@@ -104,8 +104,16 @@ func treeExplainCommand(at *source) *cobra.Command {
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runID == "" && cmd.Flags().Changed("step") {
+			switch {
+			case runID == "" && cmd.Flags().Changed("step"):
 				return errors.New("--step is of a run: name it with --run")
+			case runID == "" && challengeFile == "":
+				return errors.New("name a file with --challenge, or a run with --run")
+			}
+			for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+				if runID != "" && cmd.Flags().Changed(flag) {
+					return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
+				}
 			}
 			if !slices.Contains(inputKinds, kind) {
 				return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
@@ -144,10 +152,6 @@ func treeExplainCommand(at *source) *cobra.Command {
 	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
 	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
 	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
-	cmd.MarkFlagsOneRequired("challenge", "run")
-	for _, flag := range []string{"challenge", "client", "input", "supplied"} {
-		cmd.MarkFlagsMutuallyExclusive(flag, "run")
-	}
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -55,7 +56,7 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 	}
 	t.verdictOf(&reply)
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
-		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %v", id, reply.MissingSteps).
+		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
 	}

@@ -27,13 +27,17 @@ type Budget struct {
 	Requests, Tokens int
 }
 
-// exceeded says which part of the budget one more request would exceed, or nothing.
+// exceeded says how much the budget is and why it does not allow one more
+// request, or nothing.
 func (b Budget) exceeded(spent, cost run.Spent) string {
 	switch {
 	case b.Requests > 0 && spent.Requests+cost.Requests > b.Requests:
-		return fmt.Sprintf("%d requests", b.Requests)
+		if b.Requests == 1 {
+			return "1 request, is used up: it does not allow another one"
+		}
+		return fmt.Sprintf("%d requests, is used up: it does not allow another one", b.Requests)
 	case b.Tokens > 0 && spent.Tokens+cost.Tokens > b.Tokens:
-		return fmt.Sprintf("%d tokens", b.Tokens)
+		return fmt.Sprintf("%d tokens, does not allow another request of %d tokens", b.Tokens, cost.Tokens)
 	}
 	return ""
 }
@@ -61,11 +65,11 @@ func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why
 	cost := run.Spent{Requests: 1, Tokens: in.MaxTokens}
 	budgets := t.e.opt.Budgets
 	if over := budgets.PerRun.exceeded(t.run.Spent.Plus(t.spent), cost); over != "" {
-		return x, fmt.Sprintf("this run's budget for language models, %s, does not allow another request of %d tokens", over, cost.Tokens)
+		return x, fmt.Sprintf("this run's budget for language models, %s", over)
 	}
 	x.minute = t.e.opt.Now().Unix() / 60
 	if over := t.e.hourly.reserve(t.run.Principal, x.minute, cost, budgets.PerPrincipalHour); over != "" {
-		return x, fmt.Sprintf("this caller's budget for language models, %s in an hour, does not allow another request of %d tokens now", over, cost.Tokens)
+		return x, fmt.Sprintf("this caller's budget for language models in an hour, %s now", over)
 	}
 	x.cost = cost
 	return x, ""

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -317,7 +318,7 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 		form = map[string]any{}
 	}
 	maps.Copy(form, inputForm(chain.Inputs, inputs))
-	return fault.New(fault.MissingInput, "step %d needs %v, which has no value", r.Step.Index, keys).
+	return fault.New(fault.MissingInput, "step %d needs %s, which has no value", r.Step.Index, strings.Join(keys, ", ")).
 		With("missing", keys).
 		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
 		WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": form})

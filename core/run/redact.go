@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -22,11 +23,22 @@ type Redaction struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
+// StepsText names steps for people: "step 2", "steps 1, 2, 4", "no step".
+func StepsText(steps []int) string {
+	switch len(steps) {
+	case 0:
+		return "no step"
+	case 1:
+		return fmt.Sprintf("step %d", steps[0])
+	}
+	return "steps " + strings.Trim(strings.ReplaceAll(fmt.Sprint(steps), " ", ", "), "[]")
+}
+
 // String tells what is erased.
 func (d Redaction) String() string {
-	what := fmt.Sprintf("the evidence of steps %v is erased", d.Steps)
+	what := fmt.Sprintf("the evidence of %s is erased", StepsText(d.Steps))
 	if len(d.Quoting) > 0 {
-		what += fmt.Sprintf(", and what was asked in steps %v, which quoted it", d.Quoting)
+		what += fmt.Sprintf(", and what was asked in %s, which quoted it", StepsText(d.Quoting))
 	}
 	if d.Whole {
 		what += ", and the run's input"

@@ -156,7 +156,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	default:
 		content, err := f.content(d.answer)
 		if err != nil {
-			return nil, fmt.Errorf("the answer to %q does not fit the form: %w", params.Message, err)
+			return nil, fmt.Errorf("the answer to %q does not fit the form: %w", firstLine(params.Message), err)
 		}
 		res.Action, res.Content = mcp.ElicitationResponseActionAccept, content
 	}

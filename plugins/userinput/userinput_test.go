@@ -77,7 +77,7 @@ func TestAnswerIsJudgedByWhoGaveIt(t *testing.T) {
 		"text by agent":      {confirm, `"approved"`, agent, "MISSING_FIELD", "must be an object"},
 
 		"form by person":        {duration, `{"minutes":45}`, person, accepted, `{"minutes":45}`},
-		"form too small":        {duration, `{"minutes":1}`, person, "MISSING_FIELD", "/minutes: minimum"},
+		"form too small":        {duration, `{"minutes":1}`, person, "MISSING_FIELD", "/minutes: must be at least 5"},
 		"form as text":          {duration, `{"minutes":"45"}`, person, "MISSING_FIELD", "/minutes: got string"},
 		"form, more, model":     {duration, `{"minutes":45,"why":"x"}`, model, "MISSING_FIELD", `unknown key "why"`},
 		"form, less, model":     {duration, `{}`, model, "MISSING_FIELD", `missing "minutes"`},

@@ -181,6 +181,16 @@ func words(k jsonschema.ErrorKind) string {
 		return "unknown key " + quoted(k.Properties)
 	case *kind.FalseSchema:
 		return "not allowed here"
+	case *kind.MinLength:
+		return fmt.Sprintf("has %d characters, needs at least %d", k.Got, k.Want)
+	case *kind.MaxLength:
+		return fmt.Sprintf("has %d characters, may have at most %d", k.Got, k.Want)
+	case *kind.Minimum:
+		want, _ := k.Want.Float64()
+		return fmt.Sprintf("must be at least %v", want)
+	case *kind.Maximum:
+		want, _ := k.Want.Float64()
+		return fmt.Sprintf("must be at most %v", want)
 	}
 	return k.LocalizedString(message.NewPrinter(language.English))
 }

@@ -22,7 +22,7 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 		"integral float": {form, `{"n":2.0}`, ""},
 		"missing":        {form, `{}`, `missing "n"`},
 		"type":           {form, `{"n":"1"}`, `/n: got string, want integer`},
-		"several":        {form, `{"n":0,"x":1}`, `unknown key "x"; /n: minimum: got 0, want 1`},
+		"several":        {form, `{"n":0,"x":1}`, `unknown key "x"; /n: must be at least 1`},
 		"format":         {form, `{"n":1,"when":"tomorrow"}`, `/when: 'tomorrow' is not valid date: `},
 		"nested":         {form, `{"n":1,"in":{"a/b":1}}`, `/in/a~1b: got number, want string`},
 		"prose":          {form, `I think {"n":1}`, `not JSON: the text begins with "I think`},
