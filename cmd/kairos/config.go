@@ -21,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -413,6 +414,9 @@ func (d driversConfig) problems() []error {
 	if d.CallTimeout < 0 {
 		errs = append(errs, fmt.Errorf("drivers.call_timeout is %s: must not be negative", d.CallTimeout))
 	}
+	if err := d.modelTime(); err != nil {
+		errs = append(errs, err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		s := d.Settings[name]
 		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
@@ -423,6 +427,17 @@ func (d driversConfig) problems() []error {
 		}
 	}
 	return errs
+}
+
+// modelTime: a call of the driver llm must not be cut off before the driver
+// itself gives up and says why. What is no duration the driver refuses.
+func (d driversConfig) modelTime() error {
+	text, _ := d.Settings["llm"].Config["timeout"].(string)
+	given, err := time.ParseDuration(text)
+	if bound := cmp.Or(time.Duration(d.CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
+		return fmt.Errorf("drivers.settings.llm.config.timeout is %s: must be shorter than drivers.call_timeout, %s", given, bound)
+	}
+	return nil
 }
 
 func (l logConfig) level() (slog.Level, error) {

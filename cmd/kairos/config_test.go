@@ -93,6 +93,8 @@ func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
 		"memory":       {"drivers: {settings: {shell: {memory_mib: -1}}}", "drivers.settings.shell.memory_mib"},
 		"idle stop":    {"drivers: {idle_stop: -1s}", "drivers.idle_stop"},
 		"call timeout": {"drivers: {call_timeout: -1s}", "drivers.call_timeout"},
+		"model's time": {"drivers: {call_timeout: 3s, settings: {llm: {config: {timeout: 30s}}}}", "drivers.settings.llm.config.timeout is 30s: must be shorter than drivers.call_timeout, 3s"},
+		"too long":     {"drivers: {settings: {llm: {config: {timeout: 10s}}}}", "shorter than drivers.call_timeout, 10s"},
 		"a typo":       {"drivers: {wacth: true}", "wacth"},
 	} {
 		t.Run(name, func(t *testing.T) {
