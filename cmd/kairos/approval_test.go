@@ -215,10 +215,7 @@ func (s *stage) decided(r *engine.StepReply, decision string) {
 	done := s.submit(r, "shell", `{"exit_code":0}`)
 	if decision == "rejected" {
 		s.code(r, "USER_DECLINED")
-		if h := done.hear(); h.question == nil && (h.reply == nil || h.reply.ErrorCode == "") { // at most the person is asked again
-			s.t.Errorf("the agent's work after a no: %s", h)
-		}
-		done.leave()
+		s.code(done.step(), "USER_DECLINED") // nobody is asked again for it
 		s.proves(r)
 		return
 	}

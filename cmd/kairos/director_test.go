@@ -189,10 +189,15 @@ func declinesApproval(s *stage) {
 	k.answer(q, filled(`{"confirmation":"rejected"}`))
 	r = k.step()
 	s.code(r, "USER_DECLINED")
-	// What the agent did all the same counts for nothing: the person is asked again.
-	k = s.submit(r, "shell", `{"exit_code":0}`)
+	// What the agent did all the same is refused and counted, and nobody is disturbed for it.
+	r = s.submit(r, "shell", `{"exit_code":0}`).step()
+	s.code(r, "USER_DECLINED")
+	if *r.RetryCount != 2 {
+		s.t.Errorf("retry_count = %d after a no and work all the same, want 2", *r.RetryCount)
+	}
+	k = s.next(r, "") // this asks the person again
 	k.answer(k.ask("elicitation/create"), `{"action":"cancel"}`)
-	s.code(k.step(), "USER_DECLINED")
+	s.code(k.step(), "MAX_RETRIES_EXCEEDED")
 	s.proves(r)
 }
 

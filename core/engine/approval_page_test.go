@@ -200,6 +200,41 @@ func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w.code(w.next(uri, placeholder(again)), "")
 }
 
+// TestWorkAfterANoToItsApprovalIsRefused: only the placeholder asks the person
+// again, and no more often than three noes.
+func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
+	for name, client := range map[string]driver.Client{"on the page": {}, "in a form": {ElicitationForm: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, nil)
+			uris := w.mint(gatedDoc)
+			r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
+			w.caller.Client = client
+			no := func(r *engine.StepReply) *engine.StepReply {
+				round := w.nextRound(uris[1], placeholder(r))
+				if round.Ask != nil {
+					return w.reply(w.answer(round.Ask, `{"action":"accept","content":{"confirmation":"rejected"}}`))
+				}
+				w.decide(round.Reply, "rejected", "")
+				return w.next(uris[1], placeholder(r))
+			}
+			r = no(r)
+			w.code(r, "USER_DECLINED")
+			r = w.next(uris[1], solve(r, `{"ok":true}`))
+			w.code(r, "USER_DECLINED")
+			if *r.RetryCount != 2 || r.ApprovalURL != "" || r.NextCall == nil {
+				t.Errorf("reply = %+v, want a counted failure, nobody asked, and the call that asks them again", r)
+			}
+			for range 2 {
+				r = no(r)
+			}
+			w.code(r, "MAX_RETRIES_EXCEEDED")
+			if end := w.next(uris[1], placeholder(r)); !strings.Contains(end.Message, "asked often enough") {
+				t.Errorf("message = %q, want that three noes are enough", end.Message)
+			}
+		})
+	}
+}
+
 func TestALinkAnswersOnce(t *testing.T) {
 	for first, want := range map[string]engine.ApprovalState{"approved": engine.ApprovalApproved, "rejected": engine.ApprovalRejected} {
 		t.Run(first, func(t *testing.T) {

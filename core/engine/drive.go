@@ -100,7 +100,10 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		return Round{}, t.noRoute(in)
 	}
 	t.trying = d.Route.Via
-	if by, no := t.run.Step.Declines[in.ID]; no && by != d.Route.Via {
+	desc, _, known := t.e.Drivers.Describe(d.Route.Via)
+	// Work that comes after the no is not what asks the person again.
+	despite := in.Kind == driver.KindApproval && t.solution.supplied() && !desc.Has(driver.FeatureAgent)
+	if by, no := t.run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
 		if in.Kind == driver.KindApproval && !t.solution.supplied() {
 			// Perhaps a later route is the one that leads to the person.
 			return Round{}, t.passOver(ctx, in.ID, *d.Route, "a person said no through "+by)
@@ -117,8 +120,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		t.decided = nil
 		return Round{}, t.passOver(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+d.Route.Via)
 	}
-	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
-	if !ok {
+	if !known {
 		return Round{}, t.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
 	}
 	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !t.evidenceComesThrough(k, d.Route.Via) {
