@@ -177,6 +177,17 @@ func TestPeopleReadWhatTheyApproveWithoutEscapes(t *testing.T) {
 	}
 }
 
+// TestAStepThatWaitsForItsApprovalSaysSo: the agent has still to do the work,
+// so the server does not obtain the proof.
+func TestAStepThatWaitsForItsApprovalSaysSo(t *testing.T) {
+	w := withPage(t, nil)
+	uris := w.mint(gatedDoc)
+	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
+	if !strings.Contains(r.NextAction, "; the server obtains the approval") || strings.Contains(r.NextAction, "proof") {
+		t.Errorf("next_action = %q, want that the server obtains the approval, and not the proof", r.NextAction)
+	}
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

@@ -87,8 +87,11 @@ func (t *turn) present(ctx context.Context, k task, in driver.Input, shown drive
 func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
 	r := t.base(k.step, t.shownAsIs(k, in))
 	r.NextCall = t.callServer(k.common.Type)
-	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; the server obtains the proof itself`,
-		k.common.Type, t.run.Step.Nonce))
+	then := "the server obtains the proof itself"
+	if in.Kind == driver.KindApproval {
+		then = "the server obtains the approval, and its reply then says what is left to do"
+	}
+	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.run.Step.Nonce, then))
 }
 
 func (t *turn) show(ctx context.Context, r StepReply, how string) (Round, error) {
