@@ -188,6 +188,43 @@ func TestAStepThatWaitsForItsApprovalSaysSo(t *testing.T) {
 	}
 }
 
+// TestAFailedAttemptAsksForItsApprovalFirst: the yes was for that attempt, and
+// work that nobody approved would not be counted.
+func TestAFailedAttemptAsksForItsApprovalFirst(t *testing.T) {
+	files := strings.Replace(gatedDoc, `"name":"ship"`, `"name":"ship","files":[{"path":"x"}]`, 1)
+	for code, tc := range map[string]struct{ doc, evidence string }{
+		"COMMAND_FAILED": {gatedDoc, `{"ok":false}`},
+		"FILES_MISMATCH": {files, `{"ok":true}`},
+	} {
+		t.Run(code, func(t *testing.T) {
+			w := withPage(t, nil)
+			w.drivers.set("roots are open", true)
+			w.drivers.set("files are missing", true)
+			uri, waits := w.gate(tc.doc)
+			w.decide(waits, "approved", "")
+			open := w.next(uri, placeholder(waits))
+			r := w.next(uri, solve(open, tc.evidence))
+			w.code(r, code)
+			want := `and solution ` + placeholder(r)
+			if !strings.HasPrefix(r.NextAction, "retry kairos_next with "+uri) || !strings.Contains(r.NextAction, want) || !strings.Contains(r.Message, "needs an approval") {
+				t.Errorf("message = %q, next_action = %q, want %q, so that the approval comes first", r.Message, r.NextAction, want)
+			}
+			w.code(w.next(uri, placeholder(r)), "WAITING_FOR_USER")
+		})
+	}
+	t.Run("kept", func(t *testing.T) { // nothing was attempted, so the yes still holds
+		w := withPage(t, nil)
+		uri, waits := w.gate(gatedDoc)
+		w.decide(waits, "approved", "")
+		open := w.next(uri, placeholder(waits))
+		r := w.next(uri, strings.Replace(solve(open, `{"ok":true}`), open.Challenge.ProofHash, "another", 1))
+		w.code(r, "PROOF_HASH_MISMATCH")
+		if !strings.Contains(r.NextAction, "a solution of type shell") {
+			t.Errorf("next_action = %q, want the solution itself", r.NextAction)
+		}
+	})
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

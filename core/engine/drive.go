@@ -92,6 +92,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		return Round{}, t.answerSimilarity(ctx, in)
 	}
 	t.begin(in.ID, t.e.opt.Now())
+	t.due = in.Kind
 	d := t.decide(k, in)
 	if d.Route == nil {
 		if in.Kind == driver.KindJudge {

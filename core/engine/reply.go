@@ -82,6 +82,9 @@ func (t *turn) present(ctx context.Context, k task, in driver.Input, shown drive
 		"copy nonce and proof_hash from challenge", shown.Type))
 }
 
+// approvalFirst is what the placeholder call does for a step that waits for an approval.
+const approvalFirst = "the server obtains the approval, and its reply then says what is left to do"
+
 // presentDriven shows the open step, whose input the server will obtain itself
 // when it is called for it.
 func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
@@ -89,7 +92,7 @@ func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Roun
 	r.NextCall = t.callServer(k.common.Type)
 	then := "the server obtains the proof itself"
 	if in.Kind == driver.KindApproval {
-		then = "the server obtains the approval, and its reply then says what is left to do"
+		then = approvalFirst
 	}
 	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.run.Step.Nonce, then))
 }
@@ -203,7 +206,7 @@ func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string,
 
 // fail shows the open step again and says what went wrong.
 func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, error) {
-	t.solution, t.target = nil, 0
+	t.solution, t.target, t.due = nil, 0, ""
 	t.failure = &failure{code: code, why: why}
 	return t.presentOpen(ctx)
 }
@@ -215,10 +218,14 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 	r.ErrorCode = string(f.code)
 	r.Message = join(f.why, r.Message)
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
-	if f.code == fault.UserDeclined && !t.declinedByAgent() {
+	switch {
+	case f.code == fault.UserDeclined && !t.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
 		r.NextCall = t.callServer(r.Challenge.Type)
+	case t.waitsForApproval():
+		r.Message = join(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
 	}
 	if count >= maxFailures {
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
@@ -226,6 +233,12 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 		r = waysOut(r)
 	}
 	return r
+}
+
+// waitsForApproval: the open step needs an approval that the server obtains.
+func (t *turn) waitsForApproval() bool {
+	desc, _, _ := t.e.Drivers.Describe(t.trying)
+	return t.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
 }
 
 // waysOut leaves an agent that failed often enough its own judgement.

@@ -50,6 +50,7 @@ type turn struct {
 	// routes are told of when the events are stored.
 	routes []Route
 	trying string // the driver of the route that was decided on last
+	due    string // the kind of the input that it was decided on for
 	// began says when the route to an input was begun, by the input's id; what
 	// is not in it began with the call.
 	began map[string]time.Time
