@@ -225,6 +225,44 @@ func TestAFailedAttemptAsksForItsApprovalFirst(t *testing.T) {
 	})
 }
 
+// TestAYesThatIsTooOldIsNamed: in the reply to whatever comes first, and in the record.
+func TestAYesThatIsTooOldIsNamed(t *testing.T) {
+	for name, submit := range map[string]func(r *engine.StepReply) string{
+		"to the placeholder": placeholder,
+		"to the work":        func(r *engine.StepReply) string { return solve(r, `{"ok":true}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withPage(t, func(o *choices) { o.ApprovalTTL = 20 * time.Second })
+			uri, waits := w.gate(gatedDoc)
+			w.decide(waits, "approved", "")
+			open := w.next(uri, placeholder(waits))
+			w.clock.pass(21 * time.Second)
+			r := w.next(uri, submit(open))
+			w.code(r, "WAITING_FOR_USER")
+			const want = "lapsed after 20s, and a person is asked again."
+			if !strings.Contains(r.Message, want) {
+				t.Errorf("message = %q, want that the approval lapsed", r.Message)
+			}
+			if again := w.next(uri, placeholder(r)); strings.Contains(again.Message, "lapsed") {
+				t.Errorf("message = %q, want it told once", again.Message)
+			}
+			line, err := w.Timeline(t.Context(), w.caller, runOf(r))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told int
+			for _, m := range line.Moments {
+				if m.What == string(run.Lapsed) && strings.Contains(m.Verdict, want) {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("moments = %+v, want one that tells that the approval lapsed", line.Moments)
+			}
+		})
+	}
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

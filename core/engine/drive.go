@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -86,10 +87,28 @@ func (t *turn) approvalStands() bool {
 	return a != nil && t.run.Step.Approved(a.Via, run.Event{At: t.e.opt.Now()})
 }
 
+// lapse says so, in the reply and in the record, where the yes to the open step
+// has become too old to be used.
+func (t *turn) lapse() error {
+	a := t.run.Step.Approval
+	if a == nil || !a.Expired(t.e.opt.Now()) {
+		return nil
+	}
+	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
+		a.GrantedAt.UTC().Format(time.RFC3339), a.ExpiresAt.Sub(a.GrantedAt))
+	t.note = join(t.note, why)
+	return t.apply(run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Via: a.Via, Reason: why})
+}
+
 // obtain tries the due input's next route.
 func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, error) {
 	if in.Kind == driver.KindSimilarity {
 		return Round{}, t.answerSimilarity(ctx, in)
+	}
+	if in.Kind == driver.KindApproval {
+		if err := t.lapse(); err != nil {
+			return Round{}, err
+		}
 	}
 	t.begin(in.ID, t.e.opt.Now())
 	t.due = in.Kind

@@ -153,7 +153,7 @@ func markOf(what string) string {
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
-	case "route_closed":
+	case "route_closed", "approval_lapsed":
 		return markWarn
 	}
 	return markPass

@@ -38,6 +38,8 @@ const (
 	Reissued Kind = "reissued"
 	// Restarted: the step's challenge starts over at round 0.
 	Restarted Kind = "restarted"
+	// Lapsed: the approval of the open step is too old, and approves nothing any more.
+	Lapsed Kind = "approval_lapsed"
 	// Told: a reply tells the client of a no that was said on the approval page.
 	Told Kind = "told"
 	// Attested: the run is closed with an outcome.

@@ -170,6 +170,9 @@ type Approval struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// Expired reports whether the approval is too old at that time.
+func (a Approval) Expired(at time.Time) bool { return !a.ExpiresAt.IsZero() && at.After(a.ExpiresAt) }
+
 // Basis is how a person's yes came to the server. None of them proves that a
 // person was there.
 type Basis string

@@ -244,6 +244,11 @@ func (m *model) check(t *rapid.T, before run.Run, e run.Event) {
 		}
 	case run.Rejected:
 		m.approved, m.review, m.answered, m.gated = "", "", false, false
+	case run.Lapsed:
+		if m.approved == "" {
+			t.Fatal("an approval lapsed that nobody gave")
+		}
+		m.approved, m.review = "", ""
 	case run.Restarted:
 		m.approved, m.review, m.answered, m.gated = "", "", false, false
 	case run.Accepted:
@@ -320,7 +325,7 @@ func kindOf(id string) string {
 func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	kinds := []run.Kind{
 		run.Needed, run.Asked, run.Answered, run.Repaired, run.Supplied, run.RouteClosed, run.Declined, run.Accepted,
-		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted,
+		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed,
 	}
 	input := rapid.SampledFrom([]string{"evidence", "evidence", driver.KindApproval}).Draw(t, "input")
 	via := rapid.SampledFrom([]string{"agent", "elicitation", "sampling"}).Draw(t, "via")
@@ -339,6 +344,9 @@ func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	e.Question = &run.Question{Seq: r.Seq + rapid.SampledFrom([]int64{1, 1, 0}).Draw(t, "qseq"), Input: driver.Input{ID: input, Kind: kindOf(input)}, Via: via}
 	e.Answer = &driver.Answer{InputID: input, Value: json.RawMessage(`{}`), Via: via}
 	e.Approval = &run.Approval{Digest: digest, Via: via, ClientReview: rapid.Bool().Draw(t, "review")}
+	if rapid.IntRange(0, 3).Draw(t, "old") == 0 {
+		e.Approval.ExpiresAt = epoch.Add(-time.Second)
+	}
 	e.Attempt = &run.Attempt{Input: input, Via: via, Outcome: "unavailable"}
 	if e.Kind == run.Accepted {
 		a := accepts(t, r, nonce)

@@ -30,12 +30,12 @@ type change func(r *Run, e Event) error
 var transitions = map[State]map[Kind]change{
 	Open: {
 		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
-		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
+		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
 		Asked: asked, Answered: answered, Repaired: repaired, Supplied: supplied, RouteClosed: routeClosed,
-		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
+		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Complete: {Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted},
@@ -199,7 +199,7 @@ func (s Step) approved(via string, e Event) error {
 		return ErrUnapproved
 	case a.Digest != s.Digest:
 		return fmt.Errorf("the approval was for something else: %w", ErrUnapproved)
-	case !a.ExpiresAt.IsZero() && e.At.After(a.ExpiresAt):
+	case a.Expired(e.At):
 		return fmt.Errorf("the approval expired at %s: %w", a.ExpiresAt.Format("15:04:05"), ErrUnapproved)
 	case a.ClientReview && a.Via != via:
 		return fmt.Errorf("the approval was left to the client's review through %s: %w", a.Via, ErrUnapproved)
@@ -257,6 +257,15 @@ func told(r *Run, _ Event) error {
 		return lacks("anything to tell")
 	}
 	r.Step.UntoldNo = ""
+	return nil
+}
+
+func lapsed(r *Run, e Event) error {
+	a := r.Step.Approval
+	if a == nil || !a.Expired(e.At) {
+		return lacks("an approval that is too old")
+	}
+	r.Step.Approval = nil
 	return nil
 }
 
