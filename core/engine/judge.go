@@ -80,8 +80,16 @@ func shownToJudge(output json.RawMessage) string {
 func (t *turn) unjudged(k task) error {
 	why := "nobody can judge the result" + t.troubles(driver.KindJudge)
 	if k.common.Judge.Required {
-		return fault.New(fault.JudgeUnavailable, "Step %d demands that its result is judged, and %s. The result is kept", t.run.Step.Index, why).
-			WithNext("call kairos_next with %s again from a client that offers sampling, or once the operator has a model that judges, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID))
+		code, again := fault.JudgeUnavailable, "from a client that offers sampling, or once the operator has a model that judges"
+		switch {
+		case t.exhausted(driver.KindJudge):
+			code = fault.SamplingBudgetExceeded
+			again = "once the budget that the message names has room (that of an hour comes back by itself, that of a run only where the operator raises it)"
+		case t.troubles(driver.KindJudge) != "":
+			again = "once what the message names is mended"
+		}
+		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", t.run.Step.Index, why).
+			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID), again)
 	}
 	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + clip(why, 1000)})
 	if err != nil {

@@ -141,10 +141,25 @@ func TestABudgetLeavesAResultUnjudged(t *testing.T) {
 	uri := w.mint(judgedStep(`{"required":true}`))[0]
 	w.caller.Client = driver.Client{Sampling: true}
 	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
-	w.code(r, "JUDGE_UNAVAILABLE")
-	if !strings.Contains(r.Message, "budget for language models") {
-		t.Errorf("message = %q, want the budget named", r.Message)
+	w.code(r, "SAMPLING_BUDGET_EXCEEDED")
+	if !strings.Contains(r.Message, "budget for language models") || !strings.Contains(r.NextAction, "once the budget that the message names has room") {
+		t.Errorf("message = %q, next_action = %q, want the budget named", r.Message, r.NextAction)
 	}
+}
+
+func TestAJudgeThatFailsIsNamedAsWhatToMend(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(judgedStep(`{"required":true}`))[0]
+	w.caller.Client = driver.Client{Sampling: true}
+	w.drivers.set("asked in vain", true)
+	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
+	w.code(r, "JUDGE_UNAVAILABLE")
+	if !strings.Contains(r.Message, "the endpoint is busy") || !strings.Contains(r.NextAction, "once what the message names is mended") ||
+		strings.Contains(r.NextAction, "offers sampling") {
+		t.Errorf("message = %q, next_action = %q, want what failed, and that it has to be mended", r.Message, r.NextAction)
+	}
+	w.drivers.set("asked in vain", false)
+	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage"), satisfied)), "")
 }
 
 func TestAVerdictInAnotherFormIsAskedForAgain(t *testing.T) {

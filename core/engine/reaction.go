@@ -45,10 +45,10 @@ func (t *turn) stopped(a run.Attempt) *fault.Error {
 		code, advice = fault.ApprovalUnavailable, "Nothing is lost, but do not do the step's work"
 	case a.Input == driver.KindFiles:
 		code = fault.FilesUnverified
-	case a.Input == driver.KindJudge:
-		code = fault.JudgeUnavailable
 	case a.Outcome == string(decision.Exhausted):
 		code = fault.SamplingBudgetExceeded
+	case a.Input == driver.KindJudge:
+		code = fault.JudgeUnavailable
 	}
 	return fault.New(code, "Step %d stops here, because the route %s to its %s gave no answer (%s: %s) and the server is configured to try no other then. %s.",
 		t.run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
