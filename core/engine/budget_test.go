@@ -83,6 +83,29 @@ func TestARequestThatCameToNothingCountsIfItWasMade(t *testing.T) {
 	}
 }
 
+// TestAReplySaysWhyTheModelDidNotAnswer: the one that first shows the step, and
+// a later one as long as the model is not asked again.
+func TestAReplySaysWhyTheModelDidNotAnswer(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(sampledStep)[0]
+	w.caller.Client = driver.Client{Sampling: true}
+	w.drivers.set("asked in vain", true)
+	r := w.begin(uri)
+	w.code(r, "")
+	if !strings.Contains(r.Message, "Tried before: sampling: unavailable (the endpoint is busy)") {
+		t.Errorf("message = %q, want why the model did not answer", r.Message)
+	}
+	w.drivers.set("asked in vain", false)
+	ask := w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
+	r = w.reply(w.answer(w.ask(w.answer(ask, `"prose"`), "sampling/createMessage"), `"prose"`))
+	w.code(r, "SAMPLING_FAILED")
+	r = w.next(uri, placeholder(r))
+	w.code(r, "MISSING_FIELD")
+	if !strings.Contains(r.Message, "Tried before: sampling: invalid (") || strings.Contains(r.Message, "busy") {
+		t.Errorf("message = %q, want the model that is not asked again, and what was wrong with its answer", r.Message)
+	}
+}
+
 func TestARepairCountsAgainstTheBudget(t *testing.T) {
 	w := newWorld(t, budgeted(engine.Budgets{PerRun: engine.Budget{Requests: 1}}))
 	uri := w.mint(sampledStep)[0]

@@ -191,11 +191,11 @@ func (t *turn) noRoute(in driver.Input) error {
 	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
 }
 
-// troubles lists why the routes tried in this call failed.
+// troubles lists why the routes to the input failed that are closed in this call.
 func (t *turn) troubles(inputID string) string {
 	var why []string
 	for _, a := range t.run.Step.Tried {
-		if a.Input == inputID && !a.At.Before(t.started) {
+		if a.Input == inputID && (!a.At.Before(t.started) || !t.passes(a)) {
 			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
 		}
 	}

@@ -75,7 +75,7 @@ func (t *turn) solvedStep(i int) Solved {
 func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
 	r := t.base(k.step, shown)
 	r.NextCall = t.callFilled(k, in, shown)
-	if t.exhausted(in.ID) || in.Kind == driver.KindFiles { // why the server does not do it itself
+	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
 		r.Message = join(r.Message, t.sentence(in.ID))
 	}
 	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+

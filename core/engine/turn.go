@@ -365,16 +365,22 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 func (t *turn) previous(inputID string) []decision.PreviousFacts {
 	var out []decision.PreviousFacts
 	for _, a := range t.run.Step.Tried {
-		o, after := decision.Outcome(a.Outcome), t.reaction(a)
-		passing := o == decision.Unavailable || o == decision.Errored || o == decision.TimedOut || o == decision.Exhausted ||
-			a.Input == driver.KindApproval || after == decision.Stop
 		reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
-		if a.Input != inputID || after == decision.Retry || (passing && !reported && a.At.Before(t.started)) {
+		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && a.At.Before(t.started)) {
 			continue
 		}
-		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: o, Route: a.Route})
+		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
 	}
 	return out
+}
+
+// passes reports whether an attempt closes its route in its own call alone.
+func (t *turn) passes(a run.Attempt) bool {
+	switch decision.Outcome(a.Outcome) {
+	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
+		return true
+	}
+	return a.Input == driver.KindApproval || t.reaction(a) == decision.Stop
 }
 
 func decode(raw json.RawMessage) map[string]any {
