@@ -145,6 +145,21 @@ func TestScriptPlaysTheWholeProtocol(t *testing.T) {
 	}
 }
 
+// The whole question, with its line breaks as escapes, made the fault hard to find.
+func TestAnAnswerThatDoesNotFitNamesTheFirstLineOfItsQuestion(t *testing.T) {
+	for _, era := range []termhost.Era{termhost.Era2025, termhost.Era2026} {
+		s := calendar()
+		s.Steps[1].AskForm = "How long?\nIn minutes, please."
+		cfg := config(t, s)
+		cfg.Era, cfg.Script = era, script(t, strings.Replace(calendarScript, "answer: 30}", "answer: 3}", 1))
+		res, err := play(t, cfg)
+		told := fmt.Sprint(err, res)
+		if want := `the answer to "How long?" does not fit the form: `; !strings.Contains(told, want) || !strings.Contains(told, "must be at least 5") || strings.Contains(told, "In minutes") {
+			t.Errorf("%s: Play = %s, want %s and why", era, told, want)
+		}
+	}
+}
+
 func TestCallsPickValues(t *testing.T) {
 	cfg := config(t, calendar())
 	cfg.Script = script(t, calendarScript)
