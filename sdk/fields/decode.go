@@ -15,11 +15,12 @@ import (
 const (
 	// MaxDepth is the deepest nesting of arrays and objects.
 	MaxDepth = 64
-	// maxNumber is the longest number literal in bytes, and maxExponent the
-	// largest exponent either way: exact arithmetic on 1e999999999, which
+	// maxNumber is the longest number literal in bytes; the exponents are those
+	// of the largest and the least double. Exact arithmetic on 1e999999999, which
 	// validators use, would eat the machine.
 	maxNumber   = 64
 	maxExponent = 308
+	minExponent = -324
 )
 
 // DecodeOne reads text as exactly one JSON value and returns it without the
@@ -129,7 +130,7 @@ func checkNumber(literal string) error {
 	if !found {
 		return nil
 	}
-	if n, err := strconv.Atoi(exponent); err != nil || n > maxExponent || n < -maxExponent {
+	if n, err := strconv.Atoi(exponent); err != nil || n > maxExponent || n < minExponent {
 		return fmt.Errorf("the number %s is out of range", literal)
 	}
 	if _, err := strconv.ParseFloat(literal, 64); err != nil {

@@ -30,6 +30,7 @@ func TestDecodeOneTakesExactlyOneValue(t *testing.T) {
 		"huge exponent":   {in: `{"a":1e999999999}`, wrong: "out of range"},
 		"tiny exponent":   {in: `-1E-999999999`, wrong: "out of range"},
 		"beyond a double": {in: `{"a":9e308}`, wrong: "out of range"},
+		"least double":    {in: `-5e-324`, want: `-5e-324`},
 		"long number":     {in: strings.Repeat("9", 1000), wrong: "more than 64"},
 		"not UTF-8":       {in: "\"\xff\"", wrong: "UTF-8"},
 		"trailing comma":  {in: `{"a":1,}`, wrong: "not JSON"},
