@@ -35,8 +35,10 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/statement ./core/store/... ./sdk/drivertest
 
 # What starts this program again for each of many commands or checks: ten times
-# slower with the race detector, and run without it among the long tests.
-PROCESSES := ^(TestScripts|TestTheNineCommands.*|TestEachFaultOfAProcess.*|TestOneFaultIsNamedByOneCheck|TestSoundProgramsPass.*)$$
+# slower with the race detector, and run without it among the long tests. Of the
+# whole program TestClientsThatBehaveBadly and others stay.
+PROCESSES := ^(TestScripts|TestTheNineCommands.*|TestEachFaultOfAProcess.*|TestOneFaultIsNamedByOneCheck|TestSoundProgramsPass.*|$\
+	TestAllFourTypes.*|TestAPersonsInput.*|TestAgentsThat.*|TestBadInputOver.*|TestRunsGoOn.*|TestAServer.*)$$
 comma := ,
 
 .DEFAULT_GOAL := help
