@@ -195,7 +195,7 @@ func (t *turn) noRoute(in driver.Input) error {
 func (t *turn) troubles(inputID string) string {
 	var why []string
 	for _, a := range t.run.Step.Tried {
-		if a.Input == inputID && (!a.At.Before(t.started) || !t.passes(a)) {
+		if a.Input == inputID && (t.inThisCall(a) || !t.passes(a)) {
 			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
 		}
 	}
@@ -208,8 +208,20 @@ func (t *turn) troubles(inputID string) string {
 // exhausted reports whether a budget closed a route to the input in this call.
 func (t *turn) exhausted(inputID string) bool {
 	return slices.ContainsFunc(t.run.Step.Tried, func(a run.Attempt) bool {
-		return a.Input == inputID && !a.At.Before(t.started) && a.Outcome == string(decision.Exhausted)
+		return a.Input == inputID && t.inThisCall(a) && a.Outcome == string(decision.Exhausted)
 	})
+}
+
+// failedRoute names the capability that failed in this call, rather than merely
+// being out of reach.
+func (t *turn) failedRoute(inputID string) string {
+	for _, a := range t.run.Step.Tried {
+		o := decision.Outcome(a.Outcome)
+		if a.Input == inputID && t.inThisCall(a) && o != decision.Unavailable && o != decision.Exhausted {
+			return a.Via
+		}
+	}
+	return ""
 }
 
 // closeRoute is done with a route that gave no answer. Its error is the stop

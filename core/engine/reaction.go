@@ -27,7 +27,7 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 	times := 0
 	for _, b := range t.run.Step.Tried {
 		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome && !b.Untried
-		if same && (anyCall || !b.At.Before(t.started)) {
+		if same && (anyCall || t.inThisCall(b)) {
 			times++
 		}
 	}

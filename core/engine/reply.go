@@ -165,17 +165,6 @@ func (t *turn) sentence(inputID string) string {
 	return ""
 }
 
-// failedRoute names the capability that failed in this call, rather than merely
-// being out of reach.
-func (t *turn) failedRoute(inputID string) string {
-	for _, a := range t.run.Step.Tried {
-		if a.Input == inputID && !a.At.Before(t.started) && a.Outcome != "unavailable" && a.Outcome != "exhausted" {
-			return a.Via
-		}
-	}
-	return ""
-}
-
 // refuse counts a submission that nobody judged: wrong hash, type or form.
 func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
 	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: clip(why, 2000)}); err != nil {

@@ -357,16 +357,20 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 	return f
 }
 
+// inThisCall reports whether the attempt is of this call, or of the one that
+// asked the question it goes on from.
+func (t *turn) inThisCall(a run.Attempt) bool { return !a.At.Before(t.started) }
+
 // previous lists the routes that are finished for the input. What was merely
 // out of reach counts in this call only: the next client may be able to, and a
 // person can always be asked again for an approval. An agent that reports files
 // was asked to, because nobody could look at them: its report is not put off by
 // another attempt. A route at which a call stopped is not left for another by the next.
 func (t *turn) previous(inputID string) []decision.PreviousFacts {
+	reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
 	var out []decision.PreviousFacts
 	for _, a := range t.run.Step.Tried {
-		reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
-		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && a.At.Before(t.started)) {
+		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && !t.inThisCall(a)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
