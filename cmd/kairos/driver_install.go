@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -245,11 +244,11 @@ func unchangedVersion(was, is driverhost.LockedEntry) string {
 		is.Name, is.Version, what)
 }
 
-// list writes process ids as people do.
-func list(pids []int) string {
-	words := make([]string, len(pids))
-	for i, n := range pids {
-		words[i] = strconv.Itoa(n)
+// list writes process ids, or words, as people do.
+func list[T any](all []T) string {
+	words := make([]string, len(all))
+	for i, one := range all {
+		words[i] = fmt.Sprint(one)
 	}
 	return strings.Join(words, ", ")
 }

@@ -40,7 +40,7 @@ func runsList(at *source, out *format) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" && !slices.Contains(runStates, run.State(state)) {
-				return fmt.Errorf("no run is in state %q; the states are %s", state, strings.Trim(strings.ReplaceAll(fmt.Sprint(runStates), " ", ", "), "[]"))
+				return fmt.Errorf("no run is in state %q; the states are %s", state, list(runStates))
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
 				runs, err := a.runs(ctx, all, run.State(state))

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +32,11 @@ func StepsText(steps []int) string {
 	case 1:
 		return fmt.Sprintf("step %d", steps[0])
 	}
-	return "steps " + strings.Trim(strings.ReplaceAll(fmt.Sprint(steps), " ", ", "), "[]")
+	words := make([]string, len(steps))
+	for i, n := range steps {
+		words[i] = strconv.Itoa(n)
+	}
+	return "steps " + strings.Join(words, ", ")
 }
 
 // String tells what is erased.
