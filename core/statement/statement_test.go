@@ -171,14 +171,7 @@ func TestAStatementSaysHowTheYesCame(t *testing.T) {
 
 func TestTheStatementIsOneOfInToto(t *testing.T) {
 	data := signed(t, statement.NewKey(), record(t, 2, 2))
-	var f struct{ Envelope dsse.Envelope }
-	if err := json.Unmarshal(data, &f); err != nil {
-		t.Fatal(err)
-	}
-	payload, err := f.Envelope.DecodeB64Payload()
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, payload := opened(t, data)
 	var s intoto.Statement
 	if err := protojson.Unmarshal(payload, &s); err != nil {
 		t.Fatalf("in-toto's own reader refuses the statement: %v", err)
@@ -249,8 +242,8 @@ func TestWhoChangesTheSignedTextIsFoundTwice(t *testing.T) {
 	}
 }
 
-// rewritten is the file with its signed text changed.
-func rewritten(t *testing.T, data []byte, change func(string) string) []byte {
+// opened is the envelope in a file, and the text that it signs.
+func opened(t *testing.T, data []byte) (dsse.Envelope, []byte) {
 	t.Helper()
 	var f struct{ Envelope dsse.Envelope }
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -260,11 +253,18 @@ func rewritten(t *testing.T, data []byte, change func(string) string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return f.Envelope, payload
+}
+
+// rewritten is the file with its signed text changed.
+func rewritten(t *testing.T, data []byte, change func(string) string) []byte {
+	t.Helper()
+	envelope, payload := opened(t, data)
 	changed := change(string(payload))
 	if changed == string(payload) {
 		t.Fatal("nothing was changed")
 	}
-	return bytes.Replace(data, []byte(f.Envelope.Payload), []byte(base64.StdEncoding.EncodeToString([]byte(changed))), 1)
+	return bytes.Replace(data, []byte(envelope.Payload), []byte(base64.StdEncoding.EncodeToString([]byte(changed))), 1)
 }
 
 func TestEvidenceMayBeLeftOutOrErased(t *testing.T) {

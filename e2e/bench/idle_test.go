@@ -30,15 +30,7 @@ func BenchmarkIdleDriver(b *testing.B) {
 			for range b.N {
 				var client *plugin.Client
 				up.measure(func() { client = launch(b, path) })
-				protocol, err := client.Client()
-				if err != nil {
-					b.Fatal(err)
-				}
-				served, err := protocol.Dispense(driverrpc.PluginName)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := call(b.Context(), served.(*driverrpc.Client)); err != nil {
+				if err := call(b.Context(), connect(b, client)); err != nil {
 					b.Fatal(err)
 				}
 				held = append(held, residentMB(b, client.ID()))

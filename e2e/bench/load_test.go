@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-plugin"
+
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
@@ -74,6 +76,12 @@ func dispense(b *testing.B, name string) *driverrpc.Client {
 	b.Helper()
 	client := launch(b, filepath.Join(programs(b), "drivers", "kairos-driver-"+name))
 	b.Cleanup(client.Kill)
+	return connect(b, client)
+}
+
+// connect is go-plugin's own way to the driver in a process.
+func connect(b *testing.B, client *plugin.Client) *driverrpc.Client {
+	b.Helper()
 	protocol, err := client.Client()
 	if err != nil {
 		b.Fatal(err)
