@@ -30,9 +30,11 @@ export GOFLAGS
 # The race detector needs cgo and a C compiler; what its tests build does not.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-# The packages with tests that -short makes smaller. The race detector would
-# slow them ten times and finds nothing there that it does not find with -short.
-LONG  := ./cmd/kairos ./core/driverhost ./core/engine ./core/protocol ./core/search/quality ./core/statement ./core/store/... ./sdk/drivertest
+# The packages with tests that -short leaves out or makes smaller, and one of
+# those below. The race detector would slow them ten times and finds nothing
+# there that it does not find with -short.
+LONG := $(sort ./sdk/drivertest ./core/store/... \
+	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk))))
 
 # What starts this program again for each of many commands or checks: ten times
 # slower with the race detector, and run without it among the long tests. Of the

@@ -11,7 +11,7 @@ import (
 // The folder keeps other users out; this is what happens where somebody opened it.
 func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only the superuser can be somebody else")
+		t.Skip("NOT TESTED: another user at the socket, because only the superuser can be somebody else")
 	}
 	dir := shortDir(t)
 	socket := filepath.Join(dir, "1.sock")

@@ -47,7 +47,7 @@ func manySteps(n int) []string {
 
 func TestWhatIsJustWithinTheLimitsIsStoredWhole(t *testing.T) {
 	if testing.Short() {
-		t.Skip("documents of many megabytes")
+		t.Skip("-short: documents of many megabytes")
 	}
 	w := newWorld(t, nil)
 	for name, document := range map[string]string{

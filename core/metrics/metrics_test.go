@@ -137,7 +137,7 @@ func operations() []operation {
 
 func TestEverySeriesMovesWhenItsOperationHappens(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds and starts drivers")
+		t.Skip("-short: builds and starts drivers")
 	}
 	s := newServer(t)
 	// These are as they are at a scrape, and the test of active connections is its own.
@@ -172,7 +172,7 @@ func TestEverySeriesMovesWhenItsOperationHappens(t *testing.T) {
 
 func TestARequestIsActiveWhileItIsServed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds and starts drivers")
+		t.Skip("-short: builds and starts drivers")
 	}
 	s := newServer(t)
 	body, send := io.Pipe()

@@ -57,7 +57,7 @@ func TestLinksAndSpecialFilesAreRefused(t *testing.T) {
 
 func TestDevicesAreNeverRead(t *testing.T) {
 	if _, err := os.Stat("/dev/zero"); err != nil {
-		t.Skip("no /dev/zero here")
+		t.Skip("NOT TESTED: a device, because there is no /dev/zero")
 	}
 	d := configured(t, `{"timeout":"2s"}`)
 	for _, files := range []string{`[{"path":"zero"}]`, `[{"path":"zero","contains":"x"}]`, `[{"glob":"zer?"}]`} {
@@ -157,7 +157,7 @@ func TestALookIsBounded(t *testing.T) {
 
 func TestAHugeFolderIsGivenUp(t *testing.T) {
 	if testing.Short() {
-		t.Skip("makes many files")
+		t.Skip("-short: makes many files")
 	}
 	dir := folderWith(t, map[string]string{"many/": ""})
 	for i := range 25_000 {
@@ -188,7 +188,7 @@ func TestALookThatTakesTooLongFails(t *testing.T) {
 
 func TestWhatMayNotBeReadDoesNotPass(t *testing.T) {
 	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
+		t.Skip("NOT TESTED: files that may not be read, because root reads everything")
 	}
 	dir := folderWith(t, map[string]string{"closed/a": "abc", "shut": "abc"})
 	must(t, os.Chmod(filepath.Join(dir, "closed"), 0))

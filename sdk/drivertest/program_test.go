@@ -251,7 +251,7 @@ var processFaults = map[string]bool{
 
 func TestEachFaultOfAProcessIsFoundByTheCheckThatNamesItAndByNoOther(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("/proc", "self", "status")); err != nil {
-		t.Skip("there is no /proc to look into")
+		t.Skip("NOT TESTED: faults of a process, because there is no /proc to look into")
 	}
 	for fault, stopsTheRest := range processFaults {
 		t.Run(fault, func(t *testing.T) {

@@ -101,7 +101,7 @@ func TestProtocolsAreFound(t *testing.T) {
 	})
 	t.Run("words and vectors", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("takes a minute")
+			t.Skip("-short: takes a minute")
 		}
 		for name, r := range compare(t, set, endpoint(t), checkVectors) {
 			before, now := words[name].Figures(quality.Paraphrase), r.Figures(quality.Paraphrase)

@@ -353,7 +353,7 @@ func TestTwoProcessesMakeTheCollectionsTogether(t *testing.T) {
 
 func TestLargeProtocolsAreStoredWhole(t *testing.T) {
 	if testing.Short() {
-		t.Skip("writes 10 MB and 10,000 steps")
+		t.Skip("-short: writes 10 MB and 10,000 steps")
 	}
 	address := qdranttest.Start(t)
 	s := open(t, qdrant.Options{URL: address, Collection: collection(t, address), Timeout: 2 * time.Minute})

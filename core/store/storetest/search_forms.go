@@ -234,7 +234,7 @@ func searchReplaced(t *testing.T, s Protocols) {
 // searchMany: what many chains have must not hide the one that has more.
 func searchMany(t *testing.T, s Protocols) {
 	if testing.Short() {
-		t.Skip("stores a thousand chains")
+		t.Skip("-short: stores a thousand chains")
 	}
 	var many []protocol.Chain
 	for i := range 1000 {
