@@ -230,7 +230,9 @@ func runFix(r engine.UnservedRun) string {
 	case engine.TroubleRefuses:
 		return fmt.Sprintf("install the driver %s that took it; or attest the run as a failure, change the step and begin anew", r.Driver)
 	case engine.TroubleGone, engine.TroubleBroken:
-		return stepFix(r.UnservedStep) + "; nothing is lost, the run goes on then"
+		return stepFix(r.UnservedStep) + "; nothing is lost, the run continues then"
+	case engine.TroubleUnreadable:
+		return "restore the database from a backup: this run cannot continue, all others can"
 	}
 	return ""
 }
@@ -254,10 +256,14 @@ func (r doctorReport) text(p *printer) {
 		p.finding(finding{s.Problem, s.Fix})
 	}
 	if len(r.Runs) > 0 {
-		p.printf("\nruns that wait for a driver (DRIVER_UNAVAILABLE, no attempt is counted):\n")
+		p.printf("\nruns that cannot continue (no attempt is counted):\n")
 	}
 	for _, run := range r.Runs {
-		p.printf("  %s at %s, step %d %q, type %s: %s\n", run.Run, run.Protocol, run.Step, run.Label, run.Type, run.Trouble)
+		p.printf("  %s of %s, step %d", run.Run, run.Protocol, run.Step)
+		if run.Type != "" {
+			p.printf(" %q, type %s", run.Label, run.Type)
+		}
+		p.printf(": %s\n", run.Trouble)
 		p.finding(finding{run.Problem, run.Fix})
 	}
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -111,7 +113,7 @@ func scripts(t *testing.T, dir string) testscript.Params {
 	}
 	return testscript.Params{
 		Dir:  dir,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"capture": capture},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"capture": capture, "sql": execSQL},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DRIVERS", drivers)
 			env.Setenv("KAIROS_DRIVERS_DIR", drivers)
@@ -138,6 +140,17 @@ func capture(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("no match for %s", args[1])
 	}
 	ts.Setenv(args[0], m[1])
+}
+
+// execSQL DATABASE STATEMENT damages a database, which no command of the program does.
+func execSQL(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sql DATABASE STATEMENT")
+	}
+	db, err := sql.Open("sqlite", args[0])
+	ts.Check(err)
+	_, err = db.Exec(args[1])
+	ts.Check(errors.Join(err, db.Close()))
 }
 
 // buildDrivers returns a folder with what `make build` builds, except the

@@ -16,36 +16,71 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// decisions are those of the runs with these ids, or of all runs, and how many
-// runs that are.
-func (a *app) decisions(ctx context.Context, ids []string, all bool) (made []engine.Decided, runs int, err error) {
+// history is what the tree decided in several runs.
+type history struct {
+	Decided []engine.Decided
+	Runs    int // that were read
+	// Unreadable runs are left out.
+	Unreadable []unreadableRun
+}
+
+// unreadableRun is a run whose record cannot be read, and why.
+type unreadableRun struct {
+	Run     run.ID `json:"run"`
+	Problem string `json:"problem"`
+}
+
+// decisions reads what was decided in the runs with these ids, or in all runs.
+// With all, a run that cannot be read does not hide the others.
+func (a *app) decisions(ctx context.Context, ids []string, all bool) (history, error) {
 	if all == (len(ids) > 0) {
-		return nil, 0, errors.New("of which runs? name them by id, or say --all")
+		return history{}, errors.New("of which runs? name them by id, or say --all")
 	}
 	if all {
 		list, err := a.allRuns(ctx, "")
 		if err != nil {
-			return nil, 0, err
+			return history{}, err
 		}
 		for _, r := range list {
 			ids = append(ids, string(r.ID))
 		}
 	}
+	var h history
 	for _, id := range ids {
 		of, err := a.engine.Decisions(ctx, localCaller(), run.ID(id))
-		if err != nil {
-			return nil, 0, a.missing(ctx, run.ID(id), fmt.Errorf("run %s: %w", id, err))
+		switch {
+		case err == nil:
+			h.Decided = append(h.Decided, of...)
+			h.Runs++
+		case all && ctx.Err() == nil:
+			h.Unreadable = append(h.Unreadable, unreadableRun{Run: run.ID(id), Problem: err.Error()})
+		default:
+			return history{}, a.missing(ctx, run.ID(id), fmt.Errorf("run %s: %w", id, err))
 		}
-		made = append(made, of...)
 	}
-	return made, len(ids), nil
+	return h, nil
+}
+
+// incomplete is the error of a command that left runs out, after it printed the rest.
+func incomplete(left []unreadableRun) error {
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("left out %s that cannot be read; `kairos doctor` says what to do", count(len(left), "run"))
+}
+
+func (p *printer) unreadable(left []unreadableRun) {
+	for _, r := range left {
+		p.printf("run %s cannot be read: %s\n", r.Run, r.Problem)
+	}
 }
 
 // coverageReport is what `tree coverage` prints.
 type coverageReport struct {
 	Runs int `json:"runs"`
 	decision.Coverage
-	Never []string `json:"never"` // paths
+	Never      []string        `json:"never"` // paths
+	Unreadable []unreadableRun `json:"unreadable,omitempty"`
 }
 
 func treeCoverageCommand(at *source) *cobra.Command {
@@ -64,19 +99,22 @@ func treeCoverageCommand(at *source) *cobra.Command {
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				made, runs, err := a.decisions(ctx, ids, all)
+				made, err := a.decisions(ctx, ids, all)
 				if err != nil {
 					return err
 				}
-				past := make([]decision.Past, len(made))
-				for i, d := range made {
+				past := make([]decision.Past, len(made.Decided))
+				for i, d := range made.Decided {
 					past[i] = d.Past
 				}
-				r := coverageReport{Runs: runs, Coverage: tree.Coverage(past), Never: []string{}}
+				r := coverageReport{Runs: made.Runs, Coverage: tree.Coverage(past), Never: []string{}, Unreadable: made.Unreadable}
 				for _, n := range r.Coverage.Never() {
 					r.Never = append(r.Never, n.Path)
 				}
-				return out.print(cmd.OutOrStdout(), r, func(p *printer) { p.coverage(r) })
+				if err := out.print(cmd.OutOrStdout(), r, func(p *printer) { p.coverage(r) }); err != nil {
+					return err
+				}
+				return incomplete(r.Unreadable)
 			})
 		},
 	}
@@ -120,6 +158,7 @@ func (p *printer) coverage(r coverageReport) {
 			p.printf("  %s, line %d\n", strings.TrimSpace(nodeName(n)), n.Line)
 		}
 	}
+	p.unreadable(r.Unreadable)
 }
 
 func nodeName(n decision.Used) string {
@@ -154,6 +193,7 @@ type treeDiffReport struct {
 	Following   int              `json:"following,omitempty"`
 	Differences []treeDifference `json:"differences"`
 	Doubtful    []treeDifference `json:"doubtful,omitempty"` // no difference, if what was not kept makes none
+	Unreadable  []unreadableRun  `json:"unreadable,omitempty"`
 }
 
 // treeDifference is a decision of a run that the trees make in different ways.
@@ -170,7 +210,7 @@ func treeDiffCommand(at *source) *cobra.Command {
 	var all, exitCode bool
 	var ids []string
 	cmd := &cobra.Command{
-		Use: "diff [OLD] NEW", Short: "Tell which steps of past runs would go another way with another tree",
+		Use: "diff [OLD] NEW", Short: "Tell which steps of past runs would take a different route with another tree",
 		Long: "Makes the decisions of runs again on two trees, on the facts that the runs have kept, and tells which would lead\n" +
 			"to another driver or another approval, and why. OLD is the configured tree if it is left out.",
 		Example: "  kairos tree diff new.yaml --all\n  kairos tree diff old.yaml new.yaml --runs 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --exit-code",
@@ -185,26 +225,26 @@ func treeDiffCommand(at *source) *cobra.Command {
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				made, runs, err := a.decisions(ctx, ids, all)
+				made, err := a.decisions(ctx, ids, all)
 				if err != nil {
 					return err
 				}
-				r := compareTrees(before, after, made)
-				r.Runs = runs
+				r := compareTrees(before, after, made.Decided)
+				r.Runs, r.Unreadable = made.Runs, made.Unreadable
 				if err := out.print(cmd.OutOrStdout(), r, func(p *printer) { p.treeDiff(r) }); err != nil {
 					return err
 				}
 				if n := len(r.Differences); exitCode && n > 0 {
-					return fmt.Errorf("%s would go another way", count(n, "decision"))
+					return fmt.Errorf("%s would take a different route", count(n, "decision"))
 				}
-				return nil
+				return incomplete(r.Unreadable)
 			})
 		},
 	}
 	out.addTo(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "all runs that the database has")
 	cmd.Flags().StringSliceVar(&ids, "runs", nil, "ids of the runs")
-	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if anything would go another way")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if anything would take a different route")
 	return cmd
 }
 
@@ -256,7 +296,7 @@ func (p *printer) treeDiff(r treeDiffReport) {
 		p.doubts(d)
 		p.printf("\n")
 	}
-	p.printf("%d of %s of %s would go another way\n", len(r.Differences), count(r.Decisions, "decision"), count(r.Runs, "run"))
+	p.printf("%d of %s of %s would take a different route\n", len(r.Differences), count(r.Decisions, "decision"), count(r.Runs, "run"))
 	if r.Following > 0 {
 		p.printf("%s left out, because they follow from one above\n", count(r.Following, "decision"))
 	}
@@ -266,6 +306,7 @@ func (p *printer) treeDiff(r treeDiffReport) {
 	if r.Unknown > 0 {
 		p.printf("%s left out, because their facts were not kept\n", count(r.Unknown, "decision"))
 	}
+	p.unreadable(r.Unreadable)
 }
 
 func (p *printer) doubts(d treeDifference) {

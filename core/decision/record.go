@@ -149,9 +149,11 @@ func (r *Record) Complete(path string, known map[string]any) {
 		}
 		(*m)[key] = value
 	}
-	if r.LeftOut[path] = missing; len(missing) == 0 {
-		delete(r.LeftOut, path)
+	if len(missing) == 0 {
+		delete(r.LeftOut, path) // a record read from the store may have no map at all
+		return
 	}
+	r.LeftOut[path] = missing
 }
 
 // doubts names the facts that the walk looked at and the record lacks: a

@@ -217,3 +217,31 @@ func TestCompareDoubtsWhatWasNotKept(t *testing.T) {
 		t.Errorf("with all facts Compare = %+v, %v, want a difference without doubts", d, differ)
 	}
 }
+
+// A record that left nothing out is stored without the map of what it left out.
+func TestAnyRecordReadBackIsCompleted(t *testing.T) {
+	tree := compile(t, withRoutes("{via: agent}"))
+	for name, f := range map[string]decision.Facts{
+		"no free-form facts": {Challenge: decision.ChallengeFacts{Type: "shell"}},
+		"free-form facts": {
+			Challenge: decision.ChallengeFacts{Type: "shell", Params: map[string]any{"cmd": "true"}},
+			Run:       decision.RunFacts{Input: map[string]any{"folder": "x"}},
+			Solution:  decision.SolutionFacts{Params: map[string]any{"cmd": "x"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := recorded(t, tree, driver.KindEvidence, f)
+			for range 2 { // the second time nothing is left out any more
+				r.Complete("challenge.params", f.Challenge.Params)
+				r.Complete("run.input", f.Run.Input)
+				r.Complete("solution.params", f.Solution.Params)
+			}
+			if len(r.LeftOut) > 0 {
+				t.Errorf("after Complete with everything, left out = %v, want nothing", r.LeftOut)
+			}
+			if diff := cmp.Diff(f.Challenge.Params, r.Challenge.Params); diff != "" {
+				t.Errorf("challenge.params (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -25,14 +25,16 @@ const (
 	TroubleBroken Trouble = "broken"
 	// TroubleRefuses: its driver no longer takes the challenge.
 	TroubleRefuses Trouble = "refuses"
+	// TroubleUnreadable: the stored run, or the protocol it is pinned to, cannot be read.
+	TroubleUnreadable Trouble = "unreadable"
 )
 
 // Unserved is what no driver serves at present.
 type Unserved struct {
 	// Steps of stored protocols, by protocol and step.
 	Steps []UnservedStep `json:"steps"`
-	// Runs that wait at such a step, last changed first. Nothing of them is
-	// lost: they go on once the driver serves it.
+	// Runs that wait at such a step or cannot be read, last changed first.
+	// A run that waits for a driver loses nothing: it continues once the driver serves its step.
 	Runs []UnservedRun `json:"runs"`
 }
 
@@ -48,7 +50,7 @@ type UnservedStep struct {
 	Problem  string  `json:"problem"`
 }
 
-// UnservedRun is a run that waits for a driver.
+// UnservedRun is a run that waits for a driver or cannot be read.
 type UnservedRun struct {
 	Run run.ID `json:"run_id"`
 	UnservedStep
@@ -144,25 +146,46 @@ func (e held) openSteps(ctx context.Context, c Caller) ([]run.ID, []*patient, er
 		if s.StepIndex > s.StepCount {
 			continue
 		}
-		r, err := e.read(ctx, s.ID)
-		if err != nil {
-			return nil, nil, err
+		p, err := e.openStep(ctx, s)
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err != nil:
+			// One damaged run must not hide what is wrong with the others.
+			p = &patient{found: UnservedStep{
+				Protocol: s.Title, Step: s.StepIndex, Trouble: TroubleUnreadable, Problem: clip(err.Error(), 600),
+			}}
+		case p == nil:
+			continue
 		}
-		chain, err := e.store.Index.Pinned(ctx, r.Pin)
-		if err != nil {
-			return nil, nil, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
-		}
-		if i := r.Step.Index - 1; i < len(chain.Steps) && chain.Steps[i].Challenge != nil {
-			ids, out = append(ids, r.ID), append(out, patientOf(chain, i))
-		}
+		ids, out = append(ids, s.ID), append(out, p)
 	}
 	return ids, out, nil
+}
+
+// openStep is the step that a run waits at, or nil if it has no challenge.
+func (e held) openStep(ctx context.Context, s run.Summary) (*patient, error) {
+	r, err := e.read(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	if err != nil {
+		return nil, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
+	}
+	if i := r.Step.Index - 1; i >= 0 && i < len(chain.Steps) && chain.Steps[i].Challenge != nil {
+		return patientOf(chain, i), nil
+	}
+	return nil, nil
 }
 
 // examine asks each driver, all drivers at the same time.
 func (e held) examine(ctx context.Context, all []*patient) error {
 	byDriver := make(map[string][]*patient)
 	for _, p := range all {
+		if p.found.Trouble != "" {
+			continue
+		}
 		p.found.Type = e.typeOf(p.step)
 		use, problem := e.judgeOf(p.step)
 		if problem != nil {
