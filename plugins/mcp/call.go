@@ -25,8 +25,11 @@ type call struct {
 type proof struct {
 	Type string `json:"type"`
 	call
-	Passed  bool   `json:"passed"`
-	Failure string `json:"failure,omitempty"` // why it did not pass
+	// Unreported: the challenge states arguments and the report has none, so
+	// nothing was compared.
+	Unreported bool   `json:"arguments_not_reported,omitempty"`
+	Passed     bool   `json:"passed"`
+	Failure    string `json:"failure,omitempty"` // why it did not pass
 }
 
 // readCall reads the evidence. A rejection says what is missing in it.
@@ -50,9 +53,6 @@ func readCall(answer driver.Answer, p params) (call, *driver.Rejected) {
 		c.Arguments = nil
 	} else if !isObject(c.Arguments) {
 		o.Wrong("arguments", "must be an object")
-	}
-	if p.Arguments != nil && c.Arguments == nil {
-		o.Wrong("arguments", "is missing: this step demands certain arguments")
 	}
 	if problems := o.Problems(); problems != nil {
 		return call{}, incomplete(problems, p)
@@ -111,7 +111,9 @@ func judge(c call, p params) (driver.AdvanceResult, error) {
 			"%s. Find the cause, call the MCP tool %s as the challenge demands and submit its real result; do not fabricate one.",
 			failure, p.Name)), nil
 	}
-	recorded, err := json.Marshal(proof{Type: typeName, call: c, Passed: failure == "", Failure: failure})
+	recorded, err := json.Marshal(proof{
+		Type: typeName, call: c, Unreported: p.Arguments != nil && c.Arguments == nil, Passed: failure == "", Failure: failure,
+	})
 	return driver.Accept(recorded, c.Result), err
 }
 
@@ -122,7 +124,7 @@ func failureOf(c call, p params) string {
 	if !c.Success {
 		return fmt.Sprintf("The tool %s reported a failure: %s", p.Name, cut(errorText(c.Result), 1000))
 	}
-	if p.Arguments != nil && !c.Bare {
+	if p.Arguments != nil && c.Arguments != nil {
 		if where, ok := subset(p.Arguments, c.Arguments); !ok {
 			return fmt.Sprintf("The tool %s was called with other arguments than demanded: %s differs from what the challenge says", p.Name, "arguments"+where)
 		}
