@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/plain"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func historyCommand(at *source) *cobra.Command {

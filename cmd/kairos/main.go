@@ -15,7 +15,7 @@ import (
 
 	_ "github.com/kairos-mcp/kairos/cmd/kairos/gctune" // before everything else
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/plain"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // version is set by the build.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/plain"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // maxText bounds one text of the page, in bytes; the JSON form has all of it.

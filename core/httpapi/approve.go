@@ -17,8 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/page"
-	"github.com/kairos-mcp/kairos/core/plain"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Approvals is what people answer on the approval page. Methods are called

@@ -3,7 +3,7 @@ package plain_test
 import (
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/plain"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func TestWhatSteersOrHidesIsNamed(t *testing.T) {
