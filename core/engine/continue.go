@@ -35,14 +35,8 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, in, key, payload)
 	}
-	t.goOn(*q)
+	t.resumeCall(*q)
 	t.tried = "to take the client's answer to " + q.Ask.Method
-	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
-	t.trying = q.Via
-	t.begin(q.Input.ID, q.AskedAt)
-	if q.Input.Kind == driver.KindFiles {
-		t.target = 0 // the evidence is there: an agent that has to report them is shown so, nothing is missed
-	}
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
@@ -55,6 +49,18 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 		return round, err
 	}
 	return t.drive(ctx)
+}
+
+// resumeCall makes the turn the call that asked the question, with its step and
+// input as what it is about.
+func (t *turn) resumeCall(q run.Question) {
+	t.goOn(q)
+	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
+	t.trying = q.Via
+	t.begin(q.Input.ID, q.AskedAt)
+	if q.Input.Kind == driver.KindFiles {
+		t.target = 0 // the evidence is there: an agent that has to report them is shown so, nothing is missed
+	}
 }
 
 // goOn makes the turn a part of the call that asked the question.
