@@ -351,6 +351,12 @@ func (k *toolCall) answer(q *posed, result string) {
 	k.told(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.id, result))
 }
 
+// unanswered comes back without an answer, which only a modern client can.
+func (k *toolCall) unanswered(q *posed) {
+	k.t.Helper()
+	k.post(fmt.Sprintf(`,"requestState":%q,"inputResponses":{}`, q.state))
+}
+
 func (k *toolCall) told(message string) {
 	k.t.Helper()
 	if err := k.tell(message); err != nil {

@@ -252,6 +252,9 @@ func personTakesLong(s *stage) {
 		})
 	} else {
 		s.code(s.other(hasNothing).next(r, "").step(), "MISSING_FIELD")
+		k.unanswered(q)
+		k.unanswered(k.ask("elicitation/create"))
+		s.code(k.step(), "WAITING_FOR_USER")
 		k.answer(q, filled(yes))
 		s.code(k.step(), "")
 	}
@@ -267,9 +270,9 @@ func modelNeverAnswers(s *stage) {
 	if s.era == legacyEra {
 		r = k.step() // after plain_wait
 	} else {
-		r = s.openRun(uri)
-		s.next(r, "").ask("sampling/createMessage")
-		r = s.next(r, "").step()
+		again := s.next(s.openRun(uri), "")
+		again.unanswered(again.ask("sampling/createMessage"))
+		r = again.step()
 	}
 	if r.StepIndex != 1 || len(r.Solved) > 0 {
 		s.t.Errorf("after a model that says nothing: %+v", r)

@@ -367,6 +367,9 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 		where += ", and on the approval page " + r.ApprovalURL
 	}
 	said := "The person was asked and has not answered yet."
+	if !q.Human {
+		said = "The client was asked and has not answered yet."
+	}
 	if q.Elsewhere != "" {
 		said, where = join(q.Elsewhere, "Nobody has answered yet."), "on the approval page "+r.ApprovalURL
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+

@@ -349,9 +349,8 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
 		}
-		if !q.Human && q.Asked >= 2 && t.e.Tree.On(decision.Abandoned, q.Human).Kind != decision.Again {
-			// A 2026 client never tells that it refused: it just does not come back.
-			return Round{}, t.closeRoute(ctx, in.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+		if t.givenUp(*q) {
+			return Round{}, t.abandon(ctx, *q, r)
 		}
 		times = q.Asked + 1
 		earlier = append(slices.Clone(q.Earlier), q.Seq)

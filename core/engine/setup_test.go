@@ -170,9 +170,10 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 			_, err := w.Continue(ctx, w.caller, engine.Continuation{Run: runOf(r), Seq: 7})
 			return err
 		},
-		"waiting": func() error { _, err := w.Waiting(ctx, w.caller, runOf(r), 7); return err },
-		"check":   func() error { _, _, err := w.Check(ctx, threeSteps); return err },
-		"dump":    func() error { _, err := w.Dump(ctx, w.caller, uris[0], false); return err },
+		"unanswered": func() error { _, err := w.Unanswered(ctx, w.caller, runOf(r), 7); return err },
+		"waiting":    func() error { _, err := w.Waiting(ctx, w.caller, runOf(r), 7); return err },
+		"check":      func() error { _, _, err := w.Check(ctx, threeSteps); return err },
+		"dump":       func() error { _, err := w.Dump(ctx, w.caller, uris[0], false); return err },
 		"update": func() error {
 			_, err := w.Update(ctx, w.caller, engine.UpdateInput{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})
 			return err

@@ -65,6 +65,9 @@ var reaches = map[string]map[string]ask{
 	"Continue": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Continue(w.t.Context(), c, engine.Continuation{Run: run.ID(p.Run), Seq: 1, Result: json.RawMessage(`{}`)})
 	}},
+	"Unanswered": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Unanswered(w.t.Context(), c, run.ID(p.Run), 1)
+	}},
 	"Waiting": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Waiting(w.t.Context(), c, run.ID(p.Run), 1)
 	}},

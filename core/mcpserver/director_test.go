@@ -23,9 +23,10 @@ const stepURI = "kairos://mem/00000000-0000-0000-0000-00000000000a"
 // exchange relies on: a question keeps its seq while the connection holds it, a
 // repeat returns the recorded round, another answer is a replay.
 type director struct {
-	asks []engine.Ask  // Run and Seq are filled in
-	wait time.Duration // of every question; 0: the call's CanWait
-	err  error         // knob: what every call but Continue fails with
+	asks    []engine.Ask  // Run and Seq are filled in
+	wait    time.Duration // of every question; 0: the call's CanWait
+	err     error         // knob: what every call but Continue fails with
+	patient bool          // knob: asks for ever, see Unanswered
 	// titles of the protocols there are, a page at a time; nil: one.
 	titles []string
 	page   int
@@ -56,6 +57,8 @@ type played struct {
 	answers []engine.Continuation
 	rounds  map[int64]engine.Round
 	taken   map[int64]engine.Continuation
+	// unanswered counts the rounds without an answer to the question of this seq.
+	unanswered map[int64]int
 }
 
 func newDirector(asks ...engine.Ask) *director {
@@ -83,7 +86,9 @@ func (d *director) Begin(_ context.Context, c engine.Caller, in engine.BeginInpu
 	}
 	id := run.ID(fmt.Sprintf("run-%d", len(d.runs)+1))
 	d.last = id
-	d.runs[id] = &played{id: id, rounds: map[int64]engine.Round{}, taken: map[int64]engine.Continuation{}}
+	d.runs[id] = &played{
+		id: id, rounds: map[int64]engine.Round{}, taken: map[int64]engine.Continuation{}, unanswered: map[int64]int{},
+	}
 	return d.open(c, d.runs[id]), nil
 }
 
@@ -151,6 +156,28 @@ func (d *director) Continue(ctx context.Context, c engine.Caller, in engine.Cont
 	r.rounds[in.Seq] = d.open(c, r)
 	d.continued <- heard{in, c}
 	return r.rounds[in.Seq], nil
+}
+
+// Unanswered asks again once, then goes on without the answer, or waits for the
+// person. A patient director asks again for ever.
+func (d *director) Unanswered(_ context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r, ok := d.runs[id]
+	if !ok || seq != r.seq || len(r.answers) >= len(d.asks) {
+		return engine.Round{}, fault.New(fault.NoOpenRun, "question %d of run %q is not open", seq, id)
+	}
+	a := d.asks[len(r.answers)]
+	if r.unanswered[seq]++; r.unanswered[seq] < 2 || d.patient {
+		a.Run, a.Seq, a.Wait = id, seq, c.CanWait
+		return engine.Round{Ask: &a}, nil
+	}
+	if a.Human {
+		return engine.Round{Reply: waitingReply(id)}, nil
+	}
+	r.answers = append(r.answers, engine.Continuation{Run: id, Seq: seq, Error: &driver.ClientError{Message: "abandoned"}})
+	r.seq++
+	return d.open(c, r), nil
 }
 
 func (d *director) Waiting(_ context.Context, _ engine.Caller, id run.ID, _ int64) (engine.StepReply, error) {

@@ -321,7 +321,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 }
 
 // modernRound is the first round of this request: the call itself, the answer
-// to the question of its state, or that question again when the answer is missing.
+// to the question of its state, or what follows when the answer is missing.
 func (s *Server) modernRound(
 	ctx context.Context, req mcp.CallToolRequest, caller engine.Caller, st *sealedState, open opening,
 ) (engine.Round, error) {
@@ -342,8 +342,11 @@ func (s *Server) modernRound(
 		return engine.Round{}, err
 	}
 	if !ok {
-		*st = sealed
-		return engine.Round{Ask: sealed.ask()}, nil
+		round, err := s.engine.Unanswered(ctx, caller, sealed.Run, sealed.Seq)
+		if round.Ask != nil && round.Ask.Seq == sealed.Seq {
+			st.Expires = sealed.Expires
+		}
+		return round, err
 	}
 	in := engine.Continuation{Run: sealed.Run, Seq: sealed.Seq, Result: answer}
 	round, err := s.engine.Continue(ctx, caller, in)
@@ -369,7 +372,7 @@ func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bo
 // inputRequired asks the client in the modern way. The result holds the request
 // typed, for any transport, and the note holds it as it was rendered.
 func (s *Server) inputRequired(ctx context.Context, st sealedState, a *engine.Ask) (*mcp.CallToolResult, error) {
-	st.Run, st.Seq, st.Method, st.Params = a.Run, a.Seq, a.Method, a.Params
+	st.Run, st.Seq = a.Run, a.Seq
 	state, err := s.seal.seal(st, time.Now())
 	if err != nil {
 		return nil, err

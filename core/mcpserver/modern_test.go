@@ -139,6 +139,7 @@ func TestRepeatGetsTheSameReplyAndAnotherAnswerIsAReplay(t *testing.T) {
 
 func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 	d := newDirector(elicit("sure?"))
+	d.patient = true
 	w := dial(t, config(), d)
 	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
 	for name, responses := range map[string]obj{
@@ -155,6 +156,36 @@ func TestMissingAnswerIsAskedForAgain(t *testing.T) {
 	}
 	if got := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(open, accepted))); len(got.Solved) != 1 {
 		t.Errorf("reply = %+v, want the answer taken", got)
+	}
+}
+
+// Else a client that shows its user nothing, or whose user does not answer, goes
+// round for ever: it never says so.
+func TestAQuestionThatIsNeverAnsweredEndsTheCall(t *testing.T) {
+	d := newDirector(sample("how much?"), elicit("sure?"))
+	w := dial(t, config(), d)
+	ask := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	var asked []string
+	var last toolResult
+	for range 40 {
+		if ask.ResultType != "input_required" {
+			break
+		}
+		for _, q := range ask.InputRequests {
+			asked = append(asked, q.Method)
+		}
+		last = ask
+		ask = w.result(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": ask.RequestState, "inputResponses": obj{}}))
+	}
+	want := []string{"sampling/createMessage", "sampling/createMessage", "elicitation/create", "elicitation/create"}
+	if diff := cmp.Diff(want, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+	if s := decode[step](t, ask.Structured); s.ErrorCode != "WAITING_FOR_USER" || ask.ResultType != "complete" {
+		t.Errorf("the call ends with %s %q, want a complete WAITING_FOR_USER", ask.ResultType, s.ErrorCode)
+	}
+	if got := w.step(w.modern(everything, "kairos_begin", beginArgs, answers(last, accepted))); len(got.Solved) != 2 || string(got.Solved[1].Output) != accepted {
+		t.Errorf("reply to a late answer = %+v, want the answer taken", got)
 	}
 }
 
@@ -179,7 +210,9 @@ func TestAnswersWithoutTheirStateCountForNothing(t *testing.T) {
 func TestQuestionAskedAgainDoesNotLiveLonger(t *testing.T) {
 	cfg := config()
 	cfg.StateTTL = 50 * time.Millisecond
-	w := dial(t, cfg, newDirector(elicit("sure?")))
+	d := newDirector(elicit("sure?"))
+	d.patient = true
+	w := dial(t, cfg, d)
 	open := w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
 	for deadline := time.Now().Add(patience); ; {
 		m := w.reply(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": open.RequestState}))

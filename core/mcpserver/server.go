@@ -29,6 +29,9 @@ type Questions interface {
 	// Continue takes the client's reply. A repeat with the same reply returns
 	// the recorded round; with another one it is fault.Replayed.
 	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
+	// Unanswered is for a client that came back without an answer to an
+	// engine.Ask: it is asked again, or the call ends without the answer.
+	Unanswered(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error)
 	// Waiting is the reply to a call whose Ask.Wait has passed.
 	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.StepReply, error)
 	// Settled waits until a question is open no more, whoever answered it where.

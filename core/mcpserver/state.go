@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -29,19 +28,13 @@ type binding struct {
 	Arguments []byte `json:"a"` // SHA-256 of the canonical arguments
 }
 
-// sealedState is a question on its way through the client. It carries the
-// question itself, so that it can be asked again when the answer is missing.
+// sealedState names a question on its way through the client. The question
+// itself is in the run.
 type sealedState struct {
-	Binding binding         `json:"b"`
-	Run     run.ID          `json:"r"`
-	Seq     int64           `json:"s"`
-	Method  string          `json:"m"`
-	Params  json.RawMessage `json:"q,omitempty"`
-	Expires int64           `json:"e"` // Unix nanoseconds
-}
-
-func (s sealedState) ask() *engine.Ask {
-	return &engine.Ask{Run: s.Run, Seq: s.Seq, Method: s.Method, Params: s.Params}
+	Binding binding `json:"b"`
+	Run     run.ID  `json:"r"`
+	Seq     int64   `json:"s"`
+	Expires int64   `json:"e"` // Unix nanoseconds
 }
 
 // answerKey names a question in inputRequests. It holds the seq, so that an

@@ -115,7 +115,7 @@ func (e Event) redacted() Event {
 	if q := e.Question; q != nil {
 		left.Question = &Question{
 			Seq: q.Seq, Input: redactedInput(q.Input), Digest: q.Digest, Via: q.Via, Route: q.Route, Human: q.Human, Asked: q.Asked,
-			Repairs: q.Repairs, Earlier: q.Earlier, AskedAt: q.AskedAt, Client: q.Client, Driver: q.Driver,
+			Unanswered: q.Unanswered, Repairs: q.Repairs, Earlier: q.Earlier, AskedAt: q.AskedAt, Client: q.Client, Driver: q.Driver,
 		}
 	}
 	if a := e.Answer; a != nil {

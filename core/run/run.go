@@ -217,6 +217,9 @@ type Question struct {
 	Phrase string `json:"phrase,omitempty"`
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
+	// Unanswered counts how often the client came back to this question without
+	// an answer.
+	Unanswered int `json:"unanswered,omitempty"`
 	// Repairs counts invalid replies so far.
 	Repairs int `json:"repairs,omitempty"`
 	// Earlier numbers of the same question to the same input: a yes to them

@@ -231,6 +231,10 @@ func (m *model) check(t *rapid.T, before run.Run, e run.Event) {
 		m.answer(t, before, e)
 	case run.Asked, run.Repaired:
 		m.mayAnswer(t, e.Question.Input, e.Question.Via)
+	case run.Unanswered:
+		if e.Seq != before.Step.Question.Seq {
+			t.Fatalf("a round without an answer to question %d was counted while %d is open", e.Seq, before.Step.Question.Seq)
+		}
 	case run.RouteClosed:
 		if m.review == e.Attempt.Via {
 			m.approved, m.review = "", ""
@@ -325,7 +329,7 @@ func kindOf(id string) string {
 func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	kinds := []run.Kind{
 		run.Needed, run.Asked, run.Answered, run.Repaired, run.Supplied, run.RouteClosed, run.Declined, run.Accepted,
-		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed,
+		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed, run.Unanswered,
 	}
 	input := rapid.SampledFrom([]string{"evidence", "evidence", driver.KindApproval}).Draw(t, "input")
 	via := rapid.SampledFrom([]string{"agent", "elicitation", "sampling"}).Draw(t, "via")

@@ -34,7 +34,7 @@ var transitions = map[State]map[Kind]change{
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
-		Asked: asked, Answered: answered, Repaired: repaired, Supplied: supplied, RouteClosed: routeClosed,
+		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
@@ -120,6 +120,17 @@ func repaired(r *Run, e Event) error {
 		return ErrStale
 	}
 	return asked(r, e)
+}
+
+// unanswered counts a round without an answer. The question stays open.
+func unanswered(r *Run, e Event) error {
+	if r.Step.Question.Seq != e.Seq {
+		return ErrStale
+	}
+	q := *r.Step.Question // the run before the event has it, too
+	q.Unanswered++
+	r.Step.Question = &q
+	return nil
 }
 
 func answered(r *Run, e Event) error {
