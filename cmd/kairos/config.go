@@ -78,6 +78,9 @@ type driverSettings struct {
 	Network string `yaml:"network"`
 	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
 	MemoryMiB int `yaml:"memory_mib"`
+	// IdleStop and CallTimeout take the place of those of all drivers.
+	IdleStop    *duration `yaml:"idle_stop"`
+	CallTimeout duration  `yaml:"call_timeout"`
 }
 
 type userInputConfig struct {
@@ -407,18 +410,13 @@ func (c config) validate() error {
 }
 
 func (d driversConfig) problems() []error {
-	var errs []error
-	if d.IdleStop != nil && *d.IdleStop < 0 {
-		errs = append(errs, fmt.Errorf("drivers.idle_stop is %s: must not be negative; 0s means never", *d.IdleStop))
-	}
-	if d.CallTimeout < 0 {
-		errs = append(errs, fmt.Errorf("drivers.call_timeout is %s: must not be negative", d.CallTimeout))
-	}
+	errs := timeProblems("drivers", d.IdleStop, d.CallTimeout)
 	if err := d.modelTime(); err != nil {
 		errs = append(errs, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		s := d.Settings[name]
+		errs = append(errs, timeProblems("drivers.settings."+name, s.IdleStop, s.CallTimeout)...)
 		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
 		}
@@ -429,13 +427,24 @@ func (d driversConfig) problems() []error {
 	return errs
 }
 
+func timeProblems(section string, idleStop *duration, callTimeout duration) []error {
+	var errs []error
+	if idleStop != nil && *idleStop < 0 {
+		errs = append(errs, fmt.Errorf("%s.idle_stop is %s: must not be negative; 0s means never", section, *idleStop))
+	}
+	if callTimeout < 0 {
+		errs = append(errs, fmt.Errorf("%s.call_timeout is %s: must not be negative", section, callTimeout))
+	}
+	return errs
+}
+
 // modelTime: a call of the driver llm must not be cut off before the driver
 // itself gives up and says why. What is no duration the driver refuses.
 func (d driversConfig) modelTime() error {
 	text, _ := d.Settings["llm"].Config["timeout"].(string)
 	given, err := time.ParseDuration(text)
-	if bound := cmp.Or(time.Duration(d.CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
-		return fmt.Errorf("drivers.settings.llm.config.timeout is %s: must be shorter than drivers.call_timeout, %s", given, bound)
+	if bound := cmp.Or(time.Duration(d.Settings["llm"].CallTimeout), time.Duration(d.CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
+		return fmt.Errorf("drivers.settings.llm.config.timeout is %s: must be shorter than its call timeout, %s; raise drivers.settings.llm.call_timeout", given, bound)
 	}
 	return nil
 }

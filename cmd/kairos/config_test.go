@@ -93,8 +93,11 @@ func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
 		"memory":       {"drivers: {settings: {shell: {memory_mib: -1}}}", "drivers.settings.shell.memory_mib"},
 		"idle stop":    {"drivers: {idle_stop: -1s}", "drivers.idle_stop"},
 		"call timeout": {"drivers: {call_timeout: -1s}", "drivers.call_timeout"},
-		"model's time": {"drivers: {call_timeout: 3s, settings: {llm: {config: {timeout: 30s}}}}", "drivers.settings.llm.config.timeout is 30s: must be shorter than drivers.call_timeout, 3s"},
-		"too long":     {"drivers: {settings: {llm: {config: {timeout: 10s}}}}", "shorter than drivers.call_timeout, 10s"},
+		"model's time": {"drivers: {call_timeout: 3s, settings: {llm: {config: {timeout: 30s}}}}", "drivers.settings.llm.config.timeout is 30s: must be shorter than its call timeout, 3s; raise drivers.settings.llm.call_timeout"},
+		"too long":     {"drivers: {settings: {llm: {config: {timeout: 10s}}}}", "shorter than its call timeout, 10s"},
+		"its own time": {"drivers: {call_timeout: 1m, settings: {llm: {call_timeout: 3s, config: {timeout: 30s}}}}", "shorter than its call timeout, 3s"},
+		"one's idle":   {"drivers: {settings: {shell: {idle_stop: -1s}}}", "drivers.settings.shell.idle_stop"},
+		"one's calls":  {"drivers: {settings: {shell: {call_timeout: -1s}}}", "drivers.settings.shell.call_timeout"},
 		"a typo":       {"drivers: {wacth: true}", "wacth"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,12 +61,7 @@ func (c config) pinned(dev bool) string {
 
 func (s source) hostConfig(c config) (driverhost.Config, error) {
 	out := driverhost.Config{
-		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Dev: s.dev,
-	}
-	if d := c.Drivers.IdleStop; d != nil {
-		if out.Idle = time.Duration(*d); *d == 0 {
-			out.Idle = -1 // never
-		}
+		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Idle: idleTime(c.Drivers.IdleStop), Dev: s.dev,
 	}
 	for name, s := range c.Drivers.Settings {
 		b, err := s.json()
@@ -75,6 +70,7 @@ func (s source) hostConfig(c config) (driverhost.Config, error) {
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
 			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB,
+			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop),
 		}
 	}
 	var err error
@@ -89,6 +85,18 @@ func (s source) hostConfig(c config) (driverhost.Config, error) {
 	defer cancel()
 	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir)
 	return out, err
+}
+
+// idleTime is an idle_stop as the host takes it: 0 where it is not set, negative
+// for never.
+func idleTime(d *duration) time.Duration {
+	switch {
+	case d == nil:
+		return 0
+	case *d == 0:
+		return -1
+	}
+	return time.Duration(*d)
 }
 
 func (c config) readLock() (driverhost.Lock, error) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -215,6 +217,31 @@ func TestOtherTimesAreNoOtherDriver(t *testing.T) {
 	if _, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "waiting")); err == nil ||
 		!strings.Contains(err.Error(), "within 300ms") {
 		t.Errorf("error = %v, want that the new time is kept", err)
+	}
+}
+
+func TestADriverMayHaveTimesOfItsOwn(t *testing.T) {
+	cfg := folder(t, "alpha", "beta")
+	cfg.Drivers = map[string]driverhost.DriverConfig{"alpha": {Call: 300 * time.Millisecond}}
+	h := newHost(t, cfg, io.Discard)
+	alpha, beta := pidOf(t, h, "alpha"), pidOf(t, h, "beta")
+	if _, err := obey(t.Context(), t, h, "alpha", "wait", "file", filepath.Join(t.TempDir(), "waiting")); err == nil ||
+		!strings.Contains(err.Error(), "within 300ms") {
+		t.Errorf("error = %v, want its own time to be kept", err)
+	}
+	cfg.Drivers = map[string]driverhost.DriverConfig{"alpha": {Idle: time.Millisecond}}
+	old := h
+	h = h.swap(t, cfg)
+	want := []driverhost.Change{
+		{Driver: "alpha", Kind: "adjusted", Why: []string{"timeouts"}}, {Driver: "beta", Kind: "kept"},
+	}
+	if diff := cmp.Diff(want, bare(old.Changes(h.Set))); diff != "" {
+		t.Errorf("Changes (-want +got):\n%s", diff)
+	}
+	// It ran when it was never to be idle for so short a time.
+	eventually(t, "alpha is stopped", func() bool { return gone(alpha) })
+	if again := pidOf(t, h, "beta"); again != beta {
+		t.Errorf("beta has process %d, want %d kept", again, beta)
 	}
 }
 

@@ -1,6 +1,7 @@
 package driverhost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,9 @@ type DriverConfig struct {
 	Network Network
 	// MemoryMiB is how much memory the driver should do with; 0: 256.
 	MemoryMiB int
+	// Call and Idle take the place of Config.Call and Config.Idle; 0: they do not.
+	// Other values apply to the running process: they do not make another driver.
+	Call, Idle time.Duration
 }
 
 // Host runs drivers, in sets. Its methods are safe for concurrent use.
@@ -119,7 +123,7 @@ func (h *Host) Load(cfg Config) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.assemble(plan{lock, specs, cfg.times()}, nil, nil, nil)
+	return h.assemble(cfg.plan(lock, specs), nil, nil, nil)
 }
 
 // Prepare makes the set that is to follow old. Drivers that are the same, by
@@ -137,7 +141,7 @@ func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...strin
 			return nil, unknown(name)
 		}
 	}
-	return h.follow(ctx, old, plan{lock, specs, cfg.times()}, nil, again)
+	return h.follow(ctx, old, cfg.plan(lock, specs), nil, again)
 }
 
 // Restore is Prepare for a set that was in use before: it runs the very
@@ -148,14 +152,23 @@ func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	for name, s := range earlier.slots {
 		specs[name] = s.spec
 	}
-	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times}, earlier, nil)
+	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.drain}, earlier, nil)
 }
 
 // plan is what a set is made of.
 type plan struct {
 	lock  Lock
 	specs map[string]spec
-	times times
+	times map[string]times // by driver
+	drain time.Duration
+}
+
+func (c Config) plan(lock Lock, specs map[string]spec) plan {
+	p := plan{lock: lock, specs: specs, times: make(map[string]times, len(specs)), drain: orDefault(c.Drain, DefaultDrain)}
+	for name := range specs {
+		p.times[name] = c.timesOf(name)
+	}
+	return p
 }
 
 // follow assembles a set after old and starts what is new in it.
@@ -223,11 +236,11 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 	if h.closing {
 		return nil, errors.New("the driver host is closed")
 	}
-	set := &Set{host: h, lock: p.lock, times: p.times, slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{})}
+	set := &Set{host: h, lock: p.lock, times: p.times, drain: p.drain, slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{})}
 	for name, sp := range p.specs {
 		s := reusable(old, name, sp, again)
 		if s == nil {
-			s = newSlot(h, sp, &set.times, heldFor(files, name, sp))
+			s = newSlot(h, sp, set.times[name], heldFor(files, name, sp))
 		}
 		s.sets++
 		s.keepers++
@@ -262,7 +275,7 @@ func (h *Host) Use(s *Set) {
 		if h.inUse != nil && h.inUse.slots[name] != sl {
 			h.tell.Swapped(name, nil)
 		}
-		sl.times.Store(&s.times)
+		sl.allow(s.times[name])
 	}
 	h.inUse = s
 }
@@ -275,7 +288,7 @@ func (h *Host) Retire(s *Set) {
 		return
 	}
 	h.work.Go(func() {
-		timer := time.NewTimer(s.times.drain)
+		timer := time.NewTimer(s.drain)
 		defer timer.Stop()
 		select {
 		case <-s.free:
@@ -462,10 +475,11 @@ func (c Config) spec(e LockedEntry) spec {
 	return spec{entry: e, config: own, env: environment(own.EnvFrom), dir: c.Dir, dev: c.Dev}
 }
 
-func (c Config) times() times {
+func (c Config) timesOf(name string) times {
+	own := c.Drivers[name]
 	return times{
-		start: orDefault(c.Start, DefaultStart), call: orDefault(c.Call, DefaultCall), stop: orDefault(c.Stop, DefaultStop),
-		drain: orDefault(c.Drain, DefaultDrain), idle: orDefault(c.Idle, DefaultIdle), cool: orDefault(c.Cool, DefaultCool),
+		start: orDefault(c.Start, DefaultStart), stop: orDefault(c.Stop, DefaultStop), cool: orDefault(c.Cool, DefaultCool),
+		call: cmp.Or(own.Call, c.Call, DefaultCall), idle: cmp.Or(own.Idle, c.Idle, DefaultIdle),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
@@ -16,7 +17,8 @@ import (
 type Set struct {
 	host  *Host
 	lock  Lock
-	times times
+	times map[string]times // by driver
+	drain time.Duration
 	slots map[string]*slot // fixed at creation
 
 	mu      sync.Mutex // guards the fields below
@@ -126,11 +128,14 @@ type Version struct {
 // Change is what a later set does with one driver. From or To is empty where
 // there is none.
 type Change struct {
-	Driver string  `json:"driver"`
-	Kind   string  `json:"kind"` // added, removed, changed, restarted or kept
-	From   Version `json:"from,omitzero"`
-	To     Version `json:"to,omitzero"`
-	// Why says what is different: binary, configuration, environment, folder.
+	Driver string `json:"driver"`
+	// Kind is added, removed, changed, restarted, adjusted (the same process, with
+	// other timeouts) or kept.
+	Kind string  `json:"kind"`
+	From Version `json:"from,omitzero"`
+	To   Version `json:"to,omitzero"`
+	// Why says what is different: binary, configuration, settings, environment,
+	// folder, timeouts.
 	Why []string `json:"why,omitempty"`
 }
 
@@ -145,7 +150,14 @@ func (s *Set) Changes(following *Set) []Change {
 	slices.Sort(names)
 	out := make([]Change, 0, len(names))
 	for _, name := range names {
-		out = append(out, change(name, s.slots[name], following.slots[name]))
+		c := change(name, s.slots[name], following.slots[name])
+		if s.slots[name] != nil && following.slots[name] != nil && s.times[name] != following.times[name] {
+			c.Why = append(c.Why, "timeouts")
+			if c.Kind == "kept" {
+				c.Kind = "adjusted"
+			}
+		}
+		out = append(out, c)
 	}
 	return out
 }

@@ -76,8 +76,8 @@ type spec struct {
 	attach *driverrpc.Attachment
 }
 
-// times are those of a set. A slot has those of the set in use.
-type times struct{ start, call, stop, drain, idle, cool time.Duration }
+// times are those of a driver in a set. A slot has those of the set in use.
+type times struct{ start, call, stop, idle, cool time.Duration }
 
 func (s spec) equal(o spec) bool {
 	return s.entry.sameAs(o.entry) && s.config.equal(o.config) && slices.Equal(s.env, o.env) && s.dir == o.dir && s.dev == o.dev &&
@@ -107,8 +107,17 @@ func sameDocument(a, b json.RawMessage) bool {
 
 func (s *slot) limits() times { return *s.times.Load() }
 
-// idleOrNever is a very long time where idle is negative. It is looked at again
-// when it is over, or when the driver starts anew.
+// allow sets the times that apply from now on, to the running process, too.
+func (s *slot) allow(t times) {
+	s.times.Store(&t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idleTimer != nil {
+		s.idleTimer.Reset(0) // looks how long it was idle, and how long it may be
+	}
+}
+
+// idleOrNever is a very long time where idle is negative.
 func (t times) idleOrNever() time.Duration {
 	if t.idle < 0 {
 		return 100 * 365 * 24 * time.Hour
@@ -122,12 +131,12 @@ type pending struct {
 	err  error
 }
 
-func newSlot(h *Host, sp spec, at *times, held *held) *slot {
+func newSlot(h *Host, sp spec, at times, held *held) *slot {
 	s := &slot{
 		host: h, journal: h.journalOf(sp.entry.Name), log: h.log.With("driver", sp.entry.Name), spec: sp, held: held,
 		secret: sp.secret(), state: Registered, since: time.Now(),
 	}
-	s.times.Store(at)
+	s.times.Store(&at)
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	return s
 }

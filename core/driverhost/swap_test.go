@@ -66,7 +66,7 @@ func rebuilt(t testing.TB, cfg driverhost.Config, name string) driverhost.Config
 
 func (h hosted) swap(t testing.TB, cfg driverhost.Config, again ...string) hosted {
 	t.Helper()
-	next, err := h.Prepare(t.Context(), h.Set, cfg, again...)
+	next, err := h.Prepare(t.Context(), h.Set, complete(t, cfg), again...)
 	if err != nil {
 		t.Fatalf("Prepare: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,6 +62,27 @@ func TestReloadGivesAFreshProcessWhereAsked(t *testing.T) {
 	}
 	if _, err := r.Reload(t.Context(), "nobody"); err == nil {
 		t.Error("a driver that is not there was reloaded")
+	}
+}
+
+func TestReloadTakesOtherTimeouts(t *testing.T) {
+	r := newRig(t)
+	uri := r.mint(document)[0]
+	r.said(r.begin(uri))
+	pid := func() int { s, _ := r.host.StatusOf("staged"); return s.PID }
+	before := pid()
+	r.change(func(r *rig) { r.config["staged"] = driverhost.DriverConfig{Idle: time.Millisecond} })
+	report := r.reload()
+	if !report.Changed() || kinds(report)["staged"] != "adjusted" || kinds(report)["agent"] != "kept" {
+		t.Errorf("report %+v, want staged adjusted", report)
+	}
+	eventually(t, "the driver is idle", func() bool { s, _ := r.host.StatusOf("staged"); return s.State == driverhost.Idle })
+	if report, err := r.Rollback(t.Context()); err != nil || kinds(report)["staged"] != "adjusted" {
+		t.Errorf("Rollback: %+v, %v, want the earlier times back", report, err)
+	}
+	r.said(r.begin(uri))
+	if s, _ := r.host.StatusOf("staged"); s.State != driverhost.Ready || s.PID == before {
+		t.Errorf("it is %s as process %d, want it to serve again and stay", s.State, s.PID)
 	}
 }
 

@@ -33,7 +33,7 @@ type config struct {
 	Model      string        `json:"model" doc:"the model that is asked" max:"200"`
 	JudgeModel string        `json:"judge_model" doc:"the model that judges results; empty: model" max:"200"`
 	APIKeyEnv  string        `json:"api_key_env" doc:"environment variable that holds the key, to be named in env_from as well; empty: no key" max:"200"`
-	Timeout    time.Duration `json:"timeout" default:"9s" min:"100ms" max:"5m" doc:"how long an answer may take; drivers.call_timeout must be longer"`
+	Timeout    time.Duration `json:"timeout" default:"9s" min:"100ms" max:"5m" doc:"how long an answer may take; the call_timeout of the driver must be longer"`
 	MaxTokens  int           `json:"max_tokens" default:"4096" min:"1" max:"1000000" doc:"longest answer, whatever a step wants"`
 	Format     string        `json:"format" enum:"json_schema,json_object,none" default:"json_schema" doc:"how the endpoint is told to answer in JSON; what it refuses is left out"`
 }

@@ -33,7 +33,7 @@ type config struct {
 	Allow    []string      `json:"allow" doc:"folders, as absolute paths, that may be looked into for any client; a client that is not on this machine gets no others"`
 	MaxNames int           `json:"max_names" default:"20000" min:"1" max:"1000000" doc:"how many names of files and folders one look may read"`
 	MaxBytes int           `json:"max_bytes" default:"67108864" min:"1" max:"1073741824" doc:"how many bytes of files one look may read"`
-	Timeout  time.Duration `json:"timeout" default:"5s" min:"10ms" max:"5m" doc:"how long one look may take; more than drivers.call_timeout has no effect"`
+	Timeout  time.Duration `json:"timeout" default:"5s" min:"10ms" max:"5m" doc:"how long one look may take; more than the call_timeout of the driver has no effect"`
 }
 
 // absolute refuses folders whose meaning would depend on where the driver runs.
