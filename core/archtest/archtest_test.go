@@ -33,8 +33,8 @@ var allowed = map[string][]string{
 	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "core/quality", "sdk/driver"},
 	"core/store/storetest": {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/handover":        {"core/engine", "core/run", "core/fault", "sdk/driver"},
-	"core/embedding":       {"core/engine"},
-	"core/driverhost":      {"sdk/driver", "sdk/driverrpc"},
+	"core/embedding":       {"core/engine", "sdk/plain"},
+	"core/driverhost":      {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
 	"core/page":            {},
 	"core/page/pagetest":   {},
@@ -44,7 +44,7 @@ var allowed = map[string][]string{
 	"core/metrics":         {"core/engine", "core/decision", "core/driverhost", "core/embedding", "core/fault", "core/httpapi", "core/mcpserver", "core/protocol", "sdk/driver"},
 	"core/admin":           {"core/driverhost", "core/setup"},
 	"core/restclient":      {"core/engine", "core/fault"},
-	"core/termhost":        {"sdk/fields", "sdk/schema"},
+	"core/termhost":        {"sdk/fields", "sdk/plain", "sdk/schema"},
 	"sdk/driver":           {},
 	"sdk/plain":            {},
 	"sdk/schema":           {"sdk/driver", "sdk/fields"},
@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"sdk/settings":         {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
 	"sdk/challenge":        {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
 	"sdk/driverrpc":        {"sdk/driver", "proto"},
-	"sdk/drivertest":       {"sdk/driver", "sdk/driverrpc"},
+	"sdk/drivertest":       {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
 	"plugins":              {"sdk"},
 	"proto":                {},
 	"examples":             {},
@@ -95,7 +95,7 @@ var owners = map[string][]string{
 	"pgregory.net/rapid":                    {"core/store/storetest"},
 	"golang.org/x/sys":                      {"core/driverhost", "core/store/sqlite", "sdk/driverrpc", "examples"},
 	"github.com/blevesearch/snowballstem":   {"core/search"},
-	"golang.org/x/text":                     {"core/search", "core/store/sqlite", "core/mcpserver", "sdk/schema", "core/embedding/embedtest"},
+	"golang.org/x/text":                     {"core/search", "core/store/sqlite", "core/mcpserver", "sdk/schema", "sdk/plain", "core/embedding/embedtest"},
 }
 
 type file struct {

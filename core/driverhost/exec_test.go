@@ -99,7 +99,7 @@ func TestExecFailuresSayWhy(t *testing.T) {
 		request, want string
 		died          bool
 	}{
-		"its own failure":    {order("fail", "text", "no \x1b[31mpaper"), "exit status 1; it said: I cannot: no  [31mpaper", false},
+		"its own failure":    {order("fail", "text", "no \x1b[31mpaper"), "exit status 1; it said: I cannot: no ⟨U+001B⟩[31mpaper", false},
 		"no reply":           {order("nothing"), "without a reply", false},
 		"garbage":            {order("garbage"), "not one JSON document", false},
 		"an unreadable call": {"{", "unexpected EOF", false},

@@ -145,7 +145,7 @@ func (g *generation) judge(found []driver.Diagnostic, dryRun bool, s *slot) erro
 			continue
 		}
 		if dryRun {
-			g.log.Warn("driver warns about its configuration", "pointer", plain(d.Pointer), "warning", s.secret.hide(d.Message))
+			g.log.Warn("driver warns about its configuration", "pointer", shown(d.Pointer), "warning", s.secret.hide(d.Message))
 		}
 	}
 	if len(problems) > 0 {

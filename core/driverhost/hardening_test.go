@@ -188,7 +188,7 @@ func TestErrorsOfADriverCannotDeceiveWhoReadsThem(t *testing.T) {
 	_, err := obey(t.Context(), t, h, "alpha", "fail", "text", "\x1b[2J\u202egone\nfor good")
 	s, _ := h.StatusOf("alpha")
 	for where, text := range map[string]string{"the error": err.Error(), "the status": s.LastError} {
-		if want := "driver alpha: [2Jgone; for good"; text != want {
+		if want := "driver alpha: ⟨U+001B⟩[2J⟨U+202E⟩gone; for good"; text != want {
 			t.Errorf("%s says %q, want %q", where, text, want)
 		}
 	}

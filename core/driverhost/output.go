@@ -12,8 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 const (
@@ -243,21 +243,9 @@ func readable(line []byte) []byte {
 	return b.Bytes()
 }
 
-// cleanLine makes a stranger's line safe to print: at most maxLine bytes, valid
-// UTF-8, no control or direction characters.
+// cleanLine makes a stranger's line safe to print: at most maxLine bytes on one
+// line, hidden characters by their codes.
 func cleanLine(line []byte) string {
-	if len(line) > maxLine {
-		line = line[:maxLine]
-	}
-	clean := strings.Map(func(r rune) rune {
-		switch {
-		case r == utf8.RuneError:
-			return '\uFFFD'
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Zl, r), unicode.Is(unicode.Zp, r):
-			return ' '
-		default:
-			return r
-		}
-	}, string(line))
-	return strings.TrimSpace(clean)
+	clean := plain.Line(string(line[:min(len(line), maxLine)]))
+	return strings.TrimSpace(strings.ToValidUTF8(clean[:min(len(clean), maxLine)], ""))
 }

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func FuzzCleanLine(f *testing.F) {
@@ -22,7 +22,7 @@ func FuzzCleanLine(f *testing.F) {
 		if !utf8.ValidString(got) {
 			t.Errorf("CleanLine(%q) = %q is not UTF-8", line, got)
 		}
-		if strings.ContainsFunc(got, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) {
+		if strings.ContainsFunc(got, plain.Hidden) {
 			t.Errorf("CleanLine(%q) = %q has control characters", line, got)
 		}
 		if len(got) > 3*4096 {

@@ -252,7 +252,7 @@ func (s *slot) rememberedAs(ask asked) (memoryKey, bool) {
 }
 
 // text makes a text of the driver fit to be shown.
-func (s *slot) text(of string) string { return s.secret.hide(plain(of)) }
+func (s *slot) text(of string) string { return s.secret.hide(shown(of)) }
 
 // toldError is an error in words that people and agents may read.
 type toldError struct {
@@ -280,7 +280,7 @@ func (s *slot) inWords(err error, lost, late bool) error {
 
 // oneLine makes a driver's error fit for a log line and a terminal.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(plain(text), func(r rune) bool { return r == '\n' }), "; ")
+	return strings.Join(strings.FieldsFunc(shown(text), func(r rune) bool { return r == '\n' }), "; ")
 }
 
 // probe replaces a process that does not answer. One at a time asks.

@@ -363,7 +363,7 @@ func TestStatusShowsWhatADriverDoes(t *testing.T) {
 	mustObey(t, h, "alpha", "say", "text", "hello \x1b[31mred\n")
 	var lines []driverhost.Line
 	eventually(t, "the line has arrived", func() bool { lines = h.Logs("alpha", 10); return len(lines) > 1 })
-	if last := lines[len(lines)-1]; last.Text != "hello  [31mred" || last.Stream != "stderr" || last.Generation != 1 {
+	if last := lines[len(lines)-1]; last.Text != "hello ⟨U+001B⟩[31mred" || last.Stream != "stderr" || last.Generation != 1 {
 		t.Errorf("logged %+v", last)
 	}
 	s, ok := h.StatusOf("alpha")
@@ -435,7 +435,7 @@ func TestTextsOfADriverCannotDeceiveWhoReadsThem(t *testing.T) {
 	if err != nil || res.Unavailable == nil {
 		t.Fatalf("Render = %+v, %v", res, err)
 	}
-	if want := "I only\tinterpret\n[31m and do not write backwards"; res.Unavailable.Reason != want {
+	if want := "I only\tinterpret\n⟨U+001B⟩[31m and do not⟨U+202E⟩ write backwards⟨U+0000⟩"; res.Unavailable.Reason != want {
 		t.Errorf("reason %q, want %q", res.Unavailable.Reason, want)
 	}
 }

@@ -4,17 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // What a driver returns is a stranger's: its documents have to be JSON, and its
-// texts, which people and models read, lose what could deceive a terminal or a
-// reader, and the driver's secrets. What the texts say is not judged here, and
+// texts, which people and models read, show hidden characters by their codes, and
+// lose the driver's secrets. What the texts say is not judged here, and
 // documents are evidence: they are passed on as they are.
 
 // maxText is how many bytes of one text of a driver are passed on.
@@ -103,20 +103,11 @@ func texts(found []driver.Diagnostic, text func(string) string) []driver.Diagnos
 	return found
 }
 
-// plain makes a text safe to show: valid UTF-8 of at most maxText bytes,
-// without control characters but for line ends and tabs, and without characters
-// that turn the direction of what follows.
-func plain(text string) string {
+// shown makes a text of a driver fit to be shown. At most maxText bytes of it
+// are.
+func shown(text string) string {
 	if len(text) > maxText {
-		text = text[:maxText] + "…"
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n', r == '\t':
-			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\uFFFD"))
+	return plain.Text(text)
 }

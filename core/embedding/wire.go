@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // refusal is an answer that is not 200 OK.
@@ -99,7 +99,7 @@ func (d doer) clean(text string) string {
 	if d.key != "" {
 		text = strings.ReplaceAll(text, string(d.key), hidden)
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	text = plain.Line(strings.Join(strings.Fields(text), " "))
 	if r := []rune(text); len(r) > 300 {
 		text = string(r[:300]) + "..."
 	}

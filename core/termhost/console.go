@@ -8,7 +8,8 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // errNoInput: a question needs a person and there is nobody.
@@ -48,7 +49,7 @@ func newConsole(in io.Reader, out io.Writer) *console {
 func (c *console) say(format string, args ...any) {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
-	fmt.Fprintln(c.out, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.out, plain.Text(fmt.Sprintf(format, args...)))
 }
 
 // quote prints a text of somebody else, set off from ours.
@@ -74,7 +75,7 @@ func (c *console) ask(ctx context.Context, prompt string) (string, error) {
 		return "", errNoInput
 	}
 	c.outMu.Lock()
-	fmt.Fprint(c.out, printable(prompt)+" ")
+	fmt.Fprint(c.out, plain.Text(prompt)+" ")
 	c.outMu.Unlock()
 	if c.pending == nil {
 		// A read cannot be interrupted, so it runs beside us. One that nobody
@@ -133,15 +134,4 @@ func (c *console) choose(ctx context.Context, prompt string, options ...string) 
 			}
 		}
 	}
-}
-
-// printable removes control characters: what servers and models send must not
-// steer the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || (!unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)) {
-			return r
-		}
-		return -1
-	}, text)
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // A person may be asked at an address instead of here: the host shows it and
@@ -66,7 +68,7 @@ func (h *host) went(address string) {
 // sendTo asks whether the person goes to the address. Nobody there is a cancel,
 // not a no: nobody chose.
 func (h *host) sendTo(ctx context.Context, message, address string) (decision, error) {
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || printable(address) != address {
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || plain.Line(address) != address {
 		return decision{}, fmt.Errorf("the server sends you to %q, which is no web address", address)
 	}
 	q := question{kind: KindVisit, text: message + "\n\n" + address}

@@ -13,11 +13,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt"
 	"github.com/kairos-mcp/kairos/sdk/prompt/exchange"
 )
@@ -134,9 +134,9 @@ func answerOf(out openai.ChatCompletionResponse, asked string) (said, error) {
 	}
 	choice := out.Choices[0]
 	if choice.Message.Refusal != "" {
-		return said{}, errors.New("the model refused: " + plain(choice.Message.Refusal))
+		return said{}, errors.New("the model refused: " + oneLine(choice.Message.Refusal))
 	}
-	s := said{text: choice.Message.Content, model: plain(out.Model), finish: plain(string(choice.FinishReason))}
+	s := said{text: choice.Message.Content, model: oneLine(out.Model), finish: oneLine(string(choice.FinishReason))}
 	if s.model == "" {
 		s.model = asked
 	}
@@ -173,7 +173,7 @@ func (d doer) Do(req *http.Request) (_ *http.Response, err error) {
 		return nil, fmt.Errorf("its reply has more than %d bytes", maxReply)
 	}
 	if !json.Valid(body) {
-		return nil, fmt.Errorf("its reply is not JSON but %s (is base_url right?)", plain(cmp.Or(res.Header.Get("Content-Type"), "of no type")))
+		return nil, fmt.Errorf("its reply is not JSON but %s (is base_url right?)", oneLine(cmp.Or(res.Header.Get("Content-Type"), "of no type")))
 	}
 	res.Body = io.NopCloser(strings.NewReader(string(body)))
 	return res, nil
@@ -217,19 +217,13 @@ func (d doer) messageIn(body []byte) string {
 	if json.Unmarshal(body, &wire) != nil {
 		return ""
 	}
-	return plain(withoutKey(wire.Error.Message, d.key))
+	return oneLine(withoutKey(wire.Error.Message, d.key))
 }
 
-// plain is a text of an endpoint on one line, without what could command a
-// terminal, and short.
-func plain(s string) string {
+// oneLine is a text of an endpoint, short and fit to be shown.
+func oneLine(s string) string {
 	const most = 300
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, ""))
+	s = plain.Line(s)
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "..."
 	}
@@ -244,7 +238,7 @@ func shortened(err error, key string) error {
 	} else if u := (*url.Error)(nil); errors.As(err, &u) {
 		text = u.Err.Error()
 	}
-	return errors.New(plain(withoutKey(text, key)))
+	return errors.New(oneLine(withoutKey(text, key)))
 }
 
 func withoutKey(text, key string) string {

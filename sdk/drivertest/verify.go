@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"path"
 	"runtime/debug"
-	"strings"
 	"time"
-	"unicode"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // DefaultTimeout is how long a single check may take.
@@ -214,10 +214,5 @@ func printable(s string) string {
 	if len(s) > most {
 		s = s[:most] + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (!unicode.IsPrint(r) && r != ' ') {
-			return '\uFFFD'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return plain.Text(s)
 }

@@ -1,20 +1,53 @@
-// Package plain makes texts of others fit to be shown: what cannot be seen,
-// steers a terminal, or turns the direction of what follows is named instead of
-// done. It is not an escape for a markup; HTML is escaped as well.
+// Package plain makes texts that others wrote fit for a person to read, and
+// reads short words in them. It is not an escape for a markup: HTML is escaped
+// as well.
+//
+// One rule says what cannot be seen: control and format characters (direction
+// marks among them), line and paragraph separators, private use, every other
+// character of Unicode's Default_Ignorable_Code_Point, variation selectors, and
+// the blanks that are not spaces. See Hidden.
 package plain
 
 import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
-// Text is a text of several lines: line feeds and tabs stay.
+// hidden are the tables of Hidden. Default_Ignorable_Code_Point is
+// Other_Default_Ignorable_Code_Point, the variation selectors and most of Cf.
+var hidden = []*unicode.RangeTable{
+	unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp,
+	unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, blanks,
+}
+
+// blanks are drawn as nothing although Unicode has them as letters or symbols.
+// Other ones, such as U+3164 HANGUL FILLER, are default ignorable.
+var blanks = &unicode.RangeTable{
+	R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}},   // BRAILLE PATTERN BLANK
+	R32: []unicode.Range32{{Lo: 0x1D159, Hi: 0x1D159, Stride: 1}}, // MUSICAL SYMBOL NULL NOTEHEAD
+}
+
+// Hidden reports whether a character cannot be seen, steers a terminal, or
+// changes how the text around it is drawn. Line feeds and tabs are hidden;
+// spaces are not.
+func Hidden(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' || r == 0x7f
+	}
+	return unicode.In(r, hidden...)
+}
+
+// Text returns s as a text of several lines: line feeds and tabs stay, any
+// other hidden character is shown by its code, such as ⟨U+202E⟩.
 func Text(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return shown(s, func(r rune) bool { return r == '\n' || r == '\t' })
 }
 
-// Line is a text on one line: what would end it, and tabs, become spaces.
+// Line returns s on one line: line ends and tabs become spaces, any other
+// hidden character is shown by its code.
 func Line(s string) string {
 	s = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ", "\r", " ").Replace(s)
 	return shown(s, func(rune) bool { return false })
@@ -22,19 +55,26 @@ func Line(s string) string {
 
 func shown(s string, stays func(rune) bool) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
-	named := func(r rune) bool {
-		return !stays(r) && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp)
-	}
+	named := func(r rune) bool { return Hidden(r) && !stays(r) }
 	if !strings.ContainsFunc(s, named) {
 		return s
 	}
 	var b strings.Builder
+	before := ' '
 	for _, r := range s {
-		if named(r) {
+		switch {
+		case !named(r):
+			b.WriteRune(r)
+		case !picksDrawing(before, r):
 			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
-			continue
 		}
-		b.WriteRune(r)
+		before = r
 	}
 	return b.String()
+}
+
+// picksDrawing reports whether r only says if the symbol before it is drawn as
+// text or as an emoji. That says nothing to a reader, so it is left out.
+func picksDrawing(before, r rune) bool {
+	return (r == 0xFE0E || r == 0xFE0F) && !Hidden(before) && (unicode.In(before, unicode.S, unicode.P) || '0' <= before && before <= '9')
 }

@@ -1,19 +1,30 @@
 package plain_test
 
 import (
+	"strings"
 	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
 
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-func TestWhatSteersOrHidesIsNamed(t *testing.T) {
+func TestHiddenCharactersAreShownByTheirCode(t *testing.T) {
 	for in, want := range map[string][2]string{ // as a text, as a line
-		"Müller 東京 ✓":    {"Müller 東京 ✓", "Müller 東京 ✓"},
-		"a\nb\tc\r\nd":   {"a\nb\tc⟨U+000D⟩\nd", "a b c d"},
-		"\x1b[2Jgone":    {"⟨U+001B⟩[2Jgone", "⟨U+001B⟩[2Jgone"},
-		"a\u202eb\ufeff": {"a⟨U+202E⟩b⟨U+FEFF⟩", "a⟨U+202E⟩b⟨U+FEFF⟩"},
-		"a\u2028b\u009b": {"a⟨U+2028⟩b⟨U+009B⟩", "a⟨U+2028⟩b⟨U+009B⟩"},
-		"\xff":           {"\uFFFD", "\uFFFD"},
+		"Müller 東京 ✓":            {"Müller 東京 ✓", "Müller 東京 ✓"},
+		"a\nb\tc\r\nd":           {"a\nb\tc\nd", "a b c d"},
+		"over\rwritten":          {"over⟨U+000D⟩written", "over written"},
+		"\x1b[2Jgone":            {"⟨U+001B⟩[2Jgone", "⟨U+001B⟩[2Jgone"},
+		"a\u202eb\ufeff":         {"a⟨U+202E⟩b⟨U+FEFF⟩", "a⟨U+202E⟩b⟨U+FEFF⟩"},
+		"a\u2028b\u009b":         {"a⟨U+2028⟩b⟨U+009B⟩", "a⟨U+2028⟩b⟨U+009B⟩"},
+		"\xff":                   {"\uFFFD", "\uFFFD"},
+		"⚠\ufe0f Stop":           {"⚠ Stop", "⚠ Stop"}, // only how the sign is drawn
+		"⚠\ufe0f\ufe0f":          {"⚠⟨U+FE0F⟩", "⚠⟨U+FE0F⟩"},
+		"a\ufe0fb\U000e0101":     {"a⟨U+FE0F⟩b⟨U+E0101⟩", "a⟨U+FE0F⟩b⟨U+E0101⟩"},
+		"\u3164\u2800\u115f":     {"⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩", "⟨U+3164⟩⟨U+2800⟩⟨U+115F⟩"},
+		"\u034f\U000e0041\ufe00": {"⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩", "⟨U+034F⟩⟨U+E0041⟩⟨U+FE00⟩"},
+		"prix\u00a0:\u3000円":     {"prix\u00a0:\u3000円", "prix\u00a0:\u3000円"}, // spaces
 	} {
 		if got := plain.Text(in); got != want[0] {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want[0])
@@ -22,4 +33,96 @@ func TestWhatSteersOrHidesIsNamed(t *testing.T) {
 			t.Errorf("Line(%q) = %q, want %q", in, got, want[1])
 		}
 	}
+}
+
+// A default ignorable code point is Cf, but for a few that are drawn, and what
+// the two other tables add.
+func TestEveryDefaultIgnorableAndDirectionMarkIsHidden(t *testing.T) {
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		must := unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, unicode.Cf, unicode.Bidi_Control, unicode.Cc)
+		if must && !plain.Hidden(r) {
+			t.Errorf("%U is not hidden", r)
+		}
+		if unicode.In(r, unicode.Zs, unicode.L, unicode.N) && plain.Hidden(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) {
+			t.Errorf("%U is hidden", r)
+		}
+	}
+}
+
+func TestShowingTwiceIsShowingOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.String().Draw(t, "s")
+		text, line := plain.Text(s), plain.Line(s)
+		if plain.Text(text) != text || plain.Line(line) != line {
+			t.Errorf("%q is shown as %q and %q, and not the same again", s, text, line)
+		}
+		if strings.ContainsFunc(line, plain.Hidden) {
+			t.Errorf("Line(%q) = %q has hidden characters", s, line)
+		}
+	})
+}
+
+func TestWhatCannotBeSeenIsEmpty(t *testing.T) {
+	for _, s := range []string{"", " \n", "\u200b", "\x00", "\u202e\u202c", "\xed\xa0\x80", "\uFFFD", "\u3164\u2800", "\U000e0041", "\u00a0\u3000"} {
+		if !plain.Empty(s) {
+			t.Errorf("Empty(%q) = false", s)
+		}
+	}
+	for _, s := range []string{"a", "0", "-", "鍵", "👍", " \u200bx"} {
+		if plain.Empty(s) {
+			t.Errorf("Empty(%q) = true", s)
+		}
+	}
+	if got := plain.Visible("\u200b a\u202eb\nc\x00 "); got != "ab\nc" {
+		t.Errorf("Visible = %q", got)
+	}
+}
+
+func TestAWordIsReadHoweverItIsWritten(t *testing.T) {
+	for _, s := range []string{
+		"rejected", " REJECTED ", "rejected.", `"rejected"`, "**Rejected!**", "re\u200bjected", "\u202erejected\u202c",
+		"ｒｅｊｅｃｔｅｄ", "r\u0435jected", "rejecteԁ", "𝗿𝗲𝗷𝗲𝗰𝘁𝗲𝗱", "\u200b\"rejected\ufe0f\"",
+	} {
+		if !plain.Rejected(s) || plain.Approved(s) {
+			t.Errorf("Rejected(%q) = %v, Approved = %v", s, plain.Rejected(s), plain.Approved(s))
+		}
+	}
+	for _, s := range []string{"", "not rejected", "rejected by the board", "reject", "re jected", "approved"} {
+		if plain.Rejected(s) {
+			t.Errorf("Rejected(%q) = true", s)
+		}
+	}
+	if !plain.Approved("“Approved.”") || plain.Approved("approved, mostly") {
+		t.Error("Approved reads another word")
+	}
+}
+
+func TestTextsThatLookAlikeHaveOneSkeleton(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"Deploy", "De\u200bploy"}, {"Deploy", "D\u0435pl\u043ey"}, {"COPY", "\u0421\u041e\u0420\u0423"}, {"copy", "\u0441\u043e\u0440\u0443"},
+		{"MINT", "\u041cINT"}, {"Mint", "\u043cint"}, {"Init", "\u0406n\u0456t"}, {"Москва", "МОСКВА"},
+	} {
+		if a, b := plain.Skeleton(pair[0]), plain.Skeleton(pair[1]); a != b {
+			t.Errorf("Skeleton(%q) = %q, Skeleton(%q) = %q", pair[0], a, pair[1], b)
+		}
+	}
+	for _, pair := range [][2]string{{"modem", "modern"}, {"Deploy", "Destroy"}, {"Резка", "Pe3ka"}, {"a b", "ab"}} {
+		if a, b := plain.Skeleton(pair[0]), plain.Skeleton(pair[1]); a == b {
+			t.Errorf("Skeleton(%q) = Skeleton(%q) = %q", pair[0], pair[1], a)
+		}
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	for _, seed := range []string{"plain", "\x1b[2J\x00", "\xff\xfe", "\u202egnp", "⚠\ufe0f"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if line := plain.Line(s); strings.ContainsFunc(line, plain.Hidden) {
+			t.Errorf("Line(%q) = %q", s, line)
+		}
+		if plain.Empty(s) != plain.Empty(plain.Visible(s)) {
+			t.Errorf("Empty(%q) is not that of what is visible of it", s)
+		}
+	})
 }
