@@ -1,8 +1,8 @@
 package protocol
 
 import (
-	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,6 +20,7 @@ type outline struct {
 	headings []heading
 	fences   []fence
 	html     []span
+	excess   string // the limit that the document exceeds; empty: none
 }
 
 // span is a range of whole lines.
@@ -35,6 +36,9 @@ type heading struct {
 	underlined bool // written with a line of = or - below
 }
 
+// isStep reports whether the heading begins a step.
+func (h heading) isStep() bool { return h.level == 2 && h.text != "" }
+
 // fence is a fenced code block at any depth.
 type fence struct {
 	span
@@ -48,36 +52,112 @@ type fence struct {
 }
 
 // outlineOf reads the block structure as CommonMark has it. Inline structure
-// is of no interest, so no inline parser runs.
+// is of no interest, so no inline parser runs. Beyond a limit it stops, and
+// excess says which one.
 func outlineOf(src string) outline {
 	o := outline{src: src, raw: []byte(src)}
+	lines := strings.Count(src, "\n")
+	if lines > maxLines {
+		o.excess = fmt.Sprintf("the document has %d lines; at most %d are allowed", lines, maxLines)
+		return o
+	}
+	o.newlines = make([]int, 0, lines)
 	for i := range len(src) {
 		if src[i] == '\n' {
 			o.newlines = append(o.newlines, i)
 		}
 	}
+	pc := parser.NewContext()
+	s := &scan{Reader: text.NewReader(o.raw), outline: &o, open: pc}
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
-	doc := p.Parse(text.NewReader(o.raw))
-	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
-		if h, ok := n.(*ast.Heading); ok {
-			o.headings = append(o.headings, o.heading(h))
-		}
-	}
-	// Walk's function never fails, so neither does Walk.
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
-		}
-		switch n := n.(type) {
-		case *ast.FencedCodeBlock:
-			o.fences = append(o.fences, o.fence(n))
-		case *ast.HTMLBlock:
-			o.html = append(o.html, o.htmlBlock(n))
-		}
-		return ast.WalkContinue, nil
-	})
+	s.root = p.Parse(s, parser.WithContext(pc))
+	s.take(true)
 	o.reopen()
 	return o
+}
+
+// scan is the reader of a document that takes blocks out of goldmark's tree as
+// soon as they are closed: what the tree holds stays small however long the
+// document is, and a limit ends the document where it is exceeded.
+type scan struct {
+	text.Reader
+	outline *outline
+	open    parser.Context
+	root    ast.Node // nil until the first block is open
+	blocks  int
+	nested  int // open blocks beyond freeNesting, summed over the lines
+	steps   int
+}
+
+// AdvanceLine is called by the parser behind each line.
+func (s *scan) AdvanceLine() {
+	s.Reader.AdvanceLine()
+	line, at := s.Position()
+	s.take(at.Start >= len(s.outline.src))
+	if s.nested += max(0, len(s.open.OpenedBlocks())-freeNesting); s.nested > maxNested {
+		s.outline.excess = "too many lines of the document are deep in lists and quotes"
+	}
+	if s.outline.excess != "" {
+		s.SetPosition(line, text.NewSegment(len(s.outline.src), len(s.outline.src)))
+	}
+}
+
+// SkipBlankLines is called by the parser where no block is open.
+func (s *scan) SkipBlankLines() (text.Segment, int, bool) {
+	at, lines, more := s.Reader.SkipBlankLines()
+	if !more {
+		s.take(true)
+	}
+	return at, lines, more
+}
+
+// take moves closed blocks from the tree to the outline: every block has at
+// most its last child open, and none at the end.
+func (s *scan) take(end bool) {
+	if open := s.open.OpenedBlocks(); s.root == nil && len(open) > 0 {
+		s.root = open[0].Node.Parent()
+	}
+	for n := s.root; n != nil; n = n.LastChild() {
+		for c := n.FirstChild(); c != nil && (end || c != n.LastChild()); c = n.FirstChild() {
+			s.collect(c, n == s.root)
+			n.RemoveChild(n, c)
+		}
+	}
+}
+
+// collect notes what the outline wants of a block and of those in it.
+func (s *scan) collect(n ast.Node, top bool) {
+	o := s.outline
+	if s.blocks++; s.blocks > maxBlocks {
+		o.excess = fmt.Sprintf("the document has more than %d headings, paragraphs, list items and other blocks", maxBlocks)
+	}
+	switch n := n.(type) {
+	case *ast.Heading:
+		if top {
+			s.heading(o.heading(n))
+		}
+	case *ast.FencedCodeBlock:
+		o.fences = append(o.fences, o.fence(n))
+	case *ast.HTMLBlock:
+		o.html = append(o.html, o.htmlBlock(n))
+	}
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		s.collect(c, false)
+	}
+}
+
+func (s *scan) heading(h heading) {
+	o := s.outline
+	o.headings = append(o.headings, h)
+	if h.isStep() {
+		s.steps++
+	}
+	switch {
+	case s.steps > maxSteps:
+		o.excess = fmt.Sprintf("the document has more than %d steps", maxSteps)
+	case len(o.headings)-s.steps > maxHeadings:
+		o.excess = fmt.Sprintf("the document has more than %d headings that begin no step", maxHeadings)
+	}
 }
 
 // reopen corrects blocks that the end of their list closed, where the line
@@ -138,7 +218,11 @@ func (o outline) fence(n *ast.FencedCodeBlock) fence {
 	open := o.src[start:f.end]
 	bare := strings.TrimLeft(open, " \t")
 	f.alone = strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~")
-	var content bytes.Buffer
+	var content strings.Builder
+	if lines := n.Lines(); lines.Len() > 0 {
+		f.lines = make([]int, 0, lines.Len())
+		content.Grow(lines.At(lines.Len()-1).Stop - lines.At(0).Start)
+	}
 	for i := range n.Lines().Len() {
 		seg := n.Lines().At(i)
 		content.Write(seg.Value(o.raw))

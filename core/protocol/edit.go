@@ -64,7 +64,7 @@ func (c Chain) oneText(src string) (Step, bool) {
 	p := &parse{outline: outlineOf(src)}
 	p.front.title = c.frontTitle()
 	all := span{0, len(p.src)}
-	if len(p.stepHeadings(all)) > 0 {
+	if p.excess != "" || len(p.stepHeadings(all)) > 0 {
 		return Step{}, false
 	}
 	text := trimBlank(src)

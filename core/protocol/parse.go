@@ -18,6 +18,10 @@ const MaxDocument = 10 << 20
 const (
 	maxSteps    = 10_000
 	maxHeadings = 50_000 // beside those of steps
+	maxLines    = 500_000
+	maxBlocks   = 200_000   // headings, paragraphs, lists, their items, code blocks, ...
+	maxNested   = 1_000_000 // open blocks of a line beyond freeNesting, summed over the lines
+	freeNesting = 4
 	maxFindings = 1_000
 	maxTitle    = 5_000 // characters
 	maxFallback = 120   // characters of the title of a document without steps
@@ -176,15 +180,11 @@ type section struct {
 }
 
 func (p *parse) chains() []Chain {
+	if p.exceeded() {
+		return nil
+	}
 	p.warnHeadings()
-	switch steps := len(p.stepHeadings(span{0, len(p.src)})); {
-	case steps > maxSteps:
-		p.fail(0, "", fmt.Sprintf("the document has %d steps; at most %d are allowed", steps, maxSteps))
-		return nil
-	case steps > 0 && len(p.headings)-steps > maxHeadings:
-		p.fail(0, "", fmt.Sprintf("the document has %d headings; at most %d are allowed", len(p.headings), maxHeadings))
-		return nil
-	case steps == 0:
+	if !slices.ContainsFunc(p.headings, heading.isStep) {
 		return []Chain{p.single(span{0, len(p.src)})}
 	}
 	var chains []Chain
@@ -203,6 +203,15 @@ func (p *parse) chains() []Chain {
 	return chains
 }
 
+// exceeded reports whether the document is beyond a limit, and tells which.
+func (p *parse) exceeded() bool {
+	if p.excess == "" {
+		return false
+	}
+	p.fail(0, "", p.excess+"; split it into several documents")
+	return true
+}
+
 // warnHeadings tells of H2s that may not be meant as steps.
 func (p *parse) warnHeadings() {
 	hashed := slices.ContainsFunc(p.headings, func(h heading) bool { return h.level == 2 && !h.underlined })
@@ -219,7 +228,7 @@ func (p *parse) warnHeadings() {
 
 // stepHeadings are the headings of a range that begin a step.
 func (p *parse) stepHeadings(s span) []heading {
-	return slices.DeleteFunc(slices.Clone(p.headingsIn(s)), func(h heading) bool { return h.level != 2 || h.text == "" })
+	return slices.DeleteFunc(slices.Clone(p.headingsIn(s)), func(h heading) bool { return !h.isStep() })
 }
 
 // sections splits the document at its H1s. Without one, all of it is a section.

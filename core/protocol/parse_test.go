@@ -3,6 +3,8 @@ package protocol_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -391,6 +393,70 @@ func TestFindingsAreBounded(t *testing.T) {
 	_, found = protocol.Parse([]byte(strings.Repeat("# T\nx\n", 50_001) + "## a\n"))
 	if len(only(found, driver.SeverityError)) == 0 {
 		t.Error("found no error in 50,001 protocols")
+	}
+}
+
+// The memory that a document costs is bounded by limits that are looked at while
+// it is read: one of 10 MB must not take a gigabyte before it is refused.
+func TestTheMemoryThatADocumentCostsIsBounded(t *testing.T) {
+	full := func(s string) string { return strings.Repeat(s, protocol.MaxDocument/len(s)) }
+	for name, doc := range map[string]string{
+		"step headings":      full("## h\n"),
+		"long step headings": "# T\n" + strings.Repeat("## h"+strings.Repeat("x", 40)+"\n", 200_000),
+		"headings":           "# T\n" + strings.Repeat("### h\n", 400_000) + "## h\n",
+		"list fences":        "# T\n## S\n" + strings.Repeat("- "+fence+"\n\n", 200_000),
+		"short lines":        "# T\n## S\n" + full("a\n"),
+	} {
+		var found []protocol.Diagnostic
+		if got := allocated(func() { _, found = protocol.Parse([]byte(doc)) }); got > 200<<20 {
+			t.Errorf("%s: Parse allocated %d MiB to refuse %d bytes, want at most 200", name, got>>20, len(doc))
+		}
+		if len(only(found, driver.SeverityError)) != 1 {
+			t.Errorf("%s: found %+v, want one error", name, found)
+		}
+	}
+	for name, doc := range map[string]string{
+		"list fences": "# T\n## S\n" + strings.Repeat("- "+fence+"\n\n", 60_000),
+		"deep lists":  strings.Repeat("- ", 90) + "a\n" + strings.Repeat(strings.Repeat("  ", 90)+"a\n", 5_000),
+		"open code":   fence + "\n" + strings.Repeat("xxxxxxxxxxxxxxx\n", 480_000),
+	} {
+		if got := allocated(func() { protocol.Parse([]byte(doc)) }); got > 400<<20 {
+			t.Errorf("%s: Parse allocated %d MiB for %d bytes, want at most 400 in all", name, got>>20, len(doc))
+		}
+	}
+}
+
+// allocated is how many bytes f allocates, those that it gives back included.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Blocks are taken from the parser's tree as soon as they are closed. What is
+// found must not depend on that.
+func TestBlocksOfLongListsAndQuotesAreFound(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# T\n\n## A\n\n")
+	for i := range 50 {
+		fmt.Fprintf(&b, "- item\n\n  > %s\n  > ## no step\n  > %[1]s\n\n  1. %[1]s\n     ## no step\n     func name%d() {}\n     %[1]s\n", fence, i)
+	}
+	b.WriteString("\ntext\n## B\n- " + fence + "\n  ## no step\n\nC\n---\n<!--\n## no step\n-->\n" + block(`{"type":"comment","comment":{}}`))
+	c := parseOne(t, b.String())
+	var labels []string
+	for _, s := range c.Steps {
+		labels = append(labels, s.Label)
+	}
+	if diff := cmp.Diff([]string{"A", "B", "C"}, labels); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if !slices.Contains(c.Steps[0].Tags, "name0") {
+		t.Errorf("tags of A = %v, want the name in the first list's code", c.Steps[0].Tags)
+	}
+	if c.Steps[2].Challenge == nil {
+		t.Error("the challenge behind the comment is not found")
 	}
 }
 

@@ -78,6 +78,9 @@ func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []
 		return Step{}, []Diagnostic{*problem}
 	}
 	p := &parse{outline: outlineOf(src)}
+	if p.exceeded() {
+		return Step{}, p.found
+	}
 	s := p.onlyStep()
 	switch {
 	case p.failed:
