@@ -800,19 +800,39 @@ func TestKilledHostLeavesNoProcessAndNoSocket(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("a killed host leaves %v", left)
 	}
-	// Once the folder is old, the next host removes it.
-	folders, err := filepath.Glob(filepath.Join(base, "*"))
-	check(t, err)
-	for _, folder := range folders {
-		old := time.Now().Add(-time.Hour)
-		check(t, os.Chtimes(folder, old, old))
-	}
+	// A folder that its host had no time to lock is removed once it is old.
+	unlocked := filepath.Join(base, "kairos-new-1")
+	check(t, os.Mkdir(unlocked, 0o700))
+	old := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(unlocked, old, old))
 	t.Setenv("XDG_RUNTIME_DIR", base)
 	h := newHost(t, driverhost.Config{}, io.Discard)
 	mustObey(t, h, "alpha", "pid")
 	check(t, h.Close())
 	if left := filesIn(t, base); len(left) > 0 {
 		t.Errorf("the next host leaves %v", left)
+	}
+}
+
+func TestNextHostRemovesSocketFoldersOfKilledHostsAndNoOthers(t *testing.T) {
+	base, err := os.MkdirTemp("/tmp", "k")
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(base)) })
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	live := newHost(t, driverhost.Config{}, io.Discard)
+	mustObey(t, live, "alpha", "pid")
+	check(t, os.Mkdir(filepath.Join(base, "kairos-new-1"), 0o700)) // its host is about to lock it
+	kept := filesIn(t, base)
+	for range 3 {
+		host, _, _, _ := hostProcess(t, base)
+		check(t, host.Process.Kill())
+		_ = host.Wait()
+	}
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	mustObey(t, h, "alpha", "pid")
+	check(t, h.Close())
+	if left := filesIn(t, base); !slices.Equal(left, kept) {
+		t.Errorf("after the next host there are %v, want %v", left, kept)
 	}
 }
 

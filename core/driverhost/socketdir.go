@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -13,16 +14,18 @@ import (
 
 const (
 	socketDirPrefix = "kairos-drv-"
+	// unlockedPrefix names a folder until its lock is held.
+	unlockedPrefix = "kairos-new-"
 	// maxSocketBase keeps a socket's path under the 104 bytes that every
 	// system takes: our folder, go-plugin's and the socket's name add up to 60.
 	maxSocketBase = 40
-	// staleAfter keeps the sweep away from folders that are being made.
-	staleAfter = time.Minute
+	// unlockedFor is how long a folder may take to be locked.
+	unlockedFor = time.Minute
 )
 
 // socketBase is the host's private folder for sockets, made when the first
-// driver starts. It is locked for as long as the host lives, so that another
-// host can tell a folder that a crash has left.
+// driver starts. A folder has its name only while it is locked, and the lock
+// ends with the host's process: a later host removes it after a crash.
 type socketBase struct {
 	mu   sync.Mutex // guards the fields below
 	path string
@@ -38,13 +41,17 @@ func (b *socketBase) make() (string, error) {
 	}
 	parent := socketParent()
 	sweepSockets(parent)
-	path, err := os.MkdirTemp(parent, socketDirPrefix)
+	fresh, err := os.MkdirTemp(parent, unlockedPrefix)
 	if err != nil {
 		return "", fmt.Errorf("make a folder for sockets: %w", err)
 	}
-	lock, err := lockDir(path)
+	lock, err := lockDir(fresh)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("lock the folder for sockets: %w", err), os.Remove(path))
+		return "", errors.Join(fmt.Errorf("lock the folder for sockets: %w", err), os.Remove(fresh))
+	}
+	path := filepath.Join(parent, socketDirPrefix+strings.TrimPrefix(filepath.Base(fresh), unlockedPrefix))
+	if err := os.Rename(fresh, path); err != nil { // no other folder has the name: it would be locked, too
+		return "", errors.Join(fmt.Errorf("name the folder for sockets: %w", err), os.Remove(fresh), lock.Close())
 	}
 	b.path, b.lock = path, lock
 	return path, nil
@@ -87,13 +94,18 @@ func lockDir(path string) (*os.File, error) {
 	return dir, nil
 }
 
-// sweepSockets removes what hosts that were killed have left behind. It is
-// best effort: whatever it cannot remove belongs to somebody else.
+// sweepSockets removes the folders of hosts that were killed. A folder that it
+// cannot remove belongs to another user or a live host.
 func sweepSockets(parent string) {
-	left, _ := filepath.Glob(filepath.Join(parent, socketDirPrefix+"[0-9]*"))
-	for _, path := range left {
-		if !stale(path) {
+	named, _ := filepath.Glob(filepath.Join(parent, socketDirPrefix+"[0-9]*"))
+	unlocked, _ := filepath.Glob(filepath.Join(parent, unlockedPrefix+"[0-9]*"))
+	for _, path := range append(named, unlocked...) {
+		info, err := os.Lstat(path)
+		if err != nil || !ownFolder(info) {
 			continue
+		}
+		if strings.HasPrefix(filepath.Base(path), unlockedPrefix) && time.Since(info.ModTime()) < unlockedFor {
+			continue // its host is about to lock it
 		}
 		if lock, err := lockDir(path); err == nil {
 			_ = os.RemoveAll(path)
@@ -102,14 +114,13 @@ func sweepSockets(parent string) {
 	}
 }
 
-// stale reports whether the folder is one of ours and old enough to be left.
-func stale(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+// ownFolder reports whether it is a private folder of this user.
+func ownFolder(info os.FileInfo) bool {
+	if !info.IsDir() || info.Mode().Perm() != 0o700 {
 		return false
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(owner.Uid) == os.Getuid() && time.Since(info.ModTime()) > staleAfter
+	return ok && int(owner.Uid) == os.Getuid()
 }
 
 // removeSocket removes the folder of one driver's socket, whatever is in it.

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,6 +24,9 @@ type Listen struct {
 	CertFile, KeyFile string
 	// Connections is how many may be open at a time; zero: 16384. Others wait.
 	Connections int
+	// Busy is how long an address that is in use is tried again: the process of
+	// a server that was killed may still be ending. Zero: 2 s.
+	Busy time.Duration
 	// Shutdown is how long calls in flight may go on after the end; zero: 10 s.
 	Shutdown time.Duration
 	// Started, if set, is called with the address once it is listened on.
@@ -112,8 +116,7 @@ func (l Listen) stop(ctx context.Context, srv *http.Server, log *slog.Logger) er
 
 // open listens.
 func (l Listen) open(ctx context.Context, log *slog.Logger) (net.Listener, error) {
-	var config net.ListenConfig
-	inner, err := config.Listen(ctx, "tcp", l.Address)
+	inner, err := l.bind(ctx, log)
 	if err != nil {
 		return nil, l.explain(err)
 	}
@@ -132,6 +135,30 @@ func (l Listen) open(ctx context.Context, log *slog.Logger) (net.Listener, error
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: c.get, NextProtos: []string{"http/1.1"},
 	}), nil
+}
+
+// bindAgain is the pause between two attempts to listen.
+const bindAgain = 50 * time.Millisecond
+
+// bind listens, and while the address is in use tries again for l.Busy.
+func (l Listen) bind(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+	var config net.ListenConfig
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(l.Busy, 2*time.Second))
+	defer cancel()
+	for told := false; ; told = true {
+		inner, err := config.Listen(ctx, "tcp", l.Address)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return inner, err
+		}
+		if !told {
+			log.Info("address is in use, trying again", "address", l.Address)
+		}
+		select {
+		case <-time.After(bindAgain):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // explain says what to do about an address that cannot be listened on.

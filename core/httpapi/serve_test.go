@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -109,12 +110,35 @@ func TestCallsThatDoNotEndAreCutOff(t *testing.T) {
 func TestATakenPortIsNamed(t *testing.T) {
 	address, _ := listening(t, httpapi.Listen{}, http.NotFoundHandler())
 	_, port, _ := net.SplitHostPort(address)
-	err := httpapi.Serve(t.Context(), httpapi.Listen{Address: address}, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	err := httpapi.Serve(t.Context(), httpapi.Listen{Address: address, Busy: time.Millisecond}, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "port "+port) || !strings.Contains(err.Error(), "choose another") {
 		t.Errorf("Serve = %v", err)
 	}
 	if err := httpapi.Serve(t.Context(), httpapi.Listen{Address: "3300"}, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "host:port") {
 		t.Errorf("an address without a host: %v", err)
+	}
+}
+
+// onMessage calls do with each log message.
+type onMessage func(string)
+
+func (f onMessage) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
+
+func TestAPortThatIsInUseIsTriedAgain(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := sync.OnceFunc(func() { _ = taken.Close() }) // once the first attempt has failed
+	log := slog.New(slog.NewTextHandler(onMessage(func(line string) {
+		if strings.Contains(line, "address is in use") {
+			release()
+		}
+	}), nil))
+	ctx, stop := context.WithCancel(t.Context())
+	l := httpapi.Listen{Address: taken.Addr().String(), Busy: time.Minute, Started: func(net.Addr) { stop() }}
+	if err := httpapi.Serve(ctx, l, http.NotFoundHandler(), log); err != nil {
+		t.Errorf("Serve = %v, want that it listens once the port is free", err)
 	}
 }
 
