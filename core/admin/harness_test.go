@@ -18,7 +18,18 @@ import (
 	"github.com/kairos-mcp/kairos/core/setup"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// callerMode makes this test binary call the server at a socket, as a process
+// that a driver starts would.
+const callerMode = "KAIROS_TEST_ADMIN_SOCKET"
+
+func TestMain(m *testing.M) {
+	if socket := os.Getenv(callerMode); socket != "" {
+		_, err := admin.NewClient(socket).Server(context.Background())
+		fmt.Println(err)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fakeDrivers holds lines of one driver and gives new ones to who follows.
 type fakeDrivers struct {
@@ -132,4 +143,9 @@ func serve(t *testing.T, socket string, drivers admin.Drivers, setup admin.Setup
 		}
 	})
 	return c
+}
+
+// newServer is a server that does not listen yet.
+func newServer(socket string) *admin.Server {
+	return admin.NewServer(socket, admin.Info{}, newFakeDrivers(), fakeSetup{}, slog.New(slog.DiscardHandler))
 }

@@ -2,8 +2,10 @@ package admin_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -26,6 +28,28 @@ func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
 	}
 	if got := ask(t, socket, 0); got == "" {
 		t.Error("the owner got nothing")
+	}
+}
+
+// What a driver starts descends from the server, and has no business here even
+// if it knows the token.
+func TestProcessesThatTheServerStartedAreRefused(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "1.sock")
+	serve(t, socket, newFakeDrivers(), fakeSetup{})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, command := range map[string][]string{"child": {self}, "grandchild": {"/bin/sh", "-c", self + "; true"}} {
+		caller := exec.Command(command[0], command[1:]...)
+		caller.Env = append(os.Environ(), callerMode+"="+socket)
+		said, err := caller.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		if got := strings.TrimSpace(string(said)); got == "<nil>" || !strings.Contains(got, "call the server at") {
+			t.Errorf("a %s of the server got the answer %q, want that it is hung up on", name, got)
+		}
 	}
 }
 

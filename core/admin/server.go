@@ -27,6 +27,8 @@ type Server struct {
 	ctx    context.Context // ends when Close begins: ends logs that are followed
 	cancel context.CancelFunc
 
+	dropToken sync.Once
+
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	opened bool
@@ -60,11 +62,12 @@ func (s *Server) Listen() error {
 		return s.failed
 	}
 	s.opened = true
-	l, err := listen(s.socket)
+	l, token, err := listen(s.socket)
 	if err != nil {
 		s.failed = fmt.Errorf("open the admin socket: %w", err)
 		return s.failed
 	}
+	s.http.Handler = requireToken(token, TokenFile(s.socket), s.http.Handler)
 	s.done = make(chan struct{})
 	go func() {
 		defer close(s.done)
@@ -93,6 +96,7 @@ func (s *Server) Close() error {
 	}
 	if done != nil {
 		<-done
+		s.dropToken.Do(func() { err = errors.Join(err, os.Remove(TokenFile(s.socket))) })
 	}
 	if err != nil {
 		return fmt.Errorf("close the admin socket: %w", err)
@@ -100,39 +104,42 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// listen makes the socket, mode 0600 in a private folder, and removes what
-// servers that are dead have left in there.
-func listen(socket string) (l *net.UnixListener, err error) {
+// listen makes the socket and its token, both of mode 0600 in a private folder,
+// and removes what servers that are dead have left in there.
+func listen(socket string) (l *net.UnixListener, token string, err error) {
 	if !filepath.IsAbs(socket) {
-		return nil, fmt.Errorf("%s is not an absolute path", socket)
+		return nil, "", fmt.Errorf("%s is not an absolute path", socket)
 	}
 	if len(socket) > maxSocketPath {
-		return nil, fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
+		return nil, "", fmt.Errorf("the path %s is longer than the %d bytes a socket may have: set admin.socket to a shorter one", socket, maxSocketPath)
 	}
 	dir := filepath.Dir(socket)
 	if err := makePrivate(dir); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	unlock, err := lockFolder(dir)
 	if err != nil {
-		return nil, fmt.Errorf("lock the folder %s: %w", dir, err)
+		return nil, "", fmt.Errorf("lock the folder %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	if err := sweep(dir, socket); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if _, err := os.Lstat(socket); err == nil {
-		return nil, fmt.Errorf("%s is there already and is no dead server's socket: "+
+		return nil, "", fmt.Errorf("%s is there already and is no dead server's socket: "+
 			"another server listens there; end admin.socket in a slash to give each server its own socket in that folder", socket)
+	}
+	if token, err = makeToken(socket); err != nil {
+		return nil, "", err
 	}
 	l, err = net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, "", errors.Join(err, l.Close())
 	}
-	return l, nil
+	return l, token, nil
 }
 
 // sweep removes sockets that nobody listens on: the one that is wanted, and
@@ -161,12 +168,13 @@ func removeDead(path string) {
 		_ = conn.Close()
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
-			_ = os.Remove(path)
+			_, _ = os.Remove(path), os.Remove(TokenFile(path))
 		}
 	}
 }
 
-// ownListener accepts only processes of the user who runs the server.
+// ownListener accepts only processes of the user who runs the server, and none
+// that this server has started: those are drivers and what drivers start.
 type ownListener struct {
 	*net.UnixListener
 	log *slog.Logger
@@ -179,7 +187,7 @@ func (l *ownListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		refused := checkPeer(conn)
+		refused := checkCaller(conn)
 		if refused == nil {
 			return conn, nil
 		}
