@@ -80,6 +80,8 @@ func soundInterpret(r driver.InterpretResult, text func(string) string) (driver.
 		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	case r.Missing != nil:
 		r.Missing.Reason = text(r.Missing.Reason)
+	case r.Dismissed != nil:
+		r.Dismissed.Reason = text(r.Dismissed.Reason)
 	}
 	return r, docs.check()
 }

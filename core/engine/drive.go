@@ -597,7 +597,7 @@ func (t *turn) doubt(in driver.Input, a driver.Answer, via string) string {
 		return "the answer is not JSON"
 	case len(a.Value) > maxValue:
 		return "the answer is too large"
-	case a.Provenance == driver.ClientAttested && !desc.Has(driver.FeatureHuman):
+	case (a.Provenance == driver.ClientAttested || a.Provenance == driver.LinkHolder) && !desc.Has(driver.FeatureHuman):
 		return "claims a person's word without the feature " + driver.FeatureHuman
 	case a.Provenance == driver.ServerObserved && (desc.Has(driver.FeatureAgent) || desc.Has(driver.FeatureClientReview) || desc.Has(driver.FeatureModel)):
 		return "claims an observation of the server for what somebody else said"

@@ -64,6 +64,9 @@ type Provenance string
 const (
 	AgentReported  Provenance = "agent-reported"
 	ModelGenerated Provenance = "model-generated"
+	// LinkHolder is the answer of whoever had the link to a page, where nobody
+	// was identified. The agent that passes the link on has it, too.
+	LinkHolder Provenance = "link-holder"
 	// ClientAttested is a person's answer that came through the client.
 	ClientAttested Provenance = "client-attested"
 	ServerObserved Provenance = "server-observed"
@@ -346,6 +349,10 @@ type AdvanceRequest struct {
 	Answers   []Answer        `json:"answers,omitempty"`
 	State     State           `json:"state"`
 	Round     int             `json:"round"`
+	// Approved: an approval stands in front of the evidence, for exactly what the
+	// evidence input shows. Evidence of anything more or anything else must be
+	// rejected.
+	Approved bool `json:"approved,omitempty"`
 }
 
 // Answer returns the answer to the input with the id.

@@ -159,6 +159,7 @@ type InterpretResult struct {
 	Invalid     *Invalid     `json:"invalid,omitempty"`
 	Unavailable *Unavailable `json:"unavailable,omitempty"`
 	Missing     *Missing     `json:"missing,omitempty"`
+	Dismissed   *Dismissed   `json:"dismissed,omitempty"`
 }
 
 // Invalid means that the reply is not an answer; the host asks again, bounded.
@@ -171,6 +172,12 @@ type Missing struct {
 	Reason string `json:"reason"`
 }
 
+// Dismissed means that the person closed the question without an answer. It is
+// neither a yes nor a decline: the question stays open.
+type Dismissed struct {
+	Reason string `json:"reason"`
+}
+
 // Answered gives the value of an input and who vouches for it.
 func Answered(value json.RawMessage, p Provenance) InterpretResult {
 	return InterpretResult{Answer: &Answer{Value: value, Provenance: p}}
@@ -179,6 +186,11 @@ func Answered(value json.RawMessage, p Provenance) InterpretResult {
 // PersonDeclined records that a person said no.
 func PersonDeclined(reason string) InterpretResult {
 	return InterpretResult{Declined: &Declined{Reason: reason}}
+}
+
+// PersonDismissed records that the person closed the question without an answer.
+func PersonDismissed(reason string) InterpretResult {
+	return InterpretResult{Dismissed: &Dismissed{Reason: reason}}
 }
 
 // NotAnAnswer says why the reply cannot be taken; it is asked again, bounded.

@@ -53,6 +53,7 @@ var (
 	provenances = map[driver.Provenance]driverv1.Provenance{
 		driver.AgentReported:  driverv1.Provenance_PROVENANCE_AGENT_REPORTED,
 		driver.ModelGenerated: driverv1.Provenance_PROVENANCE_MODEL_GENERATED,
+		driver.LinkHolder:     driverv1.Provenance_PROVENANCE_LINK_HOLDER,
 		driver.ClientAttested: driverv1.Provenance_PROVENANCE_CLIENT_ATTESTED,
 		driver.ServerObserved: driverv1.Provenance_PROVENANCE_SERVER_OBSERVED,
 	}

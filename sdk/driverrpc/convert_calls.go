@@ -33,6 +33,7 @@ func (c *conversion) toAdvanceRequest(r driver.AdvanceRequest) *driverv1.Advance
 		Answers:       toAll(r.Answers, c.toAnswer),
 		State:         c.toState(r.State),
 		Round:         c.toUint32("round", r.Round),
+		Approved:      r.Approved,
 	}
 }
 
@@ -44,6 +45,7 @@ func (c *conversion) fromAdvanceRequest(r *driverv1.AdvanceRequest) driver.Advan
 		Answers:   toAll(r.GetAnswers(), c.fromAnswer),
 		State:     fromState(r.GetState()),
 		Round:     int(r.GetRound()),
+		Approved:  r.GetApproved(),
 	}
 }
 
@@ -250,6 +252,10 @@ func (c *conversion) toInterpretResult(r driver.InterpretResult) *driverv1.Inter
 		outcomes++
 		out.Outcome = &driverv1.InterpretResponse_Missing{Missing: &driverv1.Missing{Reason: m.Reason}}
 	}
+	if d := r.Dismissed; d != nil {
+		outcomes++
+		out.Outcome = &driverv1.InterpretResponse_Dismissed{Dismissed: &driverv1.Dismissed{Reason: d.Reason}}
+	}
 	c.oneOutcome("Interpret", outcomes)
 	return out
 }
@@ -269,6 +275,8 @@ func (c *conversion) fromInterpretResult(r *driverv1.InterpretResponse) driver.I
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
 	case *driverv1.InterpretResponse_Missing:
 		out.Missing = &driver.Missing{Reason: o.Missing.GetReason()}
+	case *driverv1.InterpretResponse_Dismissed:
+		out.Dismissed = &driver.Dismissed{Reason: o.Dismissed.GetReason()}
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}

@@ -91,7 +91,7 @@ func drawInput(t *rapid.T) driver.Input {
 
 func drawAnswer(t *rapid.T) driver.Answer {
 	all := []driver.Provenance{
-		driver.AgentReported, driver.ModelGenerated, driver.ClientAttested, driver.ServerObserved,
+		driver.AgentReported, driver.ModelGenerated, driver.LinkHolder, driver.ClientAttested, driver.ServerObserved,
 	}
 	a := driver.Answer{
 		InputID: drawText(t), Value: drawDocument(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
@@ -116,7 +116,7 @@ func drawValidateResult(t *rapid.T) driver.ValidateResult {
 func drawAdvanceRequest(t *rapid.T) driver.AdvanceRequest {
 	return driver.AdvanceRequest{
 		Challenge: drawDocument(t), Step: drawStep(t), Client: drawClient(t), Answers: drawList(t, drawAnswer),
-		State: drawState(t), Round: drawCount(t),
+		State: drawState(t), Round: drawCount(t), Approved: rapid.Bool().Draw(t, "approved"),
 	}
 }
 
@@ -170,5 +170,6 @@ func drawInterpretResult(t *rapid.T) driver.InterpretResult {
 		driver.NotAnAnswer(drawList(t, drawDiagnostic)...),
 		driver.CannotInterpret(drawText(t)),
 		driver.LeftOut(drawText(t)),
+		driver.PersonDismissed(drawText(t)),
 	}).Draw(t, "outcome")
 }

@@ -249,7 +249,7 @@ func FuzzExecReplies(f *testing.F) {
 			}
 		}
 		if r, err := c.Capability().Interpret(ctx, driver.InterpretRequest{}); err == nil {
-			if n := outcomes(r.Answer != nil, r.Declined != nil, r.Invalid != nil, r.Unavailable != nil, r.Missing != nil); n != 1 {
+			if n := outcomes(r.Answer != nil, r.Declined != nil, r.Invalid != nil, r.Unavailable != nil, r.Missing != nil, r.Dismissed != nil); n != 1 {
 				t.Errorf("Interpret has %d outcomes from %q", n, reply)
 			}
 		}

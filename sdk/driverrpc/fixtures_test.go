@@ -69,6 +69,7 @@ func examples() []example {
 	first := driver.AdvanceRequest{Challenge: challenge, Step: step, Client: client}
 	second := first
 	second.Answers, second.Round = []driver.Answer{answer}, 1
+	second.Approved = true
 	second.State = driver.State{Version: 1, Data: raw(`{"asked":true}`)}
 	asked := driver.Need(evidence, alike)
 	asked.State = second.State
@@ -106,6 +107,7 @@ func examples() []example {
 		example{"Render", "client-review", approval, driver.ReviewedByClient("the client shows it before it sends")},
 		example{"Interpret", "answered", replied, driver.Answered(raw(`{"text":"all good"}`), driver.ClientAttested)},
 		example{"Interpret", "declined", replied, driver.PersonDeclined("not now")},
+		example{"Interpret", "dismissed", replied, driver.PersonDismissed("the person closed the form")},
 		example{"Interpret", "invalid", replied, driver.NotAnAnswer(driver.Problem("/text", "is missing"))},
 		example{"Interpret", "unavailable", failed, driver.CannotInterpret("the client cannot: Method not found")},
 		example{"Interpret", "missing", replied, driver.LeftOut("the solution is a placeholder")},

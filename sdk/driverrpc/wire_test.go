@@ -109,7 +109,8 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("Advance without an outcome from %x", raw)
 		}
 		i, err := c.Capability().Interpret(ctx, driver.InterpretRequest{})
-		if err == nil && i.Answer == nil && i.Declined == nil && i.Invalid == nil && i.Unavailable == nil && i.Missing == nil {
+		if err == nil && i.Answer == nil && i.Declined == nil && i.Invalid == nil && i.Unavailable == nil && i.Missing == nil &&
+			i.Dismissed == nil {
 			t.Errorf("Interpret without an outcome from %x", raw)
 		}
 	})

@@ -130,6 +130,9 @@ func reasons(result any) []string {
 		if r.Missing != nil {
 			out = append(out, r.Missing.Reason)
 		}
+		if r.Dismissed != nil {
+			out = append(out, r.Dismissed.Reason)
+		}
 		if r.Invalid != nil {
 			out = append(out, strings.Join(messages(r.Invalid.Diagnostics), " "))
 		}

@@ -263,7 +263,7 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 	switch p {
 	case driver.AgentReported, driver.ModelGenerated:
 		return ""
-	case driver.ClientAttested:
+	case driver.ClientAttested, driver.LinkHolder:
 		if !d.Has(driver.FeatureHuman) {
 			return "the driver lacks the feature " + driver.FeatureHuman
 		}

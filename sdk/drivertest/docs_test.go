@@ -54,7 +54,7 @@ Unknown keys are errors. ` + "`want`" + ` may be left out; else it is one of:
 | ` + "`Validate`" + ` | ` + "`valid`, `invalid`" + ` |
 | ` + "`Advance`" + ` | ` + "`need_input`, `accepted`, `rejected`, `declined`, `unavailable`" + ` |
 | ` + "`Render`" + ` | ` + "`client_request`, `agent_challenge`, `answer`, `unavailable`, `client_review`, `elsewhere`, `not_an_answer`" + ` |
-| ` + "`Interpret`" + ` | ` + "`answer`, `declined`, `not_an_answer`, `unavailable`, `missing`" + ` |
+| ` + "`Interpret`" + ` | ` + "`answer`, `declined`, `not_an_answer`, `unavailable`, `missing`, `dismissed`" + ` |
 
 Give each outcome that the driver has: the more of them, the fewer checks are skipped.
 `

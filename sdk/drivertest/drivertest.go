@@ -39,6 +39,7 @@ const (
 	Answer         Outcome = "answer"
 	NotAnswer      Outcome = "not_an_answer"
 	Missing        Outcome = "missing"
+	Dismissed      Outcome = "dismissed"
 )
 
 // Sample is a request that the driver is meant to serve and what must come of it.
@@ -221,7 +222,7 @@ func outcomes(result any) []Outcome {
 		set[Elsewhere] = r.Elsewhere != nil
 	case driver.InterpretResult:
 		set[Answer], set[Declined], set[NotAnswer] = r.Answer != nil, r.Declined != nil, r.Invalid != nil
-		set[Unavailable], set[Missing] = r.Unavailable != nil, r.Missing != nil
+		set[Unavailable], set[Missing], set[Dismissed] = r.Unavailable != nil, r.Missing != nil, r.Dismissed != nil
 	}
 	var out []Outcome
 	for o, has := range set {

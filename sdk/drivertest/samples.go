@@ -40,7 +40,7 @@ var requestOf = map[string]struct {
 	"Validate":  {decodeStrict[driver.ValidateRequest], []Outcome{Valid, Invalid}},
 	"Advance":   {decodeStrict[driver.AdvanceRequest], []Outcome{NeedInput, Accepted, Rejected, Declined, Unavailable}},
 	"Render":    {decodeStrict[driver.RenderRequest], []Outcome{ClientRequest, AgentChallenge, Answer, Unavailable, ClientReview, Elsewhere, NotAnswer}},
-	"Interpret": {decodeStrict[driver.InterpretRequest], []Outcome{Answer, Declined, NotAnswer, Unavailable, Missing}},
+	"Interpret": {decodeStrict[driver.InterpretRequest], []Outcome{Answer, Declined, NotAnswer, Unavailable, Missing, Dismissed}},
 }
 
 // LoadSamples reads a file of samples. Unknown keys are errors.

@@ -349,6 +349,8 @@ const (
 	Provenance_PROVENANCE_MODEL_GENERATED Provenance = 2
 	Provenance_PROVENANCE_CLIENT_ATTESTED Provenance = 3
 	Provenance_PROVENANCE_SERVER_OBSERVED Provenance = 4
+	// Whoever had a link answered at its page, and nobody was identified.
+	Provenance_PROVENANCE_LINK_HOLDER Provenance = 5
 )
 
 // Enum value maps for Provenance.
@@ -359,6 +361,7 @@ var (
 		2: "PROVENANCE_MODEL_GENERATED",
 		3: "PROVENANCE_CLIENT_ATTESTED",
 		4: "PROVENANCE_SERVER_OBSERVED",
+		5: "PROVENANCE_LINK_HOLDER",
 	}
 	Provenance_value = map[string]int32{
 		"PROVENANCE_UNSPECIFIED":     0,
@@ -366,6 +369,7 @@ var (
 		"PROVENANCE_MODEL_GENERATED": 2,
 		"PROVENANCE_CLIENT_ATTESTED": 3,
 		"PROVENANCE_SERVER_OBSERVED": 4,
+		"PROVENANCE_LINK_HOLDER":     5,
 	}
 )
 
@@ -1579,6 +1583,9 @@ type AdvanceRequest struct {
 	Answers       []*Answer              `protobuf:"bytes,4,rep,name=answers,proto3" json:"answers,omitempty"`
 	State         *State                 `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	Round         uint32                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`
+	// An approval stands in front of the evidence, for exactly what the evidence
+	// input shows. Evidence of anything more or anything else must be rejected.
+	Approved      bool `protobuf:"varint,7,opt,name=approved,proto3" json:"approved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1653,6 +1660,13 @@ func (x *AdvanceRequest) GetRound() uint32 {
 		return x.Round
 	}
 	return 0
+}
+
+func (x *AdvanceRequest) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
 }
 
 type AdvanceResponse struct {
@@ -2701,6 +2715,7 @@ type InterpretResponse struct {
 	//	*InterpretResponse_Invalid
 	//	*InterpretResponse_Unavailable
 	//	*InterpretResponse_Missing
+	//	*InterpretResponse_Dismissed
 	Outcome       isInterpretResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2788,6 +2803,15 @@ func (x *InterpretResponse) GetMissing() *Missing {
 	return nil
 }
 
+func (x *InterpretResponse) GetDismissed() *Dismissed {
+	if x != nil {
+		if x, ok := x.Outcome.(*InterpretResponse_Dismissed); ok {
+			return x.Dismissed
+		}
+	}
+	return nil
+}
+
 type isInterpretResponse_Outcome interface {
 	isInterpretResponse_Outcome()
 }
@@ -2812,6 +2836,10 @@ type InterpretResponse_Missing struct {
 	Missing *Missing `protobuf:"bytes,5,opt,name=missing,proto3,oneof"`
 }
 
+type InterpretResponse_Dismissed struct {
+	Dismissed *Dismissed `protobuf:"bytes,6,opt,name=dismissed,proto3,oneof"`
+}
+
 func (*InterpretResponse_Answer) isInterpretResponse_Outcome() {}
 
 func (*InterpretResponse_Declined) isInterpretResponse_Outcome() {}
@@ -2821,6 +2849,8 @@ func (*InterpretResponse_Invalid) isInterpretResponse_Outcome() {}
 func (*InterpretResponse_Unavailable) isInterpretResponse_Outcome() {}
 
 func (*InterpretResponse_Missing) isInterpretResponse_Outcome() {}
+
+func (*InterpretResponse_Dismissed) isInterpretResponse_Outcome() {}
 
 // Invalid: the reply is not an answer; ask again, bounded.
 type Invalid struct {
@@ -2906,6 +2936,52 @@ func (*Missing) Descriptor() ([]byte, []int) {
 }
 
 func (x *Missing) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// Dismissed: the person closed the question without an answer. It is neither a
+// yes nor a decline, and the question stays open.
+type Dismissed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dismissed) Reset() {
+	*x = Dismissed{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dismissed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dismissed) ProtoMessage() {}
+
+func (x *Dismissed) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dismissed.ProtoReflect.Descriptor instead.
+func (*Dismissed) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Dismissed) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
@@ -3012,14 +3088,15 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\x8e\x02\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\xaa\x02\n" +
 	"\x0eAdvanceRequest\x12%\n" +
 	"\x0echallenge_json\x18\x01 \x01(\fR\rchallengeJson\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
 	"\x06client\x18\x03 \x01(\v2\x18.kairos.driver.v1.ClientR\x06client\x122\n" +
 	"\aanswers\x18\x04 \x03(\v2\x18.kairos.driver.v1.AnswerR\aanswers\x12-\n" +
 	"\x05state\x18\x05 \x01(\v2\x17.kairos.driver.v1.StateR\x05state\x12\x14\n" +
-	"\x05round\x18\x06 \x01(\rR\x05round\"\xfa\x02\n" +
+	"\x05round\x18\x06 \x01(\rR\x05round\x12\x1a\n" +
+	"\bapproved\x18\a \x01(\bR\bapproved\"\xfa\x02\n" +
 	"\x0fAdvanceResponse\x12<\n" +
 	"\n" +
 	"need_input\x18\x01 \x01(\v2\x1b.kairos.driver.v1.NeedInputH\x00R\tneedInput\x128\n" +
@@ -3081,17 +3158,20 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\fclient_error\x18\x05 \x01(\v2\x1d.kairos.driver.v1.ClientErrorR\vclientError\";\n" +
 	"\vClientError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x12R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xbd\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xfa\x02\n" +
 	"\x11InterpretResponse\x122\n" +
 	"\x06answer\x18\x01 \x01(\v2\x18.kairos.driver.v1.AnswerH\x00R\x06answer\x128\n" +
 	"\bdeclined\x18\x02 \x01(\v2\x1a.kairos.driver.v1.DeclinedH\x00R\bdeclined\x125\n" +
 	"\ainvalid\x18\x03 \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12A\n" +
 	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x125\n" +
-	"\amissing\x18\x05 \x01(\v2\x19.kairos.driver.v1.MissingH\x00R\amissingB\t\n" +
+	"\amissing\x18\x05 \x01(\v2\x19.kairos.driver.v1.MissingH\x00R\amissing\x12;\n" +
+	"\tdismissed\x18\x06 \x01(\v2\x1b.kairos.driver.v1.DismissedH\x00R\tdismissedB\t\n" +
 	"\aoutcome\"I\n" +
 	"\aInvalid\x12>\n" +
 	"\vdiagnostics\x18\x01 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\"!\n" +
 	"\aMissing\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"#\n" +
+	"\tDismissed\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason*E\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x12\n" +
@@ -3118,14 +3198,15 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x14ESCAPING_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rESCAPING_TEXT\x10\x01\x12\x11\n" +
 	"\rESCAPING_JSON\x10\x02\x12\x12\n" +
-	"\x0eESCAPING_SHELL\x10\x03*\xa7\x01\n" +
+	"\x0eESCAPING_SHELL\x10\x03*\xc3\x01\n" +
 	"\n" +
 	"Provenance\x12\x1a\n" +
 	"\x16PROVENANCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19PROVENANCE_AGENT_REPORTED\x10\x01\x12\x1e\n" +
 	"\x1aPROVENANCE_MODEL_GENERATED\x10\x02\x12\x1e\n" +
 	"\x1aPROVENANCE_CLIENT_ATTESTED\x10\x03\x12\x1e\n" +
-	"\x1aPROVENANCE_SERVER_OBSERVED\x10\x042\x94\x02\n" +
+	"\x1aPROVENANCE_SERVER_OBSERVED\x10\x04\x12\x1a\n" +
+	"\x16PROVENANCE_LINK_HOLDER\x10\x052\x94\x02\n" +
 	"\rDriverService\x12Q\n" +
 	"\bDescribe\x12!.kairos.driver.v1.DescribeRequest\x1a\".kairos.driver.v1.DescribeResponse\x12T\n" +
 	"\tConfigure\x12\".kairos.driver.v1.ConfigureRequest\x1a#.kairos.driver.v1.ConfigureResponse\x12Z\n" +
@@ -3150,7 +3231,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -3195,6 +3276,7 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(*InterpretResponse)(nil),   // 40: kairos.driver.v1.InterpretResponse
 	(*Invalid)(nil),             // 41: kairos.driver.v1.Invalid
 	(*Missing)(nil),             // 42: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 43: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
@@ -3242,26 +3324,27 @@ var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	41, // 42: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
 	30, // 43: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
 	42, // 44: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	13, // 45: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	7,  // 46: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	9,  // 47: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	11, // 48: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	15, // 49: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	24, // 50: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	32, // 51: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	38, // 52: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	8,  // 53: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	10, // 54: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	12, // 55: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	16, // 56: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	25, // 57: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	33, // 58: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	40, // 59: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	53, // [53:60] is the sub-list for method output_type
-	46, // [46:53] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	43, // 45: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	13, // 46: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 47: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	9,  // 48: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	11, // 49: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	15, // 50: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	24, // 51: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	32, // 52: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	38, // 53: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	8,  // 54: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	10, // 55: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	12, // 56: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	16, // 57: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	25, // 58: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	33, // 59: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	40, // 60: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	54, // [54:61] is the sub-list for method output_type
+	47, // [47:54] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3292,6 +3375,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*InterpretResponse_Invalid)(nil),
 		(*InterpretResponse_Unavailable)(nil),
 		(*InterpretResponse_Missing)(nil),
+		(*InterpretResponse_Dismissed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3299,7 +3383,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
