@@ -81,6 +81,33 @@ func (t *turn) sameRoots(texts []string) error {
 		WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
+// sameProtocol checks that the URI of a call that resumes a run names the run's
+// protocol, as it was when the run began or as it is now.
+func (t *turn) sameProtocol(ctx context.Context, uri string) error {
+	if uri == "" {
+		return nil
+	}
+	id, err := protocol.ParseURI(uri)
+	if err != nil {
+		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+	}
+	if slices.ContainsFunc(t.chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
+		return nil
+	}
+	other := "something else"
+	switch chain, _, err := t.e.chainOf(ctx, t.caller, uri); {
+	case err == nil && chain.ID == t.chain.ID && chain.Space == t.chain.Space:
+		return nil
+	case err == nil:
+		other = fmt.Sprintf("the protocol %q", chain.Title)
+	case fault.CodeOf(err) != fault.NotFound:
+		return err
+	}
+	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.run.ID, t.chain.Title, uri, other).
+		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.openURI()).
+		WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+}
+
 // start makes a new run; it is stored with the first save.
 func (e held) start(c Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
 	pin, err := digestOf(chain)
@@ -112,6 +139,9 @@ func (e held) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error
 	}
 	if !t.run.State.Live() {
 		return Round{}, t.over(ctx)
+	}
+	if err := t.sameProtocol(ctx, in.URI); err != nil {
+		return Round{}, err
 	}
 	if err := t.sameRoots(in.Roots); err != nil {
 		return Round{}, err

@@ -75,7 +75,11 @@ func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, s
 		if err == nil {
 			t, err := e.resume(ctx, c, id)
 			if err == nil {
-				return t, t.owns(stepUUID, in.URI)
+				err = t.named(in.RunID)
+				if err == nil {
+					err = t.owns(stepUUID, in.URI)
+				}
+				return t, err
 			}
 			if fault.CodeOf(err) != fault.NotFound {
 				return nil, err
@@ -101,6 +105,18 @@ func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, s
 		return nil, err
 	}
 	return e.resume(ctx, c, id)
+}
+
+// named checks that the run_id of a call, if it has one, is that of the run
+// whose nonce it carries.
+func (t *turn) named(runID string) error {
+	if runID == "" || runID == string(t.run.ID) {
+		return nil
+	}
+	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
+		clip(runID, 80), t.run.ID).
+		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.run.ID).
+		With("run_id", t.run.ID).WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // owns checks that the URI names a step of the run's protocol; which one is
@@ -222,10 +238,23 @@ func replay(rec Recorded) (Round, error) {
 	return Round{Reply: &r}, nil
 }
 
+// withoutNonce shows the open step again: without its nonce nothing says that the
+// evidence is for this step of this run. Nothing is counted.
+func (t *turn) withoutNonce(ctx context.Context) (Round, error) {
+	t.solution, t.target = nil, 0
+	t.omission = "solution.nonce is missing, so the solution was not used and nothing was counted. " +
+		"Send it again with the nonce and proof_hash of this reply's challenge, if it is for this step of this run"
+	return t.presentOpen(ctx)
+}
+
 // envelope checks what stands around the evidence: nonce, then proof hash.
 func (t *turn) envelope(ctx context.Context, s *solution) (Round, bool, error) {
 	if s == nil {
 		return Round{}, false, nil
+	}
+	if s.supplied() && s.Nonce == "" {
+		round, err := t.withoutNonce(ctx)
+		return round, true, err
 	}
 	code, why := fault.Code(""), ""
 	switch expected := t.run.ProofHash(); {

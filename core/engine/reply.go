@@ -158,6 +158,15 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 	return t.reply(ctx, r)
 }
 
+// omitted turns a reply that shows the open step into the reply to a submission
+// that lacks something. No retry is counted.
+func (t *turn) omitted(r StepReply) StepReply {
+	r.ErrorCode = orDefault(r.ErrorCode, string(fault.MissingField))
+	r.Message = join(t.omission, r.Message)
+	r.RetryCount = &t.run.Step.Failures
+	return r
+}
+
 func (t *turn) sentence(inputID string) string {
 	if why := t.troubles(inputID); why != "" {
 		return "Tried before" + why + "."

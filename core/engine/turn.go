@@ -32,6 +32,8 @@ type turn struct {
 	submitted *Recorded
 	// failure is what the reply reports beside the open step.
 	failure *failure
+	// omission says what the submission lacks, where nothing of it was used or counted.
+	omission string
 
 	solution *solution // what the agent submitted, until it is used
 	// target is the step the call is about: it may ask there. At any other
@@ -175,8 +177,11 @@ func (t *turn) taken() {
 
 // reply saves and answers.
 func (t *turn) reply(ctx context.Context, r StepReply) (Round, error) {
-	if t.failure != nil {
+	switch {
+	case t.failure != nil:
 		r = t.failed(r, *t.failure)
+	case t.omission != "":
+		r = t.omitted(r)
 	}
 	if r.ErrorCode != "" {
 		r.Tried = t.tried
