@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // changes are the flags of `kairos update`.
@@ -23,10 +24,11 @@ func updateCommand(at *source) *cobra.Command {
 	var c changes
 	out, strict := new(format), false
 	cmd := &cobra.Command{
-		Use:   "update URI... (--file FILE | --files FILE... | --updates JSON)",
+		Use:   "update URI|TITLE... (--file FILE | --files FILE... | --updates JSON)",
 		Short: "Change steps",
 		Long: `Changes steps: --file gives all of them the same document, --files one to each in order, and --updates changes
-label, text or challenge of all. kairos dump URI --output md prints the document of a step.`,
+label, text or challenge of all. kairos dump URI --output md prints the document of a step. A title or a file names a
+protocol of one step; kairos mint --force replaces a whole protocol.`,
 		Example: `  kairos update kairos://mem/... --file step.md
   kairos update URI1 URI2 --files one.md two.md
   kairos update URI --updates '{"label": "Look at the logs"}'`,
@@ -37,6 +39,9 @@ label, text or challenge of all. kairos dump URI --output md prints the document
 				return err
 			}
 			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
+				if err := referAll(ctx, t, batches); err != nil {
+					return err
+				}
 				reply, err := updateAll(ctx, cmd, t, batches, total)
 				if len(reply.Results) == 0 {
 					return err
@@ -86,7 +91,7 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.Upda
 	if len(c.files) > 0 {
 		return c.each(args)
 	}
-	in := engine.UpdateInput{URIs: stepURIs(args)}
+	in := engine.UpdateInput{URIs: args}
 	if c.file == "" {
 		in.Updates, err = jsonObject("--updates", c.updates)
 		return []engine.UpdateInput{in}, len(args), err
@@ -126,6 +131,31 @@ func (c changes) each(args []string) (calls []engine.UpdateInput, total int, err
 		in.URIs, in.Documents = append(in.URIs, uris[i]), append(in.Documents, string(b))
 	}
 	return calls, len(uris), nil
+}
+
+// referAll replaces what the arguments name by the URIs of steps, before
+// anything is changed.
+func referAll(ctx context.Context, t tools, calls []engine.UpdateInput) error {
+	for _, in := range calls {
+		for i, arg := range in.URIs {
+			named, err := refer(ctx, t, arg)
+			if err != nil {
+				return err
+			}
+			if in.URIs[i] = named.uri; !named.whole {
+				continue
+			}
+			protocol, err := t.Dump(ctx, named.uri, true)
+			if err != nil {
+				return err
+			}
+			if protocol.StepCount != 1 {
+				return fault.New(fault.InvalidArgument, "%q has %s, and update changes one", arg, count(protocol.StepCount, "step")).
+					WithNext("name the step by its URI, or replace the whole protocol with `kairos mint --force FILE`")
+			}
+		}
+	}
+	return nil
 }
 
 // jsonObject reads the value of a flag.
@@ -181,7 +211,11 @@ brings them back.`,
 		Annotations: asksServers, ValidArgsFunction: at.completeURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
-				reply, err := t.Delete(ctx, stepURIs(args))
+				uris, err := stepURIs(args)
+				if err != nil {
+					return err
+				}
+				reply, err := t.Delete(ctx, uris)
 				if err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/restclient"
 )
@@ -150,10 +151,15 @@ func namesStep(uri string) bool {
 	return err == nil
 }
 
-func stepURIs(args []string) []string {
+// stepURIs are the URIs of the steps that the arguments name. An argument that
+// is neither a URI nor a UUID is an error, before any step is touched.
+func stepURIs(args []string) ([]string, error) {
 	uris := make([]string, len(args))
 	for i, arg := range args {
-		uris[i] = stepURI(arg)
+		if uris[i] = stepURI(arg); !namesStep(uris[i]) {
+			return nil, fault.New(fault.InvalidArgument, "%.200q is not the URI or UUID of a step", arg).
+				WithNext("`kairos search WORDS` and `kairos spaces --titles` print URIs")
+		}
 	}
-	return uris
+	return uris, nil
 }

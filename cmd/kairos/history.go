@@ -25,7 +25,11 @@ func historyCommand(at *source) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				reply, err := a.engine.History(ctx, localCaller(), args[0])
+				title, err := titleOf(args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := a.engine.History(ctx, localCaller(), title)
 				if err != nil {
 					return err
 				}
@@ -37,7 +41,7 @@ func historyCommand(at *source) *cobra.Command {
 	return cmd
 }
 
-const refHelp = "REF is the URI or UUID of a step, the id of a protocol, or its exact title."
+const refHelp = "REF is the URI or UUID of a step, the id of a protocol, its exact title, or a file that holds it."
 
 func (p *printer) history(r engine.HistoryReply) {
 	p.printf("%s (%s)\n", r.Title, r.ChainID)
@@ -74,7 +78,11 @@ without A the one before B. ` + refHelp,
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				from, to, err := versionsToCompare(ctx, a.engine, args[0], asked)
+				title, err := titleOf(args[0])
+				if err != nil {
+					return err
+				}
+				from, to, err := versionsToCompare(ctx, a.engine, title, asked)
 				if err != nil {
 					return err
 				}
@@ -94,7 +102,7 @@ func revisions(args []string) ([]int64, error) {
 	for _, arg := range args {
 		n, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || n < 1 {
-			return nil, fmt.Errorf("%q is no revision; kairos history lists them", arg)
+			return nil, fmt.Errorf("%q is not a revision; kairos history lists them", arg)
 		}
 		out = append(out, n)
 	}
@@ -179,7 +187,11 @@ protocol the last one. ` + refHelp,
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				reply, err := a.engine.Restore(ctx, localCaller(), args[0], append(asked, 0)[0])
+				title, err := titleOf(args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := a.engine.Restore(ctx, localCaller(), title, append(asked, 0)[0])
 				if err != nil {
 					return err
 				}

@@ -174,13 +174,18 @@ func (p *printer) minted(reply engine.MintReply) {
 func dumpCommand(at *source) *cobra.Command {
 	out, whole := new(format), false
 	cmd := &cobra.Command{
-		Use: "dump URI", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: asksServers,
-		Long: `Shows a step, or with --protocol the whole protocol of it. --output md prints the document that kairos mint and
-kairos update take.`,
+		Use: "dump URI|TITLE|FILE", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: asksServers,
+		Long: `Shows a step by its URI, or with --protocol its whole protocol. A title, or a file that holds the protocol, means the
+whole protocol. --output md prints the document that kairos mint and kairos update take.`,
+		Example:           "  kairos dump 'Release a version' -o md\n  kairos dump release.md -o md   # as it is stored now",
 		ValidArgsFunction: at.completeURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.withTools(cmd.Context(), func(ctx context.Context, t tools) error {
-				reply, err := t.Dump(ctx, stepURI(args[0]), whole)
+				named, err := refer(ctx, t, args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := t.Dump(ctx, named.uri, whole || named.whole)
 				if err != nil {
 					return err
 				}

@@ -24,12 +24,21 @@ var version = "0.1.0-dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := root().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
 	stop()
-	if err != nil {
+	switch {
+	case err == nil:
+	case interrupted && errors.Is(err, context.Canceled):
+		fmt.Fprintln(os.Stderr, "interrupted")
+		os.Exit(statusInterrupted)
+	default:
 		fmt.Fprintln(os.Stderr, plain.Text("Error: "+message(err)))
 		os.Exit(exitStatus(err))
 	}
 }
+
+// statusInterrupted is what shells report for a program ended by SIGINT.
+const statusInterrupted = 128 + int(syscall.SIGINT)
 
 // exitStatus is 1 for an error that has none of its own.
 func exitStatus(err error) int {

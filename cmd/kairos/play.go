@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +124,8 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 			ownDB = filepath.Join(dir, "kairos.db")
 			database = ownDB
 		}
+	case isMarkdown(what) && errors.Is(statErr, fs.ErrNotExist):
+		return c, "", fmt.Errorf("no such file: %s", what)
 	default:
 		c.Query = what
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/plain"
 )
 
 func beginCommand(at *source) *cobra.Command {
@@ -69,6 +70,21 @@ func printStep(cmd *cobra.Command, out format, reply engine.StepReply) error {
 	return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.document(reply.CurrentStep.Content) })
 }
 
+// foundNoRun: the call is answered, but there is no one run that it is about.
+func foundNoRun(code fault.Code) bool { return code == fault.NoOpenRun || code == fault.AmbiguousRun }
+
+// printRefusal prints the reply to a call that found no step to show, such as
+// one without an open run. It is a reply like any other: an error of the command
+// only if strict is set.
+func printRefusal(cmd *cobra.Command, out format, refused *fault.Error, strict bool) error {
+	if strict {
+		return refused
+	}
+	return out.print(cmd.OutOrStdout(), refused.Reply("kairos_next"), func(p *printer) {
+		fmt.Fprintln(cmd.ErrOrStderr(), plain.Text(message(refused)))
+	})
+}
+
 // runError is what a reply reports to have gone wrong.
 func runError(reply engine.StepReply) error {
 	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message).WithNext("%s", reply.NextAction)
@@ -104,6 +120,9 @@ proof_hash is filled in. A reply that reports an error is printed, with exit sta
 					in.Solution = given[0]
 				}
 				reply, err := t.Next(ctx, in)
+				if refused := (*fault.Error)(nil); errors.As(err, &refused) && foundNoRun(refused.Code) {
+					return printRefusal(cmd, *out, refused, strict)
+				}
 				if err != nil {
 					return err
 				}
