@@ -89,14 +89,14 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.Upda
 		return nil, 0, errors.New("say what to change with one of --file, --files and --updates")
 	}
 	if len(c.files) > 0 {
-		return c.each(args)
+		return c.each(cmd.Context(), args)
 	}
 	in := engine.UpdateInput{URIs: args}
 	if c.file == "" {
 		in.Updates, err = jsonObject("--updates", c.updates)
 		return []engine.UpdateInput{in}, len(args), err
 	}
-	b, err := readProtocol(cmd.InOrStdin(), c.file)
+	b, err := document{name: c.file}.read(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
 		return nil, 0, fmt.Errorf("read the document: %w", err)
 	}
@@ -106,7 +106,7 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.Upda
 	return []engine.UpdateInput{in}, len(args), nil
 }
 
-func (c changes) each(args []string) (calls []engine.UpdateInput, total int, err error) {
+func (c changes) each(ctx context.Context, args []string) (calls []engine.UpdateInput, total int, err error) {
 	var uris []string
 	files := c.files
 	for _, arg := range args {
@@ -120,7 +120,7 @@ func (c changes) each(args []string) (calls []engine.UpdateInput, total int, err
 		return nil, 0, fmt.Errorf("--files gives %s for %s: it must be one for each", count(len(files), "file"), count(len(uris), "URI"))
 	}
 	for i, file := range files {
-		b, err := readProtocol(nil, file)
+		b, err := document{name: file}.read(ctx, nil)
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the document: %w", err)
 		}

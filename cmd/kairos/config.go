@@ -259,7 +259,7 @@ func (s source) read() (config, error) {
 	if s.file == "" {
 		return c, nil
 	}
-	b, err := os.ReadFile(s.file)
+	b, err := readFile(s.file)
 	if err != nil {
 		return c, fmt.Errorf("read the configuration: %w", err)
 	}

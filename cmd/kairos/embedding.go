@@ -163,7 +163,7 @@ func (c embeddingConfig) client(key embedding.Secret) embedding.Config {
 func (c embeddingConfig) key() (embedding.Secret, error) {
 	switch {
 	case c.APIKeyFile != "":
-		b, err := os.ReadFile(c.APIKeyFile)
+		b, err := readFile(c.APIKeyFile)
 		if err != nil {
 			return "", fmt.Errorf("read embedding.api_key_file: %w", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -70,7 +69,7 @@ func (r *doctorReport) handover(c config) {
 // an empty id the only one there is.
 func (c config) handed(path string, id run.ID) (handover.Block, error) {
 	var none handover.Block
-	content, err := os.ReadFile(path)
+	content, err := readFile(path)
 	if err != nil {
 		return none, fmt.Errorf("read the handover file: %w", err)
 	}

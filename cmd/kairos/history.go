@@ -25,7 +25,7 @@ func historyCommand(at *source) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				title, err := titleOf(args[0])
+				title, err := titleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -78,7 +78,7 @@ without A the one before B. ` + refHelp,
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				title, err := titleOf(args[0])
+				title, err := titleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}
@@ -187,7 +187,7 @@ protocol the last one. ` + refHelp,
 				return err
 			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				title, err := titleOf(args[0])
+				title, err := titleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}

@@ -30,7 +30,7 @@ func (c config) legacySources(ctx context.Context, url, collection string, tell 
 		if strings.HasPrefix(p.Chain.Steps[0].UUID, legacyBuiltin) {
 			return nil
 		}
-		s.files = append(s.files, sourceFile{name: fmt.Sprintf("%q", p.Chain.Title), item: legacyItem(p)})
+		s.files = append(s.files, sourceFile{document: document{name: fmt.Sprintf("%q", p.Chain.Title)}, item: legacyItem(p)})
 		return nil
 	})
 	for _, p := range report.Problems {

@@ -144,7 +144,7 @@ func mintFiles(ctx context.Context, cmd *cobra.Command, t tools, in engine.MintI
 }
 
 func mintFile(ctx context.Context, stdin io.Reader, t tools, in engine.MintInput, file string) (engine.MintReply, error) {
-	b, err := readProtocol(stdin, file)
+	b, err := document{name: file}.read(ctx, stdin)
 	if err != nil {
 		return engine.MintReply{}, fmt.Errorf("read the protocol: %w", err)
 	}

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,23 +19,24 @@ func lintCommand(at *source) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Find mistakes in protocols, as minting them would",
-		Long: `Reads protocols, a folder standing for the .md files below it and - for standard input, and prints what is
-wrong with them as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.`,
+		Long: `Reads protocols from files, from the .md files below a folder, or with - from standard input, and prints their
+mistakes as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.`,
 		Example: `  kairos lint protocols/
   kairos lint --no-drivers draft.md`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := documents(args)
-			if err != nil {
+			files := new(documents)
+			defer files.close()
+			if err := files.find(args); err != nil {
 				return err
 			}
 			l := linter{stdin: cmd.InOrStdin(), judge: withoutDrivers}
 			if noDrivers {
-				return l.run(cmd, *out, files)
+				return l.run(cmd, *out, files.files)
 			}
 			return at.with(cmd.Context(), func(_ context.Context, a *app) error {
 				l.judge = a.engine.Lint
-				return l.run(cmd, *out, files)
+				return l.run(cmd, *out, files.files)
 			})
 		},
 	}
@@ -56,46 +53,6 @@ func withoutDrivers(_ context.Context, document string) ([]protocol.Diagnostic, 
 	}
 	protocol.SortDiagnostics(found)
 	return found, nil
-}
-
-// documents are the files that the arguments stand for.
-func documents(args []string) ([]string, error) {
-	var files []string
-	for _, arg := range args {
-		if info, err := os.Stat(arg); arg == "-" || err != nil || !info.IsDir() {
-			files = append(files, arg) // what cannot be read is told when it is read
-			continue
-		}
-		below, err := markdownBelow(arg)
-		if err != nil {
-			return nil, err
-		}
-		if len(below) == 0 {
-			return nil, fmt.Errorf("no .md file in the folder %s", arg)
-		}
-		files = append(files, below...)
-	}
-	return files, nil
-}
-
-// markdownBelow lists the .md files of a folder, hidden folders left out.
-func markdownBelow(dir string) ([]string, error) {
-	var files []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != dir && strings.HasPrefix(d.Name(), "."):
-			return filepath.SkipDir
-		case !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".md"):
-			files = append(files, path)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look for protocols: %w", err)
-	}
-	return files, nil
 }
 
 // linter is one run of the command.
@@ -118,7 +75,7 @@ type lintFinding struct {
 	protocol.Diagnostic
 }
 
-func (l linter) run(cmd *cobra.Command, out format, files []string) error {
+func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 	r := lintReport{Files: len(files), Findings: []lintFinding{}}
 	for _, file := range files {
 		found, err := l.lint(cmd.Context(), file)
@@ -128,11 +85,12 @@ func (l linter) run(cmd *cobra.Command, out format, files []string) error {
 			}
 			found = append(found, protocol.Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: err.Error()})
 		}
-		if file == "-" {
-			file = "<stdin>"
+		name := file.name
+		if name == "-" {
+			name = "<stdin>"
 		}
 		for _, d := range found {
-			r.Findings = append(r.Findings, lintFinding{file, d})
+			r.Findings = append(r.Findings, lintFinding{name, d})
 		}
 	}
 	r.Errors = len(slices.DeleteFunc(slices.Clone(r.Findings), func(f lintFinding) bool { return f.Severity != driver.SeverityError }))
@@ -161,25 +119,10 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (l linter) lint(ctx context.Context, file string) ([]protocol.Diagnostic, error) {
-	b, err := readProtocol(l.stdin, file)
+func (l linter) lint(ctx context.Context, file document) ([]protocol.Diagnostic, error) {
+	b, err := file.read(ctx, l.stdin)
 	if err != nil {
 		return nil, err
 	}
 	return l.judge(ctx, string(b))
-}
-
-// readProtocol reads a document, at most a byte more than is allowed: what
-// judges it says what the limit is.
-func readProtocol(stdin io.Reader, file string) (b []byte, err error) {
-	in := stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }() // only read
-		in = f
-	}
-	return io.ReadAll(io.LimitReader(in, protocol.MaxDocument+1))
 }

@@ -107,11 +107,11 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 	}
 	database := at.database
 	what := strings.Join(args, " ")
-	switch info, statErr := os.Stat(what); {
+	switch _, statErr := os.Stat(what); {
 	case strings.HasPrefix(what, "kairos://"):
 		c.URI, c.Session = what, f.session
-	case statErr == nil && info.Mode().IsRegular():
-		b, err := os.ReadFile(what)
+	case statErr == nil:
+		b, err := document{name: what}.read(cmd.Context(), nil)
 		if err != nil {
 			return c, "", fmt.Errorf("read the protocol: %w", err)
 		}
@@ -145,7 +145,7 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 // files reads the script and the servers that the flags name.
 func (f playFlags) files(c *termhost.Config) error {
 	if f.script != "" {
-		b, err := os.ReadFile(f.script)
+		b, err := readFile(f.script)
 		if err != nil {
 			return fmt.Errorf("read the script: %w", err)
 		}
@@ -154,7 +154,7 @@ func (f playFlags) files(c *termhost.Config) error {
 		}
 	}
 	if f.servers != "" {
-		b, err := os.ReadFile(f.servers)
+		b, err := readFile(f.servers)
 		if err != nil {
 			return fmt.Errorf("read the servers: %w", err)
 		}

@@ -81,7 +81,7 @@ func (q qdrantConfig) options() (qdrant.Options, error) {
 	case q.APIKeyEnv != "":
 		return o, fmt.Errorf("qdrant.api_key_env names %s, which is not set", q.APIKeyEnv)
 	case q.APIKeyFile != "":
-		b, err := os.ReadFile(q.APIKeyFile)
+		b, err := readFile(q.APIKeyFile)
 		if err != nil {
 			return o, fmt.Errorf("read qdrant.api_key_file: %w", err)
 		}

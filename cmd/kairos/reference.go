@@ -30,7 +30,7 @@ func refer(ctx context.Context, t tools, arg string) (reference, error) {
 	if strings.Contains(arg, "://") {
 		return reference{}, fault.New(fault.InvalidArgument, "%.200q is not the URI of a step; one looks like kairos://mem/<uuid>", arg)
 	}
-	title, err := titleOf(arg)
+	title, err := titleOf(ctx, arg)
 	if err != nil {
 		return reference{}, err
 	}
@@ -66,7 +66,7 @@ func titled(ctx context.Context, t tools, title string) ([]string, error) {
 
 // titleOf is the title of the protocol in a file, or the argument itself if it
 // does not name a file.
-func titleOf(arg string) (string, error) {
+func titleOf(ctx context.Context, arg string) (string, error) {
 	info, err := os.Stat(arg)
 	switch named := isMarkdown(arg); {
 	case named && errors.Is(err, fs.ErrNotExist):
@@ -74,7 +74,7 @@ func titleOf(arg string) (string, error) {
 	case err != nil || !named && !info.Mode().IsRegular():
 		return arg, nil
 	}
-	b, err := readProtocol(nil, arg)
+	b, err := document{name: arg}.read(ctx, nil)
 	if err != nil {
 		return "", fmt.Errorf("read the protocol: %w", err)
 	}

@@ -192,13 +192,13 @@ func together(ctx context.Context, all ...func(context.Context) error) error {
 // none: a restarted server must be able to open what the last one sealed.
 func (c config) stateKey() (key [32]byte, err error) {
 	path := c.MCP.StateKeyFile
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, _ = rand.Read(key[:]) // never fails
 		if err := makeKeyFile(path, []byte(hex.EncodeToString(key[:])+"\n")); err != nil {
 			return key, err
 		}
-		b, err = os.ReadFile(path)
+		b, err = readFile(path)
 	}
 	if err != nil {
 		return key, fmt.Errorf("read the key that seals questions to clients: %w", err)

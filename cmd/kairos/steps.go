@@ -11,7 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/plain"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func beginCommand(at *source) *cobra.Command {

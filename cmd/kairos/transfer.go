@@ -197,7 +197,7 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 	var names []string
 	in := i.in
 	for _, f := range files {
-		item, err := s.read(f)
+		item, err := s.read(ctx, f)
 		if err != nil {
 			batch.names = append(batch.names, f.name)
 			batch.results = append(batch.results, engine.ImportResult{Status: engine.Failed, Err: err})

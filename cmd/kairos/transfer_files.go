@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -174,7 +174,7 @@ func (w *exportFolder) finish() error {
 // readIndex reads the lines of an index. With an error come those that could
 // be read.
 func readIndex(root *os.Root) (lines []exportLine, err error) {
-	f, err := root.Open(exportIndex)
+	f, err := openWithin(root, exportIndex)
 	if err != nil {
 		return nil, err
 	}
@@ -200,24 +200,16 @@ func readIndex(root *os.Root) (lines []exportLine, err error) {
 
 // sourceFiles are the documents that an import reads.
 type sourceFiles struct {
-	files []sourceFile
-	roots []*os.Root
+	documents // the folders; the documents are in files
+	files     []sourceFile
 }
 
 // sourceFile is one of them.
 type sourceFile struct {
-	name string   // for people
-	root *os.Root // nil: path is a path of its own
-	path string
+	document
 	line *exportLine        // nil: no record
 	err  error              // why it cannot be read
-	item *engine.ImportItem // what it holds, where it is no file
-}
-
-func (s *sourceFiles) close() {
-	for _, r := range s.roots {
-		_ = r.Close()
-	}
+	item *engine.ImportItem // what it holds, where it is not a file
 }
 
 // importSources finds what the arguments name.
@@ -230,7 +222,7 @@ func importSources(args []string) (*sourceFiles, error) {
 			return nil, fmt.Errorf("look for protocols: %w", err)
 		}
 		if !info.IsDir() {
-			s.files = append(s.files, sourceFile{name: arg, path: arg})
+			s.files = append(s.files, sourceFile{document: document{name: arg}})
 			continue
 		}
 		if err := s.addFolder(arg); err != nil {
@@ -245,32 +237,30 @@ func importSources(args []string) (*sourceFiles, error) {
 }
 
 func (s *sourceFiles) addFolder(dir string) error {
-	// A root, because the index says which files to read, and links lead out.
-	root, err := os.OpenRoot(dir)
+	root, err := s.openFolder(dir)
 	if err != nil {
-		return fmt.Errorf("open the folder: %w", err)
+		return err
 	}
-	s.roots = append(s.roots, root)
 	lines, err := readIndex(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		below, err := markdownBelow(dir)
+		below, err := markdownBelow(dir, root)
 		// Of an export without its index the newest versions, which lie above the older ones, come first.
-		slices.SortStableFunc(below, func(a, b string) int {
-			return strings.Count(a, string(filepath.Separator)) - strings.Count(b, string(filepath.Separator))
+		slices.SortStableFunc(below, func(a, b document) int {
+			return strings.Count(a.path, "/") - strings.Count(b.path, "/")
 		})
 		for _, f := range below {
-			s.files = append(s.files, sourceFile{name: f, path: f})
+			s.files = append(s.files, sourceFile{document: f})
 		}
 		return err
 	}
 	broken := err != nil
 	if broken {
-		s.files = append(s.files, sourceFile{name: filepath.Join(dir, exportIndex), err: err})
+		s.files = append(s.files, sourceFile{document: document{name: filepath.Join(dir, exportIndex)}, err: err})
 	}
 	listed := map[string]bool{}
 	for i := range lines {
 		l := &lines[i]
-		f := sourceFile{name: filepath.Join(dir, filepath.FromSlash(l.File)), root: root, path: l.File, line: l}
+		f := sourceFile{document: document{name: filepath.Join(dir, filepath.FromSlash(l.File)), root: root, path: l.File}, line: l}
 		if listed[l.File] {
 			f.err = fmt.Errorf("%s lists it twice", exportIndex)
 		}
@@ -285,7 +275,7 @@ func (s *sourceFiles) addFolder(dir string) error {
 		if e.IsDir() || listed[e.Name()] || !strings.EqualFold(filepath.Ext(e.Name()), ".md") {
 			continue
 		}
-		f := sourceFile{name: filepath.Join(dir, e.Name()), root: root, path: e.Name()}
+		f := sourceFile{document: document{name: filepath.Join(dir, e.Name()), root: root, path: e.Name()}}
 		if broken {
 			// Its line may be the one that cannot be read: it would lose its identity.
 			f.err = fmt.Errorf("%s is damaged and does not list it; import it alone if it is a new one", exportIndex)
@@ -296,52 +286,39 @@ func (s *sourceFiles) addFolder(dir string) error {
 }
 
 // read reads a document, with its record and its older versions.
-func (s *sourceFiles) read(f sourceFile) (engine.ImportItem, error) {
+func (s *sourceFiles) read(ctx context.Context, f sourceFile) (engine.ImportItem, error) {
 	switch {
 	case f.err != nil:
 		return engine.ImportItem{}, f.err
 	case f.item != nil:
 		return *f.item, nil
+	case f.line == nil:
+		b, err := f.document.read(ctx, nil)
+		return engine.ImportItem{Document: string(b)}, err
 	}
-	document, err := readWithin(f.root, f.path)
-	if err != nil || f.line == nil {
-		return engine.ImportItem{Document: document}, err
-	}
-	item := engine.ImportItem{Document: document, Record: &f.line.Record}
+	whole, err := f.listed(ctx, f.path)
+	item := engine.ImportItem{Document: whole, Record: &f.line.Record}
 	for _, o := range f.line.Older {
-		old, err := readWithin(f.root, o.File)
 		if err != nil {
-			return item, fmt.Errorf("an older version: %w", err)
+			return item, err
+		}
+		old, oldErr := f.listed(ctx, o.File)
+		if oldErr != nil {
+			err = fmt.Errorf("an older version: %w", oldErr)
 		}
 		item.Older = append(item.Older, engine.Written{Record: o.Record, Document: old})
 	}
-	return item, nil
+	return item, err
 }
 
-// readWithin reads a document of a folder, and nothing outside of it.
-func readWithin(root *os.Root, name string) (string, error) {
-	if root == nil {
-		b, err := readProtocol(nil, name)
-		return string(b), err
-	}
+// listed reads a file that the index of the folder names.
+func (f sourceFile) listed(ctx context.Context, name string) (string, error) {
 	if !filepath.IsLocal(name) || !strings.EqualFold(path.Ext(name), ".md") {
-		return "", fmt.Errorf("%s names the file %.80q, which is no .md file within the folder", exportIndex, name)
+		return "", fmt.Errorf("%s names the file %.80q, which is not an .md file within the folder", exportIndex, name)
 	}
-	info, err := root.Stat(name)
+	b, err := document{name: name, root: f.root, path: name}.read(ctx, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s lists %s, which is not there: bring the file back, or export again", exportIndex, name)
+		return "", fmt.Errorf("%s lists %s, which does not exist: bring the file back, or export again", exportIndex, name)
 	}
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no file", name)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // only read
-	b, err := io.ReadAll(io.LimitReader(f, protocol.MaxDocument+1))
 	return string(b), err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -161,7 +160,7 @@ var inputKinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindF
 // factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
 func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
 	var f decision.Facts
-	b, err := os.ReadFile(challengeFile)
+	b, err := readFile(challengeFile)
 	if err != nil {
 		return f, fmt.Errorf("read the challenge: %w", err)
 	}
@@ -196,7 +195,7 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 	if clientFile == "" {
 		return f, nil
 	}
-	if b, err = os.ReadFile(clientFile); err != nil {
+	if b, err = readFile(clientFile); err != nil {
 		return f, fmt.Errorf("read the client's facts: %w", err)
 	}
 	if f.Client, err = readClient(b); err != nil {

@@ -112,7 +112,7 @@ func (c config) treeSource() (decision.Source, error) {
 	if c.Tree == "" {
 		return decision.Default(), nil
 	}
-	b, err := os.ReadFile(c.Tree)
+	b, err := readFile(c.Tree)
 	if err != nil {
 		return decision.Source{}, fmt.Errorf("read the decision tree: %w", err)
 	}
