@@ -58,8 +58,11 @@ func (t *turn) resumeCall(q run.Question) {
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.trying = q.Via
 	t.begin(q.Input.ID, q.AskedAt)
-	if q.Input.Kind == driver.KindFiles {
+	switch q.Input.Kind {
+	case driver.KindFiles:
 		t.target = 0 // the evidence is there: an agent that has to report them is shown so, nothing is missed
+	case driver.KindRunInput:
+		t.target = 0 // the first step begins after it: its work is shown, not missed
 	}
 }
 

@@ -591,6 +591,7 @@ func TestMissingInputIsAskedOfThePerson(t *testing.T) {
 	if got, want := string(r.Challenge.Display), `{"cmd":"wave Betty"}`; got != want {
 		t.Errorf("challenge = %s (%s %s), want %s", got, r.ErrorCode, r.Message, want)
 	}
+	w.code(r, "") // the first step is shown: nobody has failed to do it
 	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
 
 	ask = w.ask(w.beginRound(uri, ""), "elicitation/create")
