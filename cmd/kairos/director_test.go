@@ -710,6 +710,32 @@ func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 	})
 }
 
+// A list is typed by the person, so that the calendar protocol starts with its
+// address alone.
+func TestAListThatARunNeedsIsAskedFor(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../examples/calendar-appointment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := withShippedDrivers(t, "mcp: {plain_wait: 50s}\n")
+	inBothEras(t, func(t *testing.T, era string) {
+		s := &stage{b.visit(t, era, hasForms), t}
+		uri := b.mint(strings.Replace(string(doc), "# Create calendar appointment", "# "+t.Name(), 1))[0]
+		k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+		q := k.ask("elicitation/create")
+		if !strings.Contains(string(q.Params), "One per line, or separated by commas.") {
+			t.Errorf("the form is %s", q.Params)
+		}
+		k.answer(q, filled(`{"participants":" , "}`))
+		k.answer(k.ask("elicitation/create"), filled(`{"participants":"Adam, Betty"}`))
+		r := k.step()
+		if got := string(r.Challenge.Display); !strings.Contains(got, `["Adam","Betty"]`) {
+			t.Errorf("the challenge is %s, want the list that was typed", got)
+		}
+	})
+}
+
 // The server looks at files itself, for a client elsewhere where the operator
 // allows it; such a client learns that a check failed, not what is there.
 func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {

@@ -87,20 +87,24 @@ inBothEras('a form filled in wrongly is asked for again and then accepted', asyn
   assert.deepEqual(confirmed.solved[0].output, { duration_minutes: 60 });
 });
 
-inBothEras('inputs that a form can hold are asked for, others are named', async (world, era) => {
-  const human = person(accept({ name: 'Adam' }));
+inBothEras('missing inputs are asked for in a form, lists too; without forms they are named', async (world, era) => {
+  const human = person(accept({ participants: 'Adam, Betty' }), accept({ name: 'Adam' }));
   const session = await world.client(era, { elicit: human.elicit });
   const [appointment] = await mintExample(session, 'calendar-appointment.md');
-  const refused = await session.call('kairos_begin', { uri: appointment });
-  assert.equal(refused.error_code, 'MISSING_INPUT');
-  assert.deepEqual(refused.missing, ['participants'], 'a list of names is no form');
-  assert.match(refused.next_action, /call kairos_begin with kairos:\/\/mem\//);
-  assert.equal(human.asked.length, 0);
+  const listed = await session.call('kairos_begin', { uri: appointment });
+  assert.equal(human.asked.length, 1);
+  assert.deepEqual(listed.challenge.mcp.arguments, { names: ['Adam', 'Betty'] }, 'a list is typed as a text');
 
   const [colleague] = await mintExample(session, 'mcp.md');
   const begun = await session.call('kairos_begin', { uri: colleague });
-  assert.equal(human.asked.length, 1);
+  assert.equal(human.asked.length, 2);
   assert.deepEqual(begun.challenge.mcp.arguments, { names: ['Adam'] });
+
+  const nobody = await world.client(era);
+  const refused = await nobody.call('kairos_begin', { uri: appointment });
+  assert.equal(refused.error_code, 'MISSING_INPUT');
+  assert.deepEqual(refused.missing, ['participants']);
+  assert.match(refused.next_action, /call kairos_begin with kairos:\/\/mem\//);
 });
 
 inBothEras('a repeated placeholder repeats nothing', async (world, era) => {

@@ -100,11 +100,12 @@ func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {
 }
 
 func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
-	if problem := notFlat(req.Input.Schema); problem != "" {
-		return driver.CannotRender("the input is not a flat form: " + problem), nil
+	shown, err := formOf(req.Input, req.Client)
+	if err != nil {
+		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
 	}
 	var f form
-	if err := json.Unmarshal(req.Input.Schema, &f); err != nil {
+	if err := json.Unmarshal(shown.Schema, &f); err != nil {
 		return driver.RenderResult{}, err
 	}
 	var properties map[string]json.RawMessage
@@ -114,7 +115,6 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	if !optional(req.Input.Schema) {
 		f.Required = slices.Sorted(maps.Keys(properties))
 	}
-	var err error
 	f.Properties, err = withoutDefaults(f.Properties, properties, req.Input)
 	if err != nil {
 		return driver.RenderResult{}, err
@@ -122,11 +122,13 @@ func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	return ask(formParams{Message: message(req), RequestedSchema: f})
 }
 
-func notFlat(s json.RawMessage) string {
-	if err := schema.Flat(s); err != nil {
-		return err.Error()
-	}
-	return ""
+// multiSelectSince is the first revision of MCP whose forms can offer several choices.
+const multiSelectSince = "2025-11-25"
+
+// formOf is the input as this client shows it. Revisions are dates, so that
+// they compare as texts.
+func formOf(in driver.Input, c driver.Client) (schema.Form, error) {
+	return schema.FormOf(in.Schema, c.Era >= multiSelectSince)
 }
 
 // withoutDefaults takes the default off approval fields: nothing is approved by

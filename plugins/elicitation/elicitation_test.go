@@ -17,6 +17,7 @@ import (
 var (
 	forms = driver.Client{Name: "c", ElicitationForm: true}
 	urls  = driver.Client{Name: "c", ElicitationURL: true}
+	many  = driver.Client{Name: "c", Era: "2025-11-25", ElicitationForm: true} // knows fields of several choices
 	both  = driver.Client{Name: "c", ElicitationForm: true, ElicitationURL: true}
 	page  = driver.Links{Approval: "https://kairos.example/approve/1"}
 	step  = driver.Step{Protocol: "Appointment", Label: "Confirm the duration", Index: 2, Count: 4}
@@ -40,6 +41,13 @@ func duration() driver.Input {
 			"additionalProperties":false}`)}
 }
 
+func participants() driver.Input {
+	return driver.Input{ID: "run_input", Kind: driver.KindRunInput, Description: "Who takes part, and on which days?", Person: true,
+		Schema: json.RawMessage(`{"type":"object","properties":{
+			"people":{"type":"array","description":"Their names","items":{"type":"string","minLength":2},"minItems":1},
+			"days":{"type":"array","items":{"type":"string","enum":["Mon","Tue"]}}},"required":["people","days"],"additionalProperties":false}`)}
+}
+
 func with(in driver.Input, change func(*driver.Input)) driver.Input {
 	change(&in)
 	return in
@@ -52,6 +60,8 @@ func TestQuestionsAsTheClientSeesThem(t *testing.T) {
 			"approval_url":  {Input: approval(), Step: step, Client: urls, Links: page},
 			"confirmation":  {Input: confirmation2(), Step: step, Client: forms},
 			"form":          {Input: duration(), Step: step, Client: forms},
+			"lists":         {Input: participants(), Step: step, Client: many},
+			"lists_as_text": {Input: participants(), Step: step, Client: forms},
 			"form_repaired": {Input: duration(), Step: step, Client: forms, Diagnostics: []driver.Diagnostic{driver.Problem("/content/minutes", "got string, want integer")}},
 		} {
 			res, err := d.Render(t.Context(), req)
@@ -112,6 +122,11 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		"extra key":         {approval(), forms, `{"action":"accept","content":{"confirmation":"approved","all":true}}`, invalid, `unknown key "all"`},
 		"missing key":       {duration(), forms, `{"action":"accept","content":{"minutes":45}}`, invalid, `missing "room"`},
 		"text number":       {duration(), forms, `{"action":"accept","content":{"minutes":"45","room":""}}`, invalid, "/content/minutes"},
+		"lists":             {participants(), many, `{"action":"accept","content":{"people":"Ada, Bob","days":["Tue"]}}`, answer, `{"days":["Tue"],"people":["Ada","Bob"]}`},
+		"lists as text":     {participants(), forms, `{"action":"accept","content":{"people":"Ada\nBob","days":"tue"}}`, answer, `{"days":["Tue"],"people":["Ada","Bob"]}`},
+		"a short name":      {participants(), many, `{"action":"accept","content":{"people":"Ada, B","days":[]}}`, invalid, "/content/people/1: has 1 characters"},
+		"nobody":            {participants(), many, `{"action":"accept","content":{"people":", ","days":[]}}`, invalid, "/content/people"},
+		"another day":       {participants(), forms, `{"action":"accept","content":{"people":"Ada","days":"Mon, Sun"}}`, invalid, "/content/days/1"},
 		"no content":        {approval(), forms, `{"action":"accept"}`, invalid, "/content: is missing"},
 		"null content":      {approval(), forms, `{"action":"accept","content":null}`, invalid, "/content: is missing"},
 		"content text":      {approval(), forms, `{"action":"accept","content":"approved"}`, invalid, "/content"},

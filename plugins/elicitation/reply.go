@@ -43,10 +43,16 @@ func (e elicitation) accepted(reply *fields.Object, req driver.InterpretRequest)
 	if !reply.Has("content") {
 		return driver.NotAnAnswer(driver.Problem("/content", "is missing"))
 	}
-	content := reply.Raw("content")
 	strict, err := schema.Strict(req.Input.Schema)
 	if err != nil {
 		return driver.CannotInterpret("the input has no usable schema: " + err.Error())
+	}
+	content := reply.Raw("content")
+	if shown, err := formOf(req.Input, req.Client); err == nil { // else nobody was shown it
+		var found []driver.Diagnostic
+		if content, found = shown.Value(content); found != nil {
+			return driver.NotAnAnswer(below("/content", found)...)
+		}
 	}
 	if found := schema.Validate(strict, content); found != nil {
 		return driver.NotAnAnswer(below("/content", found)...)

@@ -1,0 +1,305 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+// listKeys are the keywords that a list in a form may use.
+var listKeys = []string{"$comment", "type", "title", "description", "default", "examples", "items", "minItems", "maxItems", "uniqueItems"}
+
+// Form is how a person fills in a value: a flat form as MCP elicitation
+// requires, and how to read what was filled in. See FormOf.
+type Form struct {
+	// Schema is for the client.
+	Schema json.RawMessage
+
+	lists map[string]list
+}
+
+// list is a field whose value is a list.
+type list struct {
+	items    string // type of the items
+	choices  []option
+	required bool
+}
+
+type option struct{ value, title string }
+
+// FormOf returns the form of a schema that Flat takes, or one that has lists of
+// strings, numbers or integers besides. A list is a text field, to be filled in
+// one item per line or separated by commas; a list of choices is a field of
+// several choices if multiSelect is set, which clients know since 2025-11-25.
+func FormOf(schema json.RawMessage, multiSelect bool) (Form, error) {
+	doc, err := decode(schema)
+	if err != nil {
+		return Form{}, err
+	}
+	top, _ := doc.(map[string]any)
+	properties, _ := top["properties"].(map[string]any)
+	shown, checked := maps.Clone(properties), maps.Clone(properties)
+	f := Form{Schema: schema, lists: map[string]list{}}
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		field, _ := properties[name].(map[string]any)
+		if field["type"] != "array" {
+			continue
+		}
+		l, err := listOf(field)
+		if err != nil {
+			return Form{}, fmt.Errorf("field %q: %w", name, err)
+		}
+		l.required = required(top, name)
+		f.lists[name] = l
+		shown[name] = l.textField(field)
+		checked[name] = shown[name]
+		if multiSelect && len(l.choices) > 0 {
+			shown[name] = l.choiceField(field)
+		}
+	}
+	if len(f.lists) == 0 {
+		return f, Flat(schema)
+	}
+	if _, err := Compile(schema); err != nil {
+		return Form{}, err
+	}
+	if err := flatAs(top, checked); err != nil {
+		return Form{}, err
+	}
+	f.Schema, err = withProperties(top, shown)
+	return f, err
+}
+
+// required is what Strict makes of it: without a say on required keys, all are.
+func required(top map[string]any, name string) bool {
+	names, said := top["required"].([]any)
+	return !said || slices.Contains(names, any(name))
+}
+
+// flatAs is Flat of the form with other properties.
+func flatAs(top map[string]any, properties map[string]any) error {
+	raw, err := withProperties(top, properties)
+	if err != nil {
+		return err
+	}
+	return Flat(raw)
+}
+
+func withProperties(top map[string]any, properties map[string]any) (json.RawMessage, error) {
+	changed := maps.Clone(top)
+	changed["properties"] = properties
+	return json.Marshal(changed)
+}
+
+func listOf(field map[string]any) (list, error) {
+	if err := onlyKeys(field, listKeys); err != nil {
+		return list{}, fmt.Errorf("a list %w", err)
+	}
+	items, ok := field["items"].(map[string]any)
+	if !ok {
+		return list{}, errors.New(`a list needs "items": what each of its items is`)
+	}
+	items = maps.Clone(items)
+	if titled, found := items["anyOf"]; found && items["oneOf"] == nil {
+		items["oneOf"] = titled // titled choices, as clients write them
+		delete(items, "anyOf")
+	}
+	if items["type"] == nil && (items["enum"] != nil || items["oneOf"] != nil) {
+		items["type"] = "string"
+	}
+	if err := flatField(items); err != nil {
+		return list{}, fmt.Errorf("items: %w", err)
+	}
+	l := list{items: items["type"].(string)} // flatField has seen it
+	if l.items == "boolean" {
+		return list{}, errors.New("items: a list of true and false cannot be filled in")
+	}
+	if l.items == "string" {
+		l.choices = optionsOf(items)
+	}
+	return l, nil
+}
+
+// optionsOf lists the choices of items that flatField takes.
+func optionsOf(items map[string]any) []option {
+	var out []option
+	values, _ := items["enum"].([]any)
+	for _, v := range values {
+		text := v.(string) // typedChoices has seen it
+		out = append(out, option{text, text})
+	}
+	titled, _ := items["oneOf"].([]any)
+	for _, c := range titled {
+		choice := c.(map[string]any) // flatChoices has seen it
+		o := option{value: choice["const"].(string)}
+		if o.title, _ = choice["title"].(string); o.title == "" {
+			o.title = o.value
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// textField is the list as a text that Form.Value reads.
+func (l list) textField(field map[string]any) map[string]any {
+	hint := "One per line, or separated by commas."
+	if l.items != "string" {
+		hint = "Numbers, one per line or separated by commas."
+	}
+	if len(l.choices) > 0 {
+		hint += " Possible: " + l.titles() + "."
+	}
+	shown := map[string]any{"type": "string", "description": sentences(field["description"], hint)}
+	if title, found := field["title"]; found {
+		shown["title"] = title
+	}
+	if least, ok := field["minItems"].(json.Number); ok && least != "0" {
+		shown["minLength"] = 1
+	}
+	if text, ok := l.joined(field["default"]); ok {
+		shown["default"] = text
+	}
+	return shown
+}
+
+func (l list) titles() string {
+	titles := make([]string, len(l.choices))
+	for i, o := range l.choices {
+		titles[i] = o.title
+	}
+	return strings.Join(titles, ", ")
+}
+
+func sentences(description any, hint string) string {
+	text, _ := description.(string)
+	if text = strings.TrimSpace(text); text == "" {
+		return hint
+	}
+	if !strings.ContainsRune(".!?:", rune(text[len(text)-1])) {
+		text += "."
+	}
+	return text + " " + hint
+}
+
+// joined is a default as it would be typed; none, if it would be read otherwise.
+func (l list) joined(fallback any) (string, bool) {
+	values, ok := fallback.([]any)
+	if !ok || len(values) == 0 {
+		return "", false
+	}
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = fmt.Sprint(v)
+	}
+	text := strings.Join(parts, ", ")
+	return text, slices.Equal(split(text), parts)
+}
+
+// choiceField is the list as several of its choices.
+func (l list) choiceField(field map[string]any) map[string]any {
+	shown := map[string]any{"type": "array"}
+	for _, key := range []string{"title", "description", "minItems", "maxItems", "default"} {
+		if v, found := field[key]; found {
+			shown[key] = v
+		}
+	}
+	var values []string
+	var titled []map[string]string
+	named := false
+	for _, o := range l.choices {
+		values = append(values, o.value)
+		titled = append(titled, map[string]string{"const": o.value, "title": o.title})
+		named = named || o.title != o.value
+	}
+	shown["items"] = map[string]any{"type": "string", "enum": values}
+	if named {
+		shown["items"] = map[string]any{"anyOf": titled}
+	}
+	return shown
+}
+
+// Value is what a person filled in as a value for the schema that the form is
+// of: texts become lists. It does not judge the value, but says which part of a
+// text cannot be one of its list.
+func (f Form) Value(content json.RawMessage) (json.RawMessage, []driver.Diagnostic) {
+	if len(f.lists) == 0 {
+		return content, nil
+	}
+	doc, err := decode(content)
+	if err != nil {
+		return nil, []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	object, ok := doc.(map[string]any)
+	if !ok {
+		return content, nil
+	}
+	var found []driver.Diagnostic
+	for _, name := range slices.Sorted(maps.Keys(f.lists)) {
+		text, isText := object[name].(string)
+		if !isText {
+			continue
+		}
+		l := f.lists[name]
+		values, wrong := l.read(text, fields.Pointer(name))
+		found = append(found, wrong...)
+		if object[name] = values; len(values) == 0 && !l.required {
+			delete(object, name)
+		}
+	}
+	if found != nil {
+		return nil, found
+	}
+	value, err := json.Marshal(object)
+	if err != nil {
+		return nil, []driver.Diagnostic{driver.Problem("", err.Error())}
+	}
+	return value, nil
+}
+
+func (l list) read(text, pointer string) (values []any, wrong []driver.Diagnostic) {
+	values = []any{}
+	for i, part := range split(text) {
+		if l.items == "string" {
+			values = append(values, l.chosen(part))
+			continue
+		}
+		if part[0] != '-' && (part[0] < '0' || part[0] > '9') || !json.Valid([]byte(part)) {
+			wrong = append(wrong, driver.Problem(fmt.Sprintf("%s/%d", pointer, i), fmt.Sprintf("%.80q is not a number", part)))
+			continue
+		}
+		values = append(values, json.Number(part))
+	}
+	return values, wrong
+}
+
+// chosen is the choice that was typed by its title or value; what is none stays
+// as it is, for the schema to judge.
+func (l list) chosen(typed string) string {
+	for _, o := range l.choices {
+		if typed == o.value || strings.EqualFold(typed, o.title) {
+			return o.value
+		}
+	}
+	return typed
+}
+
+// split reads a list that was typed: lines, or on a single line what commas separate.
+func split(text string) []string {
+	separator := ","
+	if strings.ContainsAny(strings.TrimSpace(text), "\r\n") {
+		separator = "\n"
+	}
+	var parts []string
+	for part := range strings.SplitSeq(strings.ReplaceAll(text, "\r", "\n"), separator) {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
