@@ -157,6 +157,10 @@ bench: build ## measure the figures against their floors and with KAIROS_BENCH_P
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
 
+.PHONY: soak
+soak: ## repeat what happens at random moments, such as kills, ten times as often as make test does; takes about 20 minutes
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'Kill|Survive' ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
+
 .PHONY: bench-wire
 bench-wire: build ## the part of bench over HTTP: kairos_next in both eras, sessions, start; prints a table of figures and targets
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-wire.txt

@@ -221,10 +221,7 @@ func (m minter) saved() (stored, begun map[string]int) {
 // A process that is killed at any point of a mint leaves the old chain or the
 // new one, and of two that are stored together both or none.
 func TestAKilledMintLeavesOldOrNew(t *testing.T) {
-	rounds := 200
-	if testing.Short() {
-		rounds = 10
-	}
+	rounds := storetest.Rounds()
 	address := qdranttest.Start(t)
 	name := collection(t, address)
 	s := open(t, qdrant.Options{URL: address, Collection: name, SweepAge: time.Nanosecond})

@@ -201,7 +201,7 @@ func TestProcessesCreateTheFileTogether(t *testing.T) {
 }
 
 func TestKilledProcessKeepsWhatItAcknowledged(t *testing.T) {
-	const rounds = 20
+	rounds := storetest.Rounds()
 	path := filepath.Join(t.TempDir(), "kairos.db")
 	s := open(t, path)
 	id := newRuns(t, s, 1)[0]

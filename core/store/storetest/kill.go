@@ -20,12 +20,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// killRounds is how often KillRounds kills; short tests do with shortKillRounds.
-const (
-	killRounds      = 200
-	shortKillRounds = 10
-)
-
 // What the killed process writes: alone, which is deleted now and then, and
 // the parts, which one call saves together. What a title says at a revision
 // follows from both, so that whoever reads it can tell whether it is whole.
@@ -146,10 +140,7 @@ func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ..
 // opens the store and calls WriteForEver with its standard output; open opens
 // the same store in this process.
 func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open func(t *testing.T) Protocols) {
-	rounds := killRounds
-	if testing.Short() {
-		rounds = shortKillRounds
-	}
+	rounds := Rounds()
 	var acked progress
 	usual := 100 * time.Millisecond // until the first acknowledgement
 	for round := range rounds {
