@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -50,6 +51,8 @@ type generation struct {
 	link   link
 	rpc    driverrpc.Calls // set by bringUp
 	memory memory
+
+	probing atomic.Bool
 
 	mu     sync.Mutex // guards the fields below
 	open   bool       // takes calls
@@ -271,6 +274,15 @@ func (g *generation) answers(ctx context.Context) bool {
 	defer cancel()
 	return g.rpc.CheckHealth(ctx) == nil || ctx.Err() == nil
 }
+
+// Why the breaker opened, where the processes started.
+var (
+	errDied = errors.New("its process died again and again")
+	errSlow = errors.New("its calls timed out again and again")
+)
+
+// errLate is why a process is replaced that lives and answers.
+var errLate = errors.New("a call timed out, and may never return")
 
 var errEnded = errors.New("nobody asked it to end")
 

@@ -268,7 +268,7 @@ func TestNothingStartsBeforeTheFirstCall(t *testing.T) {
 	if _, _, ok := h.Describe("nobody"); ok {
 		t.Error("Describe knows nobody")
 	}
-	if _, ok := h.Capability("alpha"); ok {
+	if _, ok := h.Capability("alpha", 0); ok {
 		t.Error("a challenge driver is offered as a capability")
 	}
 	if strings.Contains(log.String(), "started") {
@@ -287,7 +287,7 @@ func TestCallsReachBothRoles(t *testing.T) {
 	if got := mustObey(t, h, "alpha", "config"); got != `{"a":1}` {
 		t.Errorf("the driver was configured with %s", got)
 	}
-	c, ok := h.Capability("capable")
+	c, ok := h.Capability("capable", 0)
 	if !ok {
 		t.Fatal("there is no capability driver capable")
 	}

@@ -34,7 +34,8 @@ const (
 	probed     happening = "probed"
 	failed     happening = "failed"  // a step of the start did not succeed
 	died       happening = "died"    // the process ended or became unreachable
-	tripped    happening = "tripped" // failed or died once too often
+	overdue    happening = "overdue" // a call timed out, and the process may never return from it
+	tripped    happening = "tripped" // failed, died or was overdue once too often
 	cooled     happening = "cooled"  // the breaker has been open long enough
 	unused     happening = "unused"
 	retired    happening = "retired"
@@ -49,7 +50,7 @@ var next = map[State]map[happening]State{
 	Describing:  {described: Configuring, failed: Backoff, tripped: BreakerOpen, retired: Draining},
 	Configuring: {configured: Probing, failed: Backoff, tripped: BreakerOpen, retired: Draining},
 	Probing:     {probed: Ready, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Ready:       {died: Backoff, tripped: BreakerOpen, unused: Idle, retired: Draining},
+	Ready:       {died: Backoff, overdue: Backoff, tripped: BreakerOpen, unused: Idle, retired: Draining},
 	Idle:        {wanted: Verifying, retired: Stopped},
 	Backoff:     {wanted: Verifying, retired: Stopped},
 	BreakerOpen: {cooled: HalfOpen, retired: Stopped},

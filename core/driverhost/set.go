@@ -89,13 +89,14 @@ func (s *Set) Challenge(name string) (driver.Challenge, bool) {
 	return challengeCalls{sl}, true
 }
 
-// Capability returns the named capability driver; see Challenge.
-func (s *Set) Capability(name string) (driver.Capability, bool) {
+// Capability returns the named capability driver; see Challenge. Each of its
+// calls is bounded by within; 0: by the driver's own call timeout.
+func (s *Set) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	sl, ok := s.slots[name]
 	if !ok || sl.entry.Descriptor.Role != driver.RoleCapability {
 		return nil, false
 	}
-	return capabilityCalls{sl}, true
+	return capabilityCalls{sl, within}, true
 }
 
 // Warm starts the named drivers now, all at once and in the background, unless
@@ -225,10 +226,13 @@ func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) 
 	})
 }
 
-type capabilityCalls struct{ s *slot }
+type capabilityCalls struct {
+	s      *slot
+	within time.Duration
+}
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	ask := asked{method: "Render"}
+	ask := asked{method: "Render", within: c.within}
 	if len(req.Diagnostics) == 0 && req.Links == (driver.Links{}) {
 		ask.recurs = req
 	}
@@ -238,7 +242,7 @@ func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, asked{method: "Interpret"}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+	return call(ctx, c.s, asked{method: "Interpret", within: c.within}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)
 	})
 }

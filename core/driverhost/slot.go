@@ -1,9 +1,9 @@
 package driverhost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,8 +24,9 @@ const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 5 * time.Second
 
-	// A driver that fails maxFailures times within breakerWindow, without a
-	// served call in between, is left alone for a while.
+	// A driver that fails maxFailures times within breakerWindow, not counting
+	// the time that its calls took, and without a served call in between, is left
+	// alone for a while.
 	maxFailures   = 5
 	breakerWindow = 60 * time.Second
 )
@@ -41,8 +42,7 @@ type slot struct {
 	held  *held
 	times atomic.Pointer[times]
 
-	probing atomic.Bool
-	secret  *redactor // what the driver knows and nobody else should
+	secret *redactor // what the driver knows and nobody else should
 
 	// Guarded by host.mu.
 	sets    int  // live sets that have it: it runs
@@ -62,6 +62,7 @@ type slot struct {
 	notUntil  time.Time   // of the next start, or of the half-open breaker
 	trial     bool        // the breaker has let this start through; no call is served yet
 	refused   error       // why the latest start failed; nil after a crash or a success
+	brokeBy   error       // the failure that opened the breaker
 	closed    bool
 	idleTimer *time.Timer // while ready
 }
@@ -158,6 +159,8 @@ type asked struct {
 	// recurs is the request, where the same one is likely to come again: a pure
 	// driver has then to answer it only once.
 	recurs any
+	// within bounds the call; 0: the driver's own time.
+	within time.Duration
 }
 
 // call makes one call. When the process dies under it, it is made once more on
@@ -207,8 +210,8 @@ func attempt[Res any](
 			}
 		}()
 	}
-	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, s.limits().call)
+	began, within := time.Now(), cmp.Or(ask.within, s.limits().call)
+	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	res, err = do(bounded, g.rpc)
 	// The driver has the same deadline, and may be the first to notice.
@@ -216,7 +219,7 @@ func attempt[Res any](
 	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
 	gone := err != nil && ctx.Err() != nil // the caller; that says nothing of the driver
 	raw := s.secret.hideIn(err)
-	err = s.inWords(raw, lost, late)
+	err = s.inWords(raw, lost, late, within)
 	g.leave(!lost && !late && !gone)
 	switch {
 	case lost && g.link.lasting():
@@ -226,9 +229,7 @@ func attempt[Res any](
 		s.stumble(g, raw)
 		return res, true, err
 	case late:
-		// One slow call is the driver's matter; a process that does not even
-		// say how it is would be late for every caller from now on.
-		s.probe(ctx, g)
+		s.late(ctx, g)
 	case gone && time.Since(began) > probeTime:
 		s.host.work.Go(func() { s.probe(s.ctx, g) })
 	case !gone:
@@ -266,12 +267,12 @@ func (e *toldError) Unwrap() error { return e.cause }
 
 // inWords leaves out what only concerns the transport: codes, and the paths of
 // sockets.
-func (s *slot) inWords(err error, lost, late bool) error {
+func (s *slot) inWords(err error, lost, late bool, within time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
 	case late:
-		return &toldError{fmt.Sprintf("it did not answer within %v", s.limits().call), err}
+		return &toldError{fmt.Sprintf("it did not answer within %v", within), err}
 	case lost && s.entry.Descriptor.Transport == driver.TransportGRPC:
 		return &toldError{"the connection to it broke", err}
 	}
@@ -283,27 +284,87 @@ func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(shown(text), func(r rune) bool { return r == '\n' }), "; ")
 }
 
-// probe replaces a process that does not answer. One at a time asks.
-func (s *slot) probe(ctx context.Context, g *generation) {
-	if !g.link.lasting() || !s.probing.CompareAndSwap(false, true) {
+// probe replaces a process that does not answer a health check, and reports
+// whether it does answer. One caller at a time asks; the others get false.
+func (s *slot) probe(ctx context.Context, g *generation) bool {
+	if !g.link.lasting() || !g.probing.CompareAndSwap(false, true) {
+		return false
+	}
+	defer g.probing.Store(false)
+	if g.answers(ctx) {
+		return true
+	}
+	s.bury(g, errHung)
+	return false
+}
+
+// late counts a call that timed out. A process that does not even answer a
+// health check is replaced at once. One that does may still be busy with the
+// call, which nobody can see from outside, so new calls go to a fresh process
+// and this one ends when its other calls have ended.
+func (s *slot) late(ctx context.Context, g *generation) {
+	if s.attach != nil {
+		s.probe(ctx, g) // somebody debugs it
 		return
 	}
-	defer s.probing.Store(false)
-	if !g.answers(ctx) {
-		s.bury(g, errHung)
+	if s.probe(ctx, g) || !g.link.lasting() && s.tooMany(g) {
+		s.replace(g)
 	}
+}
+
+// tooMany counts the failure of a process that served one call alone, and
+// reports whether it is enough to take the driver out of service.
+func (s *slot) tooMany(g *generation) bool {
+	g.stumbled()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.failures = append(s.recent(now), now)
+	return s.trial || len(s.failures) >= maxFailures
+}
+
+// replace takes a generation out of service under which a call timed out. It
+// counts as one failure, however many calls were late.
+func (s *slot) replace(g *generation) {
+	if news, _ := g.crash(); !news {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gen == g && s.state == Ready {
+		s.gen = nil
+		s.stopIdleTimer()
+		s.fail(overdue, errSlow)
+	}
+	s.journal.note(g.number, slog.LevelWarn, "replaced: "+errLate.Error())
+	g.log.Warn("driver is replaced", "cause", errLate, "state", s.state)
+	if !s.closed { // else close stops it
+		s.host.work.Go(func() { s.drain(g) })
+	}
+}
+
+// drain stops a replaced generation once its other calls have ended. An action
+// may still be under way in a call that timed out, so it gets more time.
+func (s *slot) drain(g *generation) {
+	select {
+	case <-g.idle:
+		if s.entry.Descriptor.Effect == driver.EffectEffects {
+			pause(s.ctx, s.limits().call)
+		}
+	case <-g.link.exited():
+	case <-s.ctx.Done():
+		select {
+		case <-g.idle:
+		case <-time.After(s.limits().stop):
+		}
+	}
+	g.link.stop(s.limits().stop)
 }
 
 // stumble counts the death of a process that served one call alone. Only too
 // many of them take the driver out of service.
 func (s *slot) stumble(g *generation, cause error) {
-	g.stumbled()
-	s.mu.Lock()
-	now := time.Now()
-	s.failures = append(recent(s.failures, now), now)
-	tooMany := s.trial || len(s.failures) >= maxFailures
-	s.mu.Unlock()
-	if tooMany {
+	if s.tooMany(g) {
 		s.bury(g, cause)
 		return
 	}
@@ -312,9 +373,11 @@ func (s *slot) stumble(g *generation, cause error) {
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("a process of it died: %v", cause)))
 }
 
-// recent leaves out what the breaker has forgotten.
-func recent(failures []time.Time, now time.Time) []time.Time {
-	return slices.DeleteFunc(failures, func(at time.Time) bool { return now.Sub(at) > breakerWindow })
+// recent leaves out the failures that the breaker has forgotten. Calls that
+// time out one after the other are spread over the time they may take. Needs the lock.
+func (s *slot) recent(now time.Time) []time.Time {
+	window := breakerWindow + maxFailures*s.limits().call
+	return slices.DeleteFunc(s.failures, func(at time.Time) bool { return now.Sub(at) > window })
 }
 
 // enter counts a call into a ready generation, which it starts if need be.
@@ -357,8 +420,8 @@ func (s *slot) present() (*generation, *pending, error) {
 	case s.pending != nil:
 		return nil, s.pending, nil
 	case s.state == BreakerOpen && time.Now().Before(s.notUntil):
-		return nil, nil, fmt.Errorf("driver %s failed %d times within %v and is left alone until %s: %w",
-			s.entry.Name, maxFailures, breakerWindow, s.notUntil.Format(time.TimeOnly), s.lastFailure())
+		return nil, nil, fmt.Errorf("driver %s failed %d times in a row and is left alone until %s: %w",
+			s.entry.Name, maxFailures, s.notUntil.Format(time.TimeOnly), s.brokeBy)
 	case s.refused != nil && time.Now().Before(s.notUntil):
 		// It would only fail again: let the caller try something else at once.
 		return nil, nil, s.refused
@@ -373,13 +436,6 @@ func (s *slot) present() (*generation, *pending, error) {
 	wait := time.Until(s.notUntil)
 	s.host.work.Go(func() { s.begin(p, wait) })
 	return nil, p, nil
-}
-
-func (s *slot) lastFailure() error {
-	if s.refused != nil {
-		return s.refused
-	}
-	return errors.New("its process died again and again")
 }
 
 // move applies one happening. What the table does not have is a mistake of this
@@ -414,7 +470,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 		if s.closed {
 			return
 		}
-		s.fail(failed)
+		s.fail(failed, err)
 		s.journal.failed(err)
 		s.journal.note(0, slog.LevelError, err.Error())
 		s.log.Error("driver did not start", "state", s.state, "error", err)
@@ -503,21 +559,21 @@ func (s *slot) served(g *generation) {
 
 // fail counts a failed start or a crash, and decides when the next start may
 // be: later with each failure in a row. Needs the lock.
-func (s *slot) fail(h happening) {
+func (s *slot) fail(h happening, cause error) {
 	now := time.Now()
-	s.failures = append(recent(s.failures, now), now)
+	s.failures = append(s.recent(now), now)
 	if s.trial || len(s.failures) >= maxFailures {
 		s.move(tripped)
 		s.host.tell.BreakerOpened(s.entry.Name)
-		s.failures, s.trial, s.notUntil = nil, false, now.Add(s.limits().cool)
+		s.failures, s.trial, s.brokeBy, s.notUntil = nil, false, cause, now.Add(s.limits().cool)
 		s.log.Error("driver failed too often and is left alone", "until", s.notUntil)
 		s.journal.note(0, slog.LevelError, "it failed too often and is left alone until "+s.notUntil.Format(time.TimeOnly))
 		return
 	}
 	s.move(h)
 	in := len(s.failures)
-	if h == died {
-		in-- // the first crash after a served call costs nothing
+	if h != failed {
+		in-- // the first crash or timeout after a served call costs nothing
 	}
 	s.notUntil = now
 	if in > 0 {
@@ -549,7 +605,7 @@ func (s *slot) bury(g *generation, cause error) {
 		if served {
 			s.failures, s.trial = nil, false
 		}
-		s.fail(died)
+		s.fail(died, errDied)
 	}
 	s.journal.crashed(cause)
 	s.host.tell.Crashed(s.entry.Name)

@@ -430,7 +430,7 @@ func TestLaunchRunsOneBinaryOnItsOwn(t *testing.T) {
 
 func TestTextsOfADriverCannotDeceiveWhoReadsThem(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
-	c, _ := h.Capability("capable")
+	c, _ := h.Capability("capable", 0)
 	res, err := c.Render(t.Context(), driver.RenderRequest{Input: driver.Input{Description: "say"}})
 	if err != nil || res.Unavailable == nil {
 		t.Fatalf("Render = %+v, %v", res, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -96,10 +97,11 @@ func (e held) challengeDriver(name string) (driver.Challenge, bool) {
 	return e.Drivers.Challenge(name)
 }
 
-// capabilityDriver is challengeDriver for one that obtains inputs.
-func (e held) capabilityDriver(name string) (driver.Capability, bool) {
+// capabilityDriver is challengeDriver for one that obtains inputs; within is the
+// route's call timeout, 0 where it has none.
+func (e held) capabilityDriver(name string, within time.Duration) (driver.Capability, bool) {
 	e.calling(name)
-	return e.Drivers.Capability(name)
+	return e.Drivers.Capability(name, within)
 }
 
 func (e held) calling(name string) {

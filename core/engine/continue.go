@@ -160,7 +160,7 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.e.capabilityDriver(q.Via)
+	drv, ok := t.e.capabilityDriver(q.Via, 0)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}

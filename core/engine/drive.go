@@ -263,7 +263,7 @@ func clip(s string, n int) string {
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
 func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via)
+	drv, ok := t.e.capabilityDriver(r.Via, 0)
 	if !ok {
 		return Round{}, unavailable("driver %s is not configured", r.Via)
 	}
@@ -384,7 +384,7 @@ func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via)
+	drv, ok := t.e.capabilityDriver(r.Via, 0)
 	if !ok {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}

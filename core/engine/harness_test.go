@@ -280,7 +280,7 @@ func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	return deed{person: name == "user_input", name: name, fail: d.fail, knob: d.knob}, ok && desc.Role == driver.RoleChallenge
 }
 
-func (d *drivers) Capability(name string) (driver.Capability, bool) {
+func (d *drivers) Capability(name string, _ time.Duration) (driver.Capability, bool) {
 	switch name {
 	case "agent":
 		return agent{fail: d.fail}, true

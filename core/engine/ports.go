@@ -294,7 +294,8 @@ type Recorded struct {
 type Drivers interface {
 	Describe(name string) (d driver.Descriptor, sha256 string, ok bool)
 	Challenge(name string) (driver.Challenge, bool)
-	Capability(name string) (driver.Capability, bool)
+	// Capability bounds each call by within; 0: by the driver's own call timeout.
+	Capability(name string, within time.Duration) (driver.Capability, bool)
 	// Warm starts drivers that will be called soon, in the background; those
 	// that run cost nothing.
 	Warm(ctx context.Context, names ...string)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -73,11 +74,11 @@ func (c catalog) Challenge(name string) (driver.Challenge, bool) {
 	return c.drivers.Challenge(name)
 }
 
-func (c catalog) Capability(name string) (driver.Capability, bool) {
+func (c catalog) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	if _, ok := c.descriptors[name]; !ok {
 		return nil, false
 	}
-	return c.drivers.Capability(name)
+	return c.drivers.Capability(name, within)
 }
 
 // setup is one in which the driver user_input is the given one.

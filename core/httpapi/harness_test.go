@@ -160,7 +160,7 @@ func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	return command{d.wait}, name == "shell"
 }
 
-func (d *drivers) Capability(name string) (driver.Capability, bool) {
+func (d *drivers) Capability(name string, _ time.Duration) (driver.Capability, bool) {
 	switch name {
 	case "agent":
 		return agent{}, true

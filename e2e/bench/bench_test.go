@@ -301,7 +301,7 @@ func driverCalls(b *testing.B) func() {
 		b.Fatal(err)
 	}
 	shell, _ := set.Challenge("shell")
-	agent, _ := set.Capability("agent")
+	agent, _ := set.Capability("agent", 0)
 	return callsOn(b, shell, agent)
 }
 

@@ -140,6 +140,17 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 		}
 		<-ctx.Done()
 		return nil, ctx.Err()
+	case "hold":
+		// Returns when the other file is there, whatever the deadline.
+		if err := os.WriteFile(o.File, nil, 0o600); err != nil {
+			return nil, err
+		}
+		for {
+			if _, err := os.Stat(o.Text); err == nil {
+				return os.Getpid(), nil
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
 	case "say":
 		_, err := syscall.Write(2, []byte(o.Text)) // not os.Stderr, which go-plugin has replaced
 		return "said", err
@@ -171,6 +182,15 @@ func (p *puppet) Render(context.Context, driver.RenderRequest) (driver.RenderRes
 	return driver.CannotRender("I only\tinterpret\n\x1b[31m and do not\u202e write backwards\x00"), nil
 }
 
-func (p *puppet) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return driver.Answered(req.Raw, driver.AgentReported), nil
+func (p *puppet) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	var o order
+	if json.Unmarshal(req.Raw, &o) != nil || o.Do == "" {
+		return driver.Answered(req.Raw, driver.AgentReported), nil
+	}
+	value, err := p.obey(ctx, o)
+	if err != nil {
+		return driver.InterpretResult{}, err
+	}
+	answer, err := json.Marshal(value)
+	return driver.Answered(answer, driver.AgentReported), err
 }
