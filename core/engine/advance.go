@@ -31,6 +31,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
 		Challenge: k.challenge, Step: k.where, Client: t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
+		Approved: s.Approval != nil,
 	})
 	switch {
 	case err != nil:

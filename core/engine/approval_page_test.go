@@ -263,6 +263,26 @@ func TestAYesThatIsTooOldIsNamed(t *testing.T) {
 	}
 }
 
+// TestMoreThanWasApprovedGoesToThePersonAgain: the challenge driver is told that
+// the evidence was approved, and what it then refuses needs another approval.
+func TestMoreThanWasApprovedGoesToThePersonAgain(t *testing.T) {
+	w := withPage(t, nil)
+	uris := w.mint(gatedDoc)
+	first := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"more":true,"what":"x"}`))
+	w.code(first, "") // nobody approved anything there
+	waits := w.next(uris[1], placeholder(first))
+	w.decide(waits, "approved", "")
+	r := w.next(uris[1], solve(w.next(uris[1], placeholder(waits)), `{"ok":true,"more":true}`))
+	w.code(r, "COMMAND_FAILED")
+	if !strings.Contains(r.Message, "more than was approved") || !strings.Contains(r.Message, "needs an approval") {
+		t.Errorf("message = %q, want why, and that the next attempt is approved first", r.Message)
+	}
+	again := w.next(uris[1], placeholder(r))
+	w.code(again, "WAITING_FOR_USER")
+	w.decide(again, "approved", "")
+	w.code(w.next(uris[1], solve(w.next(uris[1], placeholder(again)), `{"ok":true}`)), "")
+}
+
 func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)

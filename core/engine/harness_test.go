@@ -87,6 +87,7 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 		OK           bool   `json:"ok"`
 		Confirmation string `json:"confirmation"`
 		Text         string `json:"text"` // what is compared with the step
+		More         bool   `json:"more"` // than was approved
 	}
 	if err := json.Unmarshal(a.Value, &v); err != nil {
 		return driver.Reject("MISSING_FIELD", err.Error()), nil
@@ -99,6 +100,9 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	}
 	if v.Confirmation == "rejected" {
 		return driver.Decline("rejected"), nil
+	}
+	if v.More && req.Approved {
+		return driver.Reject("COMMAND_FAILED", "it is more than was approved"), nil
 	}
 	if !v.OK && v.Confirmation == "" {
 		return driver.Reject("COMMAND_FAILED", "it is not ok"), nil

@@ -117,6 +117,26 @@ func judge(c call, p params) (driver.AdvanceResult, error) {
 	return driver.Accept(recorded, c.Result), err
 }
 
+// beyond says what a call did that was not approved; empty: nothing. An approval
+// is for exactly the arguments that the challenge states. Of a bare result
+// nothing is known but the result, and its proof says so.
+func beyond(c call, p params) string {
+	const again = "Only the approved call counts, and another one has to be approved first."
+	if p.Arguments == nil || c.Bare {
+		return ""
+	}
+	if c.Arguments == nil {
+		return fmt.Sprintf("The call of %s was approved with the arguments that the challenge states, and the report leaves its arguments out. %s", p.Name, again)
+	}
+	if where, ok := subset(p.Arguments, c.Arguments); !ok {
+		return fmt.Sprintf("The tool %s was called with other arguments than were approved: %s differs. %s", p.Name, "arguments"+where, again)
+	}
+	if where, ok := subset(c.Arguments, p.Arguments); !ok {
+		return fmt.Sprintf("The tool %s was called with more arguments than were approved: %s is not one of them. %s", p.Name, "arguments"+where, again)
+	}
+	return ""
+}
+
 func failureOf(c call, p params) string {
 	if !c.Bare && !sameTool(p.Name, c.Tool) {
 		return fmt.Sprintf("The tool %q was called instead of %q", cut(c.Tool, 200), p.Name)

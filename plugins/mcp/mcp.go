@@ -43,7 +43,8 @@ type params struct {
 	Expected  json.RawMessage `json:"expected_result,omitempty"`
 
 	required bool
-	output   json.RawMessage // output_schema of the step; nil: none
+	approval driver.ApprovalMode // as the step states it
+	output   json.RawMessage     // output_schema of the step; nil: none
 }
 
 func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
@@ -52,6 +53,8 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 	if required, found := top.Bool("required"); found {
 		p.required = required
 	}
+	mode, _ := top.String("approval_mode")
+	p.approval = driver.ApprovalMode(mode)
 	if top.Has("output_schema") {
 		p.output = top.Raw("output_schema")
 	}
@@ -105,6 +108,10 @@ func (tool) Validate(_ context.Context, req driver.ValidateRequest) (driver.Vali
 		return res, nil
 	}
 	var err error
+	if p.approval == driver.ApprovalUser && p.Arguments == nil {
+		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp",
+			"states no arguments, so whoever approves this call does not see them, and any arguments count"))
+	}
 	if p.Expected != nil && !isObject(p.Expected) && !isTemplate(p.Expected) {
 		res.Diagnostics = append(res.Diagnostics, driver.Warning("/mcp/expected_result",
 			"is shown but not compared: only an object is compared with the result"))
@@ -136,6 +143,9 @@ func (t tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	c, rejection := readCall(answer, p)
 	if rejection != nil {
 		return driver.AdvanceResult{Rejected: rejection}, nil
+	}
+	if why := beyond(c, p); req.Approved && why != "" {
+		return driver.Reject(codeFailed, why), nil
 	}
 	return judge(c, p)
 }

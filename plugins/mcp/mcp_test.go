@@ -109,6 +109,63 @@ func TestCallIsJudgedAsReported(t *testing.T) {
 	}
 }
 
+// TestOnlyTheApprovedCallCounts: an approval is for exactly what was shown, also
+// where a failure of the tool would not matter.
+func TestOnlyTheApprovedCallCounts(t *testing.T) {
+	const pay = `{"type":"mcp","required":%s,"mcp":{"tool_name":"pay","arguments":{"amount":5,"to":{"name":"bob"}}}}`
+	const loose = `{"type":"mcp","mcp":{"tool_name":"pay"}}`
+	call := func(arguments string) string {
+		return `{"tool_name":"bank.pay",` + arguments + `"result":"paid","success":true}`
+	}
+	for name, tc := range map[string]struct {
+		challenge, value, says string // says empty: accepted
+	}{
+		"as approved":           {pay, call(`"arguments":{"to":{"name":"bob"},"amount":5.0},`), ""},
+		"one argument more":     {pay, call(`"arguments":{"amount":5,"to":{"name":"bob"},"fee":100},`), "arguments/fee is not one of them"},
+		"one argument inside":   {pay, call(`"arguments":{"amount":5,"to":{"name":"bob","iban":"X"}},`), "arguments/to/iban is not one of them"},
+		"another amount":        {pay, call(`"arguments":{"amount":6,"to":{"name":"bob"}},`), "arguments/amount differs"},
+		"one argument less":     {pay, call(`"arguments":{"amount":5},`), "arguments/to differs"},
+		"arguments left out":    {pay, call(""), "leaves its arguments out"},
+		"no arguments are said": {loose, call(`"arguments":{"amount":5},`), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, required := range []string{"true", "false"} {
+				challenge := strings.Replace(tc.challenge, "%s", required, 1)
+				eachWay(t, func(t *testing.T, d driver.Challenge) {
+					res, err := d.Advance(t.Context(), driver.AdvanceRequest{
+						Challenge: json.RawMessage(challenge), Answers: []driver.Answer{evidence(tc.value, driver.AgentReported)}, Approved: true,
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if tc.says == "" {
+						if res.Accepted == nil {
+							t.Errorf("Advance = %+v, want accepted", res)
+						}
+						return
+					}
+					if res.Rejected == nil || res.Rejected.Code != "COMMAND_FAILED" || !strings.Contains(res.Rejected.Message, tc.says) {
+						t.Errorf("Advance = %+v, want COMMAND_FAILED with %q", res, tc.says)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestAnApprovalThatShowsNoArgumentsIsWarnedOf(t *testing.T) {
+	for challenge, warned := range map[string]bool{
+		`{"type":"mcp","approval_mode":"user","mcp":{"tool_name":"pay"}}`:                          true,
+		`{"type":"mcp","approval_mode":"user","mcp":{"tool_name":"pay","arguments":{"amount":5}}}`: false,
+		`{"type":"mcp","mcp":{"tool_name":"look"}}`:                                                false,
+	} {
+		res, err := definition().Challenge.Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(challenge)})
+		if err != nil || fields.AnyError(res.Diagnostics) || (len(res.Diagnostics) == 1) != warned {
+			t.Errorf("Validate(%s) = %+v, %v, want a warning: %v", challenge, res.Diagnostics, err, warned)
+		}
+	}
+}
+
 func TestProofSaysWhatHappened(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, value, want string }{
 		"passed": {find, `{"tool_name":"x.find_slot","result":"{\"a\":1}","success":true}`,
