@@ -144,6 +144,9 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 			if s.Challenge == nil {
 				continue
 			}
+			if _, err := protocol.CommonOf(s.Challenge); err != nil {
+				continue // Parse has reported it, at its place
+			}
 			use, problem := e.judgeOf(s)
 			if problem != nil {
 				found = append(found, *problem)

@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // The tools whose error names differ from the rest.
@@ -123,11 +124,11 @@ func on[In any](call func(context.Context, Engine, engine.Caller, In) (any, erro
 
 // undecodable names the field that has the wrong type.
 func undecodable(err error) *fault.Error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) && wrong.Field != "" {
-		return fault.New(fault.InvalidArgument, "%s: must be %s, not %s", wrong.Field, wrong.Type, wrong.Value)
+	var wrong *fields.TypeError
+	if errors.As(fields.Plain(err), &wrong) && wrong.Pointer != "" {
+		return fault.New(fault.InvalidArgument, "%s", wrong.Message)
 	}
-	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", err)
+	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", fields.Plain(err))
 }
 
 // orNone is a JSON value that may be left out, by absence or by null.

@@ -1,10 +1,12 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"sync"
 	"unicode/utf8"
@@ -147,7 +149,7 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 			out.Result = toolResult(res, n)
 		}
 	case mcp.JSONRPCError:
-		out.Error = &replyError{Code: r.Error.Code, Message: r.Error.Message, Data: r.Error.Data}
+		out.Error = &replyError{Code: r.Error.Code, Message: withoutGoTypes(r.Error.Message), Data: r.Error.Data}
 		if n.err != nil {
 			out.Error = &replyError{Code: n.err.code, Message: n.err.message}
 		}
@@ -158,6 +160,17 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 		out.Error = &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}
 	}
 	return out
+}
+
+// goType matches what encoding/json says of a value of the wrong type. mcp-go
+// passes it on as text, with the names of its own Go types.
+var goType = regexp.MustCompile(`json: cannot unmarshal (\w+)(?: \S+)? into Go (?:struct field \w+\.(\S+)|value) of type \S+`)
+
+func withoutGoTypes(message string) string {
+	return goType.ReplaceAllStringFunc(message, func(found string) string {
+		m := goType.FindStringSubmatch(found)
+		return fmt.Sprintf("%s has the wrong type: it is of type %s", cmp.Or(m[2], "the message"), m[1])
+	})
 }
 
 // toolResult is the result of a tool as it is sent.

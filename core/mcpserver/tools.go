@@ -19,6 +19,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // The tools. Their names are part of the contract.
@@ -349,7 +350,7 @@ func bind(req mcp.CallToolRequest, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(req.Params.RawArguments, into); err != nil {
-		return invalidParams(fmt.Errorf("arguments: %w", err))
+		return invalidParams(fmt.Errorf("arguments: %w", fields.Plain(err)))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,7 +23,7 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 		return c, nil
 	}
 	if err := json.Unmarshal(challenge, &c); err != nil {
-		return Common{}, fmt.Errorf("read challenge: %w", err)
+		return Common{}, fmt.Errorf("read challenge: %w", fields.Plain(err))
 	}
 	if c.ApprovalPhrase != "" && c.ApprovalMode == "" {
 		c.ApprovalMode = driver.ApprovalUser
@@ -159,7 +158,10 @@ func (s Step) judgeCommon() []Diagnostic {
 	}
 	c, err := CommonOf(s.Challenge)
 	if err != nil {
-		pointer, message := typeProblem(err)
+		pointer, message := "", err.Error()
+		if wrong := (*fields.TypeError)(nil); errors.As(err, &wrong) {
+			pointer, message = wrong.Pointer, wrong.Message
+		}
 		return []Diagnostic{s.problem(pointer, message)}
 	}
 	var found []Diagnostic
@@ -287,35 +289,6 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 		found = append(found, d)
 	}})
 	return found
-}
-
-// typeProblem says at which pointer a decoding error is, and what it is.
-func typeProblem(err error) (pointer, message string) {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5"
-		message = fmt.Sprintf("%s must be %s, not a %s", wrong.Field, wanted(wrong.Type), kind)
-		if kind != wrong.Value {
-			message = fmt.Sprintf("%s must be %s, not %s", wrong.Field, wanted(wrong.Type), strings.TrimPrefix(wrong.Value, "number "))
-		}
-		return "/" + strings.ReplaceAll(wrong.Field, ".", "/"), message
-	}
-	return "", err.Error()
-}
-
-// wanted is what a value of the type is in JSON.
-func wanted(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Struct:
-		return "an object"
-	}
-	return "a string"
 }
 
 // jsonProblem reports a fault in a block's JSON at its place in the document.

@@ -2,6 +2,8 @@ package fields_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -95,5 +97,34 @@ func TestOnlyErrorsCountAsErrors(t *testing.T) {
 	warning, problem := driver.Warning("/a", "w"), driver.Problem("/a", "p")
 	if fields.AnyError([]driver.Diagnostic{warning}) || !fields.AnyError([]driver.Diagnostic{warning, problem}) {
 		t.Error("AnyError does not tell warnings from errors")
+	}
+}
+
+func TestPlainNamesNoGoType(t *testing.T) {
+	type inner struct {
+		Mode string         `json:"mode"`
+		List []string       `json:"list"`
+		Size int            `json:"size"`
+		On   bool           `json:"on"`
+		Map  map[string]int `json:"map"`
+	}
+	var into struct {
+		Inner inner `json:"inner"`
+	}
+	for document, want := range map[string]fields.TypeError{
+		`{"inner":{"mode":true}}`: {Pointer: "/inner/mode", Message: "inner.mode must be a string, not a bool"},
+		`{"inner":{"list":5}}`:    {Pointer: "/inner/list", Message: "inner.list must be a list, not a number"},
+		`{"inner":{"size":1.5}}`:  {Pointer: "/inner/size", Message: "inner.size must be a whole number, not 1.5"},
+		`{"inner":{"on":"x"}}`:    {Pointer: "/inner/on", Message: "inner.on must be true or false, not a string"},
+		`{"inner":{"map":[]}}`:    {Pointer: "/inner/map", Message: "inner.map must be an object, not an array"},
+		`[]`:                      {Message: "it must be an object, not an array"},
+	} {
+		got := new(fields.TypeError)
+		if err := fields.Plain(json.Unmarshal([]byte(document), &into)); !errors.As(err, &got) || *got != want {
+			t.Errorf("Plain(decoding %s) = %v, want %+v", document, err, want)
+		}
+	}
+	if err := fields.Plain(io.EOF); err != io.EOF {
+		t.Errorf("Plain(EOF) = %v, want it as it is", err)
 	}
 }
