@@ -20,7 +20,7 @@ const module = "github.com/kairos-mcp/kairos/"
 // stands for everything below it. What is not listed imports nothing of ours.
 var allowed = map[string][]string{
 	"cmd/kairos":           {"core", "sdk", "cmd/kairos/gctune"},
-	"core/protocol":        {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/prompt/untrusted"},
+	"core/protocol":        {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted"},
 	"core/search":          {"core/protocol"},
 	"core/run":             {"sdk/driver"},
 	"core/statement":       {"core/run", "sdk/driver"},

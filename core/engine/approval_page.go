@@ -234,7 +234,7 @@ func (l *linked) view() ApprovalView {
 	}
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
-		v.Text, v.Type, v.Display, v.System, v.Prompt = step.Text, q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Text, v.Type, v.Display, v.System, v.Prompt = t.textOf(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
 		v.Values, v.Phrase = t.valuesIn(step), q.Phrase
 	}
 	if ev := l.decided; ev != nil {

@@ -577,6 +577,32 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 	}
 }
 
+func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
+	const doc = "# Text\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"}},\"required\":[\"who\"]}}\n```\n\n" +
+		"## One\n\nGreet {{ input.who }}, not {{ input.name }}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
+		"\n## Two\n\nUse {{ steps.one.found }} and {{.Names}}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n"
+	w := newWorld(t, nil)
+	minted, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	if err != nil || len(minted.Warnings) != 1 || !strings.Contains(minted.Warnings[0].Message, `no input "name"`) {
+		t.Fatalf("Mint = %+v, %v, want one warning", minted, err)
+	}
+	uri := minted.Items[0].URI
+	r := w.reply(w.beginRound(uri, `{"who":"Betty"}`))
+	if got, want := r.CurrentStep.Content, "## One\n\nGreet <data from=\"input.who\">\"Betty\"</data>, not {{ input.name }}."; got != want {
+		t.Errorf("content = %q, want %q", got, want)
+	}
+	r = w.next(uri, solve(r, `{"ok":true,"found":"red herring"}`))
+	if got, want := r.CurrentStep.Content, "## Two\n\nUse <data from=\"steps.one.found\">\"red herring\"</data> and {{.Names}}."; got != want {
+		t.Errorf("content = %q, want %q", got, want)
+	}
+	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
+	reply, err := w.redact(runOf(r), 1)
+	if err != nil || fmt.Sprint(reply.Quoting) != "[2]" {
+		t.Fatalf("Redact(step 1) = %+v, %v, want it to find the text of step 2", reply, err)
+	}
+	w.lacks(runOf(r), "red herring")
+}
+
 func TestMissingInputIsAskedOfThePerson(t *testing.T) {
 	const doc = "# Greet\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"how\":{\"type\":\"string\"}},\"required\":[\"who\",\"how\"]}}\n```\n\n" +
 		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"{{ input.how }} {{ input.who }}\"}}}\n```\n"

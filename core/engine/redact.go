@@ -94,12 +94,13 @@ func (t *turn) redaction(step int) (run.Redaction, error) {
 	return run.Redaction{Steps: []int{step}, Quoting: quoting}, nil
 }
 
-// quoting lists the later steps whose challenges hold results of the step.
+// quoting lists the later steps whose challenges or texts hold results of the step.
 func (t *turn) quoting(step int) []int {
 	var out []int
 	name := t.chain.Steps[step-1].Name
 	for i := step; i < len(t.chain.Steps); i++ {
-		if slices.ContainsFunc(protocol.References(t.chain.Steps[i].Challenge), func(r protocol.Reference) bool {
+		refs := append(protocol.References(t.chain.Steps[i].Challenge), t.chain.TextReferences(i)...)
+		if slices.ContainsFunc(refs, func(r protocol.Reference) bool {
 			return r.Source == protocol.FromSteps && r.Step == name
 		}) {
 			out = append(out, i+1)

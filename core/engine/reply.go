@@ -20,7 +20,7 @@ func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) StepReply {
 	r := StepReply{
 		MustObey: true,
 		CurrentStep: CurrentStep{
-			URI: protocol.URI(step.UUID), Content: step.Text, MIMEType: "text/markdown",
+			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.run.Step.Index, len(t.chain.Steps))), MIMEType: "text/markdown",
 		},
 		Challenge: Challenge{
 			Type: shown.Type, Description: shown.Description, Display: shown.Display,

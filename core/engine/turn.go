@@ -236,7 +236,7 @@ func (t *turn) open(ctx context.Context) (task, error) {
 func (t *turn) place() task {
 	step := t.step()
 	return task{step: step, where: driver.Step{
-		Protocol: t.chain.Title, Label: step.Label, Text: step.Text,
+		Protocol: t.chain.Title, Label: step.Label, Text: t.textOf(t.run.Step.Index),
 		Index: t.run.Step.Index, Count: len(t.chain.Steps),
 	}}
 }
@@ -300,6 +300,9 @@ func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
 	desc, _, _ := t.e.Drivers.Describe(k.use)
 	return desc.Approval
 }
+
+// textOf is the text of a step, 1-based, with the values it refers to.
+func (t *turn) textOf(step int) string { return t.chain.FillText(step-1, t.scope()) }
 
 // scope is what the templates of the open step may refer to.
 func (t *turn) scope() protocol.Scope {

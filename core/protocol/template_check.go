@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -14,22 +13,19 @@ import (
 // CheckReferences reports templates that can never have a value: of unknown
 // steps, of the own or a later step, of inputs that are not declared, and of
 // what a declared schema rules out. It warns of those that a schema does not
-// name, and of what looks like a template and is none.
+// name, and of what looks like a template and is none. In the text of a step
+// all of these are warnings: nothing is filled there then.
 func CheckReferences(c Chain) []Diagnostic {
-	position := make(map[string]int, len(c.Steps))
-	for i, s := range c.Steps {
-		position[s.Name] = i
-	}
-	inputs := declaredInputs(c.Inputs)
+	known := c.declared()
 	var found []Diagnostic
 	for i, s := range c.Steps {
 		eachTemplate(s.Challenge, func(r Reference, at int, before string) {
 			if len(found) >= maxFindings {
 				return
 			}
-			if why := r.impossible(i, position, inputs); why != "" {
+			if why := r.impossible(i, known.position, known.inputs); why != "" {
 				found = append(found, s.problemAt(at, r.Pointer, r.Text+": "+why))
-			} else if why, sure := leadsNowhere(c.schemaOf(r, position), r.Path); why != "" {
+			} else if why, sure := leadsNowhere(c.schemaOf(r, known.position), r.Path); why != "" {
 				d := s.problemAt(at, r.Pointer, r.Text+": "+r.describer()+why)
 				if !sure {
 					d.Severity = driver.SeverityWarning
@@ -41,6 +37,7 @@ func CheckReferences(c Chain) []Diagnostic {
 			}
 		})
 		found = append(found, s.nearTemplates(maxFindings-len(found))...)
+		found = append(found, known.checkText(i, maxFindings-len(found))...)
 	}
 	return found
 }
@@ -142,27 +139,23 @@ func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool)
 	return "", false
 }
 
-// nearTemplate is what somebody will have meant as a template.
-var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
-
 // nearTemplates warns, at most so often, of braces that stay as they are
 // although they look like a template.
 func (s Step) nearTemplates(most int) []Diagnostic {
 	var found []Diagnostic
 	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
-		for _, m := range nearTemplate.FindAllStringIndex(value, -1) {
-			text := value[m[0]:m[1]]
-			if len(found) >= most || templatePattern.MatchString(text) {
-				continue
+		eachNear(value, func(text string, in int) {
+			if len(found) >= most {
+				return
 			}
 			at := start
-			if bytes.HasPrefix(s.Challenge[start+1:], []byte(value[:m[0]])) {
-				at += 1 + m[0]
+			if bytes.HasPrefix(s.Challenge[start+1:], []byte(value[:in])) {
+				at += 1 + in
 			}
-			d := s.problemAt(at, pointer, text+" is no template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}")
+			d := s.problemAt(at, pointer, text+notATemplate)
 			d.Severity = driver.SeverityWarning
 			found = append(found, d)
-		}
+		})
 	}})
 	return found
 }

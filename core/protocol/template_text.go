@@ -1,0 +1,155 @@
+package protocol
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
+)
+
+// maxTextValue is how many bytes of a value stand in the text of a step.
+const maxTextValue = 8 << 10
+
+// FillText is the text of a step with values in place of the references that
+// the chain declares: of an input that it names, or of the result of an earlier
+// step. A value is labelled as data, on one line. Everything else stays as it is
+// written: other braces, other references, and those that have no value.
+func (c Chain) FillText(step int, s Scope) string {
+	text := c.Steps[step].Text
+	f := filler{scope: s, nodes: map[string]node{}}
+	var b strings.Builder
+	last := 0
+	d := c.declared()
+	c.eachInText(step, func(r Reference, at int) {
+		value, ok := f.lookup(r)
+		if d.lacks(r, step) != "" || !ok {
+			return
+		}
+		shown, err := textValue(r, value)
+		if err != nil {
+			return // no step waits for what its text could say besides
+		}
+		b.WriteString(text[last:at])
+		b.WriteString(shown)
+		last = at + len(r.Text)
+	})
+	b.WriteString(text[last:])
+	return b.String()
+}
+
+func textValue(r Reference, value json.RawMessage) (string, error) {
+	if len(value) > maxTextValue {
+		text, err := asText(value)
+		if err != nil {
+			return "", err
+		}
+		if value, err = quote(strings.ToValidUTF8(text[:min(len(text), maxTextValue)], "") + "…"); err != nil {
+			return "", err
+		}
+	}
+	shown, err := untrusted.Value(strings.Trim(r.Text, "{ }"), value)
+	return plain.Line(shown), err
+}
+
+// TextReferences lists the references in the text of a step that FillText fills.
+func (c Chain) TextReferences(step int) []Reference {
+	var out []Reference
+	d := c.declared()
+	c.eachInText(step, func(r Reference, _ int) {
+		if d.lacks(r, step) == "" {
+			out = append(out, r)
+		}
+	})
+	return out
+}
+
+// eachInText visits what has the form of a reference in the text of a step.
+func (c Chain) eachInText(step int, visit func(r Reference, at int)) {
+	text := c.Steps[step].Text
+	if !strings.Contains(text, "{{") {
+		return
+	}
+	for _, m := range templatePattern.FindAllStringSubmatchIndex(text, -1) {
+		visit(reference("", groups(text, m)), m[0])
+	}
+}
+
+// declared is what references in a chain may name.
+type declared struct {
+	chain    Chain
+	position map[string]int  // of the steps, by name
+	inputs   map[string]bool // nil: any input may be given
+}
+
+func (c Chain) declared() declared {
+	d := declared{chain: c, position: make(map[string]int, len(c.Steps)), inputs: declaredInputs(c.Inputs)}
+	for i, s := range c.Steps {
+		d.position[s.Name] = i
+	}
+	return d
+}
+
+// lacks says why a reference in the text of a step is none of the declared
+// ones; empty: it is one.
+func (d declared) lacks(r Reference, step int) string {
+	if r.Source == FromInput && d.inputs == nil {
+		return "the protocol declares no inputs"
+	}
+	if why := r.impossible(step, d.position, d.inputs); why != "" {
+		return why
+	}
+	if why, sure := leadsNowhere(d.chain.schemaOf(r, d.position), r.Path); sure {
+		return r.describer() + why
+	}
+	return ""
+}
+
+// checkText warns, at most so often, of what stays as it is in the text of a
+// step although it looks like a template. Texts may be about anything, so it is
+// never an error.
+func (d declared) checkText(step, most int) []Diagnostic {
+	s := d.chain.Steps[step]
+	var found []Diagnostic
+	warn := func(at int, message string) {
+		if len(found) >= most {
+			return
+		}
+		warning := s.found(s.textPlace(at), "", message)
+		warning.Severity = driver.SeverityWarning
+		found = append(found, warning)
+	}
+	d.chain.eachInText(step, func(r Reference, at int) {
+		if why := d.lacks(r, step); why != "" {
+			warn(at, r.Text+" stays as it is in the text of the step: "+why)
+		}
+	})
+	eachNear(s.Text, func(text string, at int) { warn(at, text+notATemplate) })
+	slices.SortStableFunc(found, func(a, b Diagnostic) int { return a.Line - b.Line })
+	return found
+}
+
+// textPlace is where an offset of the text stands in the document.
+func (s Step) textPlace(offset int) Place {
+	before := s.Text[:offset]
+	line := strings.Count(before, "\n")
+	return Place{max(s.Line, 1) + line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
+}
+
+// nearTemplate is what somebody will have meant as a template.
+var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
+
+const notATemplate = " is no template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}"
+
+// eachNear visits what looks like a template in a string and is none.
+func eachNear(s string, visit func(text string, at int)) {
+	for _, m := range nearTemplate.FindAllStringIndex(s, -1) {
+		if text := s[m[0]:m[1]]; !templatePattern.MatchString(text) {
+			visit(text, m[0])
+		}
+	}
+}
