@@ -50,6 +50,10 @@ func NewServer(socket string, info Info, drivers Drivers, setup Setup, log *slog
 	return s
 }
 
+// Prepare makes the folder of the socket. Drivers that start after it can be
+// kept from the folder, whenever Listen is called.
+func (s *Server) Prepare() error { return makePrivate(filepath.Dir(s.socket)) }
+
 // Listen makes the socket and serves it in the background. Every call after
 // the first does nothing and returns the same; after Close it fails.
 func (s *Server) Listen() error {

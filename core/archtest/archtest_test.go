@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"core/store/storetest": {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/handover":        {"core/engine", "core/run", "core/fault", "sdk/driver"},
 	"core/embedding":       {"core/engine", "sdk/plain"},
-	"core/driverhost":      {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
+	"core/driverhost":      {"core/driverhost/confine", "sdk/driver", "sdk/driverrpc", "sdk/plain"},
 	"core/setup":           {"core/engine", "core/decision", "core/driverhost", "sdk/driver"},
 	"core/page":            {},
 	"core/page/pagetest":   {},

@@ -156,7 +156,8 @@ func (b *binary) describe(ctx context.Context) ([]byte, error) {
 	thread := newStarter()
 	defer thread.close()
 	thread.groups = func() (string, error) { return "", errors.New("it only describes itself") }
-	g := newGuard(filepath.Base(b.path), guardConfig{}, thread, slog.New(slog.DiscardHandler))
+	quiet := slog.New(slog.DiscardHandler)
+	g := newGuard(filepath.Base(b.path), guardConfig{}, thread, newConfinement(Confinement{}, thread, quiet), quiet)
 	defer g.close()
 	last := ""
 	printed, err := oneShot{

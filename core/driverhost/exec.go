@@ -192,7 +192,8 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	streams.Go(func() { _, _ = io.Copy(out, &leftovers{file: p.pipes.stdout.host}) })
 	streams.Go(func() { p.listen(o.say) })
 	ended := waitFor(p.cmd, p.end)
-	// The group is dead. Who has left it may still hold the pipes.
+	o.guard.ended(p.cmd.Process.Pid)
+	// The group is dead. A process that has left it may still hold the pipes.
 	deadline := time.Now().Add(lingering)
 	for _, f := range []pipe{p.pipes.stdin, p.pipes.stdout, p.pipes.stderr} {
 		_ = f.host.SetDeadline(deadline)

@@ -145,6 +145,36 @@ func TestExecLeavesNothingBehind(t *testing.T) {
 		check(t, err)
 		eventually(t, "the grandchild is gone", func() bool { return gone(pid) })
 	})
+	t.Run("one that has left the group and hides where it comes from", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		got, err := e.Run(t.Context(), "Advance", order("escape unmarked"))
+		check(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(got))
+		check(t, err)
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
+		}
+	})
+	t.Run("one that has left the group lives as long as its driver", func(t *testing.T) {
+		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
+		dir := t.TempDir()
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := e.Run(t.Context(), "Advance", order("escape and wait", "file", filepath.Join(dir, "pid")))
+			waiting <- err
+		}()
+		pid := pidIn(t, filepath.Join(dir, "pid"))
+		_, err := e.Run(t.Context(), "Advance", order("echo")) // another process of the driver comes and ends
+		check(t, err)
+		if gone(pid) {
+			t.Errorf("process %d ended before its driver", pid)
+		}
+		check(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+		check(t, <-waiting)
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
+		}
+	})
 	t.Run("one that has left the group cannot hold the call", func(t *testing.T) {
 		e := newExec(t, "", driverhost.ExecSetup{}, io.Discard)
 		before := openFiles(t)
@@ -157,8 +187,8 @@ func TestExecLeavesNothingBehind(t *testing.T) {
 		if after := openFiles(t); after > before {
 			t.Errorf("%d files are open, before it were %d", after, before)
 		}
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill() // without a cgroup nobody else does
+		if !gone(pid) {
+			t.Errorf("process %d still lives", pid)
 		}
 	})
 	t.Run("a call that is given up", func(t *testing.T) {

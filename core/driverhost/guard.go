@@ -1,10 +1,12 @@
 package driverhost
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -36,58 +38,86 @@ const (
 
 // guardConfig says what one driver may do.
 type guardConfig struct {
-	memoryMiB int  // 0: DefaultMemoryMiB
-	offline   bool // it may not use the network
+	memoryMiB int      // 0: DefaultMemoryMiB
+	offline   bool     // it may not use the network
+	launcher  bool     // it isolates what it starts, for which it needs capabilities and no Landlock
+	use       []string // files and folders that its settings name
 }
 
-// guard holds the processes of one driver down: limits, no new privileges,
-// memory and network. It is safe for concurrent use. It is not a sandbox: a
-// driver reads and writes what its user may. Decision record 0018 says more.
+// guard isolates the processes of one driver: limits, no new privileges,
+// memory, network and the server's own files. It is safe for concurrent use.
+// Decision records 0018 and 0055 say what that is worth.
 type guard struct {
-	log     *slog.Logger
-	name    string
-	config  guardConfig
-	starter *starter
+	log         *slog.Logger
+	name        string
+	config      guardConfig
+	starter     *starter
+	confinement *confinement
 
-	mu      sync.Mutex // guards the fields below
-	ready   bool       // the rest is found out
-	closed  bool
-	thread  *starter // which starts the processes
-	network isolation
-	group   *cgroup // nil: there is none
-	noGroup error   // why
-	limits  error   // why the limits were not set; nil: they were
+	mu        sync.Mutex // guards the fields below
+	ready     bool       // the rest is found out
+	closed    bool
+	network   isolation
+	confined  confined
+	threads   []*starter // restricted by Landlock for this driver alone; the last one is in use
+	grantedTo identity   // the binary that the last one may execute
+	group     *cgroup    // nil: there is none
+	noGroup   error      // why
+	owners    map[int]string
+	limits    error // why the limits were not set; nil: they were
 }
 
-func newGuard(name string, c guardConfig, s *starter, log *slog.Logger) *guard {
+func newGuard(name string, c guardConfig, s *starter, hide *confinement, log *slog.Logger) *guard {
 	if c.memoryMiB <= 0 {
 		c.memoryMiB = DefaultMemoryMiB
 	}
-	return &guard{log: log, name: name, config: c, starter: s}
+	return &guard{log: log, name: name, config: c, starter: s, confinement: hide, owners: map[int]string{}}
 }
 
-// start starts a process that is held down. The command's attributes are those
-// of processAttributes; its environment is complete but for PATH and the memory
-// limit, which an entry of the same name overrides.
-func (g *guard) start(cmd *exec.Cmd) error {
-	thread, err := g.prepare(cmd)
+// start starts an isolated process, which may use the folders of its own. The
+// command's attributes are those of processAttributes; its environment is
+// complete but for PATH and the memory limit, which an entry of the same name
+// overrides.
+func (g *guard) start(cmd *exec.Cmd, own ...string) error {
+	thread, before, err := g.prepare(cmd, own)
 	if err != nil {
 		return err
 	}
-	if err := thread.do(cmd.Start); err != nil {
+	owner := newOwner()
+	cmd.Env = append(cmd.Env, ownerEnv+"="+owner)
+	if err := thread.do(func() error {
+		if err := before(); err != nil {
+			return err
+		}
+		return cmd.Start()
+	}); err != nil {
+		endOrphans(owner)
 		return err
 	}
+	g.mu.Lock()
+	g.owners[cmd.Process.Pid] = owner
+	g.mu.Unlock()
 	g.started(cmd.Process.Pid)
 	return nil
 }
 
+// ended ends what a process of the driver has left behind outside of its
+// process group. The process has ended and is reaped.
+func (g *guard) ended(pid int) {
+	g.mu.Lock()
+	owner := g.owners[pid]
+	delete(g.owners, pid)
+	g.mu.Unlock()
+	endOrphans(owner)
+}
+
 // prepare adds to a command what has to be there before it runs, and returns
-// the thread that has to start it.
-func (g *guard) prepare(cmd *exec.Cmd) (*starter, error) {
+// the thread that has to start it and what that thread does before.
+func (g *guard) prepare(cmd *exec.Cmd, own []string) (*starter, func() error, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return nil, errors.New("its guard is closed")
+		return nil, nil, errors.New("its guard is closed")
 	}
 	g.findOut()
 	cmd.Env = append(g.environment(), cmd.Env...) // the last one of a name counts
@@ -95,7 +125,7 @@ func (g *guard) prepare(cmd *exec.Cmd) (*starter, error) {
 	if g.group != nil {
 		g.group.apply(cmd.SysProcAttr)
 	}
-	return g.thread, nil
+	return g.confine(cmd, own)
 }
 
 // environment needs the lock.
@@ -112,7 +142,7 @@ func (g *guard) findOut() {
 	if g.ready {
 		return
 	}
-	g.ready, g.thread = true, g.starter
+	g.ready, g.confined = true, g.confinement.find()
 	if g.starter.setUp != nil {
 		g.log.Warn("driver may gain privileges", "driver", g.name, "error", g.starter.setUp)
 	}
@@ -134,12 +164,8 @@ func (g *guard) findOut() {
 
 // findIsolation needs the lock.
 func (g *guard) findIsolation() {
-	network, thread := g.starter.network()
-	g.network = network
-	if thread != nil {
-		g.thread = thread
-	}
-	if network == byNothing {
+	g.network = g.starter.network()
+	if g.network == byNothing {
 		g.log.Warn("driver is to have no network, but "+noIsolation, "driver", g.name)
 	}
 }
@@ -148,7 +174,7 @@ func (g *guard) findIsolation() {
 func (g *guard) tryGroup() error {
 	attr := processAttributes()
 	g.group.apply(attr)
-	return g.thread.try(attr)
+	return g.starter.try(attr)
 }
 
 // started limits a process that was just started. The limits come a moment
@@ -190,7 +216,29 @@ func (g *guard) protection() []string {
 	} else {
 		words = append(words, fmt.Sprintf("open files, core dumps, file size: NOT limited: %v", g.limits))
 	}
-	return append(words, g.memoryWords(), g.networkWords())
+	return append(words, g.memoryWords(), g.networkWords(), g.fileWords())
+}
+
+// level is the isolation in force. It needs the lock, and findOut before.
+func (g *guard) level() Level {
+	if g.confined.level == LevelLandlock && g.config.launcher {
+		return LevelNone // what it starts could not be isolated inside
+	}
+	return g.confined.level
+}
+
+// fileWords needs the lock.
+func (g *guard) fileWords() string {
+	switch g.level() {
+	case LevelNamespace:
+		return "files: database, keys, drivers.lock and admin socket are hidden by a mount namespace"
+	case LevelLandlock:
+		return "files: Landlock grants system folders and " + cmp.Or(strings.Join(g.config.use, ", "), "nothing else")
+	}
+	if g.confined.level == LevelLandlock {
+		return "files: NOT restricted: it isolates what it starts itself, which Landlock would prevent"
+	}
+	return "files: NOT restricted: " + cmp.Or(reason(g.confined.why), "drivers.isolation is none")
 }
 
 // memoryWords needs the lock.
@@ -222,6 +270,10 @@ func (g *guard) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
+	for _, t := range g.threads {
+		t.close()
+	}
+	g.threads = nil
 	if g.group == nil {
 		return
 	}

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (s *starter) findLandlockOnce() func() (isolation, *starter) {
-	return sync.OnceValues(s.findLandlock)
+func (s *starter) findLandlockOnce() func() isolation {
+	return sync.OnceValue(s.findLandlock)
 }
 
 // GroupPlan says what cgroupTree.plan decides for a tree of files, with the

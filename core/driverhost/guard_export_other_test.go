@@ -2,4 +2,4 @@
 
 package driverhost
 
-func (s *starter) findLandlockOnce() func() (isolation, *starter) { return s.findIsolation }
+func (s *starter) findLandlockOnce() func() isolation { return s.findIsolation }

@@ -20,6 +20,9 @@ type ExecSetup struct {
 	MemoryMiB    int
 	Offline      bool
 	Isolation    string // "Landlock", "user namespace" or "nothing": use this although there may be something better
+	Confinement  Confinement
+	Launcher     bool // the feature
+	ByLauncher   bool // the namespace is made as it is for users without privileges
 }
 
 // NewExec opens a binary without verifying it.
@@ -33,13 +36,18 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 	case "Landlock":
 		st.network = st.findLandlockOnce()
 	case "user namespace":
-		st.network = func() (isolation, *starter) { return byUserNamespace, nil }
+		st.network = func() isolation { return byUserNamespace }
 	case "nothing":
-		st.network = func() (isolation, *starter) { return byNothing, nil }
+		st.network = func() isolation { return byNothing }
+	}
+	hide := newConfinement(s.Confinement, st, log)
+	if s.ByLauncher {
+		hide.find = func() confined { return confined{level: LevelNamespace, launcher: true} }
 	}
 	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
 		verified: b.again, env: s.Env, config: s.Config, says: newSayings(log, newJournal(), 1, secret), secret: secret,
-		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline}, st, log),
+		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline, launcher: s.Launcher, use: foldersOf(s.Config)},
+			st, hide, log),
 	})}, nil
 }
 

@@ -3,11 +3,12 @@ package driverhost
 import (
 	"errors"
 	"fmt"
-	"os"
+	"math"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kairos-mcp/kairos/core/driverhost/confine"
 )
 
 func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
@@ -19,6 +20,13 @@ func forbidPrivileges() error {
 		return fmt.Errorf("forbid new privileges: %w", err)
 	}
 	return nil
+}
+
+// closeOnExec keeps drivers from inheriting files that this process itself has
+// inherited; what it opens has the flag anyway. Kernels before 5.11 lack the call.
+func closeOnExec() {
+	const afterStreams = 3
+	_ = unix.CloseRange(afterStreams, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
 // limitProcess sets the limits of a running process.
@@ -51,66 +59,49 @@ func (i isolation) apply(attr *syscall.SysProcAttr) {
 	case byNamespace:
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	case byUserNamespace:
-		// Who may not make a network namespace may in a user namespace of its own,
-		// in which it stays who it is.
-		attr.Cloneflags |= unix.CLONE_NEWNET | unix.CLONE_NEWUSER
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		// A user who may not make a network namespace may in a user namespace.
+		confine.InUserNamespace(attr, unix.CLONE_NEWNET)
 	}
 }
 
-// findIsolation asks the kernel, best first, how it can keep a process from the
-// network. The thread is not nil if only that one's processes are kept from it.
-func (s *starter) findIsolation() (isolation, *starter) {
+// findIsolation asks the kernel, best first, how it can keep a process from the network.
+func (s *starter) findIsolation() isolation {
 	for _, i := range []isolation{byNamespace, byUserNamespace} {
 		attr := processAttributes()
 		i.apply(attr)
 		if s.try(attr) == nil {
-			return i, nil
+			return i
 		}
 	}
 	return s.findLandlock()
 }
 
-func (s *starter) findLandlock() (isolation, *starter) {
-	thread := startThread(func() error { return errors.Join(forbidPrivileges(), denyTCP()) })
-	if thread.setUp != nil {
-		thread.close()
-		return byNothing, nil
+func (s *starter) findLandlock() isolation {
+	if _, err := s.thread(traits{noTCP: true}); err != nil {
+		return byNothing
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.offline = thread
-	return byLandlock, thread
+	return byLandlock
 }
 
-// landlockForTCP is the first version of Landlock that knows TCP.
-const landlockForTCP = 4
-
-// denyTCP keeps the calling thread, and every process that it starts, from
-// connecting to and listening on any TCP port.
-func denyTCP() error {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return fmt.Errorf("ask for Landlock: %w", errno)
+// setUp gives the calling thread its traits.
+func (t traits) setUp() error {
+	if err := forbidPrivileges(); err != nil {
+		return err
 	}
-	if version < landlockForTCP {
-		return fmt.Errorf("version %d of Landlock does not know TCP", version)
+	if t.hidden {
+		if err := confine.EnterNamespace(); err != nil {
+			return err
+		}
 	}
-	attr := struct{ files, network uint64 }{
-		network: unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP,
+	if t.bounded {
+		if err := confine.DropCapabilities(); err != nil {
+			return err
+		}
 	}
-	rules, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
-	if errno != 0 {
-		return fmt.Errorf("make Landlock rules: %w", errno)
+	if t.noTCP {
+		return confine.DenyTCP()
 	}
-	_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0)
-	err := unix.Close(int(rules))
-	if errno != 0 {
-		return errors.Join(fmt.Errorf("apply Landlock rules: %w", errno), err)
-	}
-	return err
+	return nil
 }
 
 // try reports whether a process can be started with the attributes. It executes

@@ -13,11 +13,15 @@ func onMainThread() bool { return false }
 
 func forbidPrivileges() error { return errNotHere }
 
+func closeOnExec() {}
+
 func limitProcess(int) error { return errNotHere }
 
 func (i isolation) apply(*syscall.SysProcAttr) {}
 
-func (s *starter) findIsolation() (isolation, *starter) { return byNothing, nil }
+func (s *starter) findIsolation() isolation { return byNothing }
+
+func (t traits) setUp() error { return errNotHere }
 
 func (s *starter) try(*syscall.SysProcAttr) error { return errNotHere }
 

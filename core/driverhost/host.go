@@ -78,6 +78,9 @@ type DriverConfig struct {
 	Network Network
 	// MemoryMiB is how much memory the driver should do with; 0: 256.
 	MemoryMiB int
+	// Folders are what the driver may use besides the paths in Config, where it
+	// is isolated by Landlock.
+	Folders []string
 	// Call and Idle take the place of Config.Call and Config.Idle; 0: they do not.
 	// Other values apply to the running process: they do not make another driver.
 	Call, Idle time.Duration
@@ -89,6 +92,8 @@ type Host struct {
 	tell    Observer
 	starter *starter
 	sockets socketBase
+
+	confinement *confinement
 
 	ctx       context.Context // ends when Close begins: aborts starts
 	cancel    context.CancelFunc
@@ -113,13 +118,14 @@ func New(log *slog.Logger, opt Options) *Host {
 		log: log, tell: opt.Observer, starter: newStarter(), journals: map[string]*journal{},
 		sets: map[*Set]struct{}{}, kept: map[*Set]struct{}{},
 	}
+	h.confinement = newConfinement(opt.Confinement, h.starter, log)
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
 
 // Load makes a set whose drivers start when they are first called.
 func (h *Host) Load(cfg Config) (*Set, error) {
-	specs, lock, err := cfg.specs(h.ctx)
+	specs, lock, err := cfg.specs(h.ctx, h.confinement)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +138,7 @@ func (h *Host) Load(cfg Config) (*Set, error) {
 // error nothing is left behind and old goes on. The caller holds old meanwhile,
 // or retires it only later.
 func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...string) (*Set, error) {
-	specs, lock, err := cfg.specs(ctx)
+	specs, lock, err := cfg.specs(ctx, h.confinement)
 	if err != nil {
 		return nil, err
 	}
@@ -439,7 +445,7 @@ func unknown(name string) error {
 var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")
 
 // specs works out what there is to run.
-func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
+func (c Config) specs(ctx context.Context, hide *confinement) (map[string]spec, Lock, error) {
 	lock := c.Lock
 	if len(lock.Drivers) > 0 {
 		if err := lock.Validate(); err != nil {
@@ -457,6 +463,11 @@ func (c Config) specs(ctx context.Context) (map[string]spec, Lock, error) {
 	}
 	if err := c.attach(ctx, &lock, out); err != nil {
 		return nil, Lock{}, err
+	}
+	for _, sp := range out {
+		if err := hide.check(sp); err != nil {
+			return nil, Lock{}, fmt.Errorf("driver %q: %w", sp.entry.Name, err)
+		}
 	}
 	for name, own := range c.Drivers {
 		if own.Network != "" && own.Network != NetworkAllow && own.Network != NetworkDeny {

@@ -489,7 +489,8 @@ func TestEnvironmentIsEmptyButForTheAllowList(t *testing.T) {
 		t.Fatal(err)
 	}
 	env = slices.DeleteFunc(env, func(e string) bool {
-		return strings.HasPrefix(e, "PLUGIN_") || strings.HasPrefix(e, "KAIROS_DRIVER_COOKIE=")
+		return strings.HasPrefix(e, "PLUGIN_") || strings.HasPrefix(e, "KAIROS_DRIVER_COOKIE=") ||
+			strings.HasPrefix(e, "KAIROS_DRIVER_PROCESS=")
 	})
 	slices.Sort(env)
 	want := []string{

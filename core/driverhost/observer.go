@@ -33,6 +33,8 @@ type Call struct {
 type Options struct {
 	// Observer hears what becomes of drivers; nil: nobody does.
 	Observer Observer
+	// Confinement says which files are hidden from drivers.
+	Confinement Confinement
 }
 
 // silence is the Observer where nobody listens.

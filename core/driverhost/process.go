@@ -94,7 +94,7 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := p.guard.start(cmd); err != nil {
+	if err := p.guard.start(cmd, p.socketDir); err != nil {
 		p.guard.close()
 		return err
 	}
@@ -106,7 +106,8 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 // group, and closes the pipes.
 func (p *process) reap(pipes *pipes) {
 	err := waitFor(p.cmd, p.end)
-	p.guard.close() // ends what has left the process group
+	p.guard.ended(p.cmd.Process.Pid)
+	p.guard.close() // ends what has left the process group, where it has a cgroup
 	deadline := time.Now().Add(lingering)
 	_ = pipes.stdout.host.SetReadDeadline(deadline)
 	_ = pipes.stderr.host.SetReadDeadline(deadline)

@@ -93,7 +93,7 @@ func (e LockedEntry) sameAs(o LockedEntry) bool {
 
 func (c DriverConfig) equal(o DriverConfig) bool {
 	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.AllowEffects == o.AllowEffects &&
-		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB
+		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders)
 }
 
 func sameDocument(a, b json.RawMessage) bool {
@@ -522,7 +522,8 @@ func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings, within 
 	}
 	guard := newGuard(s.entry.Name, guardConfig{
 		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
-	}, h.starter, log)
+		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.config.folders(),
+	}, h.starter, h.confinement, log)
 	if s.entry.Descriptor.Transport == driver.TransportExec {
 		return &execLink{held: held, descriptor: s.entry.Descriptor, options: execOptions{
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),

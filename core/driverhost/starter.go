@@ -16,18 +16,49 @@ type starter struct {
 
 	// What this machine offers for holding processes down; looked for once, when
 	// the first driver needs it.
-	network func() (isolation, *starter)
+	network func() isolation
 	groups  func() (string, error)
 
-	mu      sync.Mutex // guards the field below
-	offline *starter   // its processes reach no TCP port; made when it is needed
+	mu     sync.Mutex // guards the field below
+	others map[traits]*starter
+}
+
+// traits are what the processes of a thread inherit besides having no new privileges.
+type traits struct {
+	hidden  bool // a mount namespace, in which files can be hidden
+	bounded bool // no capabilities that would undo that
+	noTCP   bool // Landlock keeps them from TCP
 }
 
 func newStarter() *starter {
+	closeOnExec()
+	adoptOrphans()
 	s := startThread(forbidPrivileges)
-	s.network = sync.OnceValues(s.findIsolation)
+	s.network = sync.OnceValue(s.findIsolation)
 	s.groups = sync.OnceValues(openCgroup)
 	return s
+}
+
+// thread returns the thread with these traits, which ends with s.
+func (s *starter) thread(t traits) (*starter, error) {
+	if t == (traits{}) {
+		return s, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.others[t]; other != nil {
+		return other, nil
+	}
+	other := startThread(t.setUp)
+	if other.setUp != nil {
+		other.close()
+		return nil, other.setUp
+	}
+	if s.others == nil {
+		s.others = map[traits]*starter{}
+	}
+	s.others[t] = other
+	return other, nil
 }
 
 // startThread starts a thread that is set up before it starts its first process.
@@ -52,9 +83,9 @@ func (s *starter) close() {
 	<-s.done
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.offline != nil {
-		s.offline.close()
-		s.offline = nil
+	for t, other := range s.others {
+		other.close()
+		delete(s.others, t)
 	}
 }
 

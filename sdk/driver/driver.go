@@ -84,6 +84,10 @@ const (
 	// FeatureModel: answers come from a language model, so that what is asked
 	// counts against the budgets for models.
 	FeatureModel = "model"
+	// FeatureLauncher: the driver isolates what it starts itself, as bubblewrap
+	// does. It keeps the capabilities of its server and gets no Landlock rules,
+	// inside which nothing can be mounted.
+	FeatureLauncher = "launcher"
 	// FeaturePartial: there are requests that the driver cannot serve although
 	// the client has all that it needs, so that routes behind it are reached.
 	FeaturePartial = "partial"

@@ -100,6 +100,11 @@ func program() string { return filepath.Base(os.Args[0]) }
 
 func (how invocation) run(d driver.Driver, log *slog.Logger, stderr io.Writer) error {
 	stdout := os.Stdout
+	// A debugger reads a driver that is started for one. A process that is not
+	// readable cannot start another one in a user namespace.
+	if !how.debug && !d.Descriptor.Has(driver.FeatureLauncher) {
+		protectMemory()
+	}
 	switch {
 	case how.describe:
 		return writeDescriptor(stdout, d.Descriptor)

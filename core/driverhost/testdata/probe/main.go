@@ -83,11 +83,43 @@ func obey(o order) error {
 		}
 		time.Sleep(time.Hour) // an empty select is a deadlock to a program without cgo
 	case "wait":
-		return wait(o.File)
+		return wait(o.File, filepath.Dir(o.File))
 	case "grandchild":
 		return grandchild(o, false)
 	case "escape":
 		return grandchild(o, true)
+	case "escape and wait":
+		return orphan(o)
+	case "escape unmarked":
+		_ = os.Unsetenv("KAIROS_DRIVER_PROCESS")
+		return grandchild(o, true)
+	case "read":
+		return look(o.File, os.O_RDONLY)
+	case "change":
+		return look(o.File, os.O_RDWR)
+	case "create":
+		return look(o.File, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	case "list":
+		entries, err := os.ReadDir(o.File)
+		if err != nil {
+			return reply("refused: " + err.Error())
+		}
+		return reply(fmt.Sprint(entries))
+	case "parent environment":
+		return look(fmt.Sprintf("/proc/%d/environ", os.Getppid()), os.O_RDONLY)
+	case "parent root":
+		return look(fmt.Sprintf("/proc/%d/root%s", os.Getppid(), o.File), os.O_RDONLY)
+	case "uncover":
+		return uncover(o.File)
+	case "connect":
+		conn, err := net.Dial("unix", o.File)
+		if err != nil {
+			return reply("refused: " + err.Error())
+		}
+		_ = conn.Close()
+		return reply("connected")
+	case "descriptors":
+		return descriptors()
 	case "write":
 		return os.WriteFile(o.File, make([]byte, 65<<20), 0o600)
 	}
@@ -95,6 +127,39 @@ func obey(o order) error {
 }
 
 func reply(v any) error { return json.NewEncoder(os.Stdout).Encode(v) }
+
+// look opens a file and says what is in it, or why it cannot. What is hidden
+// has no content.
+func look(file string, how int) error {
+	f, err := os.OpenFile(file, how, 0o600)
+	if err != nil {
+		return reply("refused: " + err.Error())
+	}
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return reply("refused: " + err.Error())
+	}
+	if info, err := f.Stat(); err == nil && info.Mode()&os.ModeDevice != 0 && len(b) == 0 {
+		return reply("refused: it is an empty device")
+	}
+	return reply("opened: " + string(b))
+}
+
+// descriptors lists the open files of this process.
+func descriptors() error {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	open := map[string]string{}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil {
+			open[e.Name()] = to
+		}
+	}
+	return reply(open)
+}
 
 // note writes this process's number into a file that appears as a whole.
 func note(file string) error {
@@ -107,13 +172,13 @@ func note(file string) error {
 	return os.Rename(file+".new", file)
 }
 
-// wait says that it is there and waits for the file "go" beside its own.
-func wait(file string) error {
+// wait says that it is there and waits for the file "go".
+func wait(file, dir string) error {
 	if err := note(file); err != nil {
 		return err
 	}
 	for {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(file), "go")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go")); err == nil {
 			return reply("went")
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -129,6 +194,22 @@ func grandchild(o order, leave bool) error {
 		return err
 	}
 	return reply(child.Process.Pid)
+}
+
+// orphan starts a process whose parent ends at once, notes its number and waits.
+func orphan(o order) error {
+	cmd := exec.Command("/bin/sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $!")
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(o.File+".new", bytes.TrimSpace(out), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(o.File+".new", o.File); err != nil {
+		return err
+	}
+	return wait("", filepath.Dir(o.File))
 }
 
 // state is what a driver sees of what holds it down.

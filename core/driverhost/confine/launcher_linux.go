@@ -1,0 +1,94 @@
+package confine
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A user namespace can only be made together with a new process, and mounts in
+// it only by that process. So where this program may not make a mount namespace
+// otherwise, it executes itself first: the launcher mounts the covers and then
+// executes the program, which keeps process number, streams, limits and signals.
+
+// launcherName is the name by which this program is the launcher.
+const launcherName = "kairos-driver-launcher"
+
+// failedStatus is the exit status of a launcher that could not do its work.
+const failedStatus = 125
+
+// self is this program, as a child of it sees it right after it is born.
+const self = "/proc/self/exe"
+
+// Launcher makes a command start through the launcher, in namespaces of its own.
+func Launcher(cmd *exec.Cmd, covers []Cover, keepCapabilities bool) {
+	cmd.Args = append(launcherArgs(cmd.Path, covers, keepCapabilities), cmd.Args...)
+	cmd.Path = self
+	InUserNamespace(cmd.SysProcAttr, unix.CLONE_NEWNS)
+}
+
+// launcherArgs are what the launcher gets before the arguments of the program.
+func launcherArgs(program string, covers []Cover, keepCapabilities bool) []string {
+	args := []string{launcherName, program, strconv.FormatBool(keepCapabilities), strconv.Itoa(len(covers))}
+	for _, c := range covers {
+		kind := "h"
+		if c.ReadOnly {
+			kind = "r"
+		}
+		args = append(args, kind+c.Path)
+	}
+	return args
+}
+
+// The launcher has to run before the rest of the program is initialised, which
+// takes several times as long. Go initialises packages that need little first.
+var _ = launch(os.Args)
+
+// launch returns at once unless this process is the launcher.
+func launch(args []string) struct{} {
+	if len(args) < 4 || args[0] != launcherName {
+		return struct{}{}
+	}
+	n, err := strconv.Atoi(args[3])
+	if err != nil || n < 0 || len(args) < 4+n {
+		fail("its arguments are not those of a launcher")
+	}
+	covers := make([]Cover, n)
+	for i, a := range args[4 : 4+n] {
+		covers[i] = Cover{Path: a[1:], ReadOnly: a[0] == 'r'}
+	}
+	if err := private(); err != nil {
+		fail(err.Error())
+	}
+	if err := Hide(covers); err != nil {
+		fail(err.Error())
+	}
+	if args[2] != "true" && os.Geteuid() == 0 {
+		if err := DropCapabilities(); err != nil {
+			fail(err.Error())
+		}
+	}
+	if len(args) == 4+n { // only whether it works was asked
+		os.Exit(0)
+	}
+	if err := unix.Exec(args[1], args[4+n:], os.Environ()); err != nil {
+		fail("execute it: " + err.Error())
+	}
+	return struct{}{}
+}
+
+func fail(why string) {
+	_, _ = os.Stderr.WriteString("cannot isolate the driver: " + why + "\n")
+	os.Exit(failedStatus)
+}
+
+// ProbeLauncher is a command that reports by its exit status whether the
+// launcher can cover the paths.
+func ProbeLauncher(covers []Cover, attr *syscall.SysProcAttr) *exec.Cmd {
+	cmd := &exec.Cmd{Path: self, Dir: "/", SysProcAttr: attr, Env: []string{}}
+	Launcher(cmd, covers, false)
+	return cmd
+}

@@ -1,0 +1,218 @@
+package driverhost_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+)
+
+// installation is a server's files, as on a machine.
+type installation struct {
+	data, project, drivers, admin string
+	hidden                        confine.Hidden
+}
+
+const secret = "the server's secret"
+
+func newInstallation(t *testing.T) installation {
+	t.Helper()
+	dir := t.TempDir()
+	i := installation{
+		data: filepath.Join(dir, "data"), project: filepath.Join(dir, "project"),
+		drivers: filepath.Join(dir, "drivers"), admin: filepath.Join(dir, "admin"),
+	}
+	for _, f := range []string{
+		"data/kairos.db", "data/kairos.db-wal", "data/kairos.db-shm", "data/state.key", "data/signing.key",
+		"project/t.db", "project/t.db-wal", "drivers/drivers.lock", "drivers/kairos-driver-x", "admin/1.token",
+	} {
+		path := filepath.Join(dir, f)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, []byte(secret), 0o600))
+	}
+	check(t, os.WriteFile(filepath.Join(i.project, "main.go"), []byte("package main"), 0o600))
+	l, err := net.Listen("unix", filepath.Join(i.admin, "1.sock"))
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	i.hidden = confine.Hidden{
+		Secret: []string{
+			filepath.Join(i.data, "kairos.db*"), filepath.Join(i.data, "*.key"), filepath.Join(i.project, "t.db*"),
+			filepath.Join(i.drivers, "drivers.lock*"), filepath.Join(i.admin, "*"),
+		},
+		Own: []string{filepath.Join(i.drivers, "kairos-driver-*")}, ReadOnly: []string{i.drivers},
+	}
+	return i
+}
+
+// isolations are the ways to isolate a driver that can be tried on this machine.
+func isolations(t *testing.T, i installation) map[string]driverhost.ExecSetup {
+	t.Helper()
+	by := func(l driverhost.Level) driverhost.Confinement {
+		return driverhost.Confinement{Hidden: i.hidden, Level: l}
+	}
+	all := map[string]driverhost.ExecSetup{
+		"namespace of a launcher": {ByLauncher: true, Confinement: by(driverhost.LevelNamespace)},
+		"Landlock":                {Confinement: by(driverhost.LevelLandlock)},
+	}
+	if os.Geteuid() == 0 {
+		all["namespace of a thread"] = driverhost.ExecSetup{Confinement: by(driverhost.LevelNamespace)}
+	}
+	return all
+}
+
+func said(t *testing.T, e *driverhost.Exec, do string, more ...string) string {
+	t.Helper()
+	got, err := e.Run(t.Context(), "Advance", order(do, more...))
+	if err != nil {
+		t.Fatalf("%s %q: %v", do, more, err)
+	}
+	var text string
+	if err := json.Unmarshal([]byte(got), &text); err != nil {
+		t.Fatalf("%s %q replied %s", do, more, got)
+	}
+	return text
+}
+
+func TestHostileDriverReachesNothingOfItsServer(t *testing.T) {
+	t.Setenv("KAIROS_TEST_SECRET", secret)
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			for _, file := range []string{
+				filepath.Join(i.data, "kairos.db"), filepath.Join(i.data, "kairos.db-wal"), filepath.Join(i.data, "kairos.db-shm"),
+				filepath.Join(i.data, "state.key"), filepath.Join(i.data, "signing.key"), filepath.Join(i.admin, "1.token"),
+				filepath.Join(i.project, "t.db"), filepath.Join(i.project, "t.db-wal"), filepath.Join(i.drivers, "drivers.lock"),
+			} {
+				for _, do := range []string{"read", "change", "uncover", "parent root"} {
+					if got := said(t, e, do, "file", file); !strings.HasPrefix(got, "refused") {
+						t.Errorf("%s %s: %s", do, file, got)
+					}
+				}
+			}
+			if got := said(t, e, "create", "file", filepath.Join(i.drivers, "kairos-driver-y")); !strings.HasPrefix(got, "refused") {
+				t.Errorf("it made a driver: %s", got)
+			}
+			if got := said(t, e, "parent environment"); !strings.HasPrefix(got, "refused") || strings.Contains(got, secret) {
+				t.Errorf("the server's environment: %s", got)
+			}
+			if _, err := os.Stat(filepath.Join(i.data, "kairos.db")); err != nil {
+				t.Errorf("the server itself: %v", err)
+			}
+		})
+	}
+}
+
+// Landlock does not stop connections to sockets in the file system: there the
+// token and the check of the peer have to.
+func TestAdminSocketIsHiddenByAMountNamespace(t *testing.T) {
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		if setup.Confinement.Level != driverhost.LevelNamespace {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			if got := said(t, e, "connect", "file", filepath.Join(i.admin, "1.sock")); !strings.HasPrefix(got, "refused") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestFilesThatAreReplacedAreHiddenFromTheNextProcess(t *testing.T) {
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			file := filepath.Join(i.project, "t.db-wal")
+			for range 2 {
+				if got := said(t, e, "read", "file", file); !strings.HasPrefix(got, "refused") {
+					t.Error(got)
+				}
+				check(t, os.Remove(file))
+				check(t, os.WriteFile(file, []byte(secret), 0o600))
+			}
+		})
+	}
+}
+
+func TestIsolatedDriverStillUsesWhatItMay(t *testing.T) {
+	i := newInstallation(t)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			file := filepath.Join(folder, "report.txt")
+			check(t, os.WriteFile(file, []byte("report"), 0o600))
+			setup.Config = json.RawMessage(`{"roots": {"allow": ["` + folder + `"]}}`)
+			e := newExec(t, "", setup, io.Discard)
+			if got := said(t, e, "change", "file", file); got != "opened: report" {
+				t.Errorf("a file that its settings name: %s", got)
+			}
+			if got := said(t, e, "read", "file", "/etc/passwd"); !strings.Contains(got, "root:") {
+				t.Errorf("a file of the system: %s", got)
+			}
+			outside := said(t, e, "read", "file", filepath.Join(i.project, "main.go"))
+			if want := setup.Confinement.Level == driverhost.LevelNamespace; strings.HasPrefix(outside, "opened") != want {
+				t.Errorf("a file beside the database, not named in settings: %s, want readable: %v", outside, want)
+			}
+		})
+	}
+}
+
+func TestDriversInheritNoOpenFiles(t *testing.T) {
+	i := newInstallation(t)
+	leak, err := os.Open(filepath.Join(i.data, "kairos.db"))
+	check(t, err)
+	defer func() { _ = leak.Close() }()
+	_, err = unix.FcntlInt(leak.Fd(), unix.F_SETFD, 0) // as one that the server has inherited
+	check(t, err)
+	for name, setup := range isolations(t, i) {
+		t.Run(name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			got, err := e.Run(t.Context(), "Advance", order("descriptors"))
+			check(t, err)
+			var open map[string]string
+			check(t, json.Unmarshal([]byte(got), &open))
+			for number, to := range open {
+				switch {
+				case number == "3" && strings.HasSuffix(to, "/probe"), strings.HasPrefix(to, "pipe:"), strings.HasPrefix(to, "anon_inode:"), strings.HasPrefix(to, "/proc/"),
+					strings.HasPrefix(to, "/sys/fs/cgroup/"): // Go's runtime reads its limits there
+				default:
+					t.Errorf("descriptor %s is %s", number, to)
+				}
+			}
+		})
+	}
+}
+
+func TestLandlockRefusesAFolderThatContainsTheDatabase(t *testing.T) {
+	i := newInstallation(t)
+	e := newExec(t, "", driverhost.ExecSetup{
+		Config:      json.RawMessage(`{"allow": ["` + i.project + `"]}`),
+		Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
+	}, io.Discard)
+	_, err := e.Run(t.Context(), "Advance", order("state"))
+	if err == nil || !strings.Contains(err.Error(), "it may use "+i.project) || !strings.Contains(err.Error(), "t.db") {
+		t.Errorf("Run = %v, want that the folder and the database are named", err)
+	}
+}
+
+func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
+	i := newInstallation(t)
+	e := newExec(t, "", driverhost.ExecSetup{
+		Launcher: true, Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
+	}, io.Discard)
+	stateOf(t, e)
+	if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, "files: NOT restricted: it isolates what it starts itself") {
+		t.Errorf("Protection:\n%s", words)
+	}
+}
