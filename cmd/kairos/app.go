@@ -60,7 +60,7 @@ func (s source) open() (*app, error) {
 	if s.measured && c.Metrics.Listen != metricsOff {
 		a.measures = metrics.New(version, c.Metrics.Instance)
 	}
-	a.host = driverhost.New(log, a.hostOptions())
+	a.host = driverhost.New(log, a.hostOptions(s.file))
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
 	options := a.engineOptions()
 	if a.handover = c.handover(s.reached, log); a.handover != nil {
@@ -100,7 +100,7 @@ func (a *app) engineOptions() engine.Options {
 func (c config) restart() map[string]string {
 	out := make(map[string]string)
 	for key, v := range map[string]any{
-		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen, "run": c.Run, "handover": c.Handover, "sampling": c.Sampling.budgets(), "attest": c.Attest,
+		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation, "approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen, "run": c.Run, "handover": c.Handover, "sampling": c.Sampling.budgets(), "attest": c.Attest,
 		"store": c.keepsIn(), "qdrant": c.Qdrant.plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
 	} {

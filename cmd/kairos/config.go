@@ -64,6 +64,9 @@ type driversConfig struct {
 	IdleStop *duration `yaml:"idle_stop"`
 	// CallTimeout bounds one call of a driver. Default 10s.
 	CallTimeout duration `yaml:"call_timeout"`
+	// Isolation is how drivers are kept from the server's own files: auto,
+	// namespace, landlock or none. Default auto.
+	Isolation string `yaml:"isolation"`
 	// Settings of single drivers, by name.
 	Settings map[string]driverSettings `yaml:"settings"`
 }
@@ -76,6 +79,9 @@ type driverSettings struct {
 	AllowEffects bool `yaml:"allow_effects"`
 	// Network: allow or deny. Default allow.
 	Network string `yaml:"network"`
+	// Folders are files and folders that the driver needs besides those that
+	// its config names, where it is isolated by Landlock.
+	Folders []string `yaml:"folders"`
 	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
 	MemoryMiB int `yaml:"memory_mib"`
 	// IdleStop and CallTimeout take the place of those of all drivers.
@@ -411,8 +417,10 @@ func (c config) validate() error {
 
 func (d driversConfig) problems() []error {
 	errs := timeProblems("drivers", d.IdleStop, d.CallTimeout)
-	if err := d.modelTime(); err != nil {
-		errs = append(errs, err)
+	for _, err := range []error{d.modelTime(), d.isolationProblem()} {
+		if err != nil {
+			errs = append(errs, err)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
 		s := d.Settings[name]

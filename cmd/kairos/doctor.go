@@ -192,6 +192,7 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 				return nil // nobody there who could be asked for what is stored
 			}
 		}
+		r.isolation(a)
 		r.embedding(ctx, a)
 		r.handover(a.config)
 		u, err := a.engine.Unserved(ctx, localCaller())

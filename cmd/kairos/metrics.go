@@ -10,11 +10,12 @@ import (
 
 // The observers below are nil, and not merely hold a nil, where nothing is measured.
 
-func (a *app) hostOptions() driverhost.Options {
-	if a.measures == nil {
-		return driverhost.Options{}
+func (a *app) hostOptions(file string) driverhost.Options {
+	o := driverhost.Options{Confinement: a.config.confinement(file)}
+	if a.measures != nil {
+		o.Observer = a.measures
 	}
-	return driverhost.Options{Observer: a.measures}
+	return o
 }
 
 func (a *app) embeddingObserver() embedding.Observer {

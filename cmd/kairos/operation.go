@@ -66,7 +66,11 @@ func (c config) adminSocket() string {
 
 // begin is called once, with the first tool call.
 func (o *operation) begin() {
+	o.app.host.ProtectMemory()
 	if o.admin != nil {
+		if err := o.admin.Prepare(); err != nil { // drivers that start now are to be kept from it
+			o.app.log.Warn("admin folder cannot be made", "error", err)
+		}
 		o.work.Go(func() {
 			if err := o.admin.Listen(); err != nil {
 				o.app.log.Warn("`kairos driver` cannot reach this server; SIGHUP can", "error", err)

@@ -69,7 +69,7 @@ func (s source) hostConfig(c config) (driverhost.Config, error) {
 			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
-			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB,
+			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB, Folders: absolute(s.Folders...),
 			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop),
 		}
 	}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/admin"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+// isolationAuto is the best level that the machine offers.
+const isolationAuto = "auto"
+
+var isolationLevels = []string{
+	isolationAuto, string(driverhost.LevelNamespace), string(driverhost.LevelLandlock), string(driverhost.LevelNone),
+}
+
+func (d driversConfig) isolationProblem() error {
+	if d.Isolation != "" && !slices.Contains(isolationLevels, d.Isolation) {
+		return fmt.Errorf("drivers.isolation is %q: must be one of %s", d.Isolation, strings.Join(isolationLevels, ", "))
+	}
+	return nil
+}
+
+// confinement says what drivers must not see: database, keys, lock and admin
+// sockets. The configuration file is hidden only together with its folder.
+func (c config) confinement(file string) driverhost.Confinement {
+	out := driverhost.Confinement{Level: driverhost.Level(c.Drivers.Isolation)}
+	if c.Drivers.Isolation == isolationAuto {
+		out.Level = ""
+	}
+	if out.Level == driverhost.LevelNone {
+		return out
+	}
+	add := func(to *[]string, path, suffix string) {
+		for _, p := range absolute(path) {
+			*to = append(*to, literal(p)+suffix)
+		}
+	}
+	secret := func(path, suffix string) { add(&out.Hidden.Secret, path, suffix) }
+	shielded := func(path, suffix string) { add(&out.Hidden.Shielded, path, suffix) }
+	secret(c.Database, "")
+	secret(c.Database, "[-.]*") // -wal, -shm, -journal, .lock and copies
+	for _, key := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile} {
+		secret(key, "")
+	}
+	for _, key := range []string{c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key} {
+		shielded(key, "")
+	}
+	for _, key := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile} {
+		secret(filepath.Dir(key), "/.new-*.key")
+	}
+	shielded(lockPath(c.Drivers.Dir), "")
+	shielded(lockPath(c.Drivers.Dir), ".*")
+	for _, dir := range admin.DefaultFolders() {
+		secret(dir, "/*")
+	}
+	if c.Admin.Socket != "" && c.Admin.Socket != adminOff {
+		socket := c.adminSocket()
+		secret(socket, "")
+		secret(admin.TokenFile(socket), "")
+		secret(filepath.Dir(socket), "/lock")
+		if info, err := os.Stat(c.Admin.Socket); strings.HasSuffix(c.Admin.Socket, "/") || err == nil && info.IsDir() {
+			secret(c.Admin.Socket, "/*")
+		}
+	}
+	for _, p := range absolute(file, c.Tree) {
+		out.Hidden.Own = append(out.Hidden.Own, literal(p))
+	}
+	for _, dir := range absolute(c.Drivers.Dir) {
+		out.Hidden.ReadOnly = []string{dir}
+		out.Hidden.Own = append(out.Hidden.Own, literal(dir)+"/"+driverhost.BinaryPrefix+"*", literal(dir)+"/.*")
+	}
+	return out
+}
+
+// literal keeps a path from being read as a pattern.
+func literal(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// isolation looks at how drivers are kept from the files of the server.
+func (r *doctorReport) isolation(a *app) {
+	r.note("driver isolation", a.host.Isolation())
+}
