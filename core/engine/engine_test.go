@@ -743,6 +743,8 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 	for name, tc := range map[string]struct{ challenge, want, at string }{
 		"a type nobody handles":     {`{"type":"telepathy"}`, `/type`, "6:22:"},
 		"what its driver refuses":   {`{"type":"shell","shell":{"bad":1}}`, `/shell/bad`, "6:45:"},
+		"a schema of itself":        {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"$ref":"#"}}`, `/output_schema`, "6:66:"},
+		"a schema that is none":     {`{"type":"shell","shell":{"cmd":"a"},"output_schema":{"type":5}}`, `/output_schema`, "6:66:"},
 		"a reference to no step":    {`{"type":"shell","shell":{"cmd":"{{ steps.nobody.x }}"}}`, `nobody`, "6:46:"},
 		"a reference to the future": {`{"type":"shell","shell":{"cmd":"{{ steps.last.x }}"}}`, `last`, "6:46:"},
 	} {

@@ -126,7 +126,7 @@ func TestDeletingClosesTheGapOrTakesTheProtocol(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(doc("Four", "A: a", "B: b", "C: c", "D: d"))
 	d, err := w.Delete(t.Context(), w.caller, []string{uris[1], uris[1]})
-	if err != nil || d.TotalDeleted != 2 || !strings.Contains(d.Results[0].Message, "3 steps now") {
+	if err != nil || d.TotalDeleted != 1 || !strings.Contains(d.Results[0].Message, "3 steps now") {
 		t.Fatalf("Delete = %+v, %v", d, err)
 	}
 	for i, uri := range []string{uris[0], uris[2], uris[3]} {
@@ -177,7 +177,13 @@ func TestUpdatesSetOnlyWhatTheyMay(t *testing.T) {
 		"blank label":              {`{"label":" "}`, "label must be", true},
 		"a challenge that is none": {`{"challenge":"x"}`, "challenge must be a JSON object", true},
 		"a refused challenge":      {`{"challenge":{"type":"shell","shell":{"bad":1}}}`, "is bad", true},
-		"several headings":         {`{"text":"## A\n\nx\n\n## B\n\ny"}`, "several headings", true},
+		"several headings":         {`{"text":"## A\n\nx\n\n## B\n\ny"}`, "would begin another step", true},
+		"a heading below text":     {`{"text":"before\n\n## B\n\nafter"}`, "3:1: error: this heading would begin another step", true},
+		"an underlined heading":    {`{"text":"before\n\nB\n---\nafter"}`, "would begin another step", true},
+		"an H1 above the heading":  {`{"text":"# T\n\n## B\n\nafter"}`, "an H1 is the title of a protocol", true},
+		"an H1 alone":              {`{"text":"# T\n\nafter"}`, "an H1 is the title of a protocol", true},
+		"an H1 between markers":    {`{"text":"<!-- KAIROS:BODY-START -->\nx\n\n# T\n<!-- KAIROS:BODY-END -->"}`, "an H1 is the title of a protocol", true},
+		"deeper headings":          {`{"text":"x\n\n### Deeper\n\n` + "```sh\\n# no heading\\n```" + `"}`, "### Deeper\n\n```sh\n# no heading\n```", false},
 		"nothing":                  {`{}`, "nothing to update", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,12 +214,12 @@ func TestUpdatesSetOnlyWhatTheyMay(t *testing.T) {
 func TestUpdateOfSeveralSteps(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("---\nslug: three\ntags: [x, y]\n---\n" + threeSteps)
-	in := engine.UpdateInput{URIs: []string{uris[0], uris[1], uris[2]}, Documents: []string{"## First\n\none", " ", "## Third\n\nthree"}, Updates: json.RawMessage(`{"text":"two"}`)}
+	in := engine.UpdateInput{URIs: []string{uris[0], uris[1], uris[2]}, Documents: []string{"## First\n\none", " ", "## Third\n\nthree"}}
 	u, err := w.Update(t.Context(), w.caller, in)
-	if err != nil || u.TotalUpdated != 3 {
-		t.Fatalf("Update = %+v, %v", u, err)
+	if err != nil || u.TotalUpdated != 2 || u.TotalFailed != 1 {
+		t.Fatalf("Update = %+v, %v, want two steps updated and the one without a document failed", u, err)
 	}
-	for _, want := range []string{"slug: three\ntags: [x, y]", "\none\n", "\ntwo\n", "\nthree\n"} {
+	for _, want := range []string{"slug: three\ntags: [x, y]", "\none\n", "body two\n", "\nthree\n"} {
 		if d := w.dump(uris[1]); !strings.Contains(d, want) {
 			t.Errorf("the protocol is\n%s\nwant %q in it", d, want)
 		}
@@ -221,6 +227,61 @@ func TestUpdateOfSeveralSteps(t *testing.T) {
 	in.Documents = in.Documents[:2]
 	if _, err := w.Update(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("three uris and two documents: %v, want INVALID_ARGUMENT", err)
+	}
+}
+
+func TestAnUpdateDropsNothingSilently(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	before := w.dump(uris[0])
+	for name, in := range map[string]engine.UpdateInput{
+		"a document and updates":           {URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{"text":"two"}`)},
+		"updates and one of two documents": {URIs: uris[:2], Documents: []string{" ", "## Second\n\none"}, Updates: json.RawMessage(`{"label":"L"}`)},
+		"two documents for one step": {
+			URIs: []string{uris[0], strings.ToUpper(uris[0][13:])}, Documents: []string{"## First\n\none", "## First\n\ntwo"},
+		},
+	} {
+		if name == "two documents for one step" {
+			in.URIs[1] = "kairos://mem/" + in.URIs[1]
+		}
+		_, err := w.Update(t.Context(), w.caller, in)
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Code != fault.InvalidArgument || f.NextAction == "" {
+			t.Errorf("%s: %v, want INVALID_ARGUMENT and what to do", name, err)
+		}
+	}
+	if after := w.dump(uris[0]); after != before {
+		t.Errorf("a refused update changed the protocol to\n%s", after)
+	}
+	if u, err := w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{}`)}); err != nil || u.TotalUpdated != 1 {
+		t.Errorf("a document beside empty updates = %+v, %v, want it stored", u, err)
+	}
+}
+
+func TestAURIThatIsThereTwiceCountsOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	twice := []string{uris[1], uris[1], "kairos://mem/" + strings.ToUpper(strings.TrimPrefix(uris[1], "kairos://mem/"))}
+	for name, in := range map[string]engine.UpdateInput{
+		"updates":         {URIs: twice, Updates: json.RawMessage(`{"text":"new"}`)},
+		"equal documents": {URIs: twice, Documents: []string{"## S\n\nnew", "## S\n\nnew", "## S\n\nnew"}},
+	} {
+		u, err := w.Update(t.Context(), w.caller, in)
+		if err != nil || u.TotalUpdated != 1 || u.TotalFailed != 0 || len(u.Results) != 1 {
+			t.Errorf("Update by %s = %+v, %v, want one result", name, u, err)
+		}
+	}
+	if got := len(revisions(t, w, "Three Steps")); got != 3 {
+		t.Errorf("%d revisions after two updates, want 3", got)
+	}
+	d, err := w.Delete(t.Context(), w.caller, twice)
+	if err != nil || d.TotalDeleted != 1 || d.TotalFailed != 0 || len(d.Results) != 1 {
+		t.Errorf("Delete = %+v, %v, want one result", d, err)
+	}
+	nowhere := "kairos://mem/99999999-9999-4999-8999-999999999999"
+	d, err = w.Delete(t.Context(), w.caller, []string{nowhere, nowhere, "x", "x"})
+	if err != nil || d.TotalDeleted != 0 || d.TotalFailed != 2 {
+		t.Errorf("Delete of what is not there = %+v, %v, want each failed once", d, err)
 	}
 }
 

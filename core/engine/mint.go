@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // maxModel bounds the name of a model, which every protocol of a document and
@@ -178,6 +179,8 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 	for _, chain := range chains {
 		if _, err := run.Digest(orObject(chain.Inputs)); err != nil {
 			found = append(found, *problemOf(chain.Steps[0], "/inputs", "the inputs have no canonical form: "+err.Error()))
+		} else if _, err := schema.Compile(orObject(chain.Inputs)); err != nil {
+			found = append(found, *problemOf(chain.Steps[0], "/inputs", "inputs: "+err.Error()))
 		}
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
@@ -220,18 +223,34 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = slices.Clone(res.Templates)
-	pointers := make([]string, len(res.Diagnostics))
-	for i, d := range res.Diagnostics {
+	diagnostics := outputSchemaProblem(s.Challenge, res.Diagnostics)
+	pointers := make([]string, len(diagnostics))
+	for i, d := range diagnostics {
 		pointers[i] = d.Pointer
 	}
-	out := make([]protocol.Diagnostic, len(res.Diagnostics))
+	out := make([]protocol.Diagnostic, len(diagnostics))
 	for i, at := range s.Positions(pointers...) {
-		d := res.Diagnostics[i]
+		d := diagnostics[i]
 		out[i] = protocol.Diagnostic{
 			Severity: d.Severity, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: d.Pointer, Message: clip(d.Message, 1000),
 		}
 	}
 	return out, nil
+}
+
+// outputSchemaProblem adds to what a driver finds that no result can be judged by
+// the output_schema, unless the driver found a fault there itself.
+func outputSchemaProblem(challenge json.RawMessage, found []driver.Diagnostic) []driver.Diagnostic {
+	const pointer = "/output_schema"
+	common, err := protocol.CommonOf(challenge)
+	if err != nil || len(common.OutputSchema) == 0 ||
+		slices.ContainsFunc(found, func(d driver.Diagnostic) bool { return strings.HasPrefix(d.Pointer, pointer) }) {
+		return found
+	}
+	if _, err := schema.Compile(common.OutputSchema); err != nil {
+		return append(slices.Clone(found), driver.Problem(pointer, err.Error()))
+	}
+	return found
 }
 
 // judged remembers what drivers said of challenges in one use case: documents

@@ -28,19 +28,16 @@ func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply Up
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
 		return UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
 	}
-	fields, err := readUpdates(in.Updates)
+	changes, err := readChanges(in)
 	if err != nil {
 		return UpdateReply{}, err
 	}
+	uris := once(in.URIs)
 	h, release := e.hold()
 	defer release()
-	reply.Results = make([]ItemResult, 0, len(in.URIs))
-	for i, uri := range in.URIs {
-		change := fields
-		if i < len(in.Documents) && strings.TrimSpace(in.Documents[i]) != "" {
-			change = stepChange{document: in.Documents[i]}
-		}
-		message, err := h.updateOne(ctx, c, uri, change)
+	reply.Results = make([]ItemResult, 0, len(uris))
+	for _, uri := range uris {
+		message, err := h.updateOne(ctx, c, uri, changes[stepNamed(uri)])
 		reply.Results = append(reply.Results, e.itemResult(ctx, uri, "updated", message, err))
 		if err != nil {
 			reply.TotalFailed++
@@ -63,6 +60,53 @@ func countURIs(uris []string) error {
 			WithNext("make several calls with fewer uris each")
 	}
 	return nil
+}
+
+// stepNamed is what tells URIs of different steps apart.
+func stepNamed(uri string) string {
+	if id, err := protocol.ParseURI(uri); err == nil {
+		return id
+	}
+	return uri
+}
+
+// once leaves out the URIs that are there twice.
+func once(uris []string) []string {
+	seen := make(map[string]bool, len(uris))
+	return slices.DeleteFunc(slices.Clone(uris), func(uri string) bool {
+		step := stepNamed(uri)
+		again := seen[step]
+		seen[step] = true
+		return again
+	})
+}
+
+// readChanges is what each step is to become, by its name. Nothing that was sent
+// is left out silently: not updates beside a document, nor one of two documents
+// for one step.
+func readChanges(in UpdateInput) (map[string]stepChange, error) {
+	fields, err := readUpdates(in.Updates)
+	if err != nil {
+		return nil, err
+	}
+	changes := make(map[string]stepChange, len(in.URIs))
+	for i, uri := range in.URIs {
+		change := fields
+		if i < len(in.Documents) && strings.TrimSpace(in.Documents[i]) != "" {
+			if !fields.empty() {
+				return nil, fault.New(fault.InvalidArgument, "markdown_doc and updates cannot be combined: markdown_doc replaces the whole step, updates sets single fields; nothing was changed").
+					WithNext("call kairos_update with one of the two, or make two calls")
+			}
+			change = stepChange{document: in.Documents[i]}
+		}
+		step := stepNamed(uri)
+		if before, twice := changes[step]; twice && before.document != change.document {
+			return nil, fault.New(fault.InvalidArgument, "uris has %s twice, with different documents; nothing was changed", clip(uri, 80)).
+				WithNext("call kairos_update with one document for each step")
+		}
+		changes[step] = change
+	}
+	return changes, nil
 }
 
 // itemResult tells what became of one URI.
@@ -147,7 +191,7 @@ func (c stepChange) read(chain protocol.Chain, i int) (protocol.Step, []protocol
 	step := chain.Steps[i]
 	var found []protocol.Diagnostic
 	if c.text != nil {
-		step, found = chain.ParseStep(i, []byte(*c.text))
+		step, found = chain.ParseText(i, []byte(*c.text))
 		if _, _, err := split([]protocol.Chain{chain}, found); err != nil {
 			return step, nil, err
 		}
@@ -267,7 +311,7 @@ func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply Del
 	}
 	reply.Results = make([]ItemResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
-	for _, uri := range uris {
+	for _, uri := range once(uris) {
 		message, err := e.deleteOne(ctx, c, uri, gone)
 		reply.Results = append(reply.Results, e.itemResult(ctx, uri, "deleted", message, err))
 		if err != nil {

@@ -60,6 +60,16 @@ func TestAnEmptyDocumentIsInvalidInput(t *testing.T) {
 	}
 }
 
+func TestOtherJSONThanAStringIsNotADocument(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, body := range []string{"[]", `["# T\n\n## S\n\nx"]`, "{}", ` {"markdown_doc": "# T"} `, "42", "-1.5e3\n", "true", "null"} {
+		a := w.do("POST", "/api/kairos_mint/raw", strings.NewReader(body), "Content-Type", "text/markdown").want(400, "INVALID_INPUT")
+		if !strings.Contains(a.str("message"), "Markdown") {
+			t.Errorf("%s: message %q does not say what the body must be", body, a.str("message"))
+		}
+	}
+}
+
 func TestMintTakesADocumentAsItIs(t *testing.T) {
 	w := newWorld(t, nil)
 	inJSON, err := json.Marshal(twoSteps)

@@ -264,6 +264,11 @@ func (a *API) mintRaw(c *call) {
 		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
 		return
 	}
+	if body := bytes.TrimSpace(c.body); body[0] != '"' && json.Valid(body) {
+		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument,
+			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
+		return
+	}
 	reply, err := a.cfg.Engine.Mint(c.r.Context(), c.restCaller(), engine.MintInput{
 		Document: string(c.body), ModelID: model, Space: query.Get("space"),
 		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),

@@ -26,6 +26,31 @@ func (c Chain) ParseStep(i int, doc []byte) (Step, []Diagnostic) {
 	return s, found
 }
 
+// ParseText is ParseStep for a text that is kept whole: it may begin with the
+// step's own H2, and any other heading that would begin a step or a protocol is
+// an error.
+func (c Chain) ParseText(i int, doc []byte) (Step, []Diagnostic) {
+	s, found := c.ParseStep(i, doc)
+	src, problem := source(doc)
+	if problem != nil || c.isOneText() && !s.headed() {
+		return s, found
+	}
+	p := &parse{outline: outlineOf(betweenMarkers(src))}
+	for _, h := range p.headings {
+		switch {
+		case h.text == "" || h.level > 2:
+		case h.level == 1:
+			p.fail(h.start, "", "an H1 is the title of a protocol, and this is the text of one step; use ### or deeper here, or mint the whole protocol to change its title")
+		case strings.TrimSpace(p.src[:h.start]) != "":
+			p.fail(h.start, "", "this heading would begin another step, and this is the text of one; use ### or deeper here, or mint the whole protocol to add a step")
+		}
+	}
+	if p.failed {
+		return s, p.found
+	}
+	return s, found
+}
+
 func (c Chain) parseStep(i int, doc []byte) (Step, []Diagnostic) {
 	old := c.Steps[i]
 	src, problem := source(doc)

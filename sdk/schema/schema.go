@@ -85,7 +85,16 @@ func compile(schema json.RawMessage, patterns jsonschema.RegexpEngine) (*Schema,
 	if err != nil {
 		return nil, err
 	}
+	if s := circular(compiled); s != nil {
+		return nil, fmt.Errorf("not a usable JSON Schema: %s refers to itself for the same value, so that no value can be judged by it", pointerOf(s))
+	}
 	return &Schema{compiled: compiled, shares: shares}, nil
+}
+
+// pointerOf is where a part stands in its document.
+func pointerOf(s *jsonschema.Schema) string {
+	_, pointer, _ := strings.Cut(s.Location, "#")
+	return "#" + pointer
 }
 
 // readable shortens the library's error to what the author of a schema needs.

@@ -35,6 +35,37 @@ func survey(root *jsonschema.Schema) (shares bool, err error) {
 	return shares, err
 }
 
+// circular finds a part of a schema that judges a value by judging the same value
+// by itself, as {"$ref": "#"} does: no value can be judged by it. nil: none does.
+func circular(root *jsonschema.Schema) *jsonschema.Schema {
+	const entered, left = 1, 2
+	state := map[*jsonschema.Schema]int{}
+	rest := []*jsonschema.Schema{root}
+	later := func(s *jsonschema.Schema) { rest = append(rest, s) }
+	var found *jsonschema.Schema
+	var enter func(s *jsonschema.Schema)
+	enter = func(s *jsonschema.Schema) {
+		switch state[s] {
+		case entered:
+			found = s
+			return
+		case left:
+			return
+		}
+		state[s] = entered
+		eachPart(s, enter)
+		state[s] = left
+		anyMember(s, later)
+		anyItem(s, later)
+	}
+	for len(rest) > 0 {
+		s := rest[len(rest)-1]
+		rest = rest[:len(rest)-1]
+		enter(s)
+	}
+	return found
+}
+
 // moves reports whether the schema has a reference that is resolved anew
 // wherever it is met.
 func moves(s *jsonschema.Schema) bool {
