@@ -193,6 +193,7 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 			}
 		}
 		r.isolation(a)
+		r.redactions(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.config)
 		u, err := a.engine.Unserved(ctx, localCaller())
@@ -211,6 +212,17 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
 	}) {
 		r.check("protocols", "", "", err)
+	}
+}
+
+// redactions finishes what an interrupted redaction left in the files.
+func (r *doctorReport) redactions(ctx context.Context, a *app) {
+	left, err := a.store.Unscrubbed(ctx)
+	if err == nil && len(left) > 0 {
+		err = a.store.Scrub(ctx)
+	}
+	if err != nil {
+		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)
 	}
 }
 

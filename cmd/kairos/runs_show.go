@@ -88,6 +88,9 @@ func (p *printer) timeline(line engine.Timeline) {
 		}
 		p.moment(m)
 	}
+	if line.Unscrubbed {
+		p.printf("\n  erased values of this run may still be in the files of the database: `kairos doctor` removes them\n")
+	}
 	switch {
 	case line.Verified:
 		p.printf("\n  verified: every step's evidence was accepted and the proof chain is whole\n")

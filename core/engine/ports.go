@@ -273,6 +273,9 @@ type RunEraser interface {
 	// Scrub makes what was erased unreadable in the files of the database, too.
 	// The error says what may still be read.
 	Scrub(ctx context.Context) error
+	// Unscrubbed lists the runs whose erased values may still be in the files,
+	// because Scrub failed or was killed. A store resumes that when it is opened.
+	Unscrubbed(ctx context.Context) ([]run.ID, error)
 }
 
 // Save is one change of a run.

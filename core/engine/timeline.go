@@ -52,6 +52,9 @@ type Timeline struct {
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
 	Moments  []Moment    `json:"moments"`
+	// Unscrubbed: values were erased from the run, but copies may still be in
+	// the files of the database.
+	Unscrubbed bool `json:"unscrubbed,omitempty"`
 }
 
 // Erased is the moment in which what was asked in the step, or answered, was
@@ -82,6 +85,13 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 	line := Timeline{Run: t.run.Summary(), Outcome: t.run.Outcome, Verified: reply.Verified}
 	if !reply.Verified {
 		line.Problem = reply.Message
+	}
+	if e.store.Eraser != nil {
+		left, err := e.store.Eraser.Unscrubbed(ctx)
+		if err != nil {
+			return Timeline{}, fmt.Errorf("read which erased values are still in the files: %w", err)
+		}
+		line.Unscrubbed = slices.Contains(left, id)
 	}
 	asked := make(map[string]string) // input id to what it asks for
 	for _, ev := range events {

@@ -49,6 +49,8 @@ func runChild() bool {
 			err = contest(s, os.Stdin, os.Stdout)
 		case "count-protocols":
 			err = countProtocols(s)
+		case "erase":
+			err = eraseForEver(s, run.ID(ids[0]))
 		case "write":
 			err = storetest.WriteForEver(context.Background(), s, os.Stdout)
 		}

@@ -31,6 +31,10 @@ func (s *Store) EraseRun(ctx context.Context, save engine.Save, erase func(run.E
 		if err := tx.exec(`DELETE FROM recorded WHERE run = ?`, string(save.Run.ID)); err != nil {
 			return err
 		}
+		if err := tx.exec(`INSERT OR REPLACE INTO unscrubbed (run, erased) VALUES (?, ?)`,
+			string(save.Run.ID), save.Run.UpdatedAt.UnixNano()); err != nil {
+			return err
+		}
 		return row.saveBeside(tx)
 	})
 }
@@ -92,8 +96,33 @@ func (s *Store) Scrub(ctx context.Context) error {
 			return fmt.Errorf("%s-wal may hold erased values, it could not be emptied: %w", s.path, err)
 		}
 		if busy != 0 {
-			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it until that is done; erase again later", s.path)
+			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it; `kairos doctor` tries again", s.path)
 		}
-		return nil
+		// Nobody else can have erased meanwhile: the lock of all writers is held.
+		return tx.exec(`DELETE FROM unscrubbed`)
 	})
+}
+
+// Unscrubbed implements engine.RunEraser.
+func (s *Store) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
+	err = s.rows(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`, nil, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, run.ID(id))
+		return err
+	})
+	return ids, err
+}
+
+// resumeScrub finishes what a killed process left: values that it had erased
+// from runs, but not from the files.
+func (s *Store) resumeScrub(ctx context.Context) {
+	ids, err := s.Unscrubbed(ctx)
+	if err == nil && len(ids) > 0 {
+		s.log.InfoContext(ctx, "erasing what an interrupted redaction left in the files", "database", s.path, "runs", len(ids))
+		err = s.Scrub(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "erased values may still be in the files", "database", s.path, "error", err)
+	}
 }

@@ -1,13 +1,17 @@
 package sqlite_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -129,6 +133,69 @@ func TestAReaderOfTheLogIsReported(t *testing.T) {
 	}
 	if files := holding(t, path, secret); len(files) > 0 {
 		t.Errorf("%v hold what was erased", files)
+	}
+}
+
+// eraseForEver is the child of the next test: it erases the values of a run
+// from its record, says so, and then from the files, again and again.
+func eraseForEver(s *sqlite.Store, id run.ID) error {
+	ctx := context.Background()
+	r, err := s.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	r.Outcome = ""
+	hush := func(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
+	if err := s.EraseRun(ctx, engine.Save{Run: r}, hush); err != nil {
+		return err
+	}
+	fmt.Println("erased")
+	for {
+		if err := s.Scrub(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// A process that is killed between the two parts of a redaction leaves a mark,
+// and the next one that opens the file finishes the work.
+func TestAKilledRedactionIsFinishedByTheNextProcess(t *testing.T) {
+	const secret = "red-herring-4714"
+	for round := range storetest.Rounds() {
+		path := filepath.Join(t.TempDir(), "kairos.db")
+		r := secretive(t, path, secret)
+		cmd := child(t.Context(), t, "erase", path, string(r.ID))
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatalf("the child did not erase: %v", err)
+		}
+		// At once, and at a few moments of the rewriting.
+		time.Sleep(time.Duration(round%5) * 3 * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+
+		s := open(t, path)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // polling with a deadline
+			left, err := s.Unscrubbed(t.Context())
+			if err != nil || time.Now().After(deadline) {
+				t.Fatalf("round %d: Unscrubbed = %v, %v, want none in the end", round, left, err)
+			}
+			if len(left) == 0 {
+				break
+			}
+		}
+		if files := holding(t, path, secret); len(files) > 0 {
+			t.Errorf("round %d: %v hold what was erased", round, files)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -46,6 +47,10 @@ type Store struct {
 	opening chan struct{}        // holds one token: who has it may open or close
 	file    atomic.Pointer[file] // nil until first use
 	closed  atomic.Bool
+
+	background context.Context // of work that nobody waits for; ends with Close
+	stop       context.CancelFunc
+	work       sync.WaitGroup
 }
 
 // file is the opened database.
@@ -69,6 +74,7 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{path: absolute, log: log, opening: make(chan struct{}, 1)}
+	s.background, s.stop = context.WithCancel(context.Background())
 	s.opening <- struct{}{}
 	return s, nil
 }
@@ -79,6 +85,8 @@ func (s *Store) Close() error {
 	<-s.opening
 	defer func() { s.opening <- struct{}{} }()
 	s.closed.Store(true)
+	s.stop()
+	s.work.Wait()
 	f := s.file.Swap(nil)
 	if f == nil {
 		return nil
@@ -118,6 +126,7 @@ func (s *Store) use(ctx context.Context) (*file, error) {
 		return nil, s.explain(err)
 	}
 	s.file.Store(f)
+	s.work.Go(func() { s.resumeScrub(s.background) })
 	return f, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -53,8 +54,14 @@ func mustErase(t *testing.T, s Runs, r run.Run) run.Run {
 	if err != nil {
 		t.Fatalf("EraseRun = %v, want nil", err)
 	}
+	if left, err := s.Unscrubbed(t.Context()); err != nil || !slices.Contains(left, r.ID) {
+		t.Errorf("Unscrubbed before Scrub = %v, %v, want the erased run among them", left, err)
+	}
 	if err := s.Scrub(t.Context()); err != nil {
 		t.Fatalf("Scrub = %v, want nil", err)
+	}
+	if left, err := s.Unscrubbed(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("Unscrubbed after Scrub = %v, %v, want none", left, err)
 	}
 	return mustRun(t, s, r.ID)
 }
