@@ -1,6 +1,7 @@
 package driverhost
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -31,11 +32,13 @@ func (c *confinement) tryThread(s *starter) error {
 // namespace. Some systems let users make one and forbid mounts in it.
 func (c *confinement) tryLauncher(s *starter) error {
 	cmd := confine.ProbeLauncher(c.Hidden.Covers(), processAttributes())
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	if err := s.do(cmd.Start); err != nil {
 		return fmt.Errorf("make a user namespace: %w", err)
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("mount in a user namespace: %w", err)
+		return fmt.Errorf("mount in a user namespace: %w: %s", err, cleanLine(said.Bytes()))
 	}
 	return nil
 }

@@ -1,12 +1,17 @@
 package driverhost_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -214,5 +219,50 @@ func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
 	stateOf(t, e)
 	if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, "files: NOT restricted: it isolates what it starts itself") {
 		t.Errorf("Protection:\n%s", words)
+	}
+}
+
+// beUser lets a probe read a secret of this user, and says what came of it.
+func beUser(probe string) error {
+	dir := os.Getenv("KAIROS_TEST_USER_DIR")
+	e, err := driverhost.NewExec(probe, driverhost.ExecSetup{Confinement: driverhost.Confinement{
+		Hidden: confine.Hidden{Secret: []string{filepath.Join(dir, "kairos.db*")}}, Level: driverhost.LevelNamespace,
+	}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	for _, do := range []string{"read", "uncover", "parent environment"} {
+		got, err := e.Run(context.Background(), "Advance", order(do, "file", filepath.Join(dir, "kairos.db")))
+		fmt.Printf("%s: %s %v\n", do, strings.TrimSpace(got), err)
+	}
+	got, err := e.Run(context.Background(), "Advance", order("state"))
+	fmt.Println(strings.Contains(got, `CapEff:\t0000000000000000`), err)
+	return e.Close()
+}
+
+func TestUserWithoutPrivilegesGetsAMountNamespaceToo(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "kairos.db"), []byte(secret), 0o600))
+	user := exec.Command("/proc/self/exe")
+	user.Env = append(os.Environ(), userMode+"="+probePath(t), "KAIROS_TEST_USER_DIR="+dir)
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		user.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		check(t, os.Chown(dir, nobody, nobody))
+		check(t, os.Chown(filepath.Join(dir, "kairos.db"), nobody, nobody))
+		check(t, os.Chmod(binaries, 0o755))
+	}
+	said, err := user.CombinedOutput()
+	if strings.Contains(string(said), "does not offer") && os.Getenv("CI") == "" {
+		t.Skipf("NOT TESTED: this machine lets users make no namespaces: %s", said)
+	}
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	if err != nil || len(lines) != 4 || lines[3] != "true <nil>" {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for _, line := range lines[:3] {
+		if !strings.Contains(line, `: "refused`) || strings.Contains(line, secret) {
+			t.Error(line)
+		}
 	}
 }

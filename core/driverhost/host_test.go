@@ -38,9 +38,19 @@ const hostMode = "KAIROS_TEST_HOST"
 // hostNetwork is the network policy of that host's driver.
 const hostNetwork = "KAIROS_TEST_HOST_NETWORK"
 
+// userMode makes this test binary run a driver for a user without privileges.
+const userMode = "KAIROS_TEST_USER_PROBE"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(hostMode); dir != "" {
 		if err := beHost(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if probe := os.Getenv(userMode); probe != "" {
+		if err := beUser(probe); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

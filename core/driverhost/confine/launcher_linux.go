@@ -28,6 +28,9 @@ func Launcher(cmd *exec.Cmd, covers []Cover, keepCapabilities bool) {
 	cmd.Args = append(launcherArgs(cmd.Path, covers, keepCapabilities), cmd.Args...)
 	cmd.Path = self
 	InUserNamespace(cmd.SysProcAttr, unix.CLONE_NEWNS)
+	if os.Geteuid() != 0 { // whose programs are executed without the capabilities of the namespace
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
 }
 
 // launcherArgs are what the launcher gets before the arguments of the program.
@@ -70,6 +73,9 @@ func launch(args []string) struct{} {
 		if err := DropCapabilities(); err != nil {
 			fail(err.Error())
 		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		fail("give up capabilities: " + err.Error())
 	}
 	if len(args) == 4+n { // only whether it works was asked
 		os.Exit(0)
