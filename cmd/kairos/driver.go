@@ -58,6 +58,7 @@ type liveDriver struct {
 	SHA256     string           `json:"sha256"`
 	Generation int              `json:"generation"`
 	PID        int              `json:"pid,omitempty"`
+	Isolation  driverhost.Level `json:"isolation"`
 }
 
 // serverInfo is a server that was found.
@@ -137,7 +138,7 @@ func (l *driverList) join(server int, s driverhost.Status) {
 		}))
 	}
 	l.Drivers[i].Live = append(l.Drivers[i].Live, liveDriver{
-		Server: server, State: s.State, Version: s.Version, SHA256: s.SHA256, Generation: s.Generation, PID: s.PID,
+		Server: server, State: s.State, Version: s.Version, SHA256: s.SHA256, Generation: s.Generation, PID: s.PID, Isolation: s.Isolation,
 	})
 }
 

@@ -200,6 +200,7 @@ func printStatus(p *printer, s driverhost.Status) {
 	}
 	p.row("config", compactJSON(s.Config))
 	p.row("env_from", strings.Join(s.EnvFrom, ", "))
+	p.row("isolation", string(s.Isolation))
 	for _, protection := range s.Protection {
 		p.row("protection", protection)
 	}

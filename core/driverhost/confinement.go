@@ -128,6 +128,23 @@ func (c *confinement) check(s spec) error {
 // folders are the files and folders that an operator's settings name.
 func (c DriverConfig) folders() []string { return append(foldersOf(c.Config), c.Folders...) }
 
+// isolation is the level at which the driver runs, or would.
+func (s *slot) isolation() Level {
+	if s.attach != nil { // somebody else has started it
+		return LevelNone
+	}
+	return s.host.confinement.find().of(s.entry.Descriptor.Has(driver.FeatureLauncher))
+}
+
+// of is the level of one driver. A launcher gets no Landlock rules, inside
+// which it could not isolate what it starts.
+func (c confined) of(launcher bool) Level {
+	if c.level == LevelLandlock && launcher {
+		return LevelNone
+	}
+	return c.level
+}
+
 // Isolation says in words how drivers are kept from the server's own files.
 func (h *Host) Isolation() string {
 	switch found := h.confinement.find(); {

@@ -221,10 +221,7 @@ func (g *guard) protection() []string {
 
 // level is the isolation in force. It needs the lock, and findOut before.
 func (g *guard) level() Level {
-	if g.confined.level == LevelLandlock && g.config.launcher {
-		return LevelNone // what it starts could not be isolated inside
-	}
-	return g.confined.level
+	return g.confined.of(g.config.launcher)
 }
 
 // fileWords needs the lock.

@@ -79,6 +79,16 @@ func (s *Set) Describe(name string) (d driver.Descriptor, sha256 string, ok bool
 	return sl.entry.Descriptor, sl.entry.SHA256[Platform()], true
 }
 
+// Isolation is the level at which the named driver is kept from the server's
+// own files; empty: there is no such driver.
+func (s *Set) Isolation(name string) string {
+	sl, ok := s.slots[name]
+	if !ok {
+		return ""
+	}
+	return string(sl.isolation())
+}
+
 // Challenge returns the named challenge driver. Its first call starts the
 // process; a call under which the process dies is made once more on a fresh one.
 func (s *Set) Challenge(name string) (driver.Challenge, bool) {

@@ -36,6 +36,7 @@ type Status struct {
 	Config      json.RawMessage    `json:"config,omitempty"` // secrets hidden
 	EnvFrom     []string           `json:"env_from,omitempty"`
 	Protection  []string           `json:"protection,omitempty"`
+	Isolation   Level              `json:"isolation"` // from the server's own files
 	LastError   string             `json:"last_error,omitempty"`
 	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
 }
@@ -70,6 +71,7 @@ func (s *slot) status() Status {
 	out := Status{
 		Name: d.Name, Version: d.Version, Role: d.Role, Handles: d.Handles, Effect: d.Effect, Transport: transportOf(d),
 		SHA256: s.entry.SHA256[Platform()], Config: hideSecrets(s.config.Config, d.ConfigSchema), EnvFrom: s.config.EnvFrom,
+		Isolation: s.isolation(),
 	}
 	s.lifeIn(&out)
 	s.journal.statusIn(&out)

@@ -277,6 +277,8 @@ func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
 	return desc, "sha-of-" + name, ok
 }
 
+func (d *drivers) Isolation(string) string { return "namespace" }
+
 func (d *drivers) Warm(context.Context, ...string) {}
 
 func (d *drivers) Challenge(name string) (driver.Challenge, bool) {

@@ -296,6 +296,8 @@ type Recorded struct {
 // Drivers finds drivers by name; core/driverhost starts them when first called.
 type Drivers interface {
 	Describe(name string) (d driver.Descriptor, sha256 string, ok bool)
+	// Isolation is the level at which the driver is kept from the server's files.
+	Isolation(name string) string
 	Challenge(name string) (driver.Challenge, bool)
 	// Capability bounds each call by within; 0: by the driver's own call timeout.
 	Capability(name string, within time.Duration) (driver.Capability, bool)

@@ -416,5 +416,5 @@ func (t *turn) ref(name string) run.DriverRef {
 	if !ok {
 		return run.DriverRef{Name: name}
 	}
-	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum}
+	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: t.e.Drivers.Isolation(name)}
 }

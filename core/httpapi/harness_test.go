@@ -155,6 +155,8 @@ func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
 	desc, ok := descriptors[name]
 	return desc, "sha-of-" + name, ok
 }
+func (d *drivers) Isolation(string) string { return "namespace" }
+
 func (d *drivers) Warm(context.Context, ...string) {}
 func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	return command{d.wait}, name == "shell"

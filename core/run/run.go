@@ -257,6 +257,9 @@ type DriverRef struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`
+	// Isolation is how it was kept from the server's own files: namespace,
+	// landlock or none; empty: it was recorded before that was noted, or it is no process.
+	Isolation string `json:"isolation,omitempty"`
 }
 
 // Evidence is what a step was proved with. It stands beside the proof, which

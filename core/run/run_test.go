@@ -382,3 +382,11 @@ func TestALiveRunCanBeGivenUpInAnyState(t *testing.T) {
 		}
 	}
 }
+
+// Proofs that were made before the isolation of drivers was recorded keep their hash.
+func TestDriverWithoutIsolationIsWrittenAsBefore(t *testing.T) {
+	b, err := json.Marshal(run.DriverRef{Name: "shell", Version: "1.0.0", SHA256: "ab"})
+	if want := `{"name":"shell","version":"1.0.0","sha256":"ab"}`; err != nil || string(b) != want {
+		t.Errorf("Marshal = %s, %v, want %s", b, err, want)
+	}
+}
