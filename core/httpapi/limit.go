@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/time/rate"
+
+	"github.com/kairos-mcp/kairos/core/jsonlimit"
 )
 
 // busyFor is when a client should try again that was refused for want of room.
@@ -130,13 +132,6 @@ func (b *bytesInUse) take(n int64) bool { return b.now.Add(n) <= b.max }
 
 func (b *bytesInUse) give(n int64) { b.now.Add(-n) }
 
-// What a JSON text may have. A decoder makes a hundred bytes and more of each
-// value, and recurses with the depth.
-const (
-	maxDepth  = 200
-	maxValues = 250_000
-)
-
 // shape says what of a body would cost too much to decode, or cannot be text.
 func shape(b []byte, isJSON bool) error {
 	if !utf8.Valid(b) {
@@ -145,28 +140,8 @@ func shape(b []byte, isJSON bool) error {
 	if !isJSON {
 		return nil
 	}
-	depth, values, inString := 0, 0, false
-	for i := 0; i < len(b); i++ {
-		switch ch := b[i]; {
-		case inString && ch == '\\':
-			i++
-		case ch == '"':
-			inString = !inString
-		case inString:
-		case ch == '{', ch == '[':
-			depth++
-			values++
-		case ch == '}', ch == ']':
-			depth--
-		case ch == ',':
-			values++
-		}
-		if depth > maxDepth {
-			return fmt.Errorf("the body is nested deeper than %d levels", maxDepth)
-		}
-		if values > maxValues {
-			return fmt.Errorf("the body has more than %d values; shorten it, or send long output as one string", maxValues)
-		}
+	if err := jsonlimit.Check(b); err != nil {
+		return fmt.Errorf("the body cannot be read: %w", err)
 	}
 	return nil
 }

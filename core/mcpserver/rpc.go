@@ -13,14 +13,13 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/jsonlimit"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Bounds of what every link takes.
 const (
 	maxMessage  = 32 << 20 // bytes
-	maxDepth    = 512      // of nested arrays and objects
-	maxFields   = 200_000  // in one message, which is taken apart many times
 	maxID       = 1 << 10  // bytes of a request id
 	maxInFlight = 1024     // requests of one connection that are being served
 )
@@ -49,8 +48,8 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	if !utf8.Valid(text) {
 		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not UTF-8"}
 	}
-	if excess := excessive(text); excess != "" {
-		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: excess}
+	if err := jsonlimit.Check(text); err != nil {
+		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "the message cannot be read: " + err.Error()}
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		if json.Valid(text) {
@@ -74,33 +73,6 @@ func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	default:
 		return m, isRequest, nil
 	}
-}
-
-// excessive says what JSON has more of than anything of ours needs, before
-// anything recursive sees it; empty: nothing. What is not JSON may be judged
-// either way.
-func excessive(text []byte) string {
-	depth, commas, quoted := 0, 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == ',':
-			if commas++; commas >= maxFields {
-				return fmt.Sprintf("more than %d values in one message", maxFields)
-			}
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return fmt.Sprintf("nested more than %d deep", maxDepth)
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return ""
 }
 
 func validID(id json.RawMessage) bool {
