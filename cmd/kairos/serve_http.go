@@ -41,7 +41,7 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 		return nil, err
 	}
 	api, err := httpapi.New(httpapi.Config{
-		Version: name, Engine: a.engine, Approvals: a.engine, MCP: s.HTTP(), Principal: localPrincipal, Space: localSpace,
+		Version: name, Engine: a.engine, Approvals: a.engine, MCP: s.HTTP(), Session: s.HasSession, Principal: localPrincipal, Space: localSpace,
 		Tools: func() []httpapi.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: a.health(), Ready: a.ready,
 		Access: access, Limits: c.HTTP.limits(), Observer: a.httpObserver(),

@@ -110,8 +110,8 @@ type Access struct {
 type Limits struct {
 	// Body is the largest body in bytes; zero: 16 MiB.
 	Body int64
-	// Bodies is how many bytes of bodies may be in memory at a time; zero: 128 MiB.
-	// Calls with up to 16 KiB are never refused for those of others.
+	// Bodies is how many bytes of bodies may be in memory at a time; zero: 64 MiB.
+	// One client may have half of it, or one body. Calls with up to 16 KiB do not count.
 	Bodies int64
 	// BodyTime is how long a body may take to arrive; zero: 30 s.
 	BodyTime time.Duration
@@ -122,16 +122,24 @@ type Limits struct {
 	Waiting int
 	// WaitsAfter is when a call counts as waiting; zero: 2 s.
 	WaitsAfter time.Duration
-	// PerMinute and Burst bound the calls of one principal; zero: 60000 and
-	// 5000; PerMinute less than zero: not at all.
+	// Patience is how long a call may wait for room for its body, or for its
+	// turn to be worked on, until it is refused; zero: 5 s.
+	Patience time.Duration
+	// PerMinute and Burst bound the calls of one client, which is a principal
+	// and without Identify a session, else an address; zero: 60000 and 5000;
+	// PerMinute less than zero: not at all. The clients of one address share
+	// four times as much.
 	PerMinute, Burst int
 	// WriteTime is how long one write may take until the client counts as
 	// gone; zero: 60 s.
 	WriteTime time.Duration
 }
 
+// perAddress is how many times the calls of one client an address may make.
+const perAddress = 4
+
 func (l Limits) withDefaults() Limits {
-	for to, fallback := range map[*int64]int64{&l.Body: 16 << 20, &l.Bodies: 128 << 20} {
+	for to, fallback := range map[*int64]int64{&l.Body: 16 << 20, &l.Bodies: 64 << 20} {
 		if *to == 0 {
 			*to = fallback
 		}
@@ -142,7 +150,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	for to, fallback := range map[*time.Duration]time.Duration{
-		&l.BodyTime: 30 * time.Second, &l.WaitsAfter: 2 * time.Second, &l.WriteTime: time.Minute,
+		&l.BodyTime: 30 * time.Second, &l.WaitsAfter: 2 * time.Second, &l.WriteTime: time.Minute, &l.Patience: 5 * time.Second,
 	} {
 		if *to == 0 {
 			*to = fallback
@@ -169,6 +177,9 @@ type Config struct {
 	Check func(tool string, arguments json.RawMessage) error
 	// Identify says who calls; fault.Forbidden is 403. nil: everybody is Principal.
 	Identify func(*http.Request) (engine.Caller, error)
+	// Session reports whether an MCP session exists. Without Identify its calls
+	// count apart from those of other sessions; nil: they count by address.
+	Session func(id string) bool
 	// Principal and Space are those of every caller without Identify.
 	Principal, Space string
 	// Health and Ready look at what the server depends on; nil: all is well.
@@ -198,6 +209,7 @@ func (c Config) Validate() error {
 	for name, n := range map[string]int64{
 		"body": c.Limits.Body, "bodies": c.Limits.Bodies, "concurrent": int64(c.Limits.Concurrent), "waiting": int64(c.Limits.Waiting),
 		"burst": int64(c.Limits.Burst), "body time": int64(c.Limits.BodyTime), "waits after": int64(c.Limits.WaitsAfter), "write time": int64(c.Limits.WriteTime),
+		"patience": int64(c.Limits.Patience),
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("limit %s is negative", name))
@@ -220,10 +232,12 @@ type API struct {
 	handle  handler
 	origins map[string]bool
 	rates   *rates
-	slots   *slots
-	bodies  bytesInUse
-	health  remembered[Health]
-	ready   remembered[error]
+	// addresses bounds the calls of all clients of an address.
+	addresses *rates
+	slots     *slots
+	bodies    *shares
+	health    remembered[Health]
+	ready     remembered[error]
 
 	ending context.Context // of streams: ends with Drain
 	endNow context.CancelFunc
@@ -242,8 +256,9 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 		a.origins[origin] = true
 	}
 	a.rates = newRates(cfg.Limits.PerMinute, cfg.Limits.Burst)
+	a.addresses = newRates(perAddress*cfg.Limits.PerMinute, perAddress*cfg.Limits.Burst)
 	a.slots = newSlots(cfg.Limits.Concurrent, cfg.Limits.Waiting)
-	a.bodies.max = cfg.Limits.Bodies
+	a.bodies = newShares(cfg.Limits.Bodies, max(cfg.Limits.Bodies/2, cfg.Limits.Body))
 	a.routes = a.table()
 	a.handle = a.guarded(func(c *call) { c.route.handle(c) })
 	return a, nil

@@ -18,7 +18,9 @@ type call struct {
 	began  time.Time
 	route  *route // nil: none fits
 	caller engine.Caller
+	client string // whose limits the call counts against
 	body   []byte // whole, once read
+	give   func() // gives back the room of the body; nil: it has none
 }
 
 // handler answers a call.

@@ -201,14 +201,32 @@ func messageOf(err error) string {
 	return "internal error"
 }
 
-// rated bounds how much one principal calls.
+// clientOf names who shares the limits: whoever is identified, and without a
+// login the MCP session, else the address.
+func (a *API) clientOf(c *call) string {
+	if a.cfg.Identify != nil {
+		return "principal " + c.caller.Principal
+	}
+	if id := c.r.Header.Get("Mcp-Session-Id"); id != "" && a.cfg.Session != nil && a.cfg.Session(id) {
+		return "session " + id
+	}
+	return "address " + a.remote(c.r)
+}
+
+// rated bounds how much one client calls. Without a login the sessions of one
+// address share a bound of their own.
 func (a *API) rated(next handler) handler {
 	return func(c *call) {
 		if c.route.open {
 			next(c)
 			return
 		}
-		if wait := a.rates.take(c.caller.Principal); wait > 0 {
+		c.client = a.clientOf(c)
+		wait := a.rates.take(c.client)
+		if wait == 0 && a.cfg.Identify == nil {
+			wait = a.addresses.take(a.remote(c.r))
+		}
+		if wait > 0 {
 			c.later(wait)
 			c.refuse(http.StatusTooManyRequests, "RATE_LIMITED", "Too many calls; try again in %d s.", seconds(wait))
 			return
@@ -218,14 +236,15 @@ func (a *API) rated(next handler) handler {
 }
 
 // slotted bounds how many calls are worked on at a time. One that waits, for a
-// person or as an open stream, gives its place to others.
+// person or as an open stream, gives its place to others. Where all places are
+// taken, clients get the next free one in turn.
 func (a *API) slotted(next handler) handler {
 	return func(c *call) {
 		if c.route.open {
 			next(c)
 			return
 		}
-		s, ok := a.slots.take(c.route.pattern == mcpPath && c.r.Method == http.MethodGet)
+		s, ok := a.place(c)
 		if !ok {
 			c.later(busyFor)
 			c.refuse(http.StatusServiceUnavailable, "BUSY", "The server works on as many calls as it can; try again in %d s.", seconds(busyFor))
@@ -236,6 +255,15 @@ func (a *API) slotted(next handler) handler {
 		defer s.parkAfter(a.cfg.Limits.WaitsAfter)()
 		next(c)
 	}
+}
+
+func (a *API) place(c *call) (*slot, bool) {
+	if c.route.pattern == mcpPath && c.r.Method == http.MethodGet {
+		return a.slots.stream()
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), a.cfg.Limits.Patience)
+	defer cancel()
+	return a.slots.work(ctx, c.client)
 }
 
 // traced puts the trace of a request into its context: the client's or a new one.

@@ -43,7 +43,8 @@ func TestOnlyAllowedOriginsMayCall(t *testing.T) {
 		c.Access = httpapi.Access{Local: true, Origins: []string{"https://App.example"}}
 	})
 	for origin, allowed := range map[string]bool{
-		"http://localhost:5173": true, "https://127.0.0.1": true, "http://[::1]:6274": true, w.url: true,
+		w.url: true, strings.Replace(w.url, "127.0.0.1", "localhost", 1): false, // another page of this machine
+		"http://localhost:5173": false, "https://127.0.0.1": false, "http://[::1]:6274": false, "http://localhost": false,
 		"https://app.example": true, "https://app.example:443": true,
 		"http://app.example": false, "https://app.example.evil": false, "https://evil.example": false, "null": false,
 		"http://localhost.evil.example": false, "http://127.0.0.1@evil.example": false, "file://": false, "chrome-extension://abc": false,
@@ -65,7 +66,7 @@ func TestOnlyAllowedOriginsMayCall(t *testing.T) {
 }
 
 func TestAPreflightIsAnsweredForAllowedOriginsOnly(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, func(c *httpapi.Config) { c.Access.Origins = []string{"http://localhost:6274"} })
 	for _, path := range []string{"/mcp", "/api/kairos_next"} {
 		a := w.do("OPTIONS", path, nil, "Origin", "http://localhost:6274", "Access-Control-Request-Method", "POST",
 			"Access-Control-Request-Headers", "mcp-session-id")
@@ -257,6 +258,76 @@ func TestOneThatCallsTooMuchIsSlowedDown(t *testing.T) {
 	w.get("/health").want(200, "")
 }
 
+// Without a login one client must not use up what others may call: each session
+// counts for itself, and what comes without one counts by its address.
+func TestSessionsAndAddressesHaveLimitsOfTheirOwn(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits = httpapi.Limits{PerMinute: 1, Burst: 3}
+		c.Session = func(id string) bool { return id == "one" || id == "two" }
+		c.Access.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	calls := func(address, session string) (allowed int) {
+		for range 5 {
+			if w.post("kairos_spaces", `{}`, "X-Forwarded-For", address, "Mcp-Session-Id", session).status == 200 {
+				allowed++
+			}
+		}
+		return allowed
+	}
+	for _, tc := range []struct {
+		address, session string
+		want             int
+	}{
+		{"192.0.2.1", "one", 3}, {"192.0.2.1", "two", 3}, {"192.0.2.1", "", 3},
+		{"192.0.2.1", "made up", 0}, // counts by the address, which has called enough
+		{"192.0.2.2", "made up", 3},
+		{"192.0.2.1", "one", 0},
+	} {
+		if got := calls(tc.address, tc.session); got != tc.want {
+			t.Errorf("address %s, session %q: %d calls were allowed, want %d", tc.address, tc.session, got, tc.want)
+		}
+	}
+}
+
+// One client fills all places and has many more calls in line; the only call of
+// another one gets the second place that becomes free at the latest.
+func TestClientsTakeTurnsWhereAllPlacesAreTaken(t *testing.T) {
+	worked := make(chan string)
+	proceed := make(chan struct{})
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits = httpapi.Limits{Concurrent: 1, WaitsAfter: time.Hour, Patience: time.Hour}
+		c.Access.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.MCP = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			worked <- r.Header.Get("X-Forwarded-For")
+			<-proceed
+		})
+	})
+	var calls sync.WaitGroup
+	call := func(address string) {
+		calls.Go(func() { w.do("POST", "/mcp", nil, "X-Forwarded-For", address) })
+	}
+	const many = 12
+	for range many {
+		call("192.0.2.1")
+	}
+	<-worked // one of them has the place
+	until(t, "the others in line", func() bool { return w.api.Waiting() == many-1 })
+	call("192.0.2.2")
+	until(t, "the other client in line", func() bool { return w.api.Waiting() == many })
+	position := 0
+	for i := 1; i <= many; i++ {
+		proceed <- struct{}{}
+		if <-worked == "192.0.2.2" {
+			position = i
+		}
+	}
+	proceed <- struct{}{}
+	calls.Wait()
+	if position == 0 || position > 2 {
+		t.Errorf("the other client's call was number %d to get a place, want 1 or 2", position)
+	}
+}
+
 // Of two places both are taken; what waits must not keep others out.
 func TestOnlySoManyCallsAreWorkedOnAndThoseThatWaitDoNotCount(t *testing.T) {
 	release := make(chan struct{})
@@ -291,7 +362,9 @@ func TestOnlySoManyCallsAreWorkedOnAndThoseThatWaitDoNotCount(t *testing.T) {
 		entered.Wait()
 	}
 	t.Run("calls that work", func(t *testing.T) {
-		w := newWorld(t, func(c *httpapi.Config) { c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 2, WaitsAfter: waits} })
+		w := newWorld(t, func(c *httpapi.Config) {
+			c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 2, WaitsAfter: waits, Patience: time.Millisecond}
+		})
 		start(w, "POST", 2)
 		a := w.post("kairos_spaces", `{}`).want(503, "BUSY")
 		if a.header.Get("Retry-After") != "1" {
@@ -304,7 +377,7 @@ func TestOnlySoManyCallsAreWorkedOnAndThoseThatWaitDoNotCount(t *testing.T) {
 	release = make(chan struct{})
 	t.Run("streams", func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) {
-			c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 1, Waiting: 6, WaitsAfter: waits}
+			c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 1, Waiting: 6, WaitsAfter: waits, Patience: time.Second}
 		})
 		start(w, "GET", 3)
 		for range 3 { // one at a time: each needs the only place until it is a stream
@@ -317,7 +390,7 @@ func TestOnlySoManyCallsAreWorkedOnAndThoseThatWaitDoNotCount(t *testing.T) {
 	release = make(chan struct{})
 	t.Run("calls that take long", func(t *testing.T) {
 		w := newWorld(t, func(c *httpapi.Config) {
-			c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 1, Waiting: 2, WaitsAfter: time.Millisecond}
+			c.MCP, c.Limits = mcp, httpapi.Limits{Concurrent: 1, Waiting: 2, WaitsAfter: time.Millisecond, Patience: time.Second}
 		})
 		for range 2 {
 			start(w, "POST", 1)

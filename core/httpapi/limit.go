@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +11,8 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -32,7 +33,7 @@ func (c *call) later(wait time.Duration) {
 func seconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 // bodied reads the body before anything else is done with the call: one that
-// comes slowly holds a connection and nothing more.
+// comes slowly holds a connection and its share of memory, and nothing more.
 func (a *API) bodied(next handler) handler {
 	return func(c *call) {
 		if c.r.ContentLength == 0 || c.route.open {
@@ -43,8 +44,8 @@ func (a *API) bodied(next handler) handler {
 			a.tooLarge(c)
 			return
 		}
-		taken, err := a.read(c)
-		defer func() { a.bodies.give(taken) }()
+		err := a.read(c)
+		defer c.free()
 		if err != nil {
 			a.unread(c, err)
 			return
@@ -65,30 +66,56 @@ const smallBody = 16 << 10
 // errNoRoom: too many bytes of bodies are in memory.
 var errNoRoom = errors.New("no room for the body")
 
-// read reads the body, and tells how much of the room for bodies it takes.
-func (a *API) read(c *call) (taken int64, err error) {
+// read reads the body. Memory for a large one is reserved first: for its
+// length, or for the largest body if the client does not tell.
+func (a *API) read(c *call) error {
+	length := c.r.ContentLength
+	if length > smallBody && !a.reserve(c, length) {
+		return errNoRoom
+	}
 	_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))
 	body := http.MaxBytesReader(c.w.ResponseWriter, c.r.Body, a.cfg.Limits.Body)
-	chunk := make([]byte, 0, min(max(c.r.ContentLength+1, 512), 64<<10))
+	chunk := make([]byte, 0, max(length+1, 512))
 	for {
 		if len(chunk) == cap(chunk) {
 			chunk = append(chunk, 0)[:len(chunk)]
 		}
 		n, err := body.Read(chunk[len(chunk):cap(chunk)])
 		chunk = chunk[:len(chunk)+n]
-		taken += int64(n)
-		if !a.bodies.take(int64(n)) && taken > smallBody {
-			return taken, errNoRoom
+		if length < 0 && len(chunk) > smallBody {
+			if length = a.cfg.Limits.Body; !a.reserve(c, length) {
+				return errNoRoom
+			}
+			_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))
 		}
 		if errors.Is(err, io.EOF) {
 			// The deadline is over: the server goes on reading, to notice a client that leaves.
 			_ = c.w.control.SetReadDeadline(time.Time{})
 			c.body = chunk
-			return taken, nil
+			return nil
 		}
 		if err != nil {
-			return taken, err
+			return err
 		}
+	}
+}
+
+// reserve takes room for a body until the end of the call, waiting for it for a
+// while.
+func (a *API) reserve(c *call, n int64) bool {
+	ctx, cancel := context.WithTimeout(c.r.Context(), a.cfg.Limits.Patience)
+	defer cancel()
+	give, ok := a.bodies.take(ctx, c.client, n)
+	if ok {
+		c.give = give
+	}
+	return ok
+}
+
+// free gives back the room of the body.
+func (c *call) free() {
+	if c.give != nil {
+		c.give()
 	}
 }
 
@@ -100,8 +127,8 @@ func (a *API) unread(c *call, err error) {
 		a.tooLarge(c)
 	case errors.Is(err, errNoRoom):
 		c.later(busyFor)
-		c.close()
-		c.refuse(http.StatusServiceUnavailable, "BUSY", "The server holds as many bodies as it can; try again in %d s.", seconds(busyFor))
+		a.discard(c)
+		c.refuse(http.StatusServiceUnavailable, "BUSY", "The server holds as many large bodies as it can; try again in %d s.", seconds(busyFor))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.close()
 		c.refuse(http.StatusRequestTimeout, "BODY_TIMEOUT", "The body did not arrive within %s.", a.cfg.Limits.BodyTime)
@@ -112,25 +139,28 @@ func (a *API) unread(c *call, err error) {
 }
 
 func (a *API) tooLarge(c *call) {
-	c.close()
+	a.discard(c)
 	c.refuse(http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body is larger than %d bytes; shorten it.", a.cfg.Limits.Body)
+}
+
+// maxDiscard is how many bodies of the largest size are read and thrown away.
+const maxDiscard = 4
+
+// discard reads on, within the time of a body and up to a bound, before the
+// connection is closed. Closing it on a client that is still sending would
+// reset it, and most clients would never see the reply.
+func (a *API) discard(c *call) {
+	c.close()
+	if strings.EqualFold(c.r.Header.Get("Expect"), "100-continue") {
+		return // such a client reads the reply instead of sending the body
+	}
+	_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))
+	_, _ = io.CopyN(io.Discard, c.r.Body, maxDiscard*a.cfg.Limits.Body) // a client that has gone needs no reply
 }
 
 // close ends the connection after the reply: what of the body is still to come
 // is not read.
 func (c *call) close() { c.w.Header().Set("Connection", "close") }
-
-// bytesInUse bounds how many bytes of bodies are in memory.
-type bytesInUse struct {
-	max int64
-	now atomic.Int64
-}
-
-// take counts n bytes and reports whether there was room; they are given back
-// in either case.
-func (b *bytesInUse) take(n int64) bool { return b.now.Add(n) <= b.max }
-
-func (b *bytesInUse) give(n int64) { b.now.Add(-n) }
 
 // shape says what of a body would cost too much to decode, or cannot be text.
 func shape(b []byte, isJSON bool) error {
@@ -157,11 +187,11 @@ func firstInvalid(b []byte) int {
 	return len(b)
 }
 
-// maxRates is of how many principals the rate is remembered; who was not heard
-// of for longest is forgotten first.
+// maxRates is of how many clients the rate is remembered; the one that has not
+// called for longest is forgotten first.
 const maxRates = 10_000
 
-// rates bounds the calls of each principal.
+// rates bounds the calls of each client.
 type rates struct {
 	limit rate.Limit
 	burst int
@@ -172,8 +202,8 @@ type rates struct {
 }
 
 type rated struct {
-	principal string
-	limiter   *rate.Limiter
+	client  string
+	limiter *rate.Limiter
 }
 
 // newRates allows as many calls a minute and at once; less than none: all.
@@ -186,49 +216,54 @@ func newRates(perMinute, burst int) *rates {
 }
 
 // take counts a call, or says how long to wait until one is allowed.
-func (r *rates) take(principal string) (wait time.Duration) {
+func (r *rates) take(client string) (wait time.Duration) {
 	if r.limit == rate.Inf {
 		return 0
 	}
-	res := r.of(principal).Reserve()
+	res := r.of(client).Reserve()
 	if wait = res.Delay(); wait > 0 {
 		res.Cancel()
 	}
 	return wait
 }
 
-func (r *rates) of(principal string) *rate.Limiter {
+func (r *rates) of(client string) *rate.Limiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e, ok := r.byName[principal]; ok {
+	if e, ok := r.byName[client]; ok {
 		r.recent.MoveToFront(e)
 		return e.Value.(*rated).limiter
 	}
 	if r.recent.Len() >= maxRates {
 		oldest := r.recent.Back()
-		delete(r.byName, r.recent.Remove(oldest).(*rated).principal)
+		delete(r.byName, r.recent.Remove(oldest).(*rated).client)
 	}
-	of := &rated{principal: principal, limiter: rate.NewLimiter(r.limit, r.burst)}
-	r.byName[principal] = r.recent.PushFront(of)
+	of := &rated{client: client, limiter: rate.NewLimiter(r.limit, r.burst)}
+	r.byName[client] = r.recent.PushFront(of)
 	return of.limiter
 }
 
 // slots are the places of calls that are worked on and of those that wait.
-type slots struct{ working, waiting chan struct{} }
-
-func newSlots(working, waiting int) *slots {
-	return &slots{working: make(chan struct{}, working), waiting: make(chan struct{}, waiting)}
+type slots struct {
+	working *shares
+	waiting chan struct{}
 }
 
-// take gives a place at once or not at all.
-func (s *slots) take(stream bool) (*slot, bool) {
-	among := s.working
-	if stream {
-		among = s.waiting
-	}
+func newSlots(working, waiting int) *slots {
+	return &slots{working: newShares(int64(working), int64(working)), waiting: make(chan struct{}, waiting)}
+}
+
+// work gives the client a place among those that are worked on, in its turn.
+func (s *slots) work(ctx context.Context, client string) (*slot, bool) {
+	give, ok := s.working.take(ctx, client, 1)
+	return &slot{of: s, give: give}, ok
+}
+
+// stream gives a place among those that wait, at once or not at all.
+func (s *slots) stream() (*slot, bool) {
 	select {
-	case among <- struct{}{}:
-		return &slot{of: s, held: among}, true
+	case s.waiting <- struct{}{}:
+		return &slot{of: s, parked: true}, true
 	default:
 		return nil, false
 	}
@@ -236,23 +271,25 @@ func (s *slots) take(stream bool) (*slot, bool) {
 
 // slot is the place of one call.
 type slot struct {
-	of *slots
+	of   *slots
+	give func() // gives back the place among those that are worked on
 
-	mu   sync.Mutex    // guards held
-	held chan struct{} // nil: released
+	mu       sync.Mutex // guards the fields below
+	parked   bool       // it has a place among those that wait instead
+	released bool
 }
 
 // park makes the call one that waits. Where no more may wait it keeps its place.
 func (s *slot) park() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held != s.of.working {
+	if s.parked || s.released {
 		return
 	}
 	select {
 	case s.of.waiting <- struct{}{}:
-		<-s.of.working
-		s.held = s.of.waiting
+		s.give()
+		s.parked = true
 	default:
 	}
 }
@@ -266,6 +303,10 @@ func (s *slot) parkAfter(d time.Duration) (stop func()) {
 func (s *slot) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	<-s.held
-	s.held = nil
+	s.released = true
+	if s.parked {
+		<-s.of.waiting
+		return
+	}
+	s.give()
 }

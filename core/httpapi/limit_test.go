@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,32 +153,133 @@ func TestACallMayTakeLongerThanItsBody(t *testing.T) {
 	}
 }
 
+// Room for a large body is reserved before it is read: one that is announced and
+// does not come keeps others out for a while, but no small one.
 func TestBodiesInMemoryAreBounded(t *testing.T) {
-	w := newWorld(t, func(c *httpapi.Config) { c.Limits = httpapi.Limits{Bodies: 100_000, BodyTime: time.Hour} })
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits = httpapi.Limits{Bodies: 100_000, BodyTime: time.Hour, Patience: 10 * time.Millisecond}
+	})
 	large := `{"query":"` + strings.Repeat("x", 20_000) + `"}`
 	searches := func(status int) bool { return w.post("kairos_search", large).status == status }
-	var conn net.Conn
-	// A search that comes while the long body does may take the last of the room
-	// from it: then the long one is refused, and tries again.
-	until(t, "the room to be taken", func() bool {
-		var err error
-		if conn, err = net.Dial("tcp", strings.TrimPrefix(w.url, "http://")); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n%s", strings.Repeat("x", 99_990))
-		<-time.After(50 * time.Millisecond)
-		if searches(503) {
-			return true
-		}
-		conn.Close()
-		return false
-	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx")
+	until(t, "the room to be taken", func() bool { return searches(503) })
 	if a := w.post("kairos_search", large).want(503, "BUSY"); a.header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After: %v", a.header)
 	}
+	// Nor is there room for one whose length is not told.
+	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(503, "BUSY")
 	w.post("kairos_search", `{"query":"x"}`).want(200, "") // calls of the usual size go on
 	conn.Close()
 	until(t, "the room to be free", func() bool { return searches(200) })
+	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(200, "")
+}
+
+// A body that waits for room gets it as soon as there is some.
+func TestALargeBodyWaitsForRoom(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits = httpapi.Limits{Bodies: 100_000, BodyTime: time.Hour, Patience: time.Hour}
+	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx")
+	done := make(chan int, 1)
+	go func() {
+		until(t, "the room to be taken", func() bool { return w.api.Reserved() == 100_000 })
+		done <- w.post("kairos_search", `{"query":"`+strings.Repeat("x", 20_000)+`"}`).status
+	}()
+	until(t, "the search in line", func() bool { return w.api.Waiting() == 1 })
+	conn.Close()
+	if status := <-done; status != 200 {
+		t.Errorf("the body that waited: %d", status)
+	}
+}
+
+// A client that sends all of a body that is too large and only then reads must
+// find the reply, not a connection that was reset.
+func TestTheRefusalOfALargeBodyCanBeRead(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Body = 8 << 20 })
+	body := bytes.Repeat([]byte("x"), 24<<20)
+	for name, header := range map[string]string{
+		"with a length": fmt.Sprintf("Content-Length: %d", len(body)),
+		"in chunks":     "Transfer-Encoding: chunked",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /api/kairos_mint/raw HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", header)
+		if header == "Transfer-Encoding: chunked" {
+			fmt.Fprintf(conn, "%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+		} else if _, err := conn.Write(body); err != nil {
+			t.Errorf("%s: the body could not be sent: %v", name, err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		if reply, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(reply), "HTTP/1.1 413 ") || !strings.Contains(string(reply), "BODY_TOO_LARGE") {
+			t.Errorf("%s: %v %.200q, want 413", name, err, reply)
+		}
+	}
+}
+
+// Many clients that send the most expensive documents at once must not take the
+// memory of the machine.
+func TestManyLargeDocumentsAtOnceTakeLittleMemory(t *testing.T) {
+	clients, most := 256, uint64(2<<30)
+	if testing.Short() {
+		clients, most = 16, 1<<30
+	}
+	w := newWorld(t, func(c *httpapi.Config) { c.Limits.Patience = 30 * time.Second })
+	// As the program has it.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(512 << 20))
+	doc := "# T\n" + strings.Repeat("## h"+strings.Repeat("x", 50)+"\n", (10<<20-100)/55)
+	stop, peak := make(chan struct{}), make(chan uint64)
+	go func() {
+		var highest uint64
+		sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+		for {
+			metrics.Read(sample)
+			highest = max(highest, sample[0].Value.Uint64()-sample[1].Value.Uint64())
+			select {
+			case <-stop:
+				peak <- highest
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	var calls sync.WaitGroup
+	statuses := make(chan int, clients)
+	for range clients {
+		calls.Go(func() {
+			statuses <- w.do("POST", "/api/kairos_mint/raw", strings.NewReader(doc), "Content-Type", "text/markdown").status
+		})
+	}
+	calls.Wait()
+	close(stop)
+	if got := <-peak; got > most {
+		t.Errorf("%d documents of %d bytes at once took %d MiB, want at most %d", clients, len(doc), got>>20, most>>20)
+	}
+	close(statuses)
+	refused := 0
+	for s := range statuses {
+		if s == 422 {
+			refused++
+		} else if s != 503 {
+			t.Errorf("a document was answered with %d, want 422 or 503", s)
+		}
+	}
+	if refused == 0 {
+		t.Error("no document was looked at")
+	}
+	w.get("/readyz").want(200, "")
 }
 
 func TestAStreamThatNobodyReadsEndsAndOneThatIsReadDoesNot(t *testing.T) {

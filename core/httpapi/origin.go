@@ -106,8 +106,9 @@ func (a *API) crossOrigin(next handler) handler {
 	}
 }
 
-// allows reports whether pages of the origin may call: those of this machine,
-// those that the server itself serves, and those that are listed.
+// allows reports whether pages of the origin may call: those that the server
+// itself serves, and those that are listed. Other pages of this machine may not:
+// any program, also one of another user, can serve one.
 func (a *API) allows(origin, host string) bool {
 	if slices.Contains(a.cfg.Access.Origins, anyName) {
 		return true
@@ -119,11 +120,12 @@ func (a *API) allows(origin, host string) bool {
 	if a.origins[o] {
 		return true
 	}
-	u, _ := url.Parse(o) // parseOrigin has
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return false
+	own := "http://" + host
+	if strings.HasPrefix(o, "https:") { // TLS may end at a proxy
+		own = "https://" + host
 	}
-	return loopback(u.Hostname()) || strings.EqualFold(u.Host, host)
+	own, err = parseOrigin(own)
+	return err == nil && o == own
 }
 
 // parseOrigin returns an origin in the form in which origins are compared.

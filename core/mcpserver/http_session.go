@@ -120,6 +120,14 @@ func (w *web) use(id, principal string) (s *webSession, release func(), ok bool)
 	return s, s.release, true
 }
 
+// HasSession reports whether there is an HTTP session with the id.
+func (s *Server) HasSession(id string) bool {
+	s.web.mu.Lock()
+	defer s.web.mu.Unlock()
+	_, ok := s.web.sessions[id]
+	return ok
+}
+
 func (s *webSession) release() {
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()
