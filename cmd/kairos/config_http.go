@@ -31,7 +31,7 @@ type httpConfig struct {
 	// PublicURL is the address by which people reach the server, for links.
 	// Default: the listener's own.
 	PublicURL string `yaml:"public_url"`
-	// AllowedOrigins are origins whose pages may call, besides those of this machine.
+	// AllowedOrigins are origins whose pages may call, besides the server's own.
 	AllowedOrigins []string `yaml:"allowed_origins"`
 	// AllowedHosts are names by which the server is called, besides those of this machine.
 	AllowedHosts []string `yaml:"allowed_hosts"`
@@ -65,7 +65,8 @@ type tlsConfig struct {
 }
 
 type rateConfig struct {
-	// PerMinute is how many calls one principal may make. Default 60000; -1: any number.
+	// PerMinute is how many calls one client may make: a session, without one an
+	// address. Default 60000; -1: any number.
 	PerMinute int `yaml:"per_minute"`
 	// Burst is how many of them at once. Default 5000.
 	Burst int `yaml:"burst"`

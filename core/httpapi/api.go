@@ -100,7 +100,7 @@ type Access struct {
 	// "*": any.
 	Hosts []string
 	// Origins are further origins whose pages may call, such as
-	// https://app.example.org; "*": any. Pages of this machine always may.
+	// https://app.example.org; "*": any. The server's own pages always may.
 	Origins []string
 	// Proxies are believed what X-Forwarded-For and -Proto say.
 	Proxies []netip.Prefix

@@ -152,7 +152,9 @@ func (w *web) overLocked(s *webSession, now time.Time) bool {
 	if now.Sub(s.started) >= w.server.cfg.SessionAge {
 		return true
 	}
-	return now.Sub(s.used) >= w.server.cfg.SessionIdle && !s.inUseLocked()
+	// An open question does not keep the session: its client may have gone, and
+	// the run has the question.
+	return now.Sub(s.used) >= w.server.cfg.SessionIdle && s.users == 0
 }
 
 // endLocked ends a session: its streams close and its questions are given up.

@@ -180,11 +180,14 @@ func TestIdleSessionsEndAndUsedOnesGoOn(t *testing.T) {
 		if d.alive(idle) {
 			t.Error("an idle session has not ended")
 		}
-		if !d.alive(streams) || !d.alive(asks) {
-			t.Error("a session with a stream or an open question has ended")
+		if d.alive(asks) {
+			t.Error("a session whose client has left a question open and gone has not ended")
+		}
+		if !d.alive(streams) {
+			t.Error("a session with a stream has ended")
 		}
 		time.Sleep(3 * time.Hour)
-		for _, id := range []string{used, streams, asks} {
+		for _, id := range []string{used, streams} {
 			if d.alive(id) {
 				t.Error("a session has outlived its age")
 			}
@@ -193,6 +196,34 @@ func TestIdleSessionsEndAndUsedOnesGoOn(t *testing.T) {
 		wg.Wait()
 		if n := strings.Count(stream.Body.String(), ": ping\n\n"); n < 4*60 {
 			t.Errorf("%d pings on a stream of five hours, want one every 15 s", n)
+		}
+	})
+}
+
+// The question is kept by its run, so the session of a client that asked and
+// vanished is worth nothing: as many as there may be must not keep others out.
+func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions, cfg.SessionIdle, cfg.PlainWait = 8, time.Hour, time.Minute
+	d := newDirector(elicit("sure?"))
+	bubble(t, cfg, d, func(t *testing.T, here direct) {
+		var calls sync.WaitGroup
+		for range cfg.MaxSessions {
+			id := here.initialize()
+			ctx, hangUp := context.WithCancel(t.Context())
+			calls.Go(func() {
+				here.do(ctx, http.MethodPost, id, rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
+			})
+			synctest.Wait() // the question is out
+			hangUp()
+		}
+		calls.Wait()
+		if id := here.initialize(); id != "" {
+			t.Error("a session with an open question made room before session_idle was over")
+		}
+		time.Sleep(cfg.SessionIdle + cfg.SessionIdle/10)
+		if id := here.initialize(); id == "" || !here.alive(id) {
+			t.Error("initialize is refused: sessions of clients that have gone are kept")
 		}
 	})
 }
