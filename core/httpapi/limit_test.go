@@ -167,7 +167,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx")
-	until(t, "the room to be taken", func() bool { return searches(503) })
+	until(t, "the room to be taken", func() bool { return w.api.Reserved() == 100_000 })
 	if a := w.post("kairos_search", large).want(503, "BUSY"); a.header.Get("Retry-After") == "" {
 		t.Errorf("no Retry-After: %v", a.header)
 	}
