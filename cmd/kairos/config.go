@@ -23,6 +23,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -30,7 +31,8 @@ import (
 // that docs/operations.md states.
 type config struct {
 	// Database is the SQLite file; relative to the configuration file.
-	Database string `yaml:"database"`
+	Database       string               `yaml:"database"`
+	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
 	// Store is where protocols are kept, sqlite or qdrant; runs are always in
 	// the SQLite file. Empty: qdrant if its URL is set.
 	Store  string       `yaml:"store"`
@@ -52,6 +54,33 @@ type config struct {
 	Metrics   metricsConfig   `yaml:"metrics"`
 	Admin     adminConfig     `yaml:"admin"`
 	Log       logConfig       `yaml:"log"`
+}
+
+// databaseLimitsConfig bounds the room that the database takes, in bytes.
+type databaseLimitsConfig struct {
+	// MinFree must be free on its disk, or the server is not ready. Default
+	// 64 MiB; -1: any number.
+	MinFree int64 `yaml:"min_free"`
+	// MaxSize of the file; what would make it larger is refused. 0: any number.
+	MaxSize int64 `yaml:"max_size"`
+}
+
+func (c databaseLimitsConfig) limits() sqlite.Limits {
+	return sqlite.Limits{MinFree: c.MinFree, MaxSize: c.MaxSize}
+}
+
+// smallestDatabase is what the built-in protocols and a few runs need.
+const smallestDatabase = 1 << 20
+
+func (c databaseLimitsConfig) problems() []error {
+	var errs []error
+	if c.MinFree < -1 {
+		errs = append(errs, fmt.Errorf("database_limits.min_free is %d: must be a number of bytes, or -1 for any number", c.MinFree))
+	}
+	if c.MaxSize != 0 && c.MaxSize < smallestDatabase {
+		errs = append(errs, fmt.Errorf("database_limits.max_size is %d: must be at least %d bytes, or 0 for any number", c.MaxSize, smallestDatabase))
+	}
+	return errs
 }
 
 type driversConfig struct {
@@ -385,7 +414,7 @@ func dataDir() (string, error) {
 const adminOff = "off"
 
 func (c config) validate() error {
-	errs := slices.Concat(c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
+	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
 	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
 		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
 	}

@@ -103,7 +103,7 @@ type protocolStore interface {
 // openStores opens the database of the runs, and of the protocols where they
 // are not in the same one (nil otherwise).
 func (c config) openStores(log *slog.Logger) (*sqlite.Store, *qdrant.Store, error) {
-	runs, err := sqlite.Open(c.Database, log)
+	runs, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.limits(), log)
 	if err != nil || c.keepsIn() != storeQdrant {
 		return runs, nil, err
 	}

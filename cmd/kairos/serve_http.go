@@ -127,12 +127,33 @@ func (a *app) ready(ctx context.Context) error {
 	return nil
 }
 
-// storesAnswer asks the stores something small.
+// qdrantProbe bounds how long Qdrant may take to answer something small. Probes
+// are impatient: they want its reason, not their own timeout.
+const qdrantProbe = 800 * time.Millisecond
+
+// storesAnswer asks the stores something small, and the database to write.
 func (a *app) storesAnswer(ctx context.Context) error {
-	if _, err := a.engineStore().Protocols.Count(ctx, engine.AppSpace); err != nil {
-		return err
+	if a.qdrant == nil {
+		return a.databaseAnswers(ctx)
 	}
-	_, err := a.store.LiveRuns(ctx, "") // nobody's
+	remote := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, qdrantProbe)
+		defer cancel()
+		_, err := a.qdrant.Count(ctx, engine.AppSpace)
+		remote <- err
+	}()
+	return errors.Join(a.databaseAnswers(ctx), <-remote)
+}
+
+func (a *app) databaseAnswers(ctx context.Context) error {
+	err := a.store.CheckWrite(ctx)
+	if err == nil {
+		_, err = a.store.LiveRuns(ctx, "") // nobody's
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fault.Wrap(err, fault.StoreUnavailable, "database %s: it did not answer in time; another process may be writing", a.config.Database)
+	}
 	return err
 }
 
@@ -147,7 +168,7 @@ func (a *app) health() func(context.Context) httpapi.Health {
 	var failed error
 	return func(ctx context.Context) httpapi.Health {
 		h := httpapi.Health{
-			Store:    a.storesAnswer(ctx),
+			Store: a.storesAnswer(ctx), Qdrant: a.qdrant != nil,
 			Provider: cmp.Or(a.config.Embedding.Provider, embedNone), Preferred: cmp.Or(a.config.Embedding.Provider, embedNone),
 		}
 		if !a.config.Embedding.on() {

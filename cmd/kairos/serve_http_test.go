@@ -116,6 +116,48 @@ func TestARunOverRESTAndACallInFlightAtTheEnd(t *testing.T) {
 	l.endsInTheMiddle(uri)
 }
 
+// A disk without room makes the server unready before anything is lost.
+func TestReadinessWantsFreeSpace(t *testing.T) {
+	s := newServed(t)
+	s.lock()
+	s.configure("database_limits: {min_free: 1152921504606846976, max_size: 1048576}\n")
+	l := s.startHTTP()
+	for path, at := range map[string][]string{"/readyz": {"reason"}, "/health": {"details", "store"}} {
+		status, reply := l.request("GET", path, "", "")
+		got := any(reply)
+		for _, key := range at {
+			got = got.(map[string]any)[key]
+		}
+		if text, _ := got.(string); status != 503 || !strings.Contains(text, "database_limits.min_free") {
+			t.Errorf("%s = %d %v, want 503 and the setting", path, status, reply)
+		}
+	}
+}
+
+// A Qdrant that hangs takes connections and answers nothing. Probes get its
+// name, not an internal error after their patience has ended.
+func TestReadinessNamesAQdrantThatHangs(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	s := newServed(t)
+	s.lock()
+	s.configure("qdrant: {url: 'http://" + mute.Addr().String() + "', timeout: 1h}\n")
+	l := s.startHTTP()
+	for path, at := range map[string][]string{"/readyz": {"reason"}, "/health": {"details", "store"}} {
+		status, reply := l.request("GET", path, "", "")
+		got := any(reply)
+		for _, key := range at {
+			got = got.(map[string]any)[key]
+		}
+		if text, _ := got.(string); status != 503 || !strings.Contains(text, "Qdrant at "+mute.Addr().String()+" did not answer in time") {
+			t.Errorf("%s = %d %v, want 503 and the reason", path, status, reply)
+		}
+	}
+}
+
 // endsInTheMiddle sends SIGTERM while a call is half sent, and expects its reply.
 func (l *listening) endsInTheMiddle(uri string) {
 	l.t.Helper()

@@ -57,8 +57,10 @@ type Tool struct {
 
 // Health is what /health tells of the parts that a server depends on.
 type Health struct {
-	// Store says why the protocols cannot be used; nil: they can.
+	// Store says why the protocols or runs cannot be used; nil: they can.
 	Store error
+	// Qdrant: it keeps the protocols.
+	Qdrant bool
 	// Embedding says why the endpoint does not answer; nil: it does, or none is configured.
 	Embedding error
 	// Provider turns texts into vectors; Preferred is the configured choice.

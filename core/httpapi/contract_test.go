@@ -353,6 +353,29 @@ func TestHealthSaysHealthy(t *testing.T) {
 	}
 }
 
+// A component that is healthy because there is none says so, beside the words
+// that clients know.
+func TestHealthNamesWhatIsNotConfigured(t *testing.T) {
+	for name, tc := range map[string]struct {
+		health httpapi.Health
+		want   map[string]bool // not configured
+	}{
+		"nothing":    {httpapi.Health{Provider: "none"}, map[string]bool{"qdrant": true, "redis": true, "embedding": true}},
+		"everything": {httpapi.Health{Provider: "tei", Qdrant: true}, map[string]bool{"qdrant": false, "redis": true, "embedding": false}},
+	} {
+		w := newWorld(t, func(c *httpapi.Config) { c.Health = func(context.Context) httpapi.Health { return tc.health } })
+		a := w.get("/health").want(200, "")
+		for component, want := range tc.want {
+			if got := strings.HasPrefix(a.str("details", component), "not configured"); got != want {
+				t.Errorf("%s: details of %s = %q, want not configured = %v", name, component, a.str("details", component), want)
+			}
+			if a.str("dependencies", component) != "healthy" {
+				t.Errorf("%s: %s is %q, want healthy", name, component, a.str("dependencies", component))
+			}
+		}
+	}
+}
+
 func TestReadinessHasAReason(t *testing.T) {
 	var problem error
 	w := newWorld(t, func(c *httpapi.Config) { c.Ready = func(context.Context) error { return problem } })

@@ -40,6 +40,10 @@ const (
 	isUnhealthy = "unhealthy"
 )
 
+// notConfigured is said in the details of a component that is healthy only
+// because there is none: the contract has no other word for its state.
+const notConfigured = "not configured"
+
 func word(err error) string {
 	if err != nil {
 		return isUnhealthy
@@ -48,8 +52,8 @@ func word(err error) string {
 }
 
 // healthy tells of the server and what it depends on, by the names of the
-// earlier server: qdrant is whatever store keeps the protocols, and redis,
-// which there is none of, never fails.
+// earlier server: qdrant is whatever store keeps the protocols, and redis never
+// fails, because there is none. The details say what is not configured.
 func (a *API) healthy(c *call) {
 	var h Health
 	if a.cfg.Health != nil {
@@ -62,10 +66,13 @@ func (a *API) healthy(c *call) {
 	case h.Embedding != nil:
 		overall = isDegraded
 	}
-	details := map[string]any{"provider": h.Provider, "providerPref": h.Preferred, "embedding": "ok"}
+	details := map[string]any{"provider": h.Provider, "providerPref": h.Preferred, "embedding": "ok", "redis": notConfigured + "; this server has no use for it"}
+	if !h.Qdrant {
+		details["qdrant"] = notConfigured + "; the protocols are in SQLite"
+	}
 	switch {
 	case h.Provider == "" || h.Provider == "none":
-		details["embedding"] = "not configured; words alone are compared"
+		details["embedding"] = notConfigured + "; words alone are compared"
 	case h.Embedding != nil:
 		details["embedding"] = "does not answer; words alone are compared"
 	}

@@ -68,8 +68,7 @@ func (s *Store) pause(ctx context.Context, wait time.Duration) bool {
 }
 
 // explain turns a failed request into a fault that says what the operator can
-// do. The end of the caller's own context passes as it is, unless the server
-// could not be reached before.
+// do. Of a caller that has left the context's error passes as it is.
 func (s *Store) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {
@@ -79,8 +78,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if s.closing.Err() != nil {
 		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s: the store was closed", s.at)
 	}
-	if cause := ctx.Err(); cause != nil && (!passing(err) || errors.Is(cause, context.Canceled)) {
+	switch cause := ctx.Err(); {
+	case errors.Is(cause, context.Canceled):
 		return fmt.Errorf("wait for Qdrant at %s: %w", s.at, cause)
+	case cause != nil && !passing(err): // a server that hangs is the reason, whoever set the limit
+		return fault.Wrap(fmt.Errorf("%w: %w", cause, err), fault.StoreUnavailable, "Qdrant at %s did not answer in time", s.at).WithNext("%s", nextReach)
 	}
 	switch code {
 	case codes.Unavailable, codes.Unknown:

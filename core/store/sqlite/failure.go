@@ -36,6 +36,10 @@ func (s *Store) explain(err error) error {
 		err = errors.Join(err, errClosed)
 	}
 	why := reason(err)
+	if why == diskFull && s.limitReached() {
+		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", s.path, s.room.MaxSize>>20).
+			WithNext("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
+	}
 	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, why)
 	if why == diskFull {
 		// A save is a transaction: what did not fit left nothing behind.

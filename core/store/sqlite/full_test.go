@@ -98,13 +98,6 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 	wantAll(t, again, stored+1)
 }
 
-// bulky is a protocol of about 64 KB.
-func bulky(title string) protocol.Chain {
-	c := storetest.NewChain("user:full", title, "One")
-	c.Steps[0].Text += strings.Repeat("Many words of no great meaning.\n", 2000)
-	return c
-}
-
 // fillUp saves protocols until the disk is full, and returns how many were
 // stored and the one that was not.
 func fillUp(t *testing.T, s *sqlite.Store, path string) (stored int, failed protocol.Chain) {
@@ -118,29 +111,6 @@ func fillUp(t *testing.T, s *sqlite.Store, path string) (stored int, failed prot
 	}
 	t.Fatal("the disk never became full")
 	return 0, protocol.Chain{}
-}
-
-// wantAll checks that exactly the first n of fillUp are there, whole and found.
-func wantAll(t *testing.T, s *sqlite.Store, n int) {
-	t.Helper()
-	if got, err := s.Count(t.Context(), "user:full"); err != nil || got != n {
-		t.Errorf("Count = %d, %v, want %d, nil", got, err, n)
-	}
-	chains, _, err := s.List(t.Context(), "user:full", "", 2000)
-	if err != nil || len(chains) != n {
-		t.Errorf("List = %d, %v, want %d, nil", len(chains), err, n)
-	}
-	for i, c := range chains {
-		title := fmt.Sprintf("Protocol %03d", i)
-		whole, err := s.Chain(t.Context(), []string{"user:full"}, c.ID)
-		if err != nil || c.Title != title || len(whole.Steps[0].Text) < 60_000 {
-			t.Errorf("protocol %d is %q, %v, want %q, whole", i, c.Title, err, title)
-		}
-		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:full"}, Limit: 1})
-		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
-			t.Errorf("Search(%q) = %v, %v, want it", title, hits, err)
-		}
-	}
 }
 
 func TestFullDiskFromTheStart(t *testing.T) {

@@ -52,6 +52,9 @@ func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.room.limit(ctx, w.conn); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
 	if err := s.migrate(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}

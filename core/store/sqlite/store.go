@@ -38,6 +38,7 @@ type Store struct {
 	path string // absolute, fixed at creation
 	log  *slog.Logger
 	pins pinCache
+	room room
 
 	known      knownWords
 	vocabulary vocabulary
@@ -62,7 +63,10 @@ type file struct {
 // Open returns the store in the file at path. It touches nothing: directory,
 // file and schema are made by the first call that needs them, so a server that
 // is only probed leaves no trace. A nil log drops everything.
-func Open(path string, log *slog.Logger) (*Store, error) {
+func Open(path string, log *slog.Logger) (*Store, error) { return OpenLimited(path, Limits{}, log) }
+
+// OpenLimited is Open for a database that may not take all of the disk.
+func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("the database has no path")
 	}
@@ -73,7 +77,7 @@ func Open(path string, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{path: absolute, log: log, opening: make(chan struct{}, 1)}
+	s := &Store{path: absolute, log: log, opening: make(chan struct{}, 1), room: room{Limits: limits}}
 	s.background, s.stop = context.WithCancel(context.Background())
 	s.opening <- struct{}{}
 	return s, nil

@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// Limits bound the room that the database takes. The zero value is the
+// documented default.
+type Limits struct {
+	// MinFree is how many bytes must be free on the disk for CheckWrite to
+	// succeed; zero: 64 MiB; less than zero: any number.
+	MinFree int64
+	// MaxSize is how many bytes the database file may have, its log not counted;
+	// zero: any number. What would make it larger is refused.
+	MaxSize int64
+	// WriteEvery is how often CheckWrite writes; zero: 10 s.
+	WriteEvery time.Duration
+}
+
+const (
+	defaultMinFree    = 64 << 20
+	defaultWriteEvery = 10 * time.Second
+)
+
+// room watches whether the database can be written.
+type room struct {
+	Limits
+
+	mu     sync.Mutex // guards the fields below
+	wrote  time.Time
+	failed error // of the last write
+}
+
+// CheckWrite reports why the next call may not be stored: it looks at what is
+// free on the disk and, not more often than Limits.WriteEvery, commits a write
+// that changes nothing. A failure is looked at again by the next call.
+func (s *Store) CheckWrite(ctx context.Context) error {
+	free, err := freeSpace(filepath.Dir(s.path))
+	least := cmp.Or(s.room.MinFree, defaultMinFree)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+	case err == nil && free < least:
+		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are wanted (database_limits.min_free)",
+			s.path, free>>20, least>>20).WithNext("make room on that disk")
+	}
+	return s.tryWrite(ctx)
+}
+
+func (s *Store) tryWrite(ctx context.Context) error {
+	s.room.mu.Lock()
+	defer s.room.mu.Unlock()
+	if every := cmp.Or(s.room.WriteEvery, defaultWriteEvery); s.room.failed == nil && !s.room.wrote.IsZero() && time.Since(s.room.wrote) < every {
+		return nil
+	}
+	// Nothing reads this number, but setting it is a commit like any other.
+	s.room.failed = s.write(ctx, func(tx *transaction) error { return tx.exec(`PRAGMA user_version = 1`) })
+	s.room.wrote = time.Now()
+	return s.room.failed
+}
+
+// limit makes the connection refuse what would exceed the limit of the file.
+func (r *room) limit(ctx context.Context, conn *sql.Conn) error {
+	if r.MaxSize <= 0 {
+		return nil
+	}
+	var size int64
+	if err := conn.QueryRowContext(ctx, `PRAGMA page_size`).Scan(&size); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, max(r.MaxSize/size, 1)))
+	return err
+}
+
+// limitReached tells a database that has reached its limit from a full disk:
+// SQLite has one code for both.
+func (s *Store) limitReached() bool {
+	if s.room.MaxSize <= 0 {
+		return false
+	}
+	free, err := freeSpace(filepath.Dir(s.path))
+	return err != nil || free > defaultMinFree/4 // more than one call can need
+}

@@ -1,0 +1,140 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+func openLimited(t *testing.T, path string, limits sqlite.Limits) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.OpenLimited(path, limits, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return s
+}
+
+// A check that only reads says nothing of a disk that is full.
+func TestCheckWriteCommitsAndNotTooOften(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := openLimited(t, path, sqlite.Limits{MinFree: -1, WriteEvery: time.Hour})
+	if _, err := s.Count(t.Context(), "user:test"); err != nil { // makes the file
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	commits := func() (n int) { // changes with every commit of others
+		if err := conn.QueryRowContext(t.Context(), "PRAGMA data_version").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := commits()
+	if err := s.CheckWrite(t.Context()); err != nil {
+		t.Fatalf("CheckWrite = %v, want nil", err)
+	}
+	first := commits()
+	if first == before {
+		t.Error("CheckWrite has written nothing")
+	}
+	if err := s.CheckWrite(t.Context()); err != nil || commits() != first {
+		t.Errorf("a second CheckWrite within an hour = %v, and wrote again: %v", err, commits() != first)
+	}
+}
+
+// What failed is tried again at once, or a server would stay unready.
+func TestCheckWriteTriesAgainAfterAFailure(t *testing.T) {
+	s := openLimited(t, filepath.Join(t.TempDir(), "kairos.db"), sqlite.Limits{WriteEvery: time.Hour})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.CheckWrite(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("CheckWrite with a context that has ended = %v", err)
+	}
+	if err := s.CheckWrite(t.Context()); err != nil {
+		t.Errorf("the next CheckWrite = %v, want nil", err)
+	}
+}
+
+func TestCheckWriteWantsFreeSpace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := openLimited(t, path, sqlite.Limits{MinFree: 1 << 60})
+	wantFailure(t, s.CheckWrite(t.Context()), path, "min_free")
+}
+
+func TestASizeLimitIsNamedAndHarmsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := openLimited(t, path, sqlite.Limits{MaxSize: 1 << 20})
+	stored := 0
+	var err error
+	for ; stored < 100 && err == nil; stored++ {
+		err = save(s, bulky(fmt.Sprintf("Protocol %03d", stored)))
+	}
+	wantFailure(t, err, path, "size limit of 1 MiB")
+	stored-- // the last one was refused
+	wantAll(t, s, stored)
+	if err := s.CheckWrite(t.Context()); err != nil {
+		t.Errorf("CheckWrite at the limit = %v, want nil: what needs no room is still stored", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	larger := openLimited(t, path, sqlite.Limits{MaxSize: 8 << 20})
+	if err := save(larger, bulky(fmt.Sprintf("Protocol %03d", stored))); err != nil {
+		t.Errorf("a save with a larger limit = %v, want nil", err)
+	}
+	wantAll(t, larger, stored+1)
+}
+
+// bulky is a protocol of about 64 KB.
+func bulky(title string) protocol.Chain {
+	c := storetest.NewChain("user:full", title, "One")
+	c.Steps[0].Text += strings.Repeat("Many words of no great meaning.\n", 2000)
+	return c
+}
+
+// wantAll checks that exactly the first n of fillUp are there, whole and found.
+func wantAll(t *testing.T, s *sqlite.Store, n int) {
+	t.Helper()
+	if got, err := s.Count(t.Context(), "user:full"); err != nil || got != n {
+		t.Errorf("Count = %d, %v, want %d, nil", got, err, n)
+	}
+	chains, _, err := s.List(t.Context(), "user:full", "", 2000)
+	if err != nil || len(chains) != n {
+		t.Errorf("List = %d, %v, want %d, nil", len(chains), err, n)
+	}
+	for i, c := range chains {
+		title := fmt.Sprintf("Protocol %03d", i)
+		whole, err := s.Chain(t.Context(), []string{"user:full"}, c.ID)
+		if err != nil || c.Title != title || len(whole.Steps[0].Text) < 60_000 {
+			t.Errorf("protocol %d is %q, %v, want %q, whole", i, c.Title, err, title)
+		}
+		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:full"}, Limit: 1})
+		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
+			t.Errorf("Search(%q) = %v, %v, want it", title, hits, err)
+		}
+	}
+}
