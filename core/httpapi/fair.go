@@ -36,17 +36,13 @@ func newShares(capacity, perClient int64) *shares {
 func (s *shares) take(ctx context.Context, client string, n int64) (give func(), ok bool) {
 	n = min(n, s.perClient)
 	give = func() { s.give(client, n) }
-	s.mu.Lock()
-	if len(s.turns) == 0 && s.roomLocked(client, n) {
-		s.useLocked(client, n)
-		s.mu.Unlock()
-		return give, true
-	}
 	c := &claim{n: n, granted: make(chan struct{})}
+	s.mu.Lock()
 	if len(s.lines[client]) == 0 {
 		s.turns = append(s.turns, client)
 	}
 	s.lines[client] = append(s.lines[client], c)
+	s.grantLocked() // there may be room for this client although others wait
 	s.mu.Unlock()
 	select {
 	case <-c.granted:
@@ -70,10 +66,6 @@ func (s *shares) give(client string, n int64) {
 	defer s.mu.Unlock()
 	s.useLocked(client, -n)
 	s.grantLocked()
-}
-
-func (s *shares) roomLocked(client string, n int64) bool {
-	return s.used+n <= s.capacity && s.by[client]+n <= s.perClient
 }
 
 func (s *shares) useLocked(client string, n int64) {

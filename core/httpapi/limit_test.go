@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -177,6 +178,32 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	conn.Close()
 	until(t, "the room to be free", func() bool { return searches(200) })
 	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(200, "")
+}
+
+// One client must not take all of the room: what it announces beyond its half
+// waits, and another client's body does not wait behind it.
+func TestOneClientTakesAtMostHalfOfTheRoom(t *testing.T) {
+	w := newWorld(t, func(c *httpapi.Config) {
+		c.Limits = httpapi.Limits{Body: 40_000, Bodies: 100_000, BodyTime: time.Hour, Patience: time.Hour}
+		c.Access.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	announce := func(address string) {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: %s\r\nContent-Length: 40000\r\n\r\nx", address)
+	}
+	announce("192.0.2.1")
+	until(t, "the first body", func() bool { return w.api.Reserved() == 40_000 })
+	announce("192.0.2.1")
+	until(t, "the second one in line", func() bool { return w.api.Waiting() == 1 })
+	large := `{"query":"` + strings.Repeat("x", 20_000) + `"}`
+	w.post("kairos_search", large, "X-Forwarded-For", "192.0.2.2").want(200, "")
+	if n := w.api.Reserved(); n != 40_000 {
+		t.Errorf("%d bytes are reserved behind the other client's call, want 40000", n)
+	}
 }
 
 // A body that waits for room gets it as soon as there is some.

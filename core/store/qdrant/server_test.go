@@ -286,9 +286,11 @@ func TestASlowServerDoesNotHoldCallsUp(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := s.Count(ctx, space); !errors.Is(err, context.DeadlineExceeded) {
+	_, err = s.Count(ctx, space)
+	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Count(stalled, deadline) = %v, want %v", err, context.DeadlineExceeded)
 	}
+	wantFault(t, "Count(stalled, deadline)", err, fault.StoreUnavailable, "did not answer in time")
 	p.stall(false)
 	if n, err := s.Count(t.Context(), space); err != nil || n != 1 {
 		t.Errorf("Count once the server answers = %d, %v, want 1", n, err)
