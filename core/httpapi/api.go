@@ -113,7 +113,7 @@ type Limits struct {
 	// Body is the largest body in bytes; zero: 16 MiB.
 	Body int64
 	// Bodies is how many bytes of bodies may be in memory at a time; zero: 64 MiB.
-	// One client may have half of it, or one body. Calls with up to 16 KiB do not count.
+	// One client may have three quarters of it, or one body. Calls with up to 16 KiB do not count.
 	Bodies int64
 	// BodyTime is how long a body may take to arrive; zero: 30 s.
 	BodyTime time.Duration
@@ -260,7 +260,7 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a.rates = newRates(cfg.Limits.PerMinute, cfg.Limits.Burst)
 	a.addresses = newRates(perAddress*cfg.Limits.PerMinute, perAddress*cfg.Limits.Burst)
 	a.slots = newSlots(cfg.Limits.Concurrent, cfg.Limits.Waiting)
-	a.bodies = newShares(cfg.Limits.Bodies, max(cfg.Limits.Bodies/2, cfg.Limits.Body))
+	a.bodies = newShares(cfg.Limits.Bodies, max(cfg.Limits.Bodies/4*3, cfg.Limits.Body))
 	a.routes = a.table()
 	a.handle = a.guarded(func(c *call) { c.route.handle(c) })
 	return a, nil

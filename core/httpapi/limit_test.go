@@ -180,9 +180,9 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(200, "")
 }
 
-// One client must not take all of the room: what it announces beyond its half
+// One client must not take all of the room: what it announces beyond its share
 // waits, and another client's body does not wait behind it.
-func TestOneClientTakesAtMostHalfOfTheRoom(t *testing.T) {
+func TestOneClientLeavesRoomForOthers(t *testing.T) {
 	w := newWorld(t, func(c *httpapi.Config) {
 		c.Limits = httpapi.Limits{Body: 40_000, Bodies: 100_000, BodyTime: time.Hour, Patience: time.Hour}
 		c.Access.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -129,7 +129,7 @@ func (s *scan) take(end bool) {
 func (s *scan) collect(n ast.Node, top bool) {
 	o := s.outline
 	if s.blocks++; s.blocks > maxBlocks {
-		o.excess = fmt.Sprintf("the document has more than %d headings, paragraphs, list items and other blocks", maxBlocks)
+		o.excess = fmt.Sprintf("the document has too many headings, paragraphs, list items and other blocks; at most %d are allowed", maxBlocks)
 	}
 	switch n := n.(type) {
 	case *ast.Heading:
@@ -154,9 +154,9 @@ func (s *scan) heading(h heading) {
 	}
 	switch {
 	case s.steps > maxSteps:
-		o.excess = fmt.Sprintf("the document has more than %d steps", maxSteps)
+		o.excess = fmt.Sprintf("the document has too many steps; at most %d are allowed", maxSteps)
 	case len(o.headings)-s.steps > maxHeadings:
-		o.excess = fmt.Sprintf("the document has more than %d headings that begin no step", maxHeadings)
+		o.excess = fmt.Sprintf("the document has too many headings that begin no step; at most %d are allowed", maxHeadings)
 	}
 }
 

@@ -208,7 +208,7 @@ func (p *parse) exceeded() bool {
 	if p.excess == "" {
 		return false
 	}
-	p.fail(0, "", p.excess+"; split it into several documents")
+	p.fail(0, "", p.excess+": split it into several documents")
 	return true
 }
 
