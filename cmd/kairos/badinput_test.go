@@ -76,7 +76,7 @@ func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
 		want string
 	}{
 		"a document beyond 10 MiB":    {"kairos_mint", mint(big), "at most 10485760"},
-		"10,001 steps":                {"kairos_mint", mint("# Bad\n" + strings.Repeat("## S\n", 10_001)), "more than 10000 steps"},
+		"10,001 steps":                {"kairos_mint", mint("# Bad\n" + strings.Repeat("## S\n", 10_001)), "at most 10000"},
 		"a NUL":                       {"kairos_mint", mint("# Bad\n\n## A\n\na\x00"), "5:2: error: the document contains a NUL"},
 		"deep lists":                  {"kairos_mint", mint("# Bad\n\n## A\n\n" + strings.Repeat("- ", 5000) + "x"), "deeper than 200"},
 		"an open challenge":           {"kairos_mint", mint(strings.TrimSuffix(fmt.Sprintf(block, `{"challenge":{"type":"shell"}}`), "```\n")), "not closed"},
