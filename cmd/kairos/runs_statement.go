@@ -228,6 +228,9 @@ func (p *printer) checked(r statement.Report) {
 	for _, s := range r.Steps {
 		p.printf("\n  %d. %s\n", s.Step, s.Label)
 		p.field("provenance", string(s.Provenance))
+		if s.Failed {
+			p.field("verdict", run.NotRequired)
+		}
 		p.field("driver", exactly(s.Driver))
 		p.field("via", exactly(s.Via))
 		if a := s.Approval; a != nil {

@@ -262,6 +262,7 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 	ev.Answers = t.run.Step.Answers
 	ev.Approval = t.run.Step.Approval
 	ev.Salt = newNonce()
+	ev.Failed = t.failedAnyway(k, ev)
 	digest, err := ev.Digest()
 	if err != nil {
 		ev = wellFormedEvidence(ev)
@@ -290,6 +291,24 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 	t.taken()
 	t.solved = append(t.solved, t.solvedStep(len(t.run.Proofs)-1))
 	return nil
+}
+
+// failedAnyway reports whether the evidence of a step passes only because the
+// challenge does not require a good result.
+func (t *turn) failedAnyway(k task, ev run.Evidence) bool {
+	if k.common.IsRequired() {
+		return false
+	}
+	if failed, _ := run.FailedProof(ev.Proof); failed {
+		return true
+	}
+	return slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool {
+		if a.InputID != driver.KindFiles {
+			return false
+		}
+		why, err := mismatch(k, a)
+		return err == nil && why != ""
+	})
 }
 
 func orNull(raw json.RawMessage) json.RawMessage {

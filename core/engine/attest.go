@@ -19,9 +19,10 @@ const (
 	maxSaid  = 64 << 10 // bytes
 )
 
-// Attest closes a run with an outcome and says whether it is verified. Without
-// any run of the protocol it still rates it, unverified. When several runs
-// could be meant it closes none.
+// Attest closes a run with an outcome and says whether it is verified, and who
+// vouches for what. Without any run of the protocol it succeeds, unverified, and
+// counts nothing. When several runs could be meant it closes none. A run that is
+// closed stays as it was attested first.
 func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
 	if in.Outcome != "success" && in.Outcome != "failure" {
 		return AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
@@ -55,33 +56,93 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 		return AttestReply{}, err
 	}
 	t.verdictOf(&reply)
+	t.worth(&reply)
+	switch t.run.State {
+	case run.Closed:
+		return t.attestedBefore(ctx, reply)
+	case run.Ended:
+		return AttestReply{}, t.over(ctx)
+	}
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
 	}
-	first := t.run.State.Live()
-	if first {
-		if err := t.apply(run.Event{Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000)}); err != nil {
-			return AttestReply{}, err
-		}
+	if err := t.apply(run.Event{
+		Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
+	}); err != nil {
+		return AttestReply{}, err
 	}
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	if first {
-		e.rateAttested(t.chain, in)
-		e.opt.Observer.Attested(Attested{Space: t.run.Space, Outcome: in.Outcome, Verified: reply.Verified})
-	}
+	e.rateAttested(t.chain, in, reply.Verified)
+	e.opt.Observer.Attested(Attested{Space: t.run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
 
-// bonus is the rating that clients of the earlier server know.
-func bonus(in AttestInput) float64 {
-	if in.Outcome == "success" {
-		return 5 + in.QualityBonus
+// attestedBefore is the reply to another attestation of a closed run: what was
+// recorded by the first. Nothing is counted again.
+func (t *turn) attestedBefore(ctx context.Context, reply AttestReply) (AttestReply, error) {
+	events, err := t.e.store.History.Events(ctx, t.run.ID)
+	if err != nil {
+		return AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.run.ID, err)
 	}
-	return -0.2 + in.QualityBonus
+	reply.AlreadyAttested = true
+	result := &reply.Results[0]
+	for _, ev := range events {
+		if ev.Kind != run.Attested {
+			continue
+		}
+		result.Outcome, result.RatedAt = ev.Outcome, ev.At.UTC().Format(time.RFC3339Nano)
+		result.Message = orDefault(ev.Reason, "(erased)")
+		result.QualityBonus = baseBonus(ev.Outcome)
+		if ev.Bonus != nil {
+			result.QualityBonus = *ev.Bonus
+		}
+	}
+	reply.Message = join(fmt.Sprintf("Run %s was attested before, at %s with outcome %s. That stands, and nothing was counted again.",
+		t.run.ID, result.RatedAt, result.Outcome), reply.Message)
+	return reply, nil
+}
+
+// worth fills in who vouches for what.
+func (t *turn) worth(reply *AttestReply) {
+	var all []driver.Provenance
+	for i, p := range t.run.Proofs {
+		ev, solved := t.run.Evidence[i], t.solvedStep(i)
+		reply.Steps = append(reply.Steps, AttestedStep{
+			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
+			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
+		})
+		if reply.StepsByProvenance == nil {
+			reply.StepsByProvenance = make(map[driver.Provenance]int)
+		}
+		reply.StepsByProvenance[p.Provenance]++
+		all = append(all, p.Provenance)
+		if solved.Files != nil {
+			all = append(all, solved.Files.Provenance)
+		}
+		if a := ev.Approval; a != nil {
+			reply.Approvals = append(reply.Approvals, AttestedApproval{
+				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: a.Basis, By: a.By, ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
+			})
+		}
+		if !ev.RedactedAt.IsZero() {
+			reply.Redactions = append(reply.Redactions, AttestedRedaction{StepIndex: p.Step, RedactedAt: ev.RedactedAt.UTC().Format(time.RFC3339Nano)})
+		}
+	}
+	reply.WeakestProvenance = run.Weakest(all)
+}
+
+// bonus is the rating that clients of the earlier server know.
+func bonus(in AttestInput) float64 { return baseBonus(in.Outcome) + in.QualityBonus }
+
+func baseBonus(outcome string) float64 {
+	if outcome == "success" {
+		return 5
+	}
+	return -0.2
 }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
@@ -93,7 +154,7 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 	if err != nil {
 		return "", AttestReply{}, err
 	}
-	id, err := e.onlyRun(ctx, c, chain)
+	id, err := e.runToAttest(ctx, c, chain)
 	switch code := fault.CodeOf(err); code {
 	case "":
 		return id, AttestReply{}, nil
@@ -101,8 +162,7 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 		if absent != nil {
 			return "", AttestReply{}, absent
 		}
-		e.rateAttested(chain, in)
-		return "", AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified.", chain.Title)}, nil
+		return "", AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified, and nothing was counted.", chain.Title)}, nil
 	case fault.AmbiguousRun:
 		f := (*fault.Error)(nil)
 		asFault(err, &f)
@@ -118,6 +178,32 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 		}, nil
 	}
 	return "", AttestReply{}, err
+}
+
+// runToAttest is the run that is meant without naming one: of several the one
+// that this caller's last kairos_next completed, else as for any other call.
+func (e *Engine) runToAttest(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+	runs, own, err := e.openRuns(ctx, c, chain)
+	if err != nil {
+		return "", err
+	}
+	var last run.Run
+	for _, s := range runs { // last changed first
+		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) {
+			break
+		}
+		r, err := e.store.Runs.Run(ctx, s.ID)
+		if err != nil {
+			return "", fmt.Errorf("find the run to attest: %w", err)
+		}
+		if r.MovedAt.After(last.MovedAt) {
+			last = r
+		}
+	}
+	if last.State == run.Complete {
+		return last.ID, nil
+	}
+	return oneOf(runs, own, chain)
 }
 
 // verdictOf fills in what the run proves.
@@ -138,6 +224,9 @@ func (t *turn) verdictOf(reply *AttestReply) {
 		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
 	}
 	for i, ev := range t.run.Evidence {
+		if ev.Failed {
+			reply.Message = join(reply.Message, fmt.Sprintf("The evidence of step %d failed, which its challenge does not forbid (required: false).", i+1))
+		}
 		if slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool { _, unjudged := unjudgedBecause(&a); return unjudged }) {
 			reply.Message = join(reply.Message, fmt.Sprintf("No verdict was given on the result of step %d, which was to be judged.", i+1))
 		}

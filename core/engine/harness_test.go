@@ -105,7 +105,13 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 		return driver.Reject("COMMAND_FAILED", "it is more than was approved"), nil
 	}
 	if !v.OK && v.Confirmation == "" {
-		return driver.Reject("COMMAND_FAILED", "it is not ok"), nil
+		var c struct {
+			Required *bool `json:"required"`
+		}
+		if err := json.Unmarshal(req.Challenge, &c); err != nil || c.Required == nil || *c.Required {
+			return driver.Reject("COMMAND_FAILED", "it is not ok"), err
+		}
+		return driver.Accept(json.RawMessage(`{"passed":false,"failure":"it is not ok"}`), a.Value), nil
 	}
 	return driver.Accept(json.RawMessage(`{"seen":true}`), a.Value), nil
 }

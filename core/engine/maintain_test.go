@@ -448,7 +448,7 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	uris := w.mint(threeSteps)
 	r := w.begin(uris[0])
 	r = w.next(uris[0], solve(r, `{"ok":false,"x":1}`))
-	w.next(uris[0], solve(r, `{"ok":true}`))
+	w.finish(w.next(uris[0], solve(r, `{"ok":true}`)))
 	if _, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[1], Outcome: "success", Message: "good", QualityBonus: 2, ModelID: "model"}); err != nil {
 		t.Fatal(err)
 	}
@@ -470,11 +470,11 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	if first.Score != 6 || first.Tier != "excellent" || first.SuccessCount != 1 || first.FailureCount != 1 || first.QualityBonus < 0.79 || first.QualityBonus > 0.81 || first.LastRater != "kairos_next" {
 		t.Errorf("the solved step is rated %+v", first)
 	}
-	if second := quality(uris[1]); second.Score != 6 || second.QualityBonus != 7 || second.LastRater != "model" || second.UsageContext != "good" {
+	if second := quality(uris[1]); second.Score != 6 || second.QualityBonus != 1+7 || second.LastRater != "model" || second.UsageContext != "good" {
 		t.Errorf("the attested step is rated %+v", second)
 	}
-	if third := quality(uris[2]); third.Score != 2 || third.Tier != "standard" || third.LastRater != "kairos_mint" {
-		t.Errorf("the step that was only stored is rated %+v", third)
+	if third := quality(uris[2]); third.Score != 6 || third.QualityBonus != 1 || third.LastRater != "kairos_next" {
+		t.Errorf("the step that was solved and not attested is rated %+v", third)
 	}
 	if got := first.RetrievalCount + quality(uris[1]).RetrievalCount + quality(uris[2]).RetrievalCount; got != 1 {
 		t.Errorf("the search counted %d times, want once", got)
@@ -487,7 +487,7 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	if got := quality(uris[0]); got.Score != 6 {
 		t.Errorf("a step that stayed as it was lost its score: %+v", got)
 	}
-	if got := quality(uris[1]); got.Score != 2 || got.SuccessCount != 1 {
+	if got := quality(uris[1]); got.Score != 2 || got.SuccessCount != 2 {
 		t.Errorf("a step that was rewritten is rated %+v, want a new score and the old counts", got)
 	}
 }

@@ -41,6 +41,7 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 		return t.completed(ctx)
 	}
 	t.target, t.solution = t.run.Step.Index, s
+	t.run.MovedAt = t.started
 	if round, done, err := t.envelope(ctx, s); done || err != nil {
 		return round, err
 	}
@@ -137,25 +138,38 @@ func (t *turn) openURI() string {
 	return protocol.URI(t.chain.Steps[min(t.run.Step.Index, len(t.chain.Steps))-1].UUID)
 }
 
-// onlyRun is the run of the protocol that can be meant without naming one.
-func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+// openRuns lists the caller's live runs of the protocol, last changed first: those
+// of this connection, if it has any.
+func (e *Engine) openRuns(ctx context.Context, c Caller, chain protocol.Chain) (runs []run.Summary, own bool, err error) {
 	live, err := e.live(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	runs = slices.DeleteFunc(live, func(s run.Summary) bool { return s.ChainID != chain.ID })
+	ours := slices.DeleteFunc(slices.Clone(runs), func(s run.Summary) bool { return c.Connection == "" || s.Connection != c.Connection })
+	if len(ours) > 0 {
+		return ours, true, nil
+	}
+	return runs, false, nil
+}
+
+// onlyRun is the run of the protocol that can be meant without naming one: the
+// newest of the connection, else the only one.
+func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+	runs, own, err := e.openRuns(ctx, c, chain)
 	if err != nil {
 		return "", err
 	}
-	var ids []string
-	var own run.ID
-	for _, s := range live {
-		if s.ChainID != chain.ID {
-			continue
-		}
-		if c.Connection != "" && s.Connection == c.Connection {
-			own = max(own, s.ID) // a UUIDv7 grows with time
-		}
-		ids = append(ids, string(s.ID))
+	return oneOf(runs, own, chain)
+}
+
+func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
+	ids := make([]string, len(runs))
+	for i, s := range runs {
+		ids[i] = string(s.ID)
 	}
-	if own != "" {
-		return own, nil
+	if own {
+		return run.ID(slices.Max(ids)), nil // a UUIDv7 grows with time
 	}
 	switch len(ids) {
 	case 1:

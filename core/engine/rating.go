@@ -219,11 +219,19 @@ func (t *turn) rateEvents(events []run.Event) {
 	}
 }
 
-// rateAttested rates the step that an attestation names, for want of one the first.
-func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput) {
-	outcome := OutcomeSuccess
-	if in.Outcome != "success" {
-		outcome = OutcomeFailure
+// maxAttested bounds what one attestation can add to a rating beside the base: its
+// caller chooses the number.
+const maxAttested = 5
+
+// rateAttested rates the step that an attestation names, for want of one the
+// first. Only a verified run is a success.
+func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput, verified bool) {
+	outcome, added := OutcomeFailure, baseBonus(in.Outcome)+min(max(in.QualityBonus, -maxAttested), maxAttested)
+	switch {
+	case in.Outcome == "success" && verified:
+		outcome = OutcomeSuccess
+	case in.Outcome == "success":
+		outcome, added = OutcomePartial, 0
 	}
 	step := chain.Steps[0]
 	for _, s := range chain.Steps {
@@ -232,7 +240,7 @@ func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput) {
 		}
 	}
 	u := e.unrated(chain.Space, step, outcome, orDefault(clip(in.ModelID, maxModel), "kairos-attest"))
-	u.Bonus, u.Context, u.agent, u.attest = bonus(in), clip(in.Message, 500), in.ModelID, true
+	u.Bonus, u.Context, u.agent, u.attest = added, clip(in.Message, 500), in.ModelID, true
 	e.ratings.add(u)
 }
 

@@ -39,10 +39,14 @@ func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) StepReply {
 func solvedMessage(solved []Solved) string {
 	parts := make([]string, len(solved))
 	for i, s := range solved {
-		parts[i] = fmt.Sprintf("Step %d is solved (%s).", s.StepIndex, s.Provenance)
-		if s.Files != nil {
-			parts[i] = fmt.Sprintf("Step %d is solved (%s; its files: %s).", s.StepIndex, s.Provenance, s.Files.Provenance)
+		what, files := "is solved", ""
+		if s.Verdict != "" {
+			what = s.Verdict
 		}
+		if s.Files != nil {
+			files = "; its files: " + string(s.Files.Provenance)
+		}
+		parts[i] = fmt.Sprintf("Step %d %s (%s%s).", s.StepIndex, what, s.Provenance, files)
 	}
 	return strings.Join(parts, " ")
 }
@@ -64,10 +68,14 @@ func join(parts ...string) string {
 
 func (t *turn) solvedStep(i int) Solved {
 	p, step := t.run.Proofs[i], t.chain.Steps[i]
+	verdict := ""
+	if t.run.Evidence[i].Failed {
+		verdict = t.run.Evidence[i].Verdict()
+	}
 	return Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
 		Provenance: p.Provenance, Output: t.run.Evidence[i].Output, ProofHash: p.Hash,
-		Files: solvedFiles(t.run.Evidence[i]),
+		Files: solvedFiles(t.run.Evidence[i]), Verdict: verdict,
 	}
 }
 

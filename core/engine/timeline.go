@@ -20,7 +20,8 @@ type Moment struct {
 	Label string    `json:"label"`
 	// What happened: asked, repaired (asked again after what was no answer), sent
 	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
-	// declined, approval_lapsed, rejected, refused, accepted, attested, expired, redacted, abandoned.
+	// declined, approval_lapsed, rejected, refused, accepted, failed (which the
+	// challenge does not forbid), attested, expired, redacted, abandoned.
 	What string `json:"what"`
 	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
 	Via string `json:"via,omitempty"`
@@ -152,8 +153,11 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	case run.Accepted:
 		p := ev.Proof
 		m.Driver, m.Via = named(p.Driver), p.Via.Name
-		m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, "accepted"
+		m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 		m.Answer = ev.Evidence.Output
+		if ev.Evidence.Failed {
+			m.What = "failed"
+		}
 	case run.Attested:
 		m.Verdict = because(ev.Outcome, ev.Reason)
 	case run.Redacted:

@@ -134,6 +134,9 @@ func (s *step) tell(m engine.Moment) {
 	case "accepted":
 		out.Verdict = "" // it says the same
 		s.Mark, s.Driver, s.Proof, s.Provenance = markGood, m.Driver, m.ProofHash, out.Badge
+	case "failed":
+		s.Mark, s.Driver, s.Proof, s.Provenance = markWarn, m.Driver, m.ProofHash, out.Badge
+		s.Chips = append(s.Chips, badge{markWarn, "failed, not required"})
 	case "declined", "rejected":
 		s.Mark = markBad
 	case "refused": // the reply to the no before it, or to what nobody judged
@@ -153,7 +156,7 @@ func markOf(what string) string {
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
-	case "route_closed", "approval_lapsed":
+	case "route_closed", "approval_lapsed", "failed":
 		return markWarn
 	}
 	return markPass

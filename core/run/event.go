@@ -82,7 +82,9 @@ type Event struct {
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested
-	Held       *Held  `json:"held,omitempty"`    // Withheld
+	// Bonus is the quality bonus that the attestation was answered with. Attested
+	Bonus *float64 `json:"bonus,omitempty"`
+	Held  *Held    `json:"held,omitempty"` // Withheld
 	// Spent is what models were asked for since the event before.
 	Spent Spent `json:"spent,omitzero"`
 	// Redaction says what was erased: Redacted.

@@ -77,7 +77,7 @@ func (v Evidence) redacted(at time.Time) Evidence {
 	if v.Erased() {
 		return v
 	}
-	left := Evidence{Approval: v.Approval, RedactedAt: at.UTC()}
+	left := Evidence{Approval: v.Approval, Failed: v.Failed, RedactedAt: at.UTC()}
 	for _, a := range v.Answers {
 		left.Answers = append(left.Answers, redactedAnswer(a))
 	}
@@ -106,7 +106,7 @@ func (d Redaction) Redacted(e Event) Event {
 func (e Event) redacted() Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
-		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome,
+		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
 		Spent: e.Spent, Took: e.Took,
 	}
 	for _, in := range e.Inputs {

@@ -53,16 +53,18 @@ type Run struct {
 	Roots []string `json:"roots,omitempty"`
 	State State    `json:"state"`
 	// Step is the current step; its Index equals StepCount+1 when complete.
-	Step      Step       `json:"step"`
-	Proofs    []Proof    `json:"proofs,omitempty"`
-	Evidence  []Evidence `json:"evidence,omitempty"`  // one for each proof
-	Seq       int64      `json:"seq"`                 // last question number given out
-	Nonces    []string   `json:"nonces,omitempty"`    // used up, by a proof or by a fresh one
-	SolvedBy  []string   `json:"solved_by,omitempty"` // the nonce of each proof
-	Outcome   string     `json:"outcome,omitempty"`   // what the attestation said
-	Spent     Spent      `json:"spent,omitzero"`
-	CreatedAt time.Time  `json:"created_at"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	Step     Step       `json:"step"`
+	Proofs   []Proof    `json:"proofs,omitempty"`
+	Evidence []Evidence `json:"evidence,omitempty"`  // one for each proof
+	Seq      int64      `json:"seq"`                 // last question number given out
+	Nonces   []string   `json:"nonces,omitempty"`    // used up, by a proof or by a fresh one
+	SolvedBy []string   `json:"solved_by,omitempty"` // the nonce of each proof
+	Outcome  string     `json:"outcome,omitempty"`   // what the attestation said
+	// MovedAt is when kairos_next, or an answer to its question, last changed the run.
+	MovedAt   time.Time `json:"moved_at,omitzero"`
+	Spent     Spent     `json:"spent,omitzero"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // Spent counts what was asked of language models.
@@ -273,6 +275,9 @@ type Evidence struct {
 	// Salt is random, so that nobody can guess short evidence and confirm it by
 	// its digest once it is erased. Evidence of earlier versions has none.
 	Salt string `json:"salt,omitempty"`
+	// Failed: the evidence does not satisfy the challenge, which did not require
+	// it. Evidence of earlier versions does not say so.
+	Failed bool `json:"failed,omitempty"`
 	// RedactedAt is when the evidence was erased; zero: it is there. What is left
 	// then is not what the digest is of.
 	RedactedAt time.Time `json:"redacted_at,omitzero"`

@@ -90,6 +90,8 @@ type Protocol struct {
 type Step struct {
 	Label string    `json:"label"`
 	Proof run.Proof `json:"proof"`
+	// Failed: the evidence does not satisfy the challenge, which did not require it.
+	Failed bool `json:"failed,omitempty"`
 	// Approval that stood in front of the evidence.
 	Approval *run.Approval `json:"approval,omitempty"`
 	Answers  []Answer      `json:"answers,omitempty"`
@@ -170,7 +172,7 @@ func principalDigest(r run.Run) (string, error) {
 }
 
 func stepOf(p run.Proof, ev run.Evidence, label string) Step {
-	s := Step{Label: label, Proof: p, Approval: ev.Approval, EvidenceErased: ev.Erased()}
+	s := Step{Label: label, Proof: p, Failed: ev.Failed, Approval: ev.Approval, EvidenceErased: ev.Erased()}
 	for _, a := range ev.Answers {
 		s.Answers = append(s.Answers, Answer{
 			Input: a.InputID, Via: a.Via, Provenance: a.Provenance, Model: a.Model, StopReason: a.StopReason,

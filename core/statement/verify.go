@@ -70,13 +70,15 @@ type CheckedStep struct {
 	Step       int               `json:"step"`
 	Label      string            `json:"label"`
 	Provenance driver.Provenance `json:"provenance"`
-	Driver     run.DriverRef     `json:"driver"`
-	Via        run.DriverRef     `json:"via"`
-	Approval   *run.Approval     `json:"approval,omitempty"`
-	Answers    []Answer          `json:"answers,omitempty"`
-	ProofHash  string            `json:"proof_hash"`
-	Challenge  Disclosure        `json:"challenge"`
-	Evidence   Disclosure        `json:"evidence"`
+	// Failed: the evidence does not satisfy the challenge, which did not require it.
+	Failed    bool          `json:"failed,omitempty"`
+	Driver    run.DriverRef `json:"driver"`
+	Via       run.DriverRef `json:"via"`
+	Approval  *run.Approval `json:"approval,omitempty"`
+	Answers   []Answer      `json:"answers,omitempty"`
+	ProofHash string        `json:"proof_hash"`
+	Challenge Disclosure    `json:"challenge"`
+	Evidence  Disclosure    `json:"evidence"`
 }
 
 // Disclosure says whether a document could be compared with its digest.
@@ -172,7 +174,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	}
 	for i, step := range p.Steps {
 		c := CheckedStep{
-			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Driver: step.Proof.Driver, Via: step.Proof.Via,
+			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
 			Approval: step.Approval, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {

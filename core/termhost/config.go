@@ -224,6 +224,8 @@ type Solved struct {
 	Provenance string          `json:"provenance"`
 	Output     json.RawMessage `json:"output,omitempty"`
 	ProofHash  string          `json:"proof_hash"`
+	// Verdict is set where the evidence failed, which the challenge does not forbid.
+	Verdict string `json:"verdict,omitempty"`
 	// Files says who vouches for the files that the step demanded; nil: it
 	// demanded none.
 	Files *Files `json:"files,omitempty"`
@@ -233,6 +235,14 @@ type Solved struct {
 type Files struct {
 	Via        string `json:"via"`
 	Provenance string `json:"provenance"`
+}
+
+// verdict is the verdict for people, in front of who gave it.
+func (s Solved) verdict() string {
+	if s.Verdict == "" {
+		return ""
+	}
+	return s.Verdict + "; "
 }
 
 // files is the same for people.

@@ -358,7 +358,7 @@ func (p *play) record(r stepReply) {
 			continue
 		}
 		p.solved[s.StepIndex] = s
-		p.host.console.say("solved %d %s: %s via %s (%s%s), proof %s", s.StepIndex, s.Label, s.Driver, s.Via, s.Provenance, s.files(), s.ProofHash)
+		p.host.console.say("solved %d %s: %s%s via %s (%s%s), proof %s", s.StepIndex, s.Label, s.verdict(), s.Driver, s.Via, s.Provenance, s.files(), s.ProofHash)
 	}
 	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
 		p.shown = r.StepIndex

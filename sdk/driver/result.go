@@ -16,7 +16,9 @@ type AdvanceResult struct {
 
 // Accepted means that the evidence satisfies the challenge.
 type Accepted struct {
-	// Proof is the object recorded as proof.
+	// Proof is the object recorded as proof. Where the challenge does not require
+	// a good result, "passed": false in it says that the evidence failed, and
+	// "failure" why.
 	Proof json.RawMessage `json:"proof"`
 	// Output is what later steps see as steps.<name>; empty: Proof.
 	Output json.RawMessage `json:"output,omitempty"`
