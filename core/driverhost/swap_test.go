@@ -439,3 +439,21 @@ func TestTextsOfADriverCannotDeceiveWhoReadsThem(t *testing.T) {
 		t.Errorf("reason %q, want %q", res.Unavailable.Reason, want)
 	}
 }
+
+func TestAMalformedErrorCodeBreaksTheContract(t *testing.T) {
+	h := newHost(t, driverhost.Config{}, io.Discard)
+	c, _ := h.Challenge("alpha")
+	for code, sound := range map[string]bool{
+		"WORD_MISSING": true, "A": true, "": false, "word_missing": false, "1ST": false, "NOT DONE": false, "A.B": false, strings.Repeat("A", 65): false,
+	} {
+		challenge, err := json.Marshal(map[string]string{"do": "reject", "text": code})
+		check(t, err)
+		res, err := c.Advance(t.Context(), driver.AdvanceRequest{Challenge: challenge})
+		switch {
+		case sound && (err != nil || res.Rejected == nil || res.Rejected.Code != code):
+			t.Errorf("%q: %+v, %v; want the rejection", code, res, err)
+		case !sound && (err == nil || !strings.Contains(err.Error(), "its result is unsound: the error code")):
+			t.Errorf("%q: %+v, %v; want a broken contract", code, res, err)
+		}
+	}
+}

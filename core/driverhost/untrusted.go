@@ -3,6 +3,7 @@ package driverhost
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,9 @@ import (
 // texts, which people and models read, show hidden characters by their codes, and
 // lose the driver's secrets. What the texts say is not judged here, and
 // documents are evidence: they are passed on as they are.
+
+// errorCode is what the code of a rejection looks like.
+var errorCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // maxText is how many bytes of one text of a driver are passed on.
 const maxText = 64 << 10
@@ -35,6 +39,8 @@ func soundAdvance(r driver.AdvanceResult, text func(string) string) (driver.Adva
 	switch {
 	case r.Accepted != nil:
 		docs["proof"], docs["output"] = r.Accepted.Proof, r.Accepted.Output
+	case r.Rejected != nil && !errorCode.MatchString(r.Rejected.Code):
+		return r, unsound(fmt.Sprintf("the error code %.80q does not match %s", r.Rejected.Code, errorCode))
 	case r.Rejected != nil:
 		r.Rejected.Message = text(r.Rejected.Message)
 	case r.Declined != nil:
@@ -92,11 +98,13 @@ type documents map[string]json.RawMessage
 func (d documents) check() error {
 	for what, doc := range d {
 		if len(doc) > 0 && !json.Valid(doc) {
-			return status.Error(codes.Internal, fmt.Sprintf("its result is unsound: %s is not JSON", what))
+			return unsound(what + " is not JSON")
 		}
 	}
 	return nil
 }
+
+func unsound(why string) error { return status.Error(codes.Internal, "its result is unsound: "+why) }
 
 func texts(found []driver.Diagnostic, text func(string) string) []driver.Diagnostic {
 	for i := range found {

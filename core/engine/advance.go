@@ -39,7 +39,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case res.Accepted != nil:
 		return t.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:
-		return t.reject(ctx, fault.Code(errorCode(res.Rejected.Code)), res.Rejected.Message)
+		return t.reject(ctx, fault.OfDriver(k.use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
 		said, ok := evidenceOf(t.run.Step)
 		if !ok {
@@ -76,19 +76,6 @@ func (t *turn) startOver(k task) (bool, error) {
 		return true, t.setAside()
 	}
 	return true, nil
-}
-
-// errorCode keeps a driver's code if it looks like one.
-func errorCode(code string) string {
-	if len(code) == 0 || len(code) > 64 {
-		return "REJECTED"
-	}
-	for _, c := range code {
-		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
-			return "REJECTED"
-		}
-	}
-	return code
 }
 
 // need records what the driver asks for, with what the core adds: the step's
@@ -205,7 +192,17 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	if !ok {
 		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
 	}
-	evidence = t.vouched(ctx, k, a, evidence)
+	if len(a.Output) > maxOutput {
+		return t.tooLarge(ctx, k, len(a.Output))
+	}
+	if a.Observed {
+		desc, _, _ := t.e.Drivers.Describe(k.use)
+		if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
+			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
+				k.use, t.run.Step.Index, desc.Effect)
+		}
+		evidence = driver.Answer{Via: k.use, Provenance: driver.ServerObserved}
+	}
 	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
@@ -215,19 +212,21 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	return Round{}, t.accept(k, t.ref(k.use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
-// vouched says who vouches for the verdict: whoever gave the evidence, or the
-// challenge driver itself when it looked at the world. One whose descriptor says
-// that it never looks is not believed, and the evidence stands for what it is.
-func (t *turn) vouched(ctx context.Context, k task, a driver.Accepted, evidence driver.Answer) driver.Answer {
-	if !a.Observed {
-		return evidence
+// maxOutput bounds what later steps see of a step, in bytes.
+const maxOutput = 256 << 10
+
+// tooLarge refuses an output. The evidence has to be shorter, unless the driver
+// made a large output of small evidence.
+func (t *turn) tooLarge(ctx context.Context, k task, output int) (Round, error) {
+	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", t.run.Step.Index, output, maxOutput)
+	submitted := 0
+	for _, a := range t.run.Step.Answers {
+		submitted += len(a.Value)
 	}
-	desc, _, _ := t.e.Drivers.Describe(k.use)
-	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
-		t.e.log.WarnContext(ctx, "observation not believed", "driver", k.use, "effect", desc.Effect, "run", t.run.ID, "step", t.run.Step.Index)
-		return evidence
+	if submitted <= maxOutput {
+		return Round{}, unavailable("driver %s cannot be used: %s", k.use, why)
 	}
-	return driver.Answer{Via: k.use, Provenance: driver.ServerObserved}
+	return t.reject(ctx, fault.OutputInvalid, why+": submit a shorter result")
 }
 
 // evidenceOf is the answer that came from outside, which a verdict has to rest on.
@@ -326,6 +325,9 @@ const coreDriver = "core"
 func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	if len(t.run.Step.Answers) > 0 {
 		a := t.run.Step.Answers[0]
+		if len(a.Value) > maxOutput {
+			return t.tooLarge(ctx, k, len(a.Value))
+		}
 		return Round{}, t.accept(k, run.DriverRef{Name: coreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{

@@ -154,7 +154,7 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 	r := t.base(k.step, shown)
 	r.ErrorCode = string(fault.MissingField)
 	if failed := t.failedRoute(in.ID); failed != "" {
-		r.ErrorCode = strings.ToUpper(failed) + "_FAILED"
+		r.ErrorCode = string(fault.OfRoute(failed))
 	}
 	if t.exhausted(in.ID) {
 		r.ErrorCode = string(fault.SamplingBudgetExceeded)

@@ -362,7 +362,7 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 	}{
 		"one that reads":   {driver.EffectReads, driver.ServerObserved, "user_input"},
 		"one that acts":    {driver.EffectEffects, driver.ServerObserved, "user_input"},
-		"one that is pure": {driver.EffectPure, driver.AgentReported, "agent"},
+		"one that is pure": {driver.EffectPure, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -375,6 +375,13 @@ func TestOnlyADriverThatLooksMayObserve(t *testing.T) {
 				t.Fatalf("solved = %+v before the agent reported all it was asked for", r.Solved)
 			}
 			r = w.next(uri, solve(r, `{"ok":true}`))
+			if tc.want == "" {
+				w.code(r, string(fault.DriverUnavailable))
+				if *r.RetryCount != 0 || !strings.Contains(r.Message, "its descriptor says that it looks at nothing") {
+					t.Errorf("retry_count = %d, message %q; want none counted and the reason", *r.RetryCount, r.Message)
+				}
+				return
+			}
 			w.code(r, "")
 			if got := r.Solved[0]; got.Provenance != tc.want || got.Via != tc.via || string(got.Output) != `{"up":true}` {
 				t.Errorf("solved = %s via %s with %s, want %s via %s with the driver's output",

@@ -40,7 +40,7 @@ func TestAnAgentSolvesAStepOfANewType(t *testing.T) {
 		}})
 	}
 	refused := submit(begun, "The mail relay is down.")
-	if refused.ErrorCode != "TOO_FEW_WORDS" || refused.CurrentStep.URI != begun.CurrentStep.URI {
+	if refused.ErrorCode != "word_count.TOO_FEW_WORDS" || refused.CurrentStep.URI != begun.CurrentStep.URI {
 		t.Fatalf("a text of 5 words: %+v, want TOO_FEW_WORDS at the same step", refused)
 	}
 	next := submit(refused, "The mail relay is down on Sunday from nine to ten.")

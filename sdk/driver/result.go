@@ -30,7 +30,7 @@ type Accepted struct {
 
 // Rejected means that the evidence does not satisfy the challenge.
 type Rejected struct {
-	Code      string `json:"error_code"` // [A-Z][A-Z0-9_]*
+	Code      string `json:"error_code"` // [A-Z][A-Z0-9_]{0,63}; agents see it behind the driver's name
 	Message   string `json:"message"`
 	Retryable bool   `json:"retryable"`
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+var codePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 func healthAnswers(ctx context.Context, s Subject) error {
 	if s.Configurer == nil {

@@ -101,6 +101,9 @@ func (p *puppet) Advance(ctx context.Context, req driver.AdvanceRequest) (driver
 	if err := json.Unmarshal(req.Challenge, &o); err != nil {
 		return driver.AdvanceResult{}, err
 	}
+	if o.Do == "reject" {
+		return driver.Reject(o.Text, "no"), nil
+	}
 	value, err := p.obey(ctx, o)
 	if err != nil {
 		return driver.AdvanceResult{}, err
