@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,7 +32,7 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	}
 	t, err := e.runFor(ctx, c, in, s, stepUUID)
 	if err != nil {
-		return Round{}, err
+		return Round{}, cmp.Or(e.noSuchType(s, ""), err)
 	}
 	t.tried = tried(in.URI, s)
 	if round, done, err := t.repeated(ctx, s); done || err != nil {
@@ -39,6 +40,9 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	}
 	if t.complete() {
 		return t.completed(ctx)
+	}
+	if err := e.noSuchType(s, e.typeOf(t.step())); err != nil {
+		return Round{}, err
 	}
 	t.target, t.solution = t.run.Step.Index, s
 	t.run.MovedAt = t.started
@@ -49,6 +53,15 @@ func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 		t.submitted = &Recorded{Key: nonceKey(t.run.Step.Nonce), Payload: s.payload}
 	}
 	return t.drive(ctx)
+}
+
+// noSuchType refuses a solution of a type that there is not, except the type of
+// the open challenge, whose driver may have been removed.
+func (e held) noSuchType(s *solution, open string) error {
+	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
+		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
+	}
+	return nil
 }
 
 // tried is what a call of kairos_next tried.

@@ -332,6 +332,16 @@ func TestARemovedDriverCostsNoRetry(t *testing.T) {
 		t.Errorf("retry_count = %d, nonce changed: %v; want nothing counted and the same challenge",
 			*waits.RetryCount, waits.Challenge.Nonce != r.Challenge.Nonce)
 	}
+	// Another type than the challenge's cannot help, and one that there never was is refused.
+	lie := strings.Replace(solve(r, `{"ok":true}`), `"user_input"`, `"shell"`, 1)
+	if lied := w.next(uri, lie); lied.ErrorCode != string(fault.DriverUnavailable) || *lied.RetryCount != 0 {
+		t.Errorf("%s with %d retries for a solution of another type, want DRIVER_UNAVAILABLE and none", lied.ErrorCode, *lied.RetryCount)
+	}
+	magic := strings.Replace(solve(r, `{"ok":true}`), `"user_input"`, `"magic"`, 1)
+	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(magic)})
+	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "solution.type: value must be one of 'comment'") {
+		t.Errorf("error = %v, want INVALID_ARGUMENT that names the types", err)
+	}
 	w.setups.replace(w.setup("1.0.1", staged{writes: 1}, 1))
 	w.code(w.next(uri, solve(r, `{"ok":true}`)), "")
 }

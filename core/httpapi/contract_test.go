@@ -177,6 +177,46 @@ func TestAMissingSolutionIsAReply(t *testing.T) {
 	}
 }
 
+// call makes a call of a tool over MCP, in the old era or the new one.
+func (w *world) call(tool, arguments string, modern bool) answer {
+	w.t.Helper()
+	meta, headers := "", []string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"}
+	if modern {
+		meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
+			`"io.modelcontextprotocol/clientInfo":{"name":"new","version":"2"}}`
+		headers = append(headers, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool)
+	}
+	a := w.do("POST", "/mcp", strings.NewReader(fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, tool, arguments, meta)), headers...)
+	result, _ := a.fields["result"].(map[string]any)
+	a.fields, _ = result["structuredContent"].(map[string]any)
+	return a
+}
+
+func TestATypeWhoseDriverWasRemovedWaitsForIt(t *testing.T) {
+	w := newWorld(t, nil)
+	uri := w.mint(twoSteps)[0]
+	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri)).want(200, "")
+	body := fmt.Sprintf(`{"uri":%q,"solution":%s}`, uri, begun.solution(0))
+	w.compile("shell")
+	for face, a := range map[string]answer{
+		"REST": w.post("kairos_next", body), "2025-11-25": w.call("kairos_next", body, false), "2026-07-28": w.call("kairos_next", body, true),
+	} {
+		if a.str("error_code") != "DRIVER_UNAVAILABLE" || a.fields["retry_count"] != 0.0 {
+			t.Errorf("%s: %s, want DRIVER_UNAVAILABLE and nothing counted", face, a.body)
+		}
+	}
+	magic := strings.Replace(body, `"type":"shell"`, `"type":"magic"`, 1)
+	w.post("kairos_next", magic).want(400, "INVALID_INPUT")
+	if a := w.call("kairos_next", magic, true); a.str("error_code") != "INVALID_ARGUMENT" || !strings.Contains(a.str("message"), "Input validation error: solution.type: ") {
+		t.Errorf("a type that there never was: %s", a.body)
+	}
+	w.compile()
+	if a := w.call("kairos_next", body, false); a.str("error_code") != "" || a.fields["proof_hash"] == nil {
+		t.Errorf("with the driver back: %s, want the step solved", a.body)
+	}
+}
+
 func TestTheOldNameOfTheProofHashIsTaken(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(twoSteps)

@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,6 +148,7 @@ func (d *drivers) wait(ctx context.Context) {
 
 var descriptors = map[string]driver.Descriptor{
 	"shell":    {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
+	"comment":  {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},
 	"agent":    {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput}, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
 	"page":     {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}},
 	"reckless": {Name: "reckless", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectReads},
@@ -196,6 +199,37 @@ type world struct {
 	url     string
 	log     *lockedBuffer
 	client  *http.Client
+	setups  *setups
+}
+
+// setups is a setup that can be replaced.
+type setups struct{ present atomic.Pointer[engine.Setup] }
+
+func (s *setups) Hold() (engine.Setup, func()) { return *s.present.Load(), func() {} }
+
+// compile makes the setup without some drivers.
+func (w *world) compile(without ...string) {
+	w.t.Helper()
+	var all []driver.Descriptor
+	for _, d := range descriptors {
+		if !slices.Contains(without, d.Name) {
+			all = append(all, d)
+		}
+	}
+	compiled, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(tree)}, all)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.setups.present.Store(&engine.Setup{Drivers: w.drivers, Tree: compiled})
+}
+
+// types are those of the earlier server, less those that lost their driver.
+func (w *world) types() []string {
+	types := []string{"comment", "mcp", "shell", "user_input"}
+	if !slices.Contains(w.setups.present.Load().Tree.Types(), "shell") {
+		types = slices.DeleteFunc(types, func(name string) bool { return name == "shell" })
+	}
+	return types
 }
 
 type lockedBuffer struct {
@@ -218,12 +252,12 @@ func (l *lockedBuffer) String() string {
 // newWorld serves an API as kairos does; change may be nil.
 func newWorld(t testing.TB, change func(*httpapi.Config)) *world {
 	t.Helper()
-	w := &world{t: t, drivers: &drivers{}, log: &lockedBuffer{}}
+	w := &world{t: t, drivers: &drivers{}, log: &lockedBuffer{}, setups: &setups{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.openEngine(log)
 	mcp, err := mcpserver.New(mcpserver.Config{
 		Version: "v1", Principal: "local", Space: "user:local:operator",
-		ChallengeTypes: func() []string { return []string{"comment", "mcp", "shell", "user_input"} },
+		ChallengeTypes: w.types,
 	}, w.engine, log)
 	if err != nil {
 		t.Fatal(err)
@@ -269,18 +303,11 @@ func (w *world) openEngine(log *slog.Logger) {
 			w.t.Error(err)
 		}
 	})
-	var all []driver.Descriptor
-	for _, d := range descriptors {
-		all = append(all, d)
-	}
-	compiled, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(tree)}, all)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.compile()
 	w.engine = engine.New(engine.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
 		Runs: w.store, Index: w.store, Archive: w.store, History: w.store,
-	}, engine.Fixed(engine.Setup{Drivers: w.drivers, Tree: compiled}), engine.Options{
+	}, w.setups, engine.Options{
 		ApprovalURL: httpapi.ApprovalPath,
 	}, log)
 	w.t.Cleanup(func() {

@@ -85,7 +85,16 @@ func (s *Server) addTools() error {
 			return err
 		}
 		s.checks[name] = check
-		s.addTool(tool, func() (inputCheck, error) { return check() }, h)
+		s.addTool(tool, check, h)
+	}
+	d, err := declared(toolNext)
+	if err != nil {
+		return err
+	}
+	// Whether there is a type is for the engine to say: an open challenge may be
+	// of one whose driver was removed.
+	if _, s.checks[toolNext], err = d.tool(toolNext); err != nil {
+		return err
 	}
 	return s.next.refresh(s)
 }
@@ -132,7 +141,6 @@ type typedTool struct {
 	mu    sync.Mutex // guards the fields below
 	types []string
 	told  []string // the types that clients know, or were told to ask for
-	check func() (inputCheck, error)
 }
 
 // refresh declares the tool anew when there are other types than before. A
@@ -151,15 +159,15 @@ func (n *typedTool) refresh(s *Server) error {
 	if err := listTypes(d.InputSchema, types); err != nil {
 		return fmt.Errorf("tool %s: %w", toolNext, err)
 	}
-	tool, check, err := d.tool(toolNext)
+	tool, _, err := d.tool(toolNext)
 	if err != nil {
 		return err
 	}
 	if n.told == nil {
 		n.told = types
 	}
-	n.types, n.check = types, check
-	s.addTool(tool, func() (inputCheck, error) { return n.present(s) }, s.nextStep)
+	n.types = types
+	s.addTool(tool, s.checks[toolNext], s.nextStep)
 	return nil
 }
 
@@ -172,17 +180,6 @@ func (n *typedTool) tell() bool {
 	}
 	n.told = n.types
 	return true
-}
-
-// present is the check for the types of now.
-func (n *typedTool) present(s *Server) (inputCheck, error) {
-	if err := n.refresh(s); err != nil {
-		return inputCheck{}, err
-	}
-	n.mu.Lock()
-	check := n.check
-	n.mu.Unlock()
-	return check()
 }
 
 // Refresh tells clients that their list of tools is out of date, if it is. It

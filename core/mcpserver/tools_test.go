@@ -247,7 +247,7 @@ func TestInvalidInputIsAResultThatNamesTheField(t *testing.T) {
 		"begin, foreign uri":     {"kairos_begin", `{"uri":"https://example.org"}`, "uri"},
 		"begin, input no object": {"kairos_begin", `{"uri":"` + stepURI + `","input":[1]}`, "input"},
 		"next without uri":       {"kairos_next", `{"solution":{"type":"shell"}}`, "uri"},
-		"next, unknown type":     {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"magic"}}`, "solution.type"},
+		"next, type no text":     {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":7}}`, "solution.type"},
 		"next, exit code text":   {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{"exit_code":"0"}}}`, "solution.shell.exit_code"},
 		"next, solution text":    {"kairos_next", `{"uri":"` + stepURI + `","solution":"done"}`, "solution"},
 		"attest, other outcome":  {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"maybe","message":"m"}`, "outcome"},

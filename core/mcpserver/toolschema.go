@@ -46,9 +46,6 @@ func (s *Server) Tools() []ToolSchema {
 // than MCP; nil: they are taken. What is wrong is a *fault.Error.
 func (s *Server) Check(tool string, arguments json.RawMessage) error {
 	check, ok := s.checks[tool]
-	if tool == toolNext {
-		check, ok = func() (inputCheck, error) { return s.next.present(s) }, true
-	}
 	if !ok {
 		return fault.New(fault.NotFound, "no tool %q", tool)
 	}
