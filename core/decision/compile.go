@@ -18,6 +18,8 @@ import (
 const (
 	maxRetries = 10
 	maxTimeout = 7 * 24 * time.Hour // an open run ends then
+	// maxCallTimeout is far more than a client waits for a reply.
+	maxCallTimeout = time.Hour
 )
 
 // plainName is what challenge types and kinds of input look like.
@@ -32,6 +34,8 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 			digest:    fmt.Sprintf("%x", sha256.Sum256(src.YAML)),
 			inputs:    map[string]inputRule{},
 			reactions: defaultReactions(),
+			ofDrivers: map[string]map[Outcome]reaction{},
+			routes:    map[string]*route{},
 			drivers:   map[string]driver.Descriptor{},
 			handlers:  map[string]string{},
 		},
@@ -61,13 +65,16 @@ type compiler struct {
 }
 
 func (c *compiler) readTree(root ast.Node) {
-	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "on")
+	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "drivers", "on")
 	if !ok {
 		return
 	}
 	c.readDefaults(root, fields)
 	if e, ok := fields["on"]; ok {
-		c.readReactions(e.value)
+		c.readReactions(e.value, "on", c.tree.reactions)
+	}
+	if e, ok := fields["drivers"]; ok {
+		c.readDrivers(e.value)
 	}
 	if e, ok := fields["challenges"]; ok {
 		c.readRules(e.value)
@@ -76,6 +83,21 @@ func (c *compiler) readTree(root ast.Node) {
 	}
 	if e, ok := fields["inputs"]; ok {
 		c.readInputs(e.value)
+	}
+}
+
+// readDrivers reads `drivers`: what follows where a driver's routes end.
+func (c *compiler) readDrivers(n ast.Node) {
+	list, _ := c.entries(n, "drivers", "drivers")
+	for _, e := range list {
+		named := "drivers." + e.name
+		c.driverOf(e.key, named, "on", e.name, driver.RoleCapability)
+		fields, _ := c.mapping(e.value, named, named, "on")
+		if on, ok := fields["on"]; ok {
+			own := map[Outcome]reaction{}
+			c.readReactions(on.value, named+".on", own)
+			c.tree.ofDrivers[e.name] = own
+		}
 	}
 }
 

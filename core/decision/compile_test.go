@@ -130,6 +130,14 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"approval by a machine":   {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: robot}]\n", []string{`t.yaml:5: inputs.approval[0]: via: driver "robot" may not answer an approval: it reaches no person`}},
 		"mode of an approval":     {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: agent, approval: user}]\n", []string{`t.yaml:5: inputs.approval[0]: unknown key "approval" in a route`}},
 
+		"call timeout of a day":         {withRoutes("{via: agent, call_timeout: 24h}"), []string{`t.yaml:5: challenges[0].evidence[0]: call_timeout must be a duration like "30s" or "5m", above 0 and at most 1h0m0s, not "24h"`}},
+		"unknown outcome of a route":    {withRoutes("{via: agent, on: {tiemout: next}}"), []string{`challenges[0].evidence[0].on: unknown key "tiemout"`}},
+		"a no that goes on at a route":  {withRoutes("{via: agent, on: {declined: next}}"), []string{`challenges[0].evidence[0].on.declined: "next" cannot follow the outcome declined, allowed is stop`}},
+		"reactions of no driver":        {head + "challenges:\n" + tail + "drivers: {agnet: {on: {error: stop}}}\n", []string{`t.yaml:4: drivers.agnet: on: no driver "agnet" is configured, did you mean "agent"?`}},
+		"reactions of a judge":          {head + "challenges:\n" + tail + "drivers: {shell: {on: {error: stop}}}\n", []string{`t.yaml:4: drivers.shell: on: driver "shell" has role challenge, a capability driver is needed`}},
+		"unknown key of a driver":       {head + "challenges:\n" + tail + "drivers: {agent: {no: {error: stop}}}\n", []string{`t.yaml:4: drivers.agent: unknown key "no" in drivers.agent`}},
+		"a no that goes on at a driver": {head + "challenges:\n" + tail + "drivers: {agent: {on: {declined: next}}}\n", []string{`drivers.agent.on.declined: "next" cannot follow`}},
+
 		"unknown outcome":       {head + "challenges:\n" + tail + "on: {tiemout: next}\n", []string{`t.yaml:4: on: unknown key "tiemout" in on, did you mean "timeout"?`}},
 		"unknown action":        {head + "challenges:\n" + tail + "on: {error: explode}\n", []string{`t.yaml:4: on.error: "explode" cannot follow the outcome error, allowed is next, stop, retry`}},
 		"a no that goes on":     {head + "challenges:\n" + tail + "on: {declined: next}\n", []string{`t.yaml:4: on.declined: "next" cannot follow the outcome declined, allowed is stop`}},

@@ -46,6 +46,8 @@ type Tree struct {
 	rules           []rule
 	inputs          map[string]inputRule
 	reactions       map[Outcome]reaction
+	ofDrivers       map[string]map[Outcome]reaction // by driver; what is left out is of reactions
+	routes          map[string]*route               // by path
 	drivers         map[string]driver.Descriptor
 	handlers        map[string]string // challenge type to driver, where a rule names none
 	adapter         types.Adapter
@@ -76,9 +78,10 @@ type inputRule struct {
 
 type route struct {
 	Route
-	path  string
 	when  *condition
 	needs []string
+	// reactions of this route; what is left out is its driver's.
+	reactions map[Outcome]reaction
 	// partial: its driver cannot serve every request, whatever the client.
 	partial bool
 	gate    gate
@@ -129,7 +132,11 @@ type Route struct {
 	Retries int `json:"retries,omitempty"`
 	// Timeout bounds one question; zero: the host's default.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	Line    int           `json:"line"`
+	// CallTimeout bounds each call of the driver; zero: the driver's own.
+	CallTimeout time.Duration `json:"call_timeout,omitempty"`
+	Line        int           `json:"line"`
+	// Path is the route's place in the tree, as "inputs.approval[2]".
+	Path string `json:"path,omitempty"`
 }
 
 // Decision is what the tree says about one input of one step.
@@ -146,6 +153,16 @@ type Decision struct {
 	// Route is the first route that is open; nil when none is left.
 	Route *Route `json:"route,omitempty"`
 	Trace []Node `json:"trace"`
+}
+
+// RouteAt is the route at a place of the tree, if it leads to that driver: in
+// another tree the same place may be another route.
+func (t *Tree) RouteAt(path, via string) (Route, bool) {
+	r := t.routes[path]
+	if r == nil || r.Via != via {
+		return Route{}, false
+	}
+	return r.Route, true
 }
 
 // Digest is SHA-256 of the tree's text, in hex.

@@ -265,11 +265,11 @@ func TestDecideNamesTheChallengeDriver(t *testing.T) {
 func TestARouteCarriesWhatItsRuleSays(t *testing.T) {
 	tree := compile(t, withRoutes(
 		"{via: elicitation, when: 'client.elicitation.form', timeout: 90s}",
-		"{via: sampling, approval: user, retries: 0}", "{via: agent, retries: 3}")+"on: {invalid: {retry: 2, then: stop}}\n")
+		"{via: sampling, approval: user, retries: 0, call_timeout: 40s}", "{via: agent, retries: 3}")+"on: {invalid: {retry: 2, then: stop}}\n")
 	want := []decision.Route{
-		{Index: 0, Via: "elicitation", Human: true, When: "client.elicitation.form", Retries: 2, Timeout: 90 * time.Second, Line: 5},
-		{Index: 1, Via: "sampling", Approval: driver.ApprovalUser, Line: 6},
-		{Index: 2, Via: "agent", Retries: 3, Line: 7},
+		{Index: 0, Via: "elicitation", Human: true, When: "client.elicitation.form", Retries: 2, Timeout: 90 * time.Second, Line: 5, Path: "challenges[0].evidence[0]"},
+		{Index: 1, Via: "sampling", Approval: driver.ApprovalUser, CallTimeout: 40 * time.Second, Line: 6, Path: "challenges[0].evidence[1]"},
+		{Index: 2, Via: "agent", Retries: 3, Line: 7, Path: "challenges[0].evidence[2]"},
 	}
 	f := decision.Facts{Client: everyone}
 	for _, w := range want {
@@ -382,10 +382,41 @@ func TestOnSaysWhatFollows(t *testing.T) {
 		"unknown outcome":                {tree, "exploded", false, decision.Action{Kind: decision.Stop}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.tree.On(tc.outcome, tc.human); got != tc.want {
+			if got := tc.tree.On(decision.Route{Human: tc.human}, tc.outcome); got != tc.want {
 				t.Errorf("On(%s, %v) = %+v, want %+v", tc.outcome, tc.human, got, tc.want)
 			}
 		})
+	}
+}
+
+func TestARouteOrADriverMayReactInItsOwnWay(t *testing.T) {
+	tree := compile(t, withRoutes(
+		"{via: elicitation, when: 'client.elicitation.form', on: {error: stop, invalid: {retry: 4, then: stop}}}",
+		"{via: sampling}", "{via: agent}")+"drivers:\n  elicitation: {on: {error: next, unavailable: stop}}\non: {error: {retry: 2, then: next}}\n")
+	first := decision.Route{Path: "challenges[0].evidence[0]", Via: "elicitation"}
+	for name, tc := range map[string]struct {
+		at      decision.Route
+		outcome decision.Outcome
+		want    decision.ActionKind
+	}{
+		"the route":                      {first, decision.Errored, decision.Stop},
+		"else its driver":                {first, decision.Unavailable, decision.Stop},
+		"else the tree":                  {first, decision.Exhausted, decision.Next},
+		"the driver elsewhere":           {decision.Route{Via: "elicitation"}, decision.Errored, decision.Next},
+		"another driver in its place":    {decision.Route{Path: first.Path, Via: "roots"}, decision.Errored, decision.Retry},
+		"a route that says nothing":      {decision.Route{Path: "challenges[0].evidence[1]", Via: "sampling"}, decision.Errored, decision.Retry},
+		"a place that is not in it":      {decision.Route{Path: "challenges[7].evidence[1]", Via: "sampling"}, decision.Errored, decision.Retry},
+		"an invalid reply, by the route": {first, decision.Invalid, decision.Retry},
+	} {
+		if got := tree.On(tc.at, tc.outcome); got.Kind != tc.want {
+			t.Errorf("%s: %+v, want %s", name, got, tc.want)
+		}
+	}
+	if r, ok := tree.RouteAt(first.Path, first.Via); !ok || r.Retries != 4 {
+		t.Errorf("RouteAt = %+v, %v; want 4 retries", r, ok)
+	}
+	if r, ok := tree.RouteAt(first.Path, "agent"); ok {
+		t.Errorf("RouteAt = %+v for another driver, want none", r)
 	}
 }
 

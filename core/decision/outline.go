@@ -84,7 +84,7 @@ func outlines(routes []route) []RouteOutline {
 	out := make([]RouteOutline, len(routes))
 	for i := range routes {
 		r := &routes[i]
-		out[i] = RouteOutline{Route: r.Route, Path: r.path, Needs: r.needs, Setting: r.gate.setting()}
+		out[i] = RouteOutline{Route: r.Route, Path: r.Path, Needs: r.needs, Setting: r.gate.setting()}
 	}
 	return out
 }

@@ -54,15 +54,26 @@ func defaultReactions() map[Outcome]reaction {
 	}
 }
 
-// On says what follows an outcome. human: the route asks a person
-// (Route.Human). An outcome that is none of the constants stops.
-func (t *Tree) On(o Outcome, human bool) Action {
-	r, ok := t.reactions[o]
-	switch {
-	case !ok:
-		return Action{Kind: Stop}
-	case human:
-		return r.person
+// On says what follows when a route ends with an outcome: what the route says,
+// else its driver, else the tree. An outcome that is none of the constants stops.
+// Of the route only Path, Via and Human count.
+func (t *Tree) On(at Route, o Outcome) Action {
+	var own map[Outcome]reaction
+	if r := t.routes[at.Path]; r != nil && r.Via == at.Via {
+		own = r.reactions
 	}
-	return r.other
+	return actionOf(o, at.Human, own, t.ofDrivers[at.Via], t.reactions)
+}
+
+// actionOf is the action of the first that has a reaction to the outcome.
+func actionOf(o Outcome, human bool, from ...map[Outcome]reaction) Action {
+	for _, reactions := range from {
+		switch r, ok := reactions[o]; {
+		case ok && human:
+			return r.person
+		case ok:
+			return r.other
+		}
+	}
+	return Action{Kind: Stop}
 }

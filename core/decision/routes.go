@@ -35,6 +35,9 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 			final = i
 		}
 	}
+	for i := range routes {
+		c.tree.routes[routes[i].Path] = &routes[i]
+	}
 	return routes
 }
 
@@ -45,9 +48,10 @@ func (r *route) servesAll() bool {
 
 func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	named := label(path, ruleName)
-	r := route{path: path, broken: true}
+	r := route{broken: true}
+	r.Path = path
 	r.Line, _ = position(n)
-	keys := []string{"via", "when", "retries", "timeout"}
+	keys := []string{"via", "when", "retries", "timeout", "call_timeout", "on"}
 	if kind == driver.KindEvidence {
 		keys = append(keys, "approval")
 	}
@@ -63,6 +67,13 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	if e, ok := fields["timeout"]; ok {
 		r.Timeout = c.duration(e, named, maxTimeout)
 	}
+	if e, ok := fields["call_timeout"]; ok {
+		r.CallTimeout = c.duration(e, named, maxCallTimeout)
+	}
+	if e, ok := fields["on"]; ok {
+		r.reactions = map[Outcome]reaction{}
+		c.readReactions(e.value, path+".on", r.reactions)
+	}
 	e, ok := fields["via"]
 	if !ok {
 		c.problem(n, named, "via is missing: which capability driver obtains the input?")
@@ -71,7 +82,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	if r.Via = c.text(fields, "via", named); r.Via != "" {
 		c.bindRoute(&r, e.value, named, kind)
 	}
-	r.Retries = c.tree.On(Invalid, r.Human).Retries
+	r.Retries = actionOf(Invalid, r.Human, r.reactions, c.tree.ofDrivers[r.Via], c.tree.reactions).Retries
 	if e, ok := fields["retries"]; ok {
 		r.Retries = c.count(e, named, maxRetries)
 	}
@@ -116,15 +127,15 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	case last.broken || last.servesAll():
 	case last.When != "":
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
-			"%s: the last route of evidence must have no condition, or a step may be left without one", last.path))
+			"%s: the last route of evidence must have no condition, or a step may be left without one", last.Path))
 	case last.partial:
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q says that it cannot always (feature %s)",
-			last.path, last.Via, driver.FeaturePartial))
+			last.Path, last.Via, driver.FeaturePartial))
 	default:
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must serve any client, but driver %q needs %s",
-			last.path, last.Via, strings.Join(last.needs, ", ")))
+			last.Path, last.Via, strings.Join(last.needs, ", ")))
 	}
 }
 
@@ -183,38 +194,36 @@ func (c *compiler) approvalMode(fields map[string]entry, key, named string) driv
 	return mode
 }
 
-// readReactions reads `on`.
-func (c *compiler) readReactions(n ast.Node) {
+// readReactions reads an `on`.
+func (c *compiler) readReactions(n ast.Node, named string, into map[Outcome]reaction) {
 	var known []string
 	for o := range outcomes {
 		known = append(known, string(o))
 	}
 	slices.Sort(known)
-	fields, _ := c.mapping(n, "on", "on", known...)
+	fields, _ := c.mapping(n, named, named, known...)
 	for name, e := range fields {
-		c.readReaction(Outcome(name), e)
+		into[Outcome(name)] = c.readReaction(Outcome(name), e, named+"."+name)
 	}
 }
 
-func (c *compiler) readReaction(o Outcome, e entry) {
-	named := "on." + string(o)
+func (c *compiler) readReaction(o Outcome, e entry, named string) reaction {
 	if kindOf(e.value) != "a mapping" {
-		c.tree.reactions[o] = always(c.readAction(o, e.value, named))
-		return
+		return always(c.readAction(o, e.value, named))
 	}
 	fields, _ := c.mapping(e.value, named, named, "person", "else", "retry", "then")
 	person, split := fields["person"]
 	other, split2 := fields["else"]
 	switch {
 	case !split && !split2:
-		c.tree.reactions[o] = always(c.readAction(o, e.value, named))
+		return always(c.readAction(o, e.value, named))
 	case !split || !split2 || len(fields) > 2:
 		c.problem(e.value, named, "write either {person: ..., else: ...} or {retry: N, then: ...}")
-	default:
-		c.tree.reactions[o] = reaction{
-			person: c.readAction(o, person.value, named+".person"),
-			other:  c.readAction(o, other.value, named+".else"),
-		}
+		return reaction{}
+	}
+	return reaction{
+		person: c.readAction(o, person.value, named+".person"),
+		other:  c.readAction(o, other.value, named+".else"),
 	}
 }
 

@@ -58,7 +58,7 @@ func (w *walk) note(remark string) {
 func (w *walk) firstOpen(routes []route) *Route {
 	for i := range routes {
 		r := &routes[i]
-		n := Node{Path: r.path, Line: r.Line, Via: r.Via}
+		n := Node{Path: r.Path, Line: r.Line, Via: r.Via}
 		if n.Reason = w.blocked(r); n.Reason == "" {
 			n.Chosen, n.Reason = w.test(r.when, &n)
 		} else {

@@ -161,7 +161,7 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.e.capabilityDriver(q.Via, 0)
+	drv, ok := t.e.capabilityDriver(q.Via, t.e.routeOf(q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
@@ -199,7 +199,7 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	if err != nil {
 		return Round{}, err
 	}
-	r := t.routeOf(k, q)
+	r := t.e.routeOf(q)
 	res, err := t.read(ctx, k, q, in)
 	if err == nil && res.Missing != nil && q.Link != nil {
 		return t.openedPage(ctx, k, q)
@@ -256,15 +256,13 @@ func (t *turn) askedTask(ctx context.Context, q run.Question) (task, error) {
 
 // routeOf is the question's route in the tree of today; the tree may have
 // changed since, then the question's own words count.
-func (t *turn) routeOf(k task, q run.Question) decision.Route {
-	var d decision.Decision
-	if k.use != "" || q.Input.Kind == driver.KindRunInput {
-		d = t.e.Tree.Decide(q.Input.Kind, t.facts(k, q.Input.ID))
+func (e held) routeOf(q run.Question) decision.Route {
+	if r, ok := e.Tree.RouteAt(q.Path, q.Via); ok {
+		return r
 	}
-	if d.Route != nil && d.Route.Index == q.Route && d.Route.Via == q.Via {
-		return *d.Route
-	}
-	return decision.Route{Index: q.Route, Via: q.Via, Retries: t.e.Tree.On(decision.Invalid, q.Human).Retries}
+	r := decision.Route{Index: q.Route, Path: q.Path, Via: q.Via, Human: q.Human}
+	r.Retries = e.Tree.On(r, decision.Invalid).Retries
+	return r
 }
 
 func (t *turn) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
@@ -328,14 +326,14 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 			return t.presentOpen(ctx)
 		}
 		t.goOn(*q)
-		if h.Tree.On(decision.TimedOut, q.Human).Kind == decision.Again {
+		if h.Tree.On(h.routeOf(*q), decision.TimedOut).Kind == decision.Again {
 			k, err := t.askedTask(ctx, *q)
 			if err != nil {
 				return Round{}, err
 			}
 			return t.waiting(ctx, k, *q)
 		}
-		err = t.closeRoute(ctx, q.Input.ID, decision.Route{Index: q.Route, Via: q.Via}, decision.TimedOut, "no reply in time", seq)
+		err = t.closeRoute(ctx, q.Input.ID, t.e.routeOf(*q), decision.TimedOut, "no reply in time", seq)
 		if f := (*fault.Error)(nil); asFault(err, &f) {
 			return t.halt(ctx, f)
 		}

@@ -246,7 +246,7 @@ func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, r
 }
 
 func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now()}
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now()}
 }
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
@@ -263,7 +263,7 @@ func clip(s string, n int) string {
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
 func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via, 0)
+	drv, ok := t.e.capabilityDriver(r.Via, r.CallTimeout)
 	if !ok {
 		return Round{}, unavailable("driver %s is not configured", r.Via)
 	}
@@ -359,7 +359,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		return t.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
 	}
-	q := run.Question{Phrase: t.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
+	q := run.Question{Phrase: t.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
 	return t.render(ctx, k, q, r, nil)
 }
 
@@ -384,7 +384,7 @@ func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via, 0)
+	drv, ok := t.e.capabilityDriver(r.Via, r.CallTimeout)
 	if !ok {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}

@@ -240,6 +240,8 @@ func (page) Interpret(context.Context, driver.InterpretRequest) (driver.Interpre
 }
 
 type drivers struct {
+	within sync.Map // the time that the capability driver was last called with, by name
+
 	mu      sync.Mutex // guards failing
 	failing map[string]bool
 }
@@ -292,7 +294,8 @@ func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	return deed{person: name == "user_input", name: name, fail: d.fail, knob: d.knob}, ok && desc.Role == driver.RoleChallenge
 }
 
-func (d *drivers) Capability(name string, _ time.Duration) (driver.Capability, bool) {
+func (d *drivers) Capability(name string, within time.Duration) (driver.Capability, bool) {
+	d.within.Store(name, within)
 	switch name {
 	case "agent":
 		return agent{fail: d.fail}, true

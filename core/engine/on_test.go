@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -15,7 +16,13 @@ import (
 func (w *world) reactsWith(on string) {
 	w.t.Helper()
 	rules, _, _ := strings.Cut(string(decision.Default().YAML), "\non:\n")
-	tree, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: []byte(rules + "\non: " + on + "\n")}, slices.Collect(maps.Values(descriptors)))
+	w.hasTree(rules + "\non: " + on + "\n")
+}
+
+// hasTree replaces the tree.
+func (w *world) hasTree(yaml string) {
+	w.t.Helper()
+	tree, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: []byte(yaml)}, slices.Collect(maps.Values(descriptors)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,6 +65,35 @@ func TestARouteThatFailedIsNotTriedTwiceInACall(t *testing.T) {
 		}
 	}
 	w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage") // another call tries anew
+}
+
+func TestARouteHasReactionsAndACallTimeoutOfItsOwn(t *testing.T) {
+	shipped := string(decision.Default().YAML)
+	for name, yaml := range map[string]string{
+		"the route's":  strings.Replace(shipped, "client.sampling', retries: 1}", "client.sampling', call_timeout: 40s, on: {error: stop}}", 1),
+		"its driver's": shipped + "\ndrivers: {sampling: {on: {error: stop}}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.hasTree(yaml)
+			uri := w.mint(sampledStep)[0]
+			w.caller.Client = driver.Client{Sampling: true}
+			r := w.reply(w.fails(w.ask(w.beginRound(uri, ""), "sampling/createMessage")))
+			w.code(r, "DRIVER_UNAVAILABLE")
+			if !strings.Contains(r.Message, "the route sampling to its evidence gave no answer (error: out of order)") {
+				t.Errorf("message = %q, want the route at which the call stopped", r.Message)
+			}
+			var want time.Duration
+			if strings.Contains(yaml, "call_timeout") {
+				want = 40 * time.Second
+			}
+			if got, _ := w.drivers.within.Load("sampling"); got != want {
+				t.Errorf("the driver was called within %v, want %v", got, want)
+			}
+			// The next call tries the same route again, and is not kept from it.
+			w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
+		})
+	}
 }
 
 func TestTheTreeMayStopTheCallAtARouteThatGivesNoAnswer(t *testing.T) {

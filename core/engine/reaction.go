@@ -15,7 +15,7 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 	}
 	o := decision.Outcome(a.Outcome)
 	desc, _, _ := t.e.Drivers.Describe(a.Via)
-	action := t.e.Tree.On(o, desc.Has(driver.FeatureHuman))
+	action := t.e.Tree.On(decision.Route{Path: a.Path, Via: a.Via, Human: desc.Has(driver.FeatureHuman)}, o)
 	if action.Kind != decision.Retry {
 		return action.Kind
 	}

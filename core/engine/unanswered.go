@@ -55,7 +55,7 @@ func (t *turn) askedInVain(ctx context.Context, q run.Question) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
-	r := t.routeOf(k, q)
+	r := t.e.routeOf(q)
 	switch {
 	case t.givenUp(q):
 		return Round{}, t.abandon(ctx, q, r)
@@ -72,7 +72,7 @@ func (t *turn) askedInVain(ctx context.Context, q run.Question) (Round, error) {
 // out often enough. A person's question is never given up, and none is where
 // the tree says so.
 func (t *turn) givenUp(q run.Question) bool {
-	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && t.e.Tree.On(decision.Abandoned, q.Human).Kind != decision.Again
+	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && t.e.Tree.On(t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
 }
 
 func (t *turn) abandon(ctx context.Context, q run.Question, r decision.Route) error {

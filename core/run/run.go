@@ -208,6 +208,7 @@ type Question struct {
 	Digest string               `json:"digest"` // of the evidence input as shown
 	Via    string               `json:"via"`
 	Route  int                  `json:"route"`
+	Path   string               `json:"path,omitempty"` // of the route in the tree
 	Human  bool                 `json:"human,omitempty"`
 	Ask    driver.ClientRequest `json:"ask"`
 	// Link, if set, is another way to answer.
@@ -246,6 +247,7 @@ type Question struct {
 type Attempt struct {
 	Input   string    `json:"input"`
 	Route   int       `json:"route"`
+	Path    string    `json:"path,omitempty"` // of the route in the tree
 	Via     string    `json:"via"`
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
