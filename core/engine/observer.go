@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -40,7 +41,8 @@ type Route struct {
 	// Via is the driver; empty: the submission was refused before any was chosen.
 	Via     string
 	Outcome RouteOutcome
-	// ErrorCode says why it was refused or declined; empty otherwise.
+	// ErrorCode says why it gave no answer, or none that was accepted; empty where
+	// it did, and where it was merely out of reach.
 	ErrorCode string
 	Took      time.Duration // from the question or the beginning of the try
 	// Counted: the agent's failure, one of those after which it is let go.
@@ -188,6 +190,7 @@ func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string,
 		r.Outcome = RouteAnswered
 	case run.RouteClosed:
 		input, r.Via, r.Outcome = ev.Attempt.Input, ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
+		r.ErrorCode = closedCode(*ev.Attempt)
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
@@ -210,6 +213,18 @@ func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string,
 		r.Input = driver.KindEvidence
 	}
 	return r, input, true
+}
+
+// closedCode is the code that a reply has which needs the agent because of this
+// attempt; empty where the route was merely out of reach.
+func closedCode(a run.Attempt) string {
+	switch decision.Outcome(a.Outcome) {
+	case decision.Errored, decision.Invalid, decision.TimedOut, decision.Abandoned:
+		return string(fault.OfRoute(a.Via))
+	case decision.Exhausted:
+		return string(fault.SamplingBudgetExceeded)
+	}
+	return ""
 }
 
 // tellRoutes tells of the routes, now that their events are stored.
