@@ -228,6 +228,10 @@ const (
 	EscapeJSON Escaping = "json"
 	// EscapeShell puts the value in as one quoted POSIX shell word.
 	EscapeShell Escaping = "shell"
+	// EscapeQuote puts the value in as JSON on one line, so a string in quotation
+	// marks, for texts that people read: a value cannot pass for the text
+	// around it. Hidden characters stand as JSON escapes.
+	EscapeQuote Escaping = "quote"
 )
 
 // Template allows templates below a pointer of the challenge, with an escaping.

@@ -49,6 +49,7 @@ var (
 		driver.EscapeText:  driverv1.Escaping_ESCAPING_TEXT,
 		driver.EscapeJSON:  driverv1.Escaping_ESCAPING_JSON,
 		driver.EscapeShell: driverv1.Escaping_ESCAPING_SHELL,
+		driver.EscapeQuote: driverv1.Escaping_ESCAPING_QUOTE,
 	}
 	provenances = map[driver.Provenance]driverv1.Provenance{
 		driver.AgentReported:  driverv1.Provenance_PROVENANCE_AGENT_REPORTED,

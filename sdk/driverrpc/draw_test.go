@@ -57,7 +57,7 @@ func drawDiagnostic(t *rapid.T) driver.Diagnostic {
 }
 
 func drawTemplate(t *rapid.T) driver.Template {
-	all := []driver.Escaping{driver.EscapeText, driver.EscapeJSON, driver.EscapeShell}
+	all := []driver.Escaping{driver.EscapeText, driver.EscapeJSON, driver.EscapeShell, driver.EscapeQuote}
 	return driver.Template{Pointer: drawText(t), Escaping: rapid.SampledFrom(all).Draw(t, "escaping")}
 }
 

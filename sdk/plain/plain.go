@@ -9,9 +9,11 @@
 package plain
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -51,6 +53,26 @@ func Text(s string) string {
 func Line(s string) string {
 	s = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ", "\r", " ").Replace(s)
 	return shown(s, func(rune) bool { return false })
+}
+
+// JSON returns the same JSON document with every hidden character in it as a JSON
+// escape, such as \u202e. What is not JSON must not be given.
+func JSON(document []byte) []byte {
+	escaped := func(r rune) bool { return r >= 0x7f && Hidden(r) } // line feeds and tabs stand between values
+	if !bytes.ContainsFunc(document, escaped) {
+		return document
+	}
+	var b bytes.Buffer
+	for _, r := range string(document) {
+		if !escaped(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.Bytes()
 }
 
 func shown(s string, stays func(rune) bool) string {

@@ -1,6 +1,8 @@
 package plain_test
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"unicode"
@@ -111,6 +113,24 @@ func TestTextsThatLookAlikeHaveOneSkeleton(t *testing.T) {
 			t.Errorf("Skeleton(%q) = Skeleton(%q) = %q", pair[0], pair[1], a)
 		}
 	}
+}
+
+func TestJSONSaysTheSameWithNothingHidden(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.MapOf(rapid.String(), rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a\"\\\u202e\u200b\U000e0041\ufe0f\x7f\n"))))).Draw(t, "value")
+		document, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := plain.JSON(document)
+		var again map[string]string
+		if err := json.Unmarshal(shown, &again); err != nil || !maps.Equal(value, again) {
+			t.Errorf("JSON(%s) = %s, %v", document, shown, err)
+		}
+		if strings.ContainsFunc(string(shown), func(r rune) bool { return r != '\n' && plain.Hidden(r) }) {
+			t.Errorf("JSON(%s) = %q has hidden characters", document, shown)
+		}
+	})
 }
 
 func FuzzPlain(f *testing.F) {

@@ -295,6 +295,8 @@ const (
 	Escaping_ESCAPING_TEXT        Escaping = 1
 	Escaping_ESCAPING_JSON        Escaping = 2
 	Escaping_ESCAPING_SHELL       Escaping = 3
+	// In a text that people read: as JSON on one line, a string in quotation marks.
+	Escaping_ESCAPING_QUOTE Escaping = 4
 )
 
 // Enum value maps for Escaping.
@@ -304,12 +306,14 @@ var (
 		1: "ESCAPING_TEXT",
 		2: "ESCAPING_JSON",
 		3: "ESCAPING_SHELL",
+		4: "ESCAPING_QUOTE",
 	}
 	Escaping_value = map[string]int32{
 		"ESCAPING_UNSPECIFIED": 0,
 		"ESCAPING_TEXT":        1,
 		"ESCAPING_JSON":        2,
 		"ESCAPING_SHELL":       3,
+		"ESCAPING_QUOTE":       4,
 	}
 )
 
@@ -3193,12 +3197,13 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02*^\n" +
+	"\x10SEVERITY_WARNING\x10\x02*r\n" +
 	"\bEscaping\x12\x18\n" +
 	"\x14ESCAPING_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rESCAPING_TEXT\x10\x01\x12\x11\n" +
 	"\rESCAPING_JSON\x10\x02\x12\x12\n" +
-	"\x0eESCAPING_SHELL\x10\x03*\xc3\x01\n" +
+	"\x0eESCAPING_SHELL\x10\x03\x12\x12\n" +
+	"\x0eESCAPING_QUOTE\x10\x04*\xc3\x01\n" +
 	"\n" +
 	"Provenance\x12\x1a\n" +
 	"\x16PROVENANCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
