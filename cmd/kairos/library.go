@@ -13,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func searchCommand(at *source) *cobra.Command {
@@ -268,6 +269,6 @@ func printJSON(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(b, '\n'))
+	_, err = w.Write(append(plain.JSON(b), '\n'))
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -90,6 +91,9 @@ func (f *format) print(w io.Writer, v any, people func(p *printer)) error {
 		if err != nil {
 			return fmt.Errorf("encode as YAML: %w", err)
 		}
+		if bytes.ContainsFunc(out, func(r rune) bool { return r != '\n' && plain.Hidden(r) }) {
+			out = []byte(b.String()) // JSON is YAML, and has escapes for what is hidden
+		}
 		_, err = w.Write(out)
 		return err
 	}
@@ -111,7 +115,7 @@ func (f *format) item(w io.Writer, v any, people func(p *printer)) error {
 	if *f == formatYAML {
 		lead = "- " // a flow mapping is YAML
 	}
-	_, err = fmt.Fprintf(w, "%s%s\n", lead, b)
+	_, err = fmt.Fprintf(w, "%s%s\n", lead, plain.JSON(b))
 	return err
 }
 
