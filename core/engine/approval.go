@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // approvalSchema is the form of a yes or no. It has no default: a client that
@@ -82,5 +83,5 @@ func compact(raw json.RawMessage) string {
 }
 
 func quote(s string) string {
-	return "> " + strings.ReplaceAll(clip(strings.TrimSpace(s), maxShown), "\n", "\n> ")
+	return "> " + strings.ReplaceAll(plain.Text(clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
 }

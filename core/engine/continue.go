@@ -182,7 +182,7 @@ func ByURL(method string, params json.RawMessage) (id string, byURL bool) {
 		Mode string `json:"mode"`
 		ID   string `json:"elicitationId"`
 	}
-	if method != "elicitation/create" || json.Unmarshal(params, &p) != nil || p.Mode != "url" {
+	if method != methodElicitation || json.Unmarshal(params, &p) != nil || p.Mode != "url" {
 		return "", false
 	}
 	return p.ID, true

@@ -411,8 +411,12 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 		return t.presentDriven(ctx, k, q.Input)
 	case res.ClientRequest != nil:
 		cost.spend()
-		q.Link = t.kept(link, res.ClientRequest.Params)
-		return t.question(ctx, q, r, *res.ClientRequest)
+		request, err := readable(*res.ClientRequest)
+		if err != nil {
+			return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
+		}
+		q.Link = t.kept(link, request.Params)
+		return t.question(ctx, q, r, request)
 	case res.Invalid != nil:
 		cost.spend()
 		return t.invalid(ctx, k, q, r, res.Invalid.Diagnostics)

@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Encode is the JSON of every reply, whatever face gives it: <, > and & stand as
@@ -20,13 +22,14 @@ func Encode(v any, indent string) ([]byte, error) {
 }
 
 // Readable is a JSON document on one line, as people and not as HTML pages read
-// it: <, > and & stand as they are. What is no JSON is shown as it came.
+// it: <, > and & stand as they are, hidden characters as JSON escapes. What is
+// not JSON is shown as one line of text.
 func Readable(raw json.RawMessage) string {
 	b, err := Encode(raw, "")
 	if err != nil {
-		return string(raw)
+		return plain.Line(string(raw))
 	}
-	return string(b)
+	return string(plain.JSON(b))
 }
 
 // unescapeHTML undoes the escapes that a nested MarshalJSON has put in.

@@ -46,6 +46,30 @@ func walkJSON(raw []byte, w jsonWalker) error {
 	return w.value("", 0)
 }
 
+// EditStrings returns the JSON with each string value replaced by what edit makes
+// of it, by its JSON pointer. Keys and everything else stay as they are written.
+func EditStrings(raw json.RawMessage, edit func(pointer, text string) string) (json.RawMessage, error) {
+	var out bytes.Buffer
+	done := 0
+	var failed error
+	err := walkJSON(raw, jsonWalker{onString: func(pointer string, start, end int, value string) {
+		edited := edit(pointer, value)
+		if edited == value {
+			return
+		}
+		text, err := quote(edited)
+		failed = errors.Join(failed, err)
+		out.Write(raw[done:start])
+		out.Write(text)
+		done = end
+	}})
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	out.Write(raw[done:])
+	return out.Bytes(), nil
+}
+
 // locate says where the text is no JSON.
 func (w *jsonWalker) locate(err error) error {
 	offset := len(bytes.TrimRight(w.raw, " \t\r\n"))

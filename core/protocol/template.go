@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 )
 
@@ -147,7 +148,7 @@ func (f *filler) fill(pointer, value string) []byte {
 			r := reference(pointer, groups(value, m))
 			b.WriteString(f.keepString(untrusted.Value(strings.Trim(r.Text, "{ }"), values[i])))
 		} else {
-			b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]])))
+			b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]], value[m[1]:])))
 		}
 		last = m[1]
 	}
@@ -243,8 +244,11 @@ func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
 	return best
 }
 
-// escape writes a value for its place; before is the text in front of it.
-func escape(v json.RawMessage, how driver.Escaping, before string) (string, error) {
+// escape writes a value for its place, between the texts before and after it.
+func escape(v json.RawMessage, how driver.Escaping, before, after string) (string, error) {
+	if how == driver.EscapeQuote {
+		return quoted(v, before, after)
+	}
 	text, err := asText(v)
 	if err != nil {
 		return "", err
@@ -256,6 +260,21 @@ func escape(v json.RawMessage, how driver.Escaping, before string) (string, erro
 		return shellWord(text, before)
 	}
 	return "", fmt.Errorf("unknown escaping %q", how)
+}
+
+// quoted is a value in a sentence that people read: on one line, with an end that
+// nothing in it can fake. Quotation marks that are there already are used.
+func quoted(v json.RawMessage, before, after string) (string, error) {
+	b, err := compact(v)
+	if err != nil {
+		return "", err
+	}
+	text := string(plain.JSON(b))
+	inside, isText := strings.CutPrefix(text, `"`)
+	if isText && strings.HasSuffix(before, `"`) && strings.HasPrefix(after, `"`) {
+		return strings.TrimSuffix(inside, `"`), nil
+	}
+	return text, nil
 }
 
 // asText is a string as it is and anything else as compact JSON.

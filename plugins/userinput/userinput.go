@@ -62,7 +62,7 @@ func (userInput) Validate(_ context.Context, req driver.ValidateRequest) (driver
 	p, diagnostics := readParams(req.Challenge)
 	res := driver.ValidateResult{
 		Diagnostics: diagnostics,
-		Templates:   []driver.Template{{Pointer: "/user_input/prompt", Escaping: driver.EscapeText}},
+		Templates:   []driver.Template{{Pointer: "/user_input/prompt", Escaping: driver.EscapeQuote}},
 	}
 	if fields.AnyError(diagnostics) {
 		return res, nil

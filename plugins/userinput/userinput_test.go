@@ -175,7 +175,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 				if tc.result == "" && res.Challenge != nil || tc.result != "" && !sameJSON(res.Challenge, tc.result) {
 					t.Errorf("Validate(%s) gives %s, want %s", tc.challenge, res.Challenge, tc.result)
 				}
-				if diff := cmp.Diff([]driver.Template{{Pointer: "/user_input/prompt", Escaping: driver.EscapeText}}, res.Templates); diff != "" {
+				if diff := cmp.Diff([]driver.Template{{Pointer: "/user_input/prompt", Escaping: driver.EscapeQuote}}, res.Templates); diff != "" {
 					t.Errorf("templates:\n%s", diff)
 				}
 			})

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 var (
@@ -45,6 +47,9 @@ func Flat(schema json.RawMessage) error {
 		return errors.New("a form needs at least one property")
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if strings.ContainsFunc(name, plain.Hidden) {
+			return fmt.Errorf("the name of field %q has characters that a person cannot see", plain.Line(name))
+		}
 		if err := flatField(fields[name]); err != nil {
 			return fmt.Errorf("field %q: %w", name, err)
 		}
@@ -95,6 +100,9 @@ func typedChoices(typ string, field map[string]any) error {
 		return err
 	}
 	for _, c := range choices {
+		if text, _ := c.(string); strings.ContainsFunc(text, plain.Hidden) {
+			return fmt.Errorf("%.80q cannot be chosen: it has characters that a person cannot see", plain.Line(text))
+		}
 		value, err := json.Marshal(c)
 		if err != nil {
 			return err
