@@ -16,6 +16,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 //go:embed default.yaml
@@ -200,6 +201,10 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 	}
 	return Decision{Trace: w.trace} // not reached: Compile demands a last rule that matches all
 }
+
+// ClosestType is the one of Types that was probably meant by a type that is not
+// among them; empty if none is close.
+func (t *Tree) ClosestType(name string) string { return fields.Closest(name, t.Types()) }
 
 func (t *Tree) decideInput(w *walk, kind string) Decision {
 	in, ok := t.inputs[kind]

@@ -197,7 +197,11 @@ func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
 	kind := orDefault(common.Type, e.Tree.MissingType())
 	d := e.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
 	if d.Use == "" {
-		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q; the types are %s", clip(kind, 80), strings.Join(e.Tree.Types(), ", ")))
+		meant := "; the types are " + strings.Join(e.Tree.Types(), ", ")
+		if closest := e.Tree.ClosestType(kind); closest != "" {
+			meant = fmt.Sprintf("; did you mean %q?", closest)
+		}
+		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", clip(kind, 80), meant))
 	}
 	return d.Use, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -256,11 +257,7 @@ func unknownIn(block, key string) string {
 	if strings.Contains(key, "/") || slices.ContainsFunc(blockKeys[block], func(k string) bool { return strings.EqualFold(k, key) }) {
 		return ""
 	}
-	message := fmt.Sprintf("unknown key %.80q in %q", key, block)
-	if closest := fields.Closest(key, blockKeys[block]); closest != "" {
-		message += fmt.Sprintf("; did you mean %q?", closest)
-	}
-	return message
+	return fmt.Sprintf("unknown key %.80q in %q%s", key, block, fields.Suggestion(key, blockKeys[block]))
 }
 
 // unknownKeys tells of keys that mean nothing. In judge they are errors. A challenge without type may be
@@ -284,7 +281,7 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 		if strings.Contains(key, "/") || commonKeys[strings.ToLower(key)] || key == pointerEscaper.Replace(kind) || len(found) == maxFindings {
 			return
 		}
-		d := s.problemAt(at, pointer, fmt.Sprintf("unknown key %.80q beside %.80q", key, kind))
+		d := s.problemAt(at, pointer, fmt.Sprintf("unknown key %.80q beside %.80q%s", key, kind, fields.Suggestion(key, slices.Collect(maps.Keys(commonKeys)))))
 		d.Severity = driver.SeverityWarning
 		found = append(found, d)
 	}})

@@ -207,7 +207,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"default":  {plain, "", `{"comment":{"min_length":10},"type":"comment"}`},
 		"zero":     {`{"comment":{"min_length":0},"required":false}`, "", `{"comment":{"min_length":10},"required":false,"type":"comment"}`},
 		"given":    {fifty, "", `{"comment":{"min_length":50},"type":"comment"}`},
-		"unknown":  {`{"comment":{"min":5}}`, `/comment/min: unknown key "min"`, `{"comment":{"min":5,"min_length":10},"type":"comment"}`},
+		"unknown":  {`{"comment":{"min":5}}`, `/comment/min: unknown key "min"; did you mean "min_length"?`, `{"comment":{"min":5,"min_length":10},"type":"comment"}`},
 		"text":     {`{"comment":{"min_length":"50"}}`, `/comment/min_length: must be a number, not a string`, ``},
 		"negative": {`{"comment":{"min_length":-1}}`, `/comment/min_length: must be a whole number from 0 (the default of 10) to 100000`, ``},
 		"fraction": {`{"comment":{"min_length":1.5}}`, `/comment/min_length: must be a whole number from 0 (the default of 10) to 100000`, ``},

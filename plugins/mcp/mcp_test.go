@@ -267,7 +267,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		"whole template": {`{"mcp":{"tool_name":"t","arguments":"{{ steps.find.slot }}"}}`, "", true},
 		"inner template": {`{"mcp":{"tool_name":"t","arguments":{"a":"{{ input.a }}"}}}`, "", true},
 		"prose expected": {`{"mcp":{"tool_name":"t","expected_result":"fine"}}`, "/mcp/expected_result: is shown but not compared: only an object is compared with the result", true},
-		"unknown":        {`{"mcp":{"tool_name":"t","args":{}}}`, `/mcp/args: unknown key "args"`, true},
+		"unknown":        {`{"mcp":{"tool_name":"t","args":{}}}`, `/mcp/args: unknown key "args"; did you mean "arguments"?`, true},
 		"no name":        {`{"mcp":{}}`, "/mcp/tool_name: an mcp challenge needs the name of the tool to call", false},
 		"no object":      {`{"type":"mcp"}`, "/mcp/tool_name: an mcp challenge needs the name of the tool to call", false},
 		"name type":      {`{"mcp":{"tool_name":1}}`, "/mcp/tool_name: must be a string, not a number", false},

@@ -138,7 +138,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			`{"required":false,"shell":{"cmd":"x","timeout_seconds":60},"type":"shell"}`},
 		"legacy timeout": {`{"cmd":"x","timeout_seconds":7}`, nil, `{"shell":{"cmd":"x","timeout_seconds":7},"type":"shell"}`},
 		"template":       {`{"type":"shell","shell":{"cmd":"{{ input.cmd }}"}}`, nil, `{"shell":{"cmd":"{{ input.cmd }}","timeout_seconds":30},"type":"shell"}`},
-		"unknown key": {`{"type":"shell","shell":{"cmd":"x","timout":1}}`, []driver.Diagnostic{driver.Warning("/shell/timout", `unknown key "timout"`)},
+		"unknown key": {`{"type":"shell","shell":{"cmd":"x","timout":1}}`, []driver.Diagnostic{driver.Warning("/shell/timout", `unknown key "timout"; did you mean "timeout_seconds"?`)},
 			`{"shell":{"cmd":"x","timeout_seconds":30,"timout":1},"type":"shell"}`},
 		"zero timeout": {`{"shell":{"cmd":"x","timeout_seconds":0}}`,
 			[]driver.Diagnostic{driver.Warning("/shell/timeout_seconds", "0 is read as the default of 30 seconds")},

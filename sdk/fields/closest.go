@@ -1,20 +1,64 @@
 package fields
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Suggestion ends a message about a name that is not known with the name that
+// was probably meant; empty if none is close.
+func Suggestion(name string, known []string) string {
+	if closest := Closest(name, known); closest != "" {
+		return fmt.Sprintf("; did you mean %q?", closest)
+	}
+	return ""
+}
 
 // Closest is the one of the known names that somebody may have meant by a name
-// that is not known; empty where none is close.
+// that is not known: the one with the fewest typing errors in between, or else
+// a short or a long form of the name. It is empty where none is close.
 func Closest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
 	}
-	best, distance := "", max(1, len(name)/3)+1
+	best, distance := "", min(len(name), max(1, len(name)/3)+1) // of one character nothing would be left
+	short, shortDistance := "", len(name)+maxExpansion
 	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := editDistance(name, k); d < distance {
+		if strings.EqualFold(name, k) {
+			return k
+		}
+		d := editDistance(name, k)
+		if d < distance {
 			best, distance = k, d
 		}
+		if d < shortDistance && (abbreviates(k, name) || abbreviates(name, k)) {
+			short, shortDistance = k, d
+		}
+	}
+	if best == "" {
+		return short
 	}
 	return best
+}
+
+// maxExpansion is how many characters an abbreviation leaves out at most.
+const maxExpansion = 16
+
+// abbreviates reports whether the short name is the long one with characters
+// left out, as cmd is of command. Two names that begin differently, and a short
+// name of one or two characters, are a coincidence.
+func abbreviates(short, long string) bool {
+	if len(short) < 3 || len(long) <= len(short) || len(long)-len(short) > maxExpansion || short[0] != long[0] {
+		return false
+	}
+	at := 0
+	for i := 0; i < len(long) && at < len(short); i++ {
+		if long[i] == short[at] {
+			at++
+		}
+	}
+	return at == len(short)
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of

@@ -127,8 +127,9 @@ func (o *Object) Doubt(key, message string) { o.add(driver.Warning(o.at(key), me
 
 // Unread records a warning for every member that was not asked for.
 func (o *Object) Unread() {
+	known := slices.Collect(maps.Keys(o.known))
 	for _, key := range o.Unknown() {
-		o.Doubt(key, fmt.Sprintf("unknown key %q", key))
+		o.Doubt(key, fmt.Sprintf("unknown key %q%s", key, Suggestion(key, known)))
 	}
 }
 

@@ -51,7 +51,7 @@ func TestDiagnosticsPointAtTheWrongMember(t *testing.T) {
 		"nested":       {`{"a":{"b/c":1}}`, func(o *fields.Object) { o.Object("a").String("b/c") }, problem("/x/a/b~1c", "must be a string, not a number")},
 		"not object":   {`[1]`, func(*fields.Object) {}, problem("/x", "must be an object, not a list")},
 		"unknown":      {`{"a":1,"z":2}`, func(o *fields.Object) { o.Number("a"); o.Unread() }, []driver.Diagnostic{driver.Warning("/x/z", `unknown key "z"`)}},
-		"case differs": {`{"A":1}`, func(o *fields.Object) { o.Number("a"); o.Unread() }, []driver.Diagnostic{driver.Warning("/x/A", `unknown key "A"`)}},
+		"case differs": {`{"A":1}`, func(o *fields.Object) { o.Number("a"); o.Unread() }, []driver.Diagnostic{driver.Warning("/x/A", `unknown key "A"; did you mean "a"?`)}},
 		"twice":        {`{"a":1,"a":2}`, func(*fields.Object) {}, problem("/x", `the key "a" occurs twice in one object`)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,5 +126,31 @@ func TestPlainNamesNoGoType(t *testing.T) {
 	}
 	if err := fields.Plain(io.EOF); err != io.EOF {
 		t.Errorf("Plain(EOF) = %v, want it as it is", err)
+	}
+}
+
+func TestClosestFindsTypingErrorsAndAbbreviations(t *testing.T) {
+	known := []string{"cmd", "lexical_threshold", "shell", "timeout_seconds", "user_input"}
+	for name, want := range map[string]string{
+		"lexical_treshold":  "lexical_threshold",
+		"shel":              "shell",
+		"yser_input":        "user_input",
+		"command":           "cmd", // four characters away, but its short form
+		"timeout":           "timeout_seconds",
+		"telepathy":         "",
+		"c":                 "",
+		"demand":            "", // contains "md" and begins differently
+		"a_very_long_other": "",
+		"":                  "",
+	} {
+		if got := fields.Closest(name, known); got != want {
+			t.Errorf("Closest(%q) = %q, want %q", name, got, want)
+		}
+	}
+	if got := fields.Closest("cmd", []string{"command", "comment"}); got != "command" {
+		t.Errorf("Closest(cmd) = %q, want the long form of it", got)
+	}
+	if got, want := fields.Suggestion("command", known), `; did you mean "cmd"?`; got != want {
+		t.Errorf("Suggestion(command) = %q, want %q", got, want)
 	}
 }

@@ -27,7 +27,7 @@ func ExampleOf_Read() {
 	// Output:
 	// /url is missing
 	// /timeout must be at most 5m
-	// /tokn unknown key "tokn"; known: url, timeout, token
+	// /tokn unknown key "tokn"; did you mean "token"?
 	// 10s
 }
 

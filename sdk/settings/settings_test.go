@@ -96,7 +96,7 @@ func TestWhatIsWrongIsToldWithItsPlace(t *testing.T) {
 		`{"words":["a","b","c"]}`:        "/words: must have at most 2 entries, not 3",
 		`{"words":["a",2]}`:              "/words/1: must be a string, not a number",
 		`{"labels":{"a/b":"1"}}`:         "/labels/a~1b: must be a number, not a string",
-		`{"limits":{"tires":1}}`:         `/limits/tires: unknown key "tires"; known: tries, wait`,
+		`{"limits":{"tires":1}}`:         `/limits/tires: unknown key "tires"; did you mean "tries"?`,
 		`{"hosts":[{"port":0}]}`:         "/hosts/0/name: is missing; /hosts/0/port: must be at least 1",
 		`{"by_name":{"x":{"tries":11}}}`: "/by_name/x/tries: must be at most 10",
 		`{"Text":"b"}`:                   `/Text: unknown key "Text"`,

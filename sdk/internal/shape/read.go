@@ -235,18 +235,21 @@ func (r *reader) object(n *node, raw json.RawMessage, into reflect.Value, pointe
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		r.wrong(pointer+fields.Pointer(key), "unknown key %q%s", key, n.known())
+		r.wrong(pointer+fields.Pointer(key), "unknown key %q%s", key, n.instead(key))
 	}
 }
 
-// known tells which keys there are.
-func (n *node) known() string {
+// instead names the key that was probably meant, or all keys there are.
+func (n *node) instead(unknown string) string {
 	if len(n.members) == 0 {
 		return ""
 	}
 	names := make([]string, len(n.members))
 	for i, f := range n.members {
 		names[i] = f.name
+	}
+	if meant := fields.Suggestion(unknown, names); meant != "" {
+		return meant
 	}
 	return "; known: " + strings.Join(names, ", ")
 }
