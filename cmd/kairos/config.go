@@ -17,14 +17,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // config is kairos.yaml. Every key is optional; its zero value is the default
@@ -265,15 +267,25 @@ type source struct {
 	driversDir string
 }
 
-// load reads the file, then the environment, then the flags.
+// load reads the file, then the environment, then the flags. Its error lists
+// every problem.
 func (s source) load() (config, error) {
-	c, err := s.read()
-	if err != nil {
+	c, err := s.assemble()
+	if err != nil || c == nil {
 		return config{}, err
 	}
-	if err := c.overlay(os.LookupEnv); err != nil {
-		return config{}, err
+	return *c, nil
+}
+
+// assemble is load that returns what it could read although there are problems;
+// nil if there is nothing to go by.
+func (s source) assemble() (*config, error) {
+	var c config
+	problems, readable := s.read(&c)
+	if !readable {
+		return nil, errors.Join(problems...)
 	}
+	problems = append(problems, c.overlay(os.LookupEnv))
 	if s.database != "" {
 		c.Database = s.database
 	}
@@ -284,25 +296,23 @@ func (s source) load() (config, error) {
 		c.Log.Level = s.logLevel
 	}
 	if err := c.defaults(); err != nil {
-		return config{}, err
+		return nil, errors.Join(append(problems, err)...)
 	}
-	return c, c.validate()
+	return &c, errors.Join(append(problems, c.validate())...)
 }
 
-func (s source) read() (config, error) {
-	var c config
+// read reads the file. It reports false if nothing of it could be read.
+func (s source) read(c *config) ([]error, bool) {
 	if s.file == "" {
-		return c, nil
+		return nil, true
 	}
 	b, err := readFile(s.file)
 	if err != nil {
-		return c, fmt.Errorf("read the configuration: %w", err)
+		return []error{fmt.Errorf("read the configuration: %w", err)}, false
 	}
-	if err := yaml.NewDecoder(strings.NewReader(string(b)), yaml.DisallowUnknownField()).Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("configuration %s: %s", s.file, yaml.FormatError(err, false, true))
-	}
+	problems, readable := c.decode(s.file, b)
 	c.relativeTo(filepath.Dir(s.file))
-	return c, nil
+	return problems, readable
 }
 
 // relativeTo makes paths of a file relative to its folder.
@@ -322,6 +332,7 @@ func (c *config) relativeTo(dir string) {
 
 // overlay applies the environment, whose names the earlier server's operators know.
 func (c *config) overlay(lookup func(string) (string, bool)) error {
+	var errs []error
 	for name, to := range map[string]*string{
 		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir,
 		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
@@ -334,14 +345,14 @@ func (c *config) overlay(lookup func(string) (string, bool)) error {
 	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
 		on, err := strconv.ParseBool(v)
 		if err != nil {
-			return fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v)
+			errs = append(errs, fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v))
 		}
 		c.UserInput.ServerDriver = on
 	}
 	if v, ok := lookup("QDRANT_RESCORE"); ok && v != "" {
 		on, err := strconv.ParseBool(v)
 		if err != nil {
-			return fmt.Errorf("environment QDRANT_RESCORE=%q: must be true or false", v)
+			errs = append(errs, fmt.Errorf("environment QDRANT_RESCORE=%q: must be true or false", v))
 		}
 		c.Qdrant.Rescore = &on
 	}
@@ -354,11 +365,11 @@ func (c *config) overlay(lookup func(string) (string, bool)) error {
 		}
 		f, err := strconv.ParseFloat(v, 64)
 		if err != nil {
-			return fmt.Errorf("environment %s=%q: must be a number from 0 to 1", name, v)
+			errs = append(errs, fmt.Errorf("environment %s=%q: must be a number from 0 to 1", name, v))
 		}
 		*to = f
 	}
-	return cmp.Or(c.HTTP.overlay(lookup), c.Metrics.overlay(lookup), checkAppSpace(lookup), c.Embedding.overlay(lookup))
+	return errors.Join(append(errs, c.HTTP.overlay(lookup), c.Metrics.overlay(lookup), checkAppSpace(lookup), c.Embedding.overlay(lookup))...)
 }
 
 func (c *config) defaults() error {
@@ -533,13 +544,13 @@ func (h traceHandler) WithGroup(name string) slog.Handler {
 func configCommand(at *source) *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
 	cmd.AddCommand(&cobra.Command{
-		Use: "check", Short: "Read the configuration and the decision tree, and report what is wrong", Args: cobra.NoArgs,
+		Use: "check", Short: "Read the configuration, the driver settings and the decision tree, and report everything that is wrong", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := at.checkFiles(); err != nil {
+				return err
+			}
 			return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-				if err := a.store.Check(); err != nil {
-					return err
-				}
-				if err := a.checkQdrant(ctx); err != nil {
+				if err := errors.Join(a.store.Check(), a.checkQdrant(ctx)); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.config.Database)
@@ -561,6 +572,56 @@ func configCommand(at *source) *cobra.Command {
 		},
 	})
 	return cmd
+}
+
+// checkFiles returns every problem of the configuration and of what it names:
+// the decision tree and the settings of drivers. It opens no database, because
+// with a wrong file it would be the wrong one.
+func (s source) checkFiles() error {
+	c, err := s.assemble()
+	if c == nil {
+		return err
+	}
+	problems := []error{err}
+	lock, err := c.readLock()
+	if err != nil {
+		return errors.Join(append(problems, err)...)
+	}
+	src, err := c.treeSource()
+	if err == nil {
+		_, err = decision.Compile(src, lock.Descriptors())
+	}
+	return errors.Join(append(append(problems, err), c.Drivers.settingProblems(lock)...)...)
+}
+
+// settingProblems compares the settings of drivers with what the lock says of
+// them. No driver is started.
+func (d driversConfig) settingProblems(lock driverhost.Lock) []error {
+	schemas := map[string]json.RawMessage{}
+	for _, e := range lock.Drivers {
+		schemas[e.Name] = e.Descriptor.ConfigSchema
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
+		at := "drivers.settings." + name
+		expected, locked := schemas[name]
+		if !locked {
+			problems = append(problems, fmt.Errorf("%s: drivers.lock has no driver of this name%s", at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
+			continue
+		}
+		given, err := d.Settings[name].json()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s.config: %w", at, err))
+			continue
+		}
+		if len(given) == 0 || len(expected) == 0 {
+			continue
+		}
+		for _, found := range schema.Validate(expected, given) {
+			problems = append(problems, fmt.Errorf("%s.config%s: %s", at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
+		}
+	}
+	return problems
 }
 
 // configSchema describes config; a test compares the two.

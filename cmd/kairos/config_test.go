@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // keysOf lists the keys that a configuration type reads, nested ones with dots.
@@ -117,5 +120,61 @@ func TestDevModeStaysOnThisMachine(t *testing.T) {
 		if err := checkDev(address); (err == nil) != allowed {
 			t.Errorf("checkDev(%q) = %v, want allowed = %v", address, err, allowed)
 		}
+	}
+}
+
+func TestConfigCheckReportsEveryMistakeAtOnce(t *testing.T) {
+	t.Setenv("SCORE_THRESHOLD", "high")
+	s := configured(t, `database: kairos.db
+drivers:
+  wacth: true
+  dir: drivers
+  call_timeout: soon
+  settings:
+    coment: {memory_mib: 10}
+    comment:
+      config: {lexical_treshold: 0.5, other: 3}
+      memory_mib: lots
+serach: {}
+store: postgres
+tree: tree.yaml
+`)
+	dir := filepath.Dir(s.file)
+	lock := driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{{
+		Name: "comment", Version: "1.0.0", File: "kairos-driver-comment", SHA256: map[string]string{driverhost.Platform(): strings.Repeat("0", 64)},
+		Descriptor: driver.Descriptor{Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure, ConfigSchema: json.RawMessage(
+			`{"type":"object","additionalProperties":false,"properties":{"lexical_threshold":{"type":"number"},"other":{"type":"string"}}}`)},
+	}}}
+	if err := os.Mkdir(filepath.Join(dir, "drivers"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := driverhost.WriteLock(filepath.Join(dir, "drivers", driverhost.LockName), lock); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tree.yaml"), []byte("version: 1\nchalenges: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := s.checkFiles()
+	if err == nil {
+		t.Fatal("checkFiles found nothing wrong")
+	}
+	for _, want := range []string{
+		`kairos.yaml:3:3: unknown key "drivers.wacth"; did you mean "watch"?`,
+		`kairos.yaml:5:17: drivers.call_timeout must be a duration such as 90s, 10m or 24h`,
+		`kairos.yaml:10:19: drivers.settings.comment.memory_mib must be a whole number`,
+		`kairos.yaml:11:1: unknown key "serach"; did you mean "search"?`,
+		`environment SCORE_THRESHOLD="high": must be a number`,
+		`store is "postgres": must be sqlite or qdrant`,
+		`tree.yaml:2: unknown key "chalenges"`,
+		`drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
+		`drivers.settings.comment.config: unknown key "lexical_treshold"`,
+		`drivers.settings.comment.config.other: `,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("checkFiles does not say %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
 	}
 }
