@@ -158,14 +158,30 @@ func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
 	}
 }
 
-func declines(s *stage) { saysNo(s, `{"action":"decline"}`) }
-func cancels(s *stage)  { saysNo(s, `{"action":"cancel"}`) }
-
-// saysNo: a person's no proves nothing, and no agent takes it back.
-func saysNo(s *stage, no string) {
+// cancels: a dialog that was closed decides nothing, and the next call asks again.
+func cancels(s *stage) {
 	r := s.begun(s.document(personDoc), "")
 	k := s.next(r, "")
-	k.answer(k.ask("elicitation/create"), no)
+	k.answer(k.ask("elicitation/create"), `{"action":"cancel"}`)
+	r = k.step()
+	s.code(r, "WAITING_FOR_USER")
+	if !strings.Contains(r.Message, "dismissed") || *r.RetryCount != 0 {
+		s.t.Errorf("to a dismissed question the server says %q, retry_count %d", r.Message, *r.RetryCount)
+	}
+	k = s.next(r, "")
+	k.answer(k.ask("elicitation/create"), filled(yes))
+	done := k.step()
+	if len(done.Solved) != 1 {
+		s.t.Errorf("answered after a dismissal: %+v", done)
+	}
+	s.proves(done, driver.ClientAttested)
+}
+
+// declines: a person's no proves nothing, and no agent takes it back.
+func declines(s *stage) {
+	r := s.begun(s.document(personDoc), "")
+	k := s.next(r, "")
+	k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
 	r = k.step()
 	s.code(r, "USER_DECLINED")
 	r = s.submit(r, "user_input", yes).step()
@@ -196,7 +212,7 @@ func declinesApproval(s *stage) {
 		s.t.Errorf("retry_count = %d after a no and work all the same, want 2", *r.RetryCount)
 	}
 	k = s.next(r, "") // this asks the person again
-	k.answer(k.ask("elicitation/create"), `{"action":"cancel"}`)
+	k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
 	s.code(k.step(), "MAX_RETRIES_EXCEEDED")
 	s.proves(r)
 }

@@ -365,7 +365,7 @@ func (t *turn) leaveToPage(ctx context.Context, k task, q run.Question, r decisi
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
 	q.Link, q.Elsewhere = link, orDefault(clip(e.Message, 1000), "A person has to approve this. Show them the link.")
-	if err := t.put(&q, run.Asked, 0); err != nil {
+	if err := t.put(&q, run.Event{Kind: run.Asked}); err != nil {
 		return Round{}, err
 	}
 	return t.waiting(ctx, k, q)
@@ -377,7 +377,7 @@ func (t *turn) openedPage(ctx context.Context, k task, q run.Question) (Round, e
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
 	q.Ask = driver.ClientRequest{}
-	if err := t.put(&q, run.Repaired, asked); err != nil {
+	if err := t.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
 		return Round{}, err
 	}
 	return t.pend(t.waiting(ctx, k, *t.run.Step.Question))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -204,6 +205,9 @@ func (t *turn) answer(ctx context.Context, q run.Question, in Continuation) (Rou
 	if err == nil && res.Missing != nil && q.Link != nil {
 		return t.openedPage(ctx, k, q)
 	}
+	if err == nil && res.Dismissed != nil && q.Human {
+		return t.dismissed(ctx, k, q, res.Dismissed.Reason)
+	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
 		// The person has answered, perhaps with a no. Until they are asked again it
@@ -355,7 +359,10 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	r := t.base(t.step(), t.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &t.run.Step.Failures
-	where := "in the client that was asked"
+	where := []string{"in the client that was asked"}
+	if !q.Closed.IsZero() {
+		where = nil // the client shows it no more
+	}
 	with := "with the same solution"
 	if q.Input.Kind == driver.KindApproval {
 		with = "with the placeholder solution of next_call"
@@ -366,18 +373,22 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
 	if t.linkHolds(&q) {
 		r.ApprovalURL = t.linkTo(q.Link)
-		where += ", and on the approval page " + r.ApprovalURL
+		where = append(where, "on the approval page "+r.ApprovalURL)
 	}
 	said := "The person was asked and has not answered yet."
-	if !q.Human {
+	switch {
+	case !q.Human:
 		said = "The client was asked and has not answered yet."
+	case !q.Closed.IsZero():
+		said, r.NextAction = t.dismissal(q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
-		said, where = join(q.Elsewhere, "Nobody has answered yet."), "on the approval page "+r.ApprovalURL
+		said, where = join(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}
-	r.Message = join(r.Message, said, fmt.Sprintf("The question stays open %s; calling kairos_next again goes on with it", where))
+	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
+	r.Message = join(r.Message, said, open+"; calling kairos_next again goes on with it")
 	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

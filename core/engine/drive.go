@@ -343,7 +343,7 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Noes >= maxNoes {
 		return Round{}, fault.New(fault.UserDeclined, "A person said no through %s, and was asked often enough.", by)
 	}
-	times := 1
+	times, dismissed := 1, 0
 	earlier := t.run.Step.Superseded
 	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
@@ -352,14 +352,21 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 		if t.givenUp(*q) {
 			return Round{}, t.abandon(ctx, *q, r)
 		}
-		times = q.Asked + 1
+		if t.leftAlone(*q) {
+			return t.waiting(ctx, k, *q)
+		}
+		times, dismissed = q.Asked+1, q.Dismissed
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
-	if s := t.solution; s != nil && s.Type != "" && s.Type != k.common.Type {
+	// What a run needs before its first step has no type.
+	if s := t.solution; s != nil && s.Type != "" && s.Type != k.common.Type && in.Kind != driver.KindRunInput {
 		return t.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
 	}
-	q := run.Question{Phrase: t.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman), Asked: times, Earlier: earlier}
+	q := run.Question{
+		Phrase: t.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
+		Asked: times, Earlier: earlier, Dismissed: dismissed,
+	}
 	return t.render(ctx, k, q, r, nil)
 }
 
@@ -443,16 +450,16 @@ func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, r
 		kind = run.Repaired
 	}
 	q.Ask, q.Elsewhere = req, ""
-	if err := t.put(&q, kind, seq); err != nil {
+	if err := t.put(&q, run.Event{Kind: kind, Seq: seq}); err != nil {
 		return Round{}, err
 	}
 	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
 	return t.ask(ctx, q, r)
 }
 
-// put records that a question is out, under a number of its own, in place of
-// the one numbered seq if it repairs that.
-func (t *turn) put(q *run.Question, kind run.Kind, seq int64) error {
+// put records a question under a number of its own. The event's number is that of
+// the question in whose place it comes, if any.
+func (t *turn) put(q *run.Question, ev run.Event) error {
 	q.Unheard, q.Note = len(t.solved), t.note
 	if old := t.run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
@@ -460,7 +467,8 @@ func (t *turn) put(q *run.Question, kind run.Kind, seq int64) error {
 	q.Seq, q.Since = t.run.Seq+1, t.started
 	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
 	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(q.Via)
-	if err := t.apply(run.Event{Kind: kind, Question: q, Seq: seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
+	if err := t.apply(ev); err != nil {
 		return err
 	}
 	t.asked = subject{t.run.Step.Index, q.Input.ID}

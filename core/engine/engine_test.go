@@ -278,7 +278,7 @@ func TestANoIsAskedAgainOnlySoOften(t *testing.T) {
 	round := w.beginRound(uri, "")
 	var r *engine.StepReply
 	for range 3 {
-		r = w.reply(w.answer(w.ask(round, "elicitation/create"), `{"action":"cancel"}`))
+		r = w.reply(w.answer(w.ask(round, "elicitation/create"), `{"action":"decline"}`))
 		round = w.nextRound(uri, placeholder(r))
 	}
 	w.code(r, "MAX_RETRIES_EXCEEDED")

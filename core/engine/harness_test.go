@@ -216,6 +216,9 @@ func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (drive
 	if r.Action == "" {
 		return driver.NotAnAnswer(driver.Problem("", "no action")), nil
 	}
+	if r.Action == "cancel" {
+		return driver.PersonDismissed("the form was closed"), nil
+	}
 	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
 		return driver.PersonDeclined("the person chose " + r.Action), nil
 	}

@@ -20,7 +20,7 @@ type Moment struct {
 	Label string    `json:"label"`
 	// What happened: asked, repaired (asked again after what was no answer), sent
 	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
-	// declined, approval_lapsed, rejected, refused, accepted, failed (which the
+	// declined, dismissed, approval_lapsed, rejected, refused, accepted, failed (which the
 	// challenge does not forbid), attested, expired, redacted, abandoned.
 	What string `json:"what"`
 	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
@@ -146,7 +146,7 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	case run.RouteClosed:
 		m.Via = ev.Attempt.Via
 		m.Verdict = because(ev.Attempt.Outcome, ev.Attempt.Reason)
-	case run.Declined, run.Lapsed, run.Expired, run.Abandoned:
+	case run.Declined, run.Dismissed, run.Lapsed, run.Expired, run.Abandoned:
 		m.Verdict = ev.Reason
 	case run.Rejected, run.Refused:
 		m.Verdict = because(ev.Code, ev.Reason)

@@ -156,7 +156,7 @@ func markOf(what string) string {
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
-	case "route_closed", "approval_lapsed", "failed":
+	case "route_closed", "approval_lapsed", "failed", "dismissed":
 		return markWarn
 	}
 	return markPass

@@ -22,6 +22,8 @@ const (
 	Repaired Kind = "repaired"
 	// Unanswered: the client came back without an answer to the open question.
 	Unanswered Kind = "unanswered"
+	// Dismissed: the person closed the question without an answer. It stays open under a new number.
+	Dismissed Kind = "dismissed"
 	// Supplied: an answer that needed no question: from the agent's solution or the core.
 	Supplied Kind = "supplied"
 	// RouteClosed: a route is finished for an input without an answer.
@@ -67,7 +69,7 @@ type Event struct {
 	Digest   string         `json:"digest,omitempty"` // Needed
 	State    driver.State   `json:"driver_state"`     // Needed
 	Question *Question      `json:"question,omitempty"`
-	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Declined, RouteClosed on a question
+	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Declined, RouteClosed on a question
 	Input    string         `json:"input,omitempty"`
 	Via      string         `json:"via,omitempty"`
 	Answer   *driver.Answer `json:"answer,omitempty"`

@@ -223,6 +223,10 @@ type Question struct {
 	// Unanswered counts how often the client came back to this question without
 	// an answer.
 	Unanswered int `json:"unanswered,omitempty"`
+	// Dismissed counts how often in a row the person closed this question without
+	// an answer. Closed is when they did so last; zero: the question is out.
+	Dismissed int       `json:"dismissed,omitempty"`
+	Closed    time.Time `json:"closed,omitzero"`
 	// Repairs counts invalid replies so far.
 	Repairs int `json:"repairs,omitempty"`
 	// Earlier numbers of the same question to the same input: a yes to them

@@ -229,7 +229,7 @@ func (m *model) check(t *rapid.T, before run.Run, e run.Event) {
 		}
 	case run.Supplied, run.Answered:
 		m.answer(t, before, e)
-	case run.Asked, run.Repaired:
+	case run.Asked, run.Repaired, run.Dismissed:
 		m.mayAnswer(t, e.Question.Input, e.Question.Via)
 	case run.Unanswered:
 		if e.Seq != before.Step.Question.Seq {
@@ -329,7 +329,7 @@ func kindOf(id string) string {
 func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	kinds := []run.Kind{
 		run.Needed, run.Asked, run.Answered, run.Repaired, run.Supplied, run.RouteClosed, run.Declined, run.Accepted,
-		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed, run.Unanswered,
+		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed, run.Unanswered, run.Dismissed,
 	}
 	input := rapid.SampledFrom([]string{"evidence", "evidence", driver.KindApproval}).Draw(t, "input")
 	via := rapid.SampledFrom([]string{"agent", "elicitation", "sampling"}).Draw(t, "via")

@@ -34,7 +34,7 @@ var transitions = map[State]map[Kind]change{
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
-		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Supplied: supplied, RouteClosed: routeClosed,
+		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},

@@ -266,6 +266,8 @@ type StopError struct {
 const (
 	// StopRefused: the person refused to do or to send what was asked for.
 	StopRefused = "REFUSED"
+	// StopDismissed: the person closed a question without an answer.
+	StopDismissed = "DISMISSED"
 	// StopNoProgress: the same step came back too often.
 	StopNoProgress = "NO_PROGRESS"
 	// StopNotFound: a search found no protocol.

@@ -261,6 +261,9 @@ func (d *director) askForm(ctx context.Context, s *server.MCPServer, req mcp.Cal
 			return d.reply("MISSING_FIELD", err.Error()), nil
 		}
 	}
+	if res.Action == mcp.ElicitationResponseActionCancel {
+		return d.reply("WAITING_FOR_USER", "dismissed"), nil
+	}
 	if res.Action != mcp.ElicitationResponseActionAccept {
 		return d.reply("USER_DECLINED", string(res.Action)), nil
 	}
@@ -301,6 +304,9 @@ func (d *director) askAtPage(ctx context.Context, s *server.MCPServer, req mcp.C
 			d.shown = true // one call may hold no longer: the client comes again, and is not asked again
 			return d.waiting(a), nil
 		}
+	}
+	if res.Action == mcp.ElicitationResponseActionCancel {
+		return d.reply("WAITING_FOR_USER", "dismissed"), nil
 	}
 	if res.Action != mcp.ElicitationResponseActionAccept {
 		return d.reply("USER_DECLINED", string(res.Action)), nil

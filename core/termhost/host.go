@@ -37,6 +37,8 @@ type host struct {
 	refused map[[32]byte]bool
 	// visited are the addresses that the person went to.
 	visited map[string]bool
+	// dismissed: the person closed the server's last question without an answer.
+	dismissed bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
@@ -131,7 +133,17 @@ func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.Eli
 		h.fail(err)
 		return nil, err
 	}
+	h.mu.Lock()
+	h.dismissed = res.Action == mcp.ElicitationResponseActionCancel
+	h.mu.Unlock()
 	return res, nil
+}
+
+// closedTheQuestion reports whether the person closed the last question.
+func (h *host) closedTheQuestion() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dismissed
 }
 
 func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.ElicitationResult, error) {

@@ -250,6 +250,13 @@ func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) 
 // ask for what it needs, else the agent's own work. A reply with an error code
 // says that the server has tried.
 func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepReply, error) {
+	if reply.ErrorCode == codeWaiting && p.host.closedTheQuestion() {
+		// The server would ask again, and the person has just closed the question.
+		return stepReply{}, &StopError{
+			Code: StopDismissed, Message: "the question was dismissed without an answer; the run stays open and asks again when it is resumed",
+			NextAction: reply.NextAction,
+		}
+	}
 	if reply.atAddress() {
 		if err := p.host.visit(ctx, reply); err != nil {
 			return stepReply{}, err

@@ -213,7 +213,7 @@ func TestRunStops(t *testing.T) {
 	}{
 		"person declines the form, 2025": {termhost.Era2025, "rules:\n  - {on: sampling, answer: '[\"Adam\",\"Betty\"]'}\n  - {on: elicitation, decline: true}", "USER_DECLINED", 1},
 		"person declines the form, 2026": {termhost.Era2026, "rules:\n  - {on: sampling, answer: [Adam, Betty]}\n  - {on: elicitation, decline: true}", "USER_DECLINED", 1},
-		"person closes the form":         {termhost.Era2026, "rules:\n  - {on: sampling, answer: [Adam, Betty]}\n  - {on: elicitation, cancel: true}", "USER_DECLINED", 1},
+		"person closes the form":         {termhost.Era2026, "rules:\n  - {on: sampling, answer: [Adam, Betty]}\n  - {on: elicitation, cancel: true}", termhost.StopDismissed, 1},
 		"prose, and the agent does it":   {termhost.Era2025, "rules:\n  - {on: sampling, answer: Sure thing}\n  - {on: elicitation, decline: true}" + tools, "USER_DECLINED", 1},
 		"prose, and the work is refused": {termhost.Era2026, "rules:\n  - {on: sampling, answer: Sure thing}\n  - {on: tool, refuse: true}", termhost.StopRefused, 0},
 		"model asked in vain":            {termhost.Era2025, "rules:\n  - {on: sampling, answer: {wrong: true}}\n  - {on: tool, arguments: {names: []}}", "MAX_RETRIES_EXCEEDED", 0},

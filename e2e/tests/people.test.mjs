@@ -79,14 +79,15 @@ inBothEras('a declined form is not filled in by the agent', async (world, era) =
   assert.equal(human.asked.length, 1);
 });
 
-inBothEras('a form that is closed without an answer is a no', async (world, era) => {
+inBothEras('a form that is closed without an answer is asked again', async (world, era) => {
   const human = person({ action: 'cancel' }, accept({ day: 'monday', watcher: 'Adam' }));
   const session = await world.client(era, { elicit: human.elicit });
   const steps = await mintExample(session, 'user-input.md');
   const begun = await session.call('kairos_begin', { uri: steps[0] });
-  const refused = await next(session, begun);
-  assert.deepEqual(outcome(refused), { error_code: 'USER_DECLINED', step_index: 1, must_obey: true });
-  const chosen = await next(session, refused);
+  const dismissed = await next(session, begun);
+  assert.deepEqual(outcome(dismissed), { error_code: 'WAITING_FOR_USER', step_index: 1, must_obey: true });
+  assert.match(dismissed.message, /dismissed/);
+  const chosen = await next(session, dismissed);
   assert.deepEqual(provenances(chosen), [[1, 'elicitation', 'client-attested']], 'the same form, asked again');
 });
 

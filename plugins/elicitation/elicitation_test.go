@@ -103,7 +103,7 @@ func TestWhatNoFormCanAskIsLeftToOthers(t *testing.T) {
 }
 
 func TestReplyIsAPersonsWordOrNone(t *testing.T) {
-	const answer, declined, invalid, missing = "answer", "declined", "invalid", "missing"
+	const answer, declined, dismissed, invalid, missing = "answer", "declined", "dismissed", "invalid", "missing"
 	for name, tc := range map[string]struct {
 		in        driver.Input
 		client    driver.Client
@@ -115,7 +115,8 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 		"rejected evidence": {confirmation2(), forms, `{"action":"accept","content":{"confirmation":"rejected"}}`, answer, `{"confirmation":"rejected"}`},
 		"form":              {duration(), forms, `{"action":"accept","content":{"minutes":45,"room":""}}`, answer, `{"minutes":45,"room":""}`},
 		"declined":          {approval(), forms, `{"action":"decline"}`, declined, "declined"},
-		"cancelled":         {duration(), forms, `{"action":"cancel","content":{"minutes":45,"room":""}}`, declined, "cancelled"},
+		"cancelled":         {duration(), forms, `{"action":"cancel","content":{"minutes":45,"room":""}}`, dismissed, "closed"},
+		"cancelled page":    {approval(), urls, `{"action":"cancel"}`, dismissed, "closed"},
 		"opened the page":   {approval(), urls, `{"action":"accept"}`, missing, "approval page"},
 		"declined the page": {approval(), urls, `{"action":"decline"}`, declined, "declined"},
 		"yes in own words":  {approval(), forms, `{"action":"accept","content":{"confirmation":"yes"}}`, invalid, "/content/confirmation"},
@@ -156,6 +157,8 @@ func TestReplyIsAPersonsWordOrNone(t *testing.T) {
 					got, say = invalid, fields.Text(res.Invalid.Diagnostics)
 				case res.Missing != nil:
 					got, say = missing, res.Missing.Reason
+				case res.Dismissed != nil:
+					got, say = dismissed, res.Dismissed.Reason
 				}
 				if got != tc.want || !strings.Contains(say, tc.say) {
 					t.Errorf("Interpret(%s) = %s %q, want %s %q", tc.raw, got, say, tc.want, tc.say)

@@ -31,7 +31,7 @@ func (e elicitation) Interpret(_ context.Context, req driver.InterpretRequest) (
 	case "decline":
 		return driver.PersonDeclined("the person declined to answer"), nil
 	case "cancel":
-		return driver.PersonDeclined("the person cancelled the question"), nil
+		return driver.PersonDismissed("the person closed the question without an answer"), nil
 	}
 	return driver.NotAnAnswer(driver.Problem("/action", "must be accept, decline or cancel")), nil
 }
