@@ -244,6 +244,12 @@ func (p *printer) checked(r statement.Report) {
 			if a.Typed {
 				how += ", phrase typed"
 			}
+			if n := len(a.Visits); n > 0 {
+				how += fmt.Sprintf(", page opened %d times before", n-1)
+			}
+			if a.Premature > 0 {
+				how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
+			}
 			p.field("approved", how)
 		}
 		for _, a := range s.Answers {

@@ -100,10 +100,11 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 		ev.Inputs = append(ev.Inputs, in)
 		if in.Kind != driver.KindSimilarity {
 			outside = append(outside, in)
-			// Only the driver of a type that is about a person may say that a
-			// person answers, so that nobody has to approve the question.
-			person := in.Person && desc.Approval == driver.ApprovalUser
-			ev.Gated = ev.Gated || (k.approval == driver.ApprovalUser && !person)
+			gated, err := t.gated(k, in)
+			if err != nil {
+				return err
+			}
+			ev.Gated = ev.Gated || gated
 		}
 	}
 	if len(outside) == 0 {

@@ -24,6 +24,8 @@ type Caller struct {
 	// keeps none, as in the 2026-07-28 era.
 	Connection string
 	Client     driver.Client
+	// Visit is how the caller reached the approval page, for calls that come from it.
+	Visit run.Visit
 	// CanWait is how long a question to a person may hold this call.
 	CanWait time.Duration
 	// Holding reports whether the caller's connection still waits for the

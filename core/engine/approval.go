@@ -42,6 +42,9 @@ func approvalSchemaWith(phrase string) json.RawMessage {
 // values of earlier steps stand in it as quoted data.
 func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	var b strings.Builder
+	if t.ownAnswer(k, evidence) {
+		return t.answerInput(k, evidence)
+	}
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
 	if len(evidence.Display) > 0 {
 		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, clip(Readable(evidence.Display), maxShown))
@@ -58,15 +61,32 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
-	fmt.Fprintf(&b, "Nothing is done before you approve. Digest of what you approve: %s", t.run.Step.Digest[:16])
+	fmt.Fprintf(&b, "%s Digest of what you approve: %s", t.doneBefore(), t.run.Step.Digest[:16])
+	return approvalOf(evidence, b.String(), phrase, system)
+}
+
+// answerInput is approvalInput where the approval is a person's own answer: the
+// question is the step's, and nothing is done with it.
+func (t *turn) answerInput(k task, evidence driver.Input) driver.Input {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol, quote(evidence.Description))
+	phrase := t.phraseOf(k)
+	if phrase != "" {
+		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
+	}
+	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", t.run.Step.Digest[:16])
+	return approvalOf(evidence, b.String(), phrase, "")
+}
+
+func approvalOf(evidence driver.Input, description, phrase, system string) driver.Input {
 	form := approvalSchemaWith(phrase)
-	if max(len(evidence.Display), len(evidence.User), len(system)) > maxShown {
+	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system)) > maxShown {
 		// No form holds it whole, and nobody approves what they are not shown.
 		// The page shows all of it.
 		form = nil
 	}
 	return driver.Input{
-		ID: driver.KindApproval, Kind: driver.KindApproval, Description: b.String(), Schema: form, System: system, User: evidence.User,
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: description, Schema: form, System: system, User: evidence.User,
 		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
 	}
 }

@@ -57,6 +57,10 @@ type ApprovalView struct {
 	// Phrase has to be typed for a yes; empty: none.
 	Phrase             string
 	AskedAt, ExpiresAt time.Time
+	// Opened is when the page was opened before.
+	Opened []run.Visit
+	// Early is work that was submitted although nobody has approved it; nil: none.
+	Early *run.Early
 	// DecidedAt, By and Reason are set once it is approved or rejected; By is
 	// empty where nobody was identified.
 	DecidedAt time.Time
@@ -94,7 +98,46 @@ func (e *Engine) Approval(ctx context.Context, c Caller, id run.ID, secret strin
 	if err != nil {
 		return ApprovalView{}, err
 	}
-	return l.view(), nil
+	v := l.view()
+	if v.State == ApprovalOpen && len(v.Opened) < run.MaxVisits {
+		if err := h.opened(ctx, c, id, secret); err != nil {
+			// Whoever is to decide must not be kept from reading.
+			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
+		}
+	}
+	return v, nil
+}
+
+// maxRecording bounds how long reading an approval waits to be recorded.
+const maxRecording = 2 * time.Second
+
+// opened records that the page was opened, so that the approval can say so.
+func (e held) opened(ctx context.Context, c Caller, id run.ID, secret string) error {
+	ctx, cancel := context.WithTimeout(ctx, maxRecording)
+	defer cancel()
+	_, err := again(e, func() (struct{}, error) {
+		if err := e.claim(ctx, id); err != nil {
+			return struct{}{}, err
+		}
+		l, err := e.linked(ctx, c, id, secret)
+		if err != nil || l.state() != ApprovalOpen || len(l.question.Link.Opened) >= run.MaxVisits {
+			return struct{}{}, err
+		}
+		visit := l.turn.visit()
+		ev := run.Event{Kind: run.Opened, Seq: l.question.Seq, Input: l.question.Input.ID, Via: l.question.Via, Visit: &visit}
+		if err := l.turn.apply(ev); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, l.turn.save(ctx)
+	})
+	return err
+}
+
+// visit is how the caller reached the page, now.
+func (t *turn) visit() run.Visit {
+	v := t.caller.Visit
+	v.At = t.e.opt.Now()
+	return v
 }
 
 // AnswerApproval takes a person's answer to what the link is about, once: later
@@ -235,7 +278,7 @@ func (l *linked) view() ApprovalView {
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
 		v.Text, v.Type, v.Display, v.System, v.Prompt = t.textOf(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
-		v.Values, v.Phrase = t.valuesIn(step), q.Phrase
+		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.run.Step.Early
 	}
 	if ev := l.decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
@@ -278,10 +321,11 @@ func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
 
 func (l *linked) approve(by string) error {
 	t, q := l.turn, l.question
-	a := t.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.ClientAttested, run.BasisLink)
+	a := t.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
+	a.Visits = append(slices.Clone(q.Link.Opened), t.visit())
 	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
 	if by != "" {
-		a.Basis, a.By = run.BasisPage, by
+		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
 	}
 	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
 		return err

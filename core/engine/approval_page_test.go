@@ -112,7 +112,7 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := r.Evidence[1].Approval; a == nil || a.Basis != run.BasisLink || a.By != "" || a.Via != "page" || a.Provenance != driver.ClientAttested {
+	if a := r.Evidence[1].Approval; a == nil || a.Basis != run.BasisLink || a.By != "" || a.Via != "page" || a.Provenance != driver.LinkHolder {
 		t.Errorf("approval = %+v, want one by link and nobody identified", a)
 	}
 }
@@ -583,7 +583,7 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 					t.Errorf("%+v, want that the person was sent to the page, the question told once", m)
 				}
 			}
-			if want := "asked via elicitation, sent via elicitation, approved via page"; strings.Join(told, ", ") != want {
+			if want := "asked via elicitation, sent via elicitation, opened via page, approved via page"; strings.Join(told, ", ") != want {
 				t.Errorf("timeline of step 2 = %q, want %q", told, want)
 			}
 		})

@@ -57,7 +57,11 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	}
 	switch {
 	case len(t.run.Step.Inputs) > 0:
-		return t.obtain(ctx, k, t.dueInput(k))
+		in := t.dueInput(k)
+		if a := t.approvedAnswer(k, in); a != nil {
+			return Round{}, t.takeApproval(in, a)
+		}
+		return t.obtain(ctx, k, in)
 	case t.run.Step.Held != nil:
 		return t.conclude(ctx, k)
 	}
@@ -117,10 +121,16 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 		if in.Kind == driver.KindJudge {
 			return Round{}, t.unjudged(k)
 		}
-		return Round{}, t.noRoute(in)
+		return Round{}, t.noRoute(k, in)
 	}
 	t.trying = d.Route.Via
 	desc, _, known := t.e.Drivers.Describe(d.Route.Via)
+	if in.Kind == driver.KindApproval && !t.takesNoReport(k, in) && !desc.Has(driver.FeatureAgent) {
+		if err := t.tooEarly(); err != nil {
+			return Round{}, err
+		}
+		in = t.approvalInput(k, t.gatedInput())
+	}
 	// Work that comes after the no is not what asks the person again.
 	despite := in.Kind == driver.KindApproval && t.solution.supplied() && !desc.Has(driver.FeatureAgent)
 	if by, no := t.run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
@@ -133,6 +143,14 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 			return t.refuse(ctx, fault.UserDeclined, why)
 		}
 		return Round{}, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", t.askAgain(k))
+	}
+	if t.takesNoReport(k, in) {
+		switch {
+		case t.solution.supplied():
+			return t.refuse(ctx, fault.EvidenceNotAccepted, notByReport)
+		case !desc.Has(driver.FeatureHuman):
+			return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person's own answer counts")
+		}
 	}
 	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
 		// The evidence will not pass the review that was to approve it, which is
@@ -169,9 +187,12 @@ func (t *turn) decide(k task, in driver.Input) decision.Decision {
 }
 
 // noRoute: the tree has nothing left for the input.
-func (t *turn) noRoute(in driver.Input) error {
+func (t *turn) noRoute(k task, in driver.Input) error {
 	if by, no := t.run.Step.Declines[in.ID]; no {
 		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
+	}
+	if t.takesNoReport(k, in) {
+		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, t.troubles(in.ID))
 	}
 	switch in.Kind {
 	case driver.KindApproval:
@@ -346,7 +367,9 @@ func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decisio
 	times, dismissed := 1, 0
 	earlier := t.run.Step.Superseded
 	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
-		if t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
+		// A question that does not say that work was submitted meanwhile is asked anew.
+		sameWords := in.Kind != driver.KindApproval || q.Input.Description == in.Description
+		if sameWords && t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
 		}
 		if t.givenUp(*q) {
@@ -523,7 +546,7 @@ func (t *turn) approval(r decision.Route, p driver.Provenance, basis run.Basis) 
 	now := t.e.opt.Now()
 	return &run.Approval{
 		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
-		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL),
+		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL), Premature: t.earlyTimes(),
 	}
 }
 
@@ -592,6 +615,9 @@ func (t *turn) approved(ctx context.Context) (Round, error) {
 	}
 	t.taken()
 	t.note = join(t.note, fmt.Sprintf("Step %d is approved.", t.run.Step.Index))
+	if t.run.Step.Early != nil {
+		t.note = join(t.note, uncounted)
+	}
 	// The work was approved just now, so what was submitted before is not it.
 	t.solution, t.target = nil, 0
 	return t.presentOpen(ctx)

@@ -74,6 +74,9 @@ func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 		if d.knob("has a form " + d.name) {
 			schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"note":{"type":"string"}},"required":["ok"]}`
 		}
+		if d.knob("asks yes or no " + d.name) {
+			schema = `{"type":"object","properties":{"confirmation":{"type":"string","enum":["approved","rejected"]}},"required":["confirmation"]}`
+		}
 		var c map[string]json.RawMessage
 		if err := json.Unmarshal(req.Challenge, &c); err != nil {
 			return driver.AdvanceResult{}, err

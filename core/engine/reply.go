@@ -126,7 +126,11 @@ func (t *turn) presentOpen(ctx context.Context) (Round, error) {
 // obtains without the agent.
 func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 	shown := driver.AgentChallenge{Type: orDefault(k.common.Type, t.e.typeOf(t.step())), Display: in.Display}
-	if in.Kind == driver.KindApproval {
+	switch {
+	case t.takesNoReport(k, in):
+		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
+		return shown
+	case in.Kind == driver.KindApproval:
 		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
 		return shown
 	}
@@ -228,6 +232,9 @@ func (t *turn) failed(r StepReply, f failure) StepReply {
 	case f.code == fault.UserDeclined && !t.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
+		r.NextCall = t.callServer(r.Challenge.Type)
+	case f.code == fault.EvidenceNotAccepted:
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
 		r.NextCall = t.callServer(r.Challenge.Type)
 	case t.waitsForApproval():
 		r.Message = join(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")

@@ -20,8 +20,8 @@ type Moment struct {
 	Label string    `json:"label"`
 	// What happened: asked, repaired (asked again after what was no answer), sent
 	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
-	// declined, dismissed, approval_lapsed, rejected, refused, accepted, failed (which the
-	// challenge does not forbid), attested, expired, redacted, abandoned.
+	// submitted_before_approval, opened (the approval page), declined, dismissed, approval_lapsed, rejected,
+	// refused, accepted, failed (which the challenge does not forbid), attested, expired, redacted, abandoned.
 	What string `json:"what"`
 	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
 	Via string `json:"via,omitempty"`
@@ -146,6 +146,14 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	case run.RouteClosed:
 		m.Via = ev.Attempt.Via
 		m.Verdict = because(ev.Attempt.Outcome, ev.Attempt.Reason)
+	case run.Opened:
+		m.Via, m.Verdict = viaPage, fmt.Sprintf("the page behind the link was opened %s", howReached(*ev.Visit))
+	case run.Premature:
+		m.Verdict = "work was submitted before the step was approved; it is not counted"
+		m.Provenance, m.Answer = driver.AgentReported, nil
+		if ev.Answer != nil {
+			m.Answer = ev.Answer.Value
+		}
 	case run.Declined, run.Dismissed, run.Lapsed, run.Expired, run.Abandoned:
 		m.Verdict = ev.Reason
 	case run.Rejected, run.Refused:
@@ -187,10 +195,10 @@ func tellAnswer(m *Moment, ev run.Event) {
 			m.Verdict = "left to the client's own review of the request"
 		case a.Basis == run.BasisLink:
 			m.Via = viaPage // whoever sent them there
-			m.Verdict = "on the approval page, by whoever had its link: nobody was identified"
+			m.Verdict = "on the approval page, by whoever had its link: nobody was identified" + visits(a.Visits)
 		case a.Basis == run.BasisPage:
 			m.Via = viaPage
-			m.Verdict = "on the approval page, by " + a.By
+			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
 		case a.Provenance == driver.AgentReported:
 			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
 		}
@@ -204,6 +212,37 @@ func tellAnswer(m *Moment, ev run.Event) {
 		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
 		m.Model, m.StopReason = a.Model, a.StopReason
 	}
+}
+
+// visits tells how an approval page was reached until it was answered.
+func visits(all []run.Visit) string {
+	if len(all) == 0 {
+		return ""
+	}
+	n := len(all) - 1
+	return fmt.Sprintf("; the page was opened %s before, and answered %s", times(n), howReached(all[n]))
+}
+
+func times(n int) string {
+	switch {
+	case n == 1:
+		return "once"
+	case n >= run.MaxVisits:
+		return fmt.Sprintf("%d times or more", n)
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// howReached tells what the server can tell of a request, which is not much.
+func howReached(v run.Visit) string {
+	from := "from " + orDefault(string(v.From), "an unknown address")
+	if v.From == run.BehindProxy {
+		from = string(v.From)
+	}
+	if v.Browser {
+		return from + ", by what says it is a browser"
+	}
+	return from + ", by something that does not say it is a browser"
 }
 
 func named(d run.DriverRef) string {

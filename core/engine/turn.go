@@ -213,8 +213,10 @@ type task struct {
 	where     driver.Step
 	// use is the challenge driver; empty for a step without a challenge.
 	use string
-	// approval is the mode that holds for this step.
+	// approval is the mode that holds for this step, and stated that the step or
+	// the tree says so: it is not merely what its type does otherwise.
 	approval driver.ApprovalMode
+	stated   bool
 }
 
 // free reports whether the step has no challenge, so that any solution passes it.
@@ -271,6 +273,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
 	}
 	k.approval = t.approvalMode(k, d)
+	k.stated = k.common.ApprovalMode != "" || d.Approval != ""
 	if d.Route != nil {
 		t.e.Drivers.Warm(ctx, k.use, d.Route.Via)
 	}

@@ -103,6 +103,7 @@ func (r Run) badges() []badge {
 // legend says what the words of provenance are worth; see docs/threat-model.md.
 var legend = []badge{
 	{string(driver.ServerObserved), "a driver of this server looked itself"},
+	{string(driver.LinkHolder), "whoever had the link of the approval page; nobody was identified, and the agent had the link, too"},
 	{string(driver.ClientAttested), "a person's answer that came through the client, which vouches for it"},
 	{string(driver.ModelGenerated), "the client's model said so"},
 	{string(driver.AgentReported), "the agent's word"},
@@ -156,7 +157,7 @@ func markOf(what string) string {
 		return markTake
 	case "declined", "rejected", "refused":
 		return markBad
-	case "route_closed", "approval_lapsed", "failed", "dismissed":
+	case "route_closed", "approval_lapsed", "failed", "dismissed", "submitted_before_approval":
 		return markWarn
 	}
 	return markPass

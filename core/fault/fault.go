@@ -35,6 +35,8 @@ const (
 	JudgedInsufficient Code = "JUDGED_INSUFFICIENT"
 	// JudgeUnavailable: a judge has to speak, and none can be had.
 	JudgeUnavailable Code = "JUDGE_UNAVAILABLE"
+	// EvidenceNotAccepted: the step takes its evidence from somebody else.
+	EvidenceNotAccepted Code = "EVIDENCE_NOT_ACCEPTED"
 	// FilesMismatch: the files are not as the step demands.
 	FilesMismatch Code = "FILES_MISMATCH"
 	// SamplingBudgetExceeded: the models may not be asked more, for now.

@@ -15,6 +15,7 @@ var advice = map[Code]string{
 	JudgeUnavailable:       "call kairos_next again from a client that offers sampling; the operator can also configure a model that judges",
 	SamplingBudgetExceeded: "obtain what the step demands yourself if its challenge allows it, or call the tool again in an hour",
 	FilesUnverified:        "tell the user that the step's files have to be checked by the server: by a client on its machine that lists its roots, or below a folder that the operator allows",
+	EvidenceNotAccepted:    "call kairos_next with the placeholder solution, so that the server asks the person",
 	FilesMismatch:          "make the files as the step demands, then call kairos_next again with the step's evidence",
 	DriverUnavailable:      "call the tool again once the driver works; the operator finds the cause in the server's log",
 	StoreFailed:            "correct what the message names and call the tool again; if it names nothing, tell the user",

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -65,6 +66,7 @@ func (a *API) approve(c *call) {
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("X-Robots-Tag", "noindex, nofollow")
+	c.caller.Visit = a.visit(c.r)
 	id, secret, _ := strings.Cut(strings.TrimPrefix(c.r.URL.Path, approvePrefix), "/")
 	if c.r.Method == http.MethodPost {
 		a.takeApproval(c, run.ID(id), secret)
@@ -76,6 +78,27 @@ func (a *API) approve(c *call) {
 		return
 	}
 	a.showApproval(c, http.StatusOK, v, "")
+}
+
+// visit is what the request tells of how the page was reached. No address is
+// kept, only what kind it is.
+func (a *API) visit(r *http.Request) run.Visit {
+	v := run.Visit{Browser: r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	at, wrong := netip.ParseAddr(a.remote(r))
+	forwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
+	switch {
+	case err != nil || wrong != nil:
+	case forwarded && !a.trusts(peer.Addr().Unmap()):
+		v.From = run.BehindProxy
+	case at.IsLoopback():
+		v.From = run.ThisMachine
+	case at.IsPrivate(), at.IsLinkLocalUnicast():
+		v.From = run.PrivateNetwork
+	default:
+		v.From = run.PublicNetwork
+	}
+	return v
 }
 
 func (a *API) takeApproval(c *call, id run.ID, secret string) {

@@ -61,7 +61,7 @@ func TestThePageShowsWhatIsApprovedAndRunsNothing(t *testing.T) {
 			t.Fatalf("%d %s", page.status, page.header)
 		}
 		text := string(page.body)
-		for _, want := range []string{"Ship it", "step 2 of 2", html.EscapeString(`ship <img src=x>`), "proves little", `name="digest"`} {
+		for _, want := range []string{"Ship it", "step 2 of 2", html.EscapeString(`ship <img src=x>`), "Identity is not checked", `name="digest"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q", want)
 			}
@@ -193,5 +193,23 @@ func TestThePageAloneServesNothingElse(t *testing.T) {
 		if r := w2.get(p); r.status != 404 {
 			t.Errorf("%s = %d, want 404", p, r.status)
 		}
+	}
+}
+
+// TestThePageSaysWhenItWasOpened: from what kind of address, which is not kept
+// itself, and not from where an untrusted header says.
+func TestThePageSaysWhenItWasOpened(t *testing.T) {
+	w := newWorld(t, nil)
+	path, _ := w.gate("")
+	if first := string(w.get(path).body); strings.Contains(first, "Opened before") {
+		t.Error("the first visitor is told of visits before")
+	}
+	second := string(w.do("GET", path, nil, "X-Forwarded-For", "203.0.113.7").body)
+	if !strings.Contains(second, "Opened before") || !strings.Contains(second, ", from this machine") {
+		t.Errorf("the page does not say that it was opened from this machine: %s", second)
+	}
+	third := string(w.get(path).body)
+	if !strings.Contains(third, ", from behind a proxy") || strings.Contains(third, "203.0.113.7") {
+		t.Errorf("the page does not say that a proxy forwarded a visit: %s", third)
 	}
 }

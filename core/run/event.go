@@ -24,6 +24,10 @@ const (
 	Unanswered Kind = "unanswered"
 	// Dismissed: the person closed the question without an answer. It stays open under a new number.
 	Dismissed Kind = "dismissed"
+	// Opened: somebody opened the page behind the open question's link.
+	Opened Kind = "opened"
+	// Premature: work for the step was submitted before its approval. It is not counted.
+	Premature Kind = "submitted_before_approval"
 	// Supplied: an answer that needed no question: from the agent's solution or the core.
 	Supplied Kind = "supplied"
 	// RouteClosed: a route is finished for an input without an answer.
@@ -69,13 +73,14 @@ type Event struct {
 	Digest   string         `json:"digest,omitempty"` // Needed
 	State    driver.State   `json:"driver_state"`     // Needed
 	Question *Question      `json:"question,omitempty"`
-	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Declined, RouteClosed on a question
+	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
 	Input    string         `json:"input,omitempty"`
 	Via      string         `json:"via,omitempty"`
 	Answer   *driver.Answer `json:"answer,omitempty"`
 	Approval *Approval      `json:"approval,omitempty"`
 	Apart    bool           `json:"apart,omitempty"` // Declined: on the approval page, so that no call tells of it yet
 	Attempt  *Attempt       `json:"attempt,omitempty"`
+	Visit    *Visit         `json:"visit,omitempty"` // Opened
 	Proof    *Proof         `json:"proof,omitempty"`
 	Evidence *Evidence      `json:"evidence,omitempty"`
 	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued

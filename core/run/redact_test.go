@@ -99,7 +99,7 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"),
 		of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
 		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
-		[]string{"kind", "run", "digest", "input", "via", "nonce", "connection", "code", "outcome"},
+		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "code", "outcome"},
 	)
 	slices.Sort(want)
 	for name, d := range map[string]run.Redaction{"its step": {Steps: []int{1}}, "the run": {Whole: true}} {

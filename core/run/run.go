@@ -134,6 +134,8 @@ type Step struct {
 	// UntoldNo is why a person said no on the approval page, until a reply to a
 	// client tells of it.
 	UntoldNo string `json:"untold_no,omitempty"`
+	// Early is work that was submitted before it was approved; nil: none.
+	Early *Early `json:"early,omitempty"`
 	// Superseded are the numbers of a person's questions that ended with a
 	// restart: a no to one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
@@ -165,6 +167,11 @@ type Approval struct {
 	By string `json:"by,omitempty"`
 	// Typed: a phrase had to be typed, and was.
 	Typed bool `json:"typed,omitempty"`
+	// Visits are how the approval page was reached: each time it was opened before
+	// the answer, then the answer itself. At most MaxVisits openings are kept.
+	Visits []Visit `json:"visits,omitempty"`
+	// Premature is how often work was submitted before this approval.
+	Premature int `json:"submitted_before,omitempty"`
 	// Questions are the numbers under which the client was asked what was
 	// answered on the page: its no may still come.
 	Questions []int64   `json:"questions,omitempty"`
@@ -199,6 +206,42 @@ type ApprovalLink struct {
 	// Secret is the last part of the link; who has it may answer.
 	Secret    string    `json:"secret"`
 	ExpiresAt time.Time `json:"expires_at"`
+	// Opened is when the page behind the link was opened; at most MaxVisits.
+	Opened []Visit `json:"opened,omitempty"`
+}
+
+// MaxVisits is how many openings of an approval page are kept.
+const MaxVisits = 16
+
+// Visit is a request for the approval page, as far as the server can tell. It
+// says nothing of who made it.
+type Visit struct {
+	At time.Time `json:"at"`
+	// From is the kind of address that it came from; empty: not known.
+	From Place `json:"from,omitempty"`
+	// Browser: the request looks like a page load of a browser. Any program can
+	// make it look so.
+	Browser bool `json:"browser,omitempty"`
+}
+
+// Place is a kind of network address.
+type Place string
+
+// The places.
+const (
+	ThisMachine    Place = "this machine"
+	PrivateNetwork Place = "a private network"
+	PublicNetwork  Place = "a public network"
+	// BehindProxy: a proxy that is not trusted forwarded the request.
+	BehindProxy Place = "behind a proxy"
+)
+
+// Early is work that was submitted before the approval of its step.
+type Early struct {
+	Times int       `json:"times"`
+	First time.Time `json:"first"`
+	// Digest of the last such submission: the same again is not another.
+	Digest string `json:"digest"`
 }
 
 // Question is an open question, recorded before it is asked.

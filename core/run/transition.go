@@ -29,12 +29,12 @@ type change func(r *Run, e Event) error
 // transitions is the whole state machine: what is not listed is impossible.
 var transitions = map[State]map[Kind]change{
 	Open: {
-		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
+		Needed: needed, Asked: asked, Premature: premature, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
-		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Supplied: supplied, RouteClosed: routeClosed,
+		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Opened: opened, Premature: premature, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
@@ -130,6 +130,37 @@ func unanswered(r *Run, e Event) error {
 	q := *r.Step.Question // the run before the event has it, too
 	q.Unanswered++
 	r.Step.Question = &q
+	return nil
+}
+
+// opened keeps that the page behind the question's link was opened.
+func opened(r *Run, e Event) error {
+	q := *r.Step.Question // the run before the event has it, too
+	switch {
+	case q.Seq != e.Seq:
+		return ErrStale
+	case e.Visit == nil || q.Link == nil || len(q.Link.Opened) >= MaxVisits:
+		return lacks("the visit, or a link that it can be kept with")
+	}
+	link := *q.Link
+	link.Opened = append(slices.Clone(link.Opened), *e.Visit)
+	q.Link = &link
+	r.Step.Question = &q
+	return nil
+}
+
+// premature keeps that work was submitted before it was approved.
+func premature(r *Run, e Event) error {
+	if e.Digest == "" || !r.Step.Gated {
+		return lacks("the digest of the work, or an approval that it needs")
+	}
+	early := Early{First: e.At}
+	if r.Step.Early != nil {
+		early = *r.Step.Early
+	}
+	early.Times++
+	early.Digest = e.Digest
+	r.Step.Early = &early
 	return nil
 }
 
@@ -336,6 +367,7 @@ func rejected(r *Run, e Event) error {
 	// An approval is for one attempt, and the next one may use any route.
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, Noes: r.Step.Noes,
+		Early: r.Step.Early,
 	}
 	return nil
 }
@@ -367,7 +399,7 @@ func restarted(r *Run, _ Event) error {
 	}
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
-		Superseded: superseded, UntoldNo: r.Step.UntoldNo,
+		Superseded: superseded, UntoldNo: r.Step.UntoldNo, Early: r.Step.Early,
 	}
 	r.State = Open
 	return nil

@@ -53,6 +53,9 @@ func readParams(challenge json.RawMessage) (params, []driver.Diagnostic) {
 		if err := schema.Flat(p.form); err != nil {
 			top.Wrong("output_schema", "a person cannot fill this form: "+err.Error())
 		}
+		if top.Has("approval_phrase") {
+			top.Wrong("approval_phrase", "cannot be typed into the form of output_schema: leave out one of them")
+		}
 	}
 	return p, top.Diagnostics()
 }
