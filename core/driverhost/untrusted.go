@@ -48,7 +48,20 @@ func soundAdvance(r driver.AdvanceResult, text func(string) string) (driver.Adva
 	case r.Unavailable != nil:
 		r.Unavailable.Reason = text(r.Unavailable.Reason)
 	}
+	soundLater(r.Pending, r.Unknown, r.NotDone, text)
 	return r, docs.check()
+}
+
+// soundLater makes the texts fit to be shown of the outcomes that both roles have.
+func soundLater(p *driver.Pending, u *driver.Unknown, n *driver.NotDone, text func(string) string) {
+	switch {
+	case p != nil:
+		p.Reason, p.Message = text(p.Reason), text(p.Message)
+	case u != nil:
+		u.Reason = text(u.Reason)
+	case n != nil:
+		n.Reason = text(n.Reason)
+	}
 }
 
 func soundRender(r driver.RenderResult, text func(string) string) (driver.RenderResult, error) {
@@ -70,6 +83,7 @@ func soundRender(r driver.RenderResult, text func(string) string) (driver.Render
 	case r.Elsewhere != nil:
 		r.Elsewhere.Message = text(r.Elsewhere.Message)
 	}
+	soundLater(r.Pending, r.Unknown, r.NotDone, text)
 	return r, docs.check()
 }
 

@@ -43,6 +43,10 @@ type Options[D any] struct {
 	Effect driver.Effect
 	// Approval is the mode of steps that do not say; empty: auto.
 	Approval driver.ApprovalMode
+	// Recovers: the judge recognises idempotency keys, as driver.FeatureRecover
+	// says. With RequestOf(ctx).Recover it reports what came of the call and
+	// does not act.
+	Recovers bool
 }
 
 // Settings configure a driver. Implemented by *settings.Of.
@@ -69,6 +73,9 @@ func New[D, E any](
 		},
 		Challenge: t,
 	}
+	if opt.Recovers {
+		d.Descriptor.Features = []string{driver.FeatureRecover}
+	}
 	if opt.Effect == "" {
 		d.Descriptor.Effect = driver.EffectPure
 	}
@@ -82,7 +89,8 @@ func New[D, E any](
 type requestKey struct{}
 
 // RequestOf is what the host asked, for a judge that needs more than demand and
-// evidence: the step's text, who vouches for the answer, the client.
+// evidence: the step's text, who vouches for the answer, the client, the
+// idempotency key.
 func RequestOf(ctx context.Context) driver.AdvanceRequest {
 	req, _ := ctx.Value(requestKey{}).(driver.AdvanceRequest)
 	return req

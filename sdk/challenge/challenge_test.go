@@ -66,6 +66,17 @@ func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
 		return challenge.Decline("the person said no")
 	case "later":
 		return challenge.Unavailable("closed")
+	case "soon":
+		return challenge.Later("alice was asked", time.Minute)
+	case "halfway":
+		return challenge.Pending(driver.Pending{Reason: "it runs", Progress: new(0.5)})
+	case "lost":
+		return challenge.Unknown("the bank does not answer")
+	case "same key":
+		if req := challenge.RequestOf(ctx); req.Recover {
+			return challenge.NotDone("nothing was done for " + req.IdempotencyKey)
+		}
+		return challenge.Accept(challenge.RequestOf(ctx).IdempotencyKey)
 	case "broken":
 		return challenge.Fail(errBroken)
 	case "who":
@@ -100,6 +111,24 @@ func request(challenge, value string, by driver.Provenance) driver.AdvanceReques
 		req.Answers = []driver.Answer{{InputID: "evidence", Value: json.RawMessage(value), Provenance: by}}
 	}
 	return req
+}
+
+func TestAJudgeSeesItsIdempotencyKeyAndWhetherToRecover(t *testing.T) {
+	d := challenge.New("probe", "1.2.3", told, challenge.Options[demand]{Effect: driver.EffectEffects, Recovers: true})
+	if !d.Descriptor.Has(driver.FeatureRecover) {
+		t.Errorf("features = %v, want %s", d.Descriptor.Features, driver.FeatureRecover)
+	}
+	req := request(sound, `{"says":"same key"}`, driver.AgentReported)
+	req.IdempotencyKey = "k1"
+	acted, err := d.Challenge.Advance(t.Context(), req)
+	if err != nil || acted.Accepted == nil || string(acted.Accepted.Output) != `"k1"` {
+		t.Errorf("Advance = %+v, %v, want the key as output", acted, err)
+	}
+	req.Recover = true
+	recovered, err := d.Challenge.Advance(t.Context(), req)
+	if diff := cmp.Diff(driver.AdvanceNotDone("nothing was done for k1"), recovered); diff != "" || err != nil {
+		t.Errorf("Advance with recover: %v (-want +got):\n%s", err, diff)
+	}
 }
 
 func TestChallengeIsJudgedAtMintTime(t *testing.T) {
@@ -184,9 +213,15 @@ func TestVerdictsReachTheHost(t *testing.T) {
 		"plain":  {value: `{"says":"plain yes"}`, by: by, want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`))},
 		"seen":   {value: `{"says":"seen"}`, by: by, want: driver.Observe(proof(`{"says":"seen"}`), json.RawMessage(`{"says":"seen"}`))},
 		"reject": {value: `{"says":"maybe"}`, by: by, want: driver.Reject("NOT_SAID", "Say yes.")},
-		"later":  {value: `{"says":"later"}`, by: by, want: driver.CannotAdvance("closed")},
-		"no":     {value: `{"says":"no"}`, by: by, want: driver.Decline("the person said no")},
-		"who":    {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`"model-generated"`))},
+		"soon":   {value: `{"says":"soon"}`, by: by, want: driver.AdvanceLater("alice was asked", time.Minute)},
+		"halfway": {
+			value: `{"says":"halfway"}`, by: by,
+			want: driver.AdvanceResult{Pending: &driver.Pending{Reason: "it runs", Progress: new(0.5)}},
+		},
+		"lost":  {value: `{"says":"lost"}`, by: by, want: driver.AdvanceUnknown("the bank does not answer")},
+		"later": {value: `{"says":"later"}`, by: by, want: driver.CannotAdvance("closed")},
+		"no":    {value: `{"says":"no"}`, by: by, want: driver.Decline("the person said no")},
+		"who":   {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`"model-generated"`))},
 		"agents write more": {
 			value: `{"says":"plain yes","note":null,"mood":"good"}`, by: by,
 			want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`)),

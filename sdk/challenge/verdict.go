@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Verdict is what a judge decides: one of Accept, Observe, Reject, Decline,
-// Unavailable and Fail. The zero Verdict is no verdict and fails the call.
+// Unavailable, Later, Pending, Unknown, NotDone and Fail. The zero Verdict is
+// not a verdict and fails the call.
 type Verdict struct {
 	result driver.AdvanceResult
 	output any
@@ -39,8 +41,28 @@ func Reject(code, message string) Verdict {
 // Decline means that a person said no.
 func Decline(reason string) Verdict { return Verdict{result: driver.Decline(reason)} }
 
-// Unavailable means that nothing can be judged now; the next route is tried.
+// Unavailable means that nothing can be judged now.
 func Unavailable(reason string) Verdict { return Verdict{result: driver.CannotAdvance(reason)} }
+
+// Later means that somebody was asked, or something is running: the judge is
+// called again with the same demand, evidence and idempotency key (see
+// RequestOf) after that time.
+func Later(reason string, retryAfter time.Duration) Verdict {
+	return Verdict{result: driver.AdvanceLater(reason, retryAfter)}
+}
+
+// Pending is Later with progress and a message for people.
+func Pending(p driver.Pending) Verdict {
+	return Verdict{result: driver.AdvanceResult{Pending: &p}}
+}
+
+// Unknown means that a judge with effects cannot tell whether its call acted.
+// It is not called again for this attempt until a person has decided.
+func Unknown(reason string) Verdict { return Verdict{result: driver.AdvanceUnknown(reason)} }
+
+// NotDone answers a request with Recover: no call with this idempotency key
+// acted, and none will any more.
+func NotDone(reason string) Verdict { return Verdict{result: driver.AdvanceNotDone(reason)} }
 
 // Fail means that the driver itself failed, which is no verdict on the evidence.
 // The host tries again.
@@ -69,7 +91,8 @@ func (v Verdict) advance(proof, evidence json.RawMessage) (driver.AdvanceResult,
 			accepted.Output = output
 		}
 		res.Accepted = &accepted
-	case res.Rejected == nil && res.Declined == nil && res.Unavailable == nil:
+	case res.Rejected == nil && res.Declined == nil && res.Unavailable == nil &&
+		res.Pending == nil && res.Unknown == nil && res.NotDone == nil:
 		return driver.AdvanceResult{}, errors.New("the judge gave no verdict")
 	}
 	return res, nil

@@ -32,7 +32,8 @@ const (
 	EffectPure Effect = "pure"
 	// EffectReads: looks at the world; safe to repeat, may differ.
 	EffectReads Effect = "reads"
-	// EffectEffects: changes the world; never repeated blindly.
+	// EffectEffects: changes the world, in Render or Advance; acts at most once
+	// for each idempotency key.
 	EffectEffects Effect = "effects"
 )
 
@@ -91,6 +92,10 @@ const (
 	// FeaturePartial: there are requests that the driver cannot serve although
 	// the client has all that it needs, so that routes behind it are reached.
 	FeaturePartial = "partial"
+	// FeatureRecover: the driver recognises an idempotency key that it was
+	// called with before, also in another process, and reports what came of the
+	// call when it is asked with Recover.
+	FeatureRecover = "recover"
 )
 
 // Client capabilities a capability driver may need.
@@ -361,6 +366,17 @@ type AdvanceRequest struct {
 	// evidence input shows. Evidence of anything more or anything else must be
 	// rejected.
 	Approved bool `json:"approved,omitempty"`
+	// IdempotencyKey identifies this call: the same whenever the call is
+	// repeated, different for every other run, step, round and attempt. It
+	// is opaque, and empty for a pure driver.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Attempt at the step, from 1. Another attempt exists only after the one
+	// before came to a known outcome.
+	Attempt int `json:"attempt,omitempty"`
+	// Recover: a call with this key was made before, and its reply was lost or
+	// was pending. Report what came of it and do not act. Only drivers with
+	// FeatureRecover are asked.
+	Recover bool `json:"recover,omitempty"`
 }
 
 // Answer returns the answer to the input with the id.
@@ -379,8 +395,14 @@ type RenderRequest struct {
 	Step   Step   `json:"step"`
 	Client Client `json:"client"`
 	Links  Links  `json:"links"`
-	// Diagnostics say why the previous reply to this input was invalid.
+	// Diagnostics say why the last answer to this input was refused, in this
+	// call or an earlier one.
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
+	// IdempotencyKey, Attempt and Recover are as in AdvanceRequest, of the input
+	// instead of the round.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	Attempt        int    `json:"attempt,omitempty"`
+	Recover        bool   `json:"recover,omitempty"`
 }
 
 // Links are made by the host; an empty one does not exist.
@@ -399,6 +421,10 @@ type InterpretRequest struct {
 	// client replied with an error.
 	Raw         json.RawMessage `json:"raw,omitempty"`
 	ClientError *ClientError    `json:"client_error,omitempty"`
+	// IdempotencyKey and Attempt are those of the Render whose question this
+	// replies to.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	Attempt        int    `json:"attempt,omitempty"`
 }
 
 // ClientError is a JSON-RPC error of the client.

@@ -1,15 +1,21 @@
 package driver
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // AdvanceResult is the outcome of Advance. Exactly one of the pointers is set;
-// build it with Need, Accept, Reject, Decline or CannotAdvance.
+// build it with Need, Accept, Reject, Decline, CannotAdvance or AdvanceLater.
 type AdvanceResult struct {
 	NeedInput   []Input      `json:"need_input,omitempty"`
 	Accepted    *Accepted    `json:"accepted,omitempty"`
 	Rejected    *Rejected    `json:"rejected,omitempty"`
 	Declined    *Declined    `json:"declined,omitempty"`
 	Unavailable *Unavailable `json:"unavailable,omitempty"`
+	Pending     *Pending     `json:"pending,omitempty"`
+	Unknown     *Unknown     `json:"unknown,omitempty"`
+	NotDone     *NotDone     `json:"not_done,omitempty"`
 	// State is handed back at the next Advance of the same step.
 	State State `json:"state"`
 }
@@ -40,12 +46,40 @@ type Declined struct {
 	Reason string `json:"reason"`
 }
 
-// Unavailable means that the driver cannot serve this call; the next route is tried.
+// Unavailable means that the driver cannot serve this call and has not acted;
+// the next route is tried. Where waiting helps the outcome is Pending.
 type Unavailable struct {
 	Reason string `json:"reason"`
 	// Asked is for Render of a driver with the feature FeatureModel: a model was
 	// asked before it came to nothing, so that the request counts against the budgets.
 	Asked bool `json:"asked,omitempty"`
+}
+
+// Pending means that somebody was asked, or something is running, and there is
+// no outcome yet. The host makes the same call again later and tries nothing
+// else meanwhile. A pure driver must not answer it, and a driver with
+// EffectEffects only with FeatureRecover.
+type Pending struct {
+	Reason string `json:"reason"` // what is waited for
+	// RetryAfter is after how many seconds asking again makes sense; 0: the
+	// host decides.
+	RetryAfter float64 `json:"retry_after,omitempty"`
+	// Progress is how much is done, 0 to 1; nil: not known.
+	Progress *float64 `json:"progress,omitempty"`
+	// Message is what people are told meanwhile; empty: Reason.
+	Message string `json:"message,omitempty"`
+}
+
+// Unknown means that a driver with EffectEffects cannot tell whether the call
+// with this idempotency key acted. The host does not repeat it: a person decides.
+type Unknown struct {
+	Reason string `json:"reason"`
+}
+
+// NotDone, which only a request with Recover may be answered with, means that no
+// call with this idempotency key acted, and none will any more.
+type NotDone struct {
+	Reason string `json:"reason"`
 }
 
 // Need says which inputs are missing.
@@ -77,6 +111,22 @@ func CannotAdvance(reason string) AdvanceResult {
 	return AdvanceResult{Unavailable: &Unavailable{Reason: reason}}
 }
 
+// AdvanceLater says that the verdict is pending, and after how long asking again
+// makes sense. Progress and Message can be set in the result.
+func AdvanceLater(reason string, retryAfter time.Duration) AdvanceResult {
+	return AdvanceResult{Pending: &Pending{Reason: reason, RetryAfter: retryAfter.Seconds()}}
+}
+
+// AdvanceUnknown says that nobody can tell whether this call acted.
+func AdvanceUnknown(reason string) AdvanceResult {
+	return AdvanceResult{Unknown: &Unknown{Reason: reason}}
+}
+
+// AdvanceNotDone answers Recover: this call did not act and never will.
+func AdvanceNotDone(reason string) AdvanceResult {
+	return AdvanceResult{NotDone: &NotDone{Reason: reason}}
+}
+
 // RenderResult is the outcome of Render. Exactly one of the pointers is set.
 type RenderResult struct {
 	ClientRequest  *ClientRequest  `json:"client_request,omitempty"`
@@ -95,6 +145,9 @@ type RenderResult struct {
 	// The host asks nobody: it gives the link to the agent, and takes the answer
 	// from the page behind it.
 	Elsewhere *Elsewhere `json:"elsewhere,omitempty"`
+	Pending   *Pending   `json:"pending,omitempty"`
+	Unknown   *Unknown   `json:"unknown,omitempty"`
+	NotDone   *NotDone   `json:"not_done,omitempty"`
 }
 
 // ClientRequest is an MCP request for the client.
@@ -132,6 +185,22 @@ func AskAgent(c AgentChallenge) RenderResult { return RenderResult{AgentChalleng
 // CannotRender says that this driver cannot obtain the input from this client.
 func CannotRender(reason string) RenderResult {
 	return RenderResult{Unavailable: &Unavailable{Reason: reason}}
+}
+
+// RenderLater says that the answer is pending, and after how long asking again
+// makes sense. Progress and Message can be set in the result.
+func RenderLater(reason string, retryAfter time.Duration) RenderResult {
+	return RenderResult{Pending: &Pending{Reason: reason, RetryAfter: retryAfter.Seconds()}}
+}
+
+// RenderUnknown says that nobody can tell whether this call acted.
+func RenderUnknown(reason string) RenderResult {
+	return RenderResult{Unknown: &Unknown{Reason: reason}}
+}
+
+// RenderNotDone answers Recover: this call did not act and never will.
+func RenderNotDone(reason string) RenderResult {
+	return RenderResult{NotDone: &NotDone{Reason: reason}}
 }
 
 // AskedInVain is CannotRender after a model was asked, which counts.

@@ -263,5 +263,25 @@ func fromState(s *driverv1.State) driver.State {
 	return driver.State{Version: int(s.GetVersion()), Data: fromBytes(s.GetData())}
 }
 
+// toPending and fromPending refuse numbers that mean nothing.
+func (c *conversion) toPending(p driver.Pending) *driverv1.Pending {
+	if !(p.RetryAfter >= 0 && p.RetryAfter <= math.MaxInt32) {
+		c.fail("pending: retry_after is %v, want seconds, 0 or more", p.RetryAfter)
+	}
+	if p.Progress != nil && !(*p.Progress >= 0 && *p.Progress <= 1) {
+		c.fail("pending: progress is %v, want 0 to 1", *p.Progress)
+	}
+	return &driverv1.Pending{Reason: p.Reason, RetryAfter: p.RetryAfter, Progress: p.Progress, Message: p.Message}
+}
+
+func (c *conversion) fromPending(p *driverv1.Pending) *driver.Pending {
+	out := driver.Pending{Reason: p.GetReason(), RetryAfter: p.GetRetryAfter(), Message: p.GetMessage()}
+	if p != nil {
+		out.Progress = p.Progress
+	}
+	c.toPending(out)
+	return &out
+}
+
 // errOutcome is a result without exactly one outcome.
 var errOutcome = errors.New("the result must have exactly one outcome")

@@ -34,6 +34,8 @@ func (c *conversion) toAdvanceRequest(r driver.AdvanceRequest) *driverv1.Advance
 		State:         c.toState(r.State),
 		Round:         c.toUint32("round", r.Round),
 		Approved:      r.Approved,
+
+		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt), Recover: r.Recover,
 	}
 }
 
@@ -46,6 +48,8 @@ func (c *conversion) fromAdvanceRequest(r *driverv1.AdvanceRequest) driver.Advan
 		State:     fromState(r.GetState()),
 		Round:     int(r.GetRound()),
 		Approved:  r.GetApproved(),
+
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
 	}
 }
 
@@ -78,6 +82,18 @@ func (c *conversion) toAdvanceResult(r driver.AdvanceResult) *driverv1.AdvanceRe
 		outcomes++
 		out.Outcome = &driverv1.AdvanceResponse_Unavailable{Unavailable: &driverv1.Unavailable{Reason: u.Reason}}
 	}
+	if p := r.Pending; p != nil {
+		outcomes++
+		out.Outcome = &driverv1.AdvanceResponse_Pending{Pending: c.toPending(*p)}
+	}
+	if u := r.Unknown; u != nil {
+		outcomes++
+		out.Outcome = &driverv1.AdvanceResponse_Unknown{Unknown: &driverv1.Unknown{Reason: u.Reason}}
+	}
+	if n := r.NotDone; n != nil {
+		outcomes++
+		out.Outcome = &driverv1.AdvanceResponse_NotDone{NotDone: &driverv1.NotDone{Reason: n.Reason}}
+	}
 	c.oneOutcome("Advance", outcomes)
 	return out
 }
@@ -102,6 +118,12 @@ func (c *conversion) fromAdvanceResult(r *driverv1.AdvanceResponse) driver.Advan
 		out.Declined = &driver.Declined{Reason: o.Declined.GetReason()}
 	case *driverv1.AdvanceResponse_Unavailable:
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
+	case *driverv1.AdvanceResponse_Pending:
+		out.Pending = c.fromPending(o.Pending)
+	case *driverv1.AdvanceResponse_Unknown:
+		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
+	case *driverv1.AdvanceResponse_NotDone:
+		out.NotDone = &driver.NotDone{Reason: o.NotDone.GetReason()}
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}
@@ -116,6 +138,8 @@ func (c *conversion) toRenderRequest(r driver.RenderRequest) *driverv1.RenderReq
 		Client:      toClient(r.Client),
 		Links:       &driverv1.Links{Approval: r.Links.Approval},
 		Diagnostics: c.toDiagnostics(r.Diagnostics),
+
+		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt), Recover: r.Recover,
 	}
 }
 
@@ -126,6 +150,8 @@ func (c *conversion) fromRenderRequest(r *driverv1.RenderRequest) driver.RenderR
 		Client:      fromClient(r.GetClient()),
 		Links:       driver.Links{Approval: r.GetLinks().GetApproval()},
 		Diagnostics: c.fromDiagnostics(r.GetDiagnostics()),
+
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
 	}
 }
 
@@ -166,6 +192,18 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverv1.RenderRespo
 		outcomes++
 		out.Outcome = &driverv1.RenderResponse_Elsewhere{Elsewhere: &driverv1.Elsewhere{Message: e.Message}}
 	}
+	if p := r.Pending; p != nil {
+		outcomes++
+		out.Outcome = &driverv1.RenderResponse_Pending{Pending: c.toPending(*p)}
+	}
+	if u := r.Unknown; u != nil {
+		outcomes++
+		out.Outcome = &driverv1.RenderResponse_Unknown{Unknown: &driverv1.Unknown{Reason: u.Reason}}
+	}
+	if n := r.NotDone; n != nil {
+		outcomes++
+		out.Outcome = &driverv1.RenderResponse_NotDone{NotDone: &driverv1.NotDone{Reason: n.Reason}}
+	}
 	c.oneOutcome("Render", outcomes)
 	return out
 }
@@ -194,6 +232,12 @@ func (c *conversion) fromRenderResult(r *driverv1.RenderResponse) driver.RenderR
 		out.Invalid = &driver.Invalid{Diagnostics: c.fromDiagnostics(o.Invalid.GetDiagnostics())}
 	case *driverv1.RenderResponse_Elsewhere:
 		out.Elsewhere = &driver.Elsewhere{Message: o.Elsewhere.GetMessage()}
+	case *driverv1.RenderResponse_Pending:
+		out.Pending = c.fromPending(o.Pending)
+	case *driverv1.RenderResponse_Unknown:
+		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
+	case *driverv1.RenderResponse_NotDone:
+		out.NotDone = &driver.NotDone{Reason: o.NotDone.GetReason()}
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}
@@ -207,6 +251,8 @@ func (c *conversion) toInterpretRequest(r driver.InterpretRequest) *driverv1.Int
 		Step:   c.toStep(r.Step),
 		Client: toClient(r.Client),
 		Raw:    r.Raw,
+
+		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt),
 	}
 	if e := r.ClientError; e != nil {
 		out.ClientError = &driverv1.ClientError{Code: int64(e.Code), Message: e.Message}
@@ -220,6 +266,8 @@ func (c *conversion) fromInterpretRequest(r *driverv1.InterpretRequest) driver.I
 		Step:   fromStep(r.GetStep()),
 		Client: fromClient(r.GetClient()),
 		Raw:    fromBytes(r.GetRaw()),
+
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()),
 	}
 	if e := r.GetClientError(); e != nil {
 		out.ClientError = &driver.ClientError{Code: int(e.Code), Message: e.Message}

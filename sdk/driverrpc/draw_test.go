@@ -117,6 +117,7 @@ func drawAdvanceRequest(t *rapid.T) driver.AdvanceRequest {
 	return driver.AdvanceRequest{
 		Challenge: drawDocument(t), Step: drawStep(t), Client: drawClient(t), Answers: drawList(t, drawAnswer),
 		State: drawState(t), Round: drawCount(t), Approved: rapid.Bool().Draw(t, "approved"),
+		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"),
 	}
 }
 
@@ -129,6 +130,9 @@ func drawAdvanceResult(t *rapid.T) driver.AdvanceResult {
 		{Rejected: &driver.Rejected{Code: drawText(t)}},
 		driver.Decline(drawText(t)),
 		driver.CannotAdvance(drawText(t)),
+		{Pending: drawPending(t)},
+		driver.AdvanceUnknown(drawText(t)),
+		driver.AdvanceNotDone(drawText(t)),
 	}
 	out := rapid.SampledFrom(outcomes).Draw(t, "outcome")
 	out.State = drawState(t)
@@ -138,8 +142,17 @@ func drawAdvanceResult(t *rapid.T) driver.AdvanceResult {
 func drawRenderRequest(t *rapid.T) driver.RenderRequest {
 	return driver.RenderRequest{
 		Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Links: driver.Links{Approval: drawText(t)},
-		Diagnostics: drawList(t, drawDiagnostic),
+		Diagnostics:    drawList(t, drawDiagnostic),
+		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"),
 	}
+}
+
+func drawPending(t *rapid.T) *driver.Pending {
+	p := driver.Pending{Reason: drawText(t), RetryAfter: rapid.Float64Range(0, 1e6).Draw(t, "retry"), Message: drawText(t)}
+	if rapid.Bool().Draw(t, "has progress") {
+		p.Progress = new(rapid.Float64Range(0, 1).Draw(t, "progress"))
+	}
+	return &p
 }
 
 func drawRenderResult(t *rapid.T) driver.RenderResult {
@@ -152,11 +165,15 @@ func drawRenderResult(t *rapid.T) driver.RenderResult {
 		driver.AskedInVain(drawText(t)),
 		driver.ReviewedByClient(drawText(t)),
 		driver.RenderedInvalid(drawList(t, drawDiagnostic)...),
+		{Pending: drawPending(t)},
+		driver.RenderUnknown(drawText(t)),
+		driver.RenderNotDone(drawText(t)),
 	}).Draw(t, "outcome")
 }
 
 func drawInterpretRequest(t *rapid.T) driver.InterpretRequest {
-	req := driver.InterpretRequest{Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Raw: drawJSON(t)}
+	req := driver.InterpretRequest{Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Raw: drawJSON(t),
+		IdempotencyKey: drawText(t), Attempt: drawCount(t)}
 	if rapid.Bool().Draw(t, "client error") {
 		req.ClientError = &driver.ClientError{Code: rapid.IntRange(-40000, 40000).Draw(t, "code"), Message: drawText(t)}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -77,6 +78,12 @@ func examples() []example {
 		Input: evidence, Step: step, Client: client, Links: driver.Links{Approval: "http://127.0.0.1:9000/approve/7"},
 		Diagnostics: []driver.Diagnostic{driver.Problem("/text", "is missing")},
 	}
+	later := driver.AdvanceLater("the build is running", 30*time.Second)
+	later.State, later.Pending.Progress, later.Pending.Message = second.State, new(0.25), "Step 2 of 8."
+	keyed, keyedRender, recovering := second, render, second
+	keyed.IdempotencyKey, keyed.Attempt = "Zk0wS2ZrTjR5dGc", 1
+	keyedRender.IdempotencyKey, keyedRender.Attempt = "c2VjcmV0IG9mIG5v", 2
+	recovering.IdempotencyKey, recovering.Attempt, recovering.Recover = keyed.IdempotencyKey, 1, true
 	approval := driver.RenderRequest{Input: driver.Input{ID: "approval", Kind: driver.KindApproval}, Step: step, Client: client}
 	replied := driver.InterpretRequest{Input: evidence, Step: step, Client: client, Raw: raw(`{"action":"accept","content":{}}`)}
 	failed := driver.InterpretRequest{
@@ -96,6 +103,11 @@ func examples() []example {
 		example{"Advance", "rejected", second, driver.Reject("TEXT_MISSING", "The page does not say “good”.")},
 		example{"Advance", "declined", second, driver.Decline("the person said no")},
 		example{"Advance", "unavailable", first, driver.CannotAdvance("no network")},
+		example{"Advance", "pending", keyed, later},
+		example{"Advance", "recovered", recovering, driver.Accept(raw(`{"text":"all good"}`), nil)},
+		example{"Advance", "unknown", recovering, driver.AdvanceUnknown("the bank does not say whether the transfer was made")},
+		example{"Advance", "not-done", recovering, driver.AdvanceNotDone("no transfer has this key")},
+		example{"Render", "pending", keyedRender, driver.RenderLater("alice was asked", time.Minute)},
 		example{"Render", "client-request", render, driver.AskClient("elicitation/create", raw(`{"message":"What does it say?"}`))},
 		example{"Render", "agent-challenge", render, driver.AskAgent(driver.AgentChallenge{
 			Type: "page", Description: "Read the page.", Display: raw(`{"url":"https://example.com"}`),

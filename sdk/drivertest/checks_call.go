@@ -122,9 +122,10 @@ func reasons(result any) []string {
 	case driver.ValidateResult:
 		return messages(r.Diagnostics)
 	case driver.AdvanceResult:
-		return append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
+		out := append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
+		return append(out, laterReason(r.Pending, r.Unknown, r.NotDone)...)
 	case driver.RenderResult:
-		return unavailableReason(r.Unavailable)
+		return append(unavailableReason(r.Unavailable), laterReason(r.Pending, r.Unknown, r.NotDone)...)
 	case driver.InterpretResult:
 		out := append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
 		if r.Missing != nil {
@@ -154,6 +155,18 @@ func unavailableReason(u *driver.Unavailable) []string {
 		return nil
 	}
 	return []string{u.Reason}
+}
+
+func laterReason(p *driver.Pending, u *driver.Unknown, n *driver.NotDone) []string {
+	switch {
+	case p != nil:
+		return []string{p.Reason}
+	case u != nil:
+		return []string{u.Reason}
+	case n != nil:
+		return []string{n.Reason}
+	}
+	return nil
 }
 
 func declinedReason(d *driver.Declined) []string {

@@ -52,9 +52,9 @@ Unknown keys are errors. ` + "`want`" + ` may be left out; else it is one of:
 | method | want |
 |---|---|
 | ` + "`Validate`" + ` | ` + "`valid`, `invalid`" + ` |
-| ` + "`Advance`" + ` | ` + "`need_input`, `accepted`, `rejected`, `declined`, `unavailable`" + ` |
-| ` + "`Render`" + ` | ` + "`client_request`, `agent_challenge`, `answer`, `unavailable`, `client_review`, `elsewhere`, `not_an_answer`" + ` |
 | ` + "`Interpret`" + ` | ` + "`answer`, `declined`, `not_an_answer`, `unavailable`, `missing`, `dismissed`" + ` |
+| ` + "`Advance`" + ` | ` + "`need_input`, `accepted`, `rejected`, `declined`, `unavailable`, `pending`, `unknown`, `not_done`" + ` |
+| ` + "`Render`" + ` | ` + "`client_request`, `agent_challenge`, `answer`, `unavailable`, `client_review`, `elsewhere`, `not_an_answer`, `pending`, `unknown`, `not_done`" + ` |
 
 Give each outcome that the driver has: the more of them, the fewer checks are skipped.
 `

@@ -40,6 +40,9 @@ const (
 	NotAnswer      Outcome = "not_an_answer"
 	Missing        Outcome = "missing"
 	Dismissed      Outcome = "dismissed"
+	Pending        Outcome = "pending"
+	Unknown        Outcome = "unknown"
+	NotDone        Outcome = "not_done"
 )
 
 // Sample is a request that the driver is meant to serve and what must come of it.
@@ -215,11 +218,13 @@ func outcomes(result any) []Outcome {
 	case driver.AdvanceResult:
 		set[NeedInput], set[Accepted], set[Rejected] = len(r.NeedInput) > 0, r.Accepted != nil, r.Rejected != nil
 		set[Declined], set[Unavailable] = r.Declined != nil, r.Unavailable != nil
+		set[Pending], set[Unknown], set[NotDone] = r.Pending != nil, r.Unknown != nil, r.NotDone != nil
 	case driver.RenderResult:
 		set[ClientRequest], set[AgentChallenge] = r.ClientRequest != nil, r.AgentChallenge != nil
 		set[Answer], set[Unavailable], set[ClientReview] = r.Answer != nil, r.Unavailable != nil, r.ClientReview != nil
 		set[NotAnswer] = r.Invalid != nil
 		set[Elsewhere] = r.Elsewhere != nil
+		set[Pending], set[Unknown], set[NotDone] = r.Pending != nil, r.Unknown != nil, r.NotDone != nil
 	case driver.InterpretResult:
 		set[Answer], set[Declined], set[NotAnswer] = r.Answer != nil, r.Declined != nil, r.Invalid != nil
 		set[Unavailable], set[Missing], set[Dismissed] = r.Unavailable != nil, r.Missing != nil, r.Dismissed != nil

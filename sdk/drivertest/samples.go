@@ -38,9 +38,9 @@ var requestOf = map[string]struct {
 	outcomes []Outcome
 }{
 	"Validate":  {decodeStrict[driver.ValidateRequest], []Outcome{Valid, Invalid}},
-	"Advance":   {decodeStrict[driver.AdvanceRequest], []Outcome{NeedInput, Accepted, Rejected, Declined, Unavailable}},
-	"Render":    {decodeStrict[driver.RenderRequest], []Outcome{ClientRequest, AgentChallenge, Answer, Unavailable, ClientReview, Elsewhere, NotAnswer}},
 	"Interpret": {decodeStrict[driver.InterpretRequest], []Outcome{Answer, Declined, NotAnswer, Unavailable, Missing, Dismissed}},
+	"Advance":   {decodeStrict[driver.AdvanceRequest], []Outcome{NeedInput, Accepted, Rejected, Declined, Unavailable, Pending, Unknown, NotDone}},
+	"Render":    {decodeStrict[driver.RenderRequest], []Outcome{ClientRequest, AgentChallenge, Answer, Unavailable, ClientReview, Elsewhere, NotAnswer, Pending, Unknown, NotDone}},
 }
 
 // LoadSamples reads a file of samples. Unknown keys are errors.

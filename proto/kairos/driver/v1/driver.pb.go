@@ -87,7 +87,7 @@ const (
 	Effect_EFFECT_PURE Effect = 1
 	// Looks at the world; safe to repeat, may differ.
 	Effect_EFFECT_READS Effect = 2
-	// Changes the world; never repeated blindly.
+	// Changes the world, in Render or Advance; acts at most once for each idempotency key.
 	Effect_EFFECT_EFFECTS Effect = 3
 )
 
@@ -453,7 +453,7 @@ type DescribeResponse struct {
 	Effect  Effect   `protobuf:"varint,5,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
-	// Open set; see the driver author's guide ("human", "agent", "client_review", "model", "partial").
+	// Open set; see the driver author's guide ("human", "agent", "client_review", "model", "partial", "recover").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
@@ -1589,7 +1589,18 @@ type AdvanceRequest struct {
 	Round         uint32                 `protobuf:"varint,6,opt,name=round,proto3" json:"round,omitempty"`
 	// An approval stands in front of the evidence, for exactly what the evidence
 	// input shows. Evidence of anything more or anything else must be rejected.
-	Approved      bool `protobuf:"varint,7,opt,name=approved,proto3" json:"approved,omitempty"`
+	Approved bool `protobuf:"varint,7,opt,name=approved,proto3" json:"approved,omitempty"`
+	// Identifies this call: the same whenever the call is repeated, different
+	// for every other run, step, round and attempt. Opaque. Empty for a pure
+	// driver, which has no use for it.
+	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// 1 for the first attempt at the step; another attempt exists only after the
+	// one before came to a known outcome.
+	Attempt uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// A call with this key was made before and its reply was lost, or was
+	// pending: report what came of it and do not act. Only drivers with the
+	// feature "recover" are asked.
+	Recover       bool `protobuf:"varint,10,opt,name=recover,proto3" json:"recover,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1673,6 +1684,27 @@ func (x *AdvanceRequest) GetApproved() bool {
 	return false
 }
 
+func (x *AdvanceRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *AdvanceRequest) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AdvanceRequest) GetRecover() bool {
+	if x != nil {
+		return x.Recover
+	}
+	return false
+}
+
 type AdvanceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -1682,6 +1714,9 @@ type AdvanceResponse struct {
 	//	*AdvanceResponse_Rejected
 	//	*AdvanceResponse_Declined
 	//	*AdvanceResponse_Unavailable
+	//	*AdvanceResponse_Pending
+	//	*AdvanceResponse_Unknown
+	//	*AdvanceResponse_NotDone
 	Outcome       isAdvanceResponse_Outcome `protobuf_oneof:"outcome"`
 	State         *State                    `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1770,6 +1805,33 @@ func (x *AdvanceResponse) GetUnavailable() *Unavailable {
 	return nil
 }
 
+func (x *AdvanceResponse) GetPending() *Pending {
+	if x != nil {
+		if x, ok := x.Outcome.(*AdvanceResponse_Pending); ok {
+			return x.Pending
+		}
+	}
+	return nil
+}
+
+func (x *AdvanceResponse) GetUnknown() *Unknown {
+	if x != nil {
+		if x, ok := x.Outcome.(*AdvanceResponse_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return nil
+}
+
+func (x *AdvanceResponse) GetNotDone() *NotDone {
+	if x != nil {
+		if x, ok := x.Outcome.(*AdvanceResponse_NotDone); ok {
+			return x.NotDone
+		}
+	}
+	return nil
+}
+
 func (x *AdvanceResponse) GetState() *State {
 	if x != nil {
 		return x.State
@@ -1801,6 +1863,18 @@ type AdvanceResponse_Unavailable struct {
 	Unavailable *Unavailable `protobuf:"bytes,5,opt,name=unavailable,proto3,oneof"`
 }
 
+type AdvanceResponse_Pending struct {
+	Pending *Pending `protobuf:"bytes,7,opt,name=pending,proto3,oneof"`
+}
+
+type AdvanceResponse_Unknown struct {
+	Unknown *Unknown `protobuf:"bytes,8,opt,name=unknown,proto3,oneof"`
+}
+
+type AdvanceResponse_NotDone struct {
+	NotDone *NotDone `protobuf:"bytes,9,opt,name=not_done,json=notDone,proto3,oneof"`
+}
+
 func (*AdvanceResponse_NeedInput) isAdvanceResponse_Outcome() {}
 
 func (*AdvanceResponse_Accepted) isAdvanceResponse_Outcome() {}
@@ -1810,6 +1884,180 @@ func (*AdvanceResponse_Rejected) isAdvanceResponse_Outcome() {}
 func (*AdvanceResponse_Declined) isAdvanceResponse_Outcome() {}
 
 func (*AdvanceResponse_Unavailable) isAdvanceResponse_Outcome() {}
+
+func (*AdvanceResponse_Pending) isAdvanceResponse_Outcome() {}
+
+func (*AdvanceResponse_Unknown) isAdvanceResponse_Outcome() {}
+
+func (*AdvanceResponse_NotDone) isAdvanceResponse_Outcome() {}
+
+// Pending: somebody was asked, or something is running, and there is no
+// outcome yet. The host makes the same call again later and tries nothing else
+// meanwhile. A pure driver must not answer it, and a driver of effect effects
+// only with the feature "recover".
+type Pending struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is waited for.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Seconds after which asking again makes sense; 0: the host decides.
+	RetryAfter float64 `protobuf:"fixed64,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// How much is done, 0 to 1, where the driver knows.
+	Progress *float64 `protobuf:"fixed64,3,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
+	// What to tell people meanwhile; empty: reason.
+	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pending) Reset() {
+	*x = Pending{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pending) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pending) ProtoMessage() {}
+
+func (x *Pending) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pending.ProtoReflect.Descriptor instead.
+func (*Pending) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Pending) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Pending) GetRetryAfter() float64 {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return 0
+}
+
+func (x *Pending) GetProgress() float64 {
+	if x != nil && x.Progress != nil {
+		return *x.Progress
+	}
+	return 0
+}
+
+func (x *Pending) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// Unknown: a driver of effect effects cannot tell whether the call with this
+// key acted. The host does not repeat it: a person decides.
+type Unknown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unknown) Reset() {
+	*x = Unknown{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unknown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unknown) ProtoMessage() {}
+
+func (x *Unknown) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unknown.ProtoReflect.Descriptor instead.
+func (*Unknown) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Unknown) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// NotDone, only as the reply to a request with recover: no call with this key
+// acted, and none will any more.
+type NotDone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NotDone) Reset() {
+	*x = NotDone{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NotDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NotDone) ProtoMessage() {}
+
+func (x *NotDone) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NotDone.ProtoReflect.Descriptor instead.
+func (*NotDone) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *NotDone) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
 
 // NeedInput lists the inputs that are missing.
 type NeedInput struct {
@@ -1821,7 +2069,7 @@ type NeedInput struct {
 
 func (x *NeedInput) Reset() {
 	*x = NeedInput{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2081,7 @@ func (x *NeedInput) String() string {
 func (*NeedInput) ProtoMessage() {}
 
 func (x *NeedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2094,7 @@ func (x *NeedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedInput.ProtoReflect.Descriptor instead.
 func (*NeedInput) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NeedInput) GetInputs() []*Input {
@@ -1872,7 +2120,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +2132,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +2145,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Accepted) GetProof() []byte {
@@ -1934,7 +2182,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2194,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2207,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rejected) GetErrorCode() string {
@@ -1993,7 +2241,7 @@ type Declined struct {
 
 func (x *Declined) Reset() {
 	*x = Declined{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2253,7 @@ func (x *Declined) String() string {
 func (*Declined) ProtoMessage() {}
 
 func (x *Declined) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2266,7 @@ func (x *Declined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declined.ProtoReflect.Descriptor instead.
 func (*Declined) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Declined) GetReason() string {
@@ -2028,7 +2276,8 @@ func (x *Declined) GetReason() string {
 	return ""
 }
 
-// Unavailable: this driver cannot serve the call; the next route is tried.
+// Unavailable: this driver cannot serve the call and has not acted; the next
+// route is tried. Where waiting helps the outcome is Pending.
 type Unavailable struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2041,7 +2290,7 @@ type Unavailable struct {
 
 func (x *Unavailable) Reset() {
 	*x = Unavailable{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2302,7 @@ func (x *Unavailable) String() string {
 func (*Unavailable) ProtoMessage() {}
 
 func (x *Unavailable) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2315,7 @@ func (x *Unavailable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unavailable.ProtoReflect.Descriptor instead.
 func (*Unavailable) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Unavailable) GetReason() string {
@@ -2094,7 +2343,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2355,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2368,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Links) GetApproval() string {
@@ -2135,15 +2384,19 @@ type RenderRequest struct {
 	Step   *Step                  `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Client *Client                `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
 	Links  *Links                 `protobuf:"bytes,4,opt,name=links,proto3" json:"links,omitempty"`
-	// Why the previous reply to this input was invalid; shown once to the model.
-	Diagnostics   []*Diagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Why the last answer to this input was refused, in this call or an earlier one.
+	Diagnostics []*Diagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
+	// As in AdvanceRequest; of the input instead of the round.
+	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Attempt        uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Recover        bool   `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2408,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2421,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RenderRequest) GetInput() *Input {
@@ -2206,6 +2459,27 @@ func (x *RenderRequest) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
+func (x *RenderRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *RenderRequest) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RenderRequest) GetRecover() bool {
+	if x != nil {
+		return x.Recover
+	}
+	return false
+}
+
 type RenderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -2217,6 +2491,9 @@ type RenderResponse struct {
 	//	*RenderResponse_ClientReview
 	//	*RenderResponse_Invalid
 	//	*RenderResponse_Elsewhere
+	//	*RenderResponse_Pending
+	//	*RenderResponse_Unknown
+	//	*RenderResponse_NotDone
 	Outcome       isRenderResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2224,7 +2501,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2236,7 +2513,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2249,7 +2526,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2322,6 +2599,33 @@ func (x *RenderResponse) GetElsewhere() *Elsewhere {
 	return nil
 }
 
+func (x *RenderResponse) GetPending() *Pending {
+	if x != nil {
+		if x, ok := x.Outcome.(*RenderResponse_Pending); ok {
+			return x.Pending
+		}
+	}
+	return nil
+}
+
+func (x *RenderResponse) GetUnknown() *Unknown {
+	if x != nil {
+		if x, ok := x.Outcome.(*RenderResponse_Unknown); ok {
+			return x.Unknown
+		}
+	}
+	return nil
+}
+
+func (x *RenderResponse) GetNotDone() *NotDone {
+	if x != nil {
+		if x, ok := x.Outcome.(*RenderResponse_NotDone); ok {
+			return x.NotDone
+		}
+	}
+	return nil
+}
+
 type isRenderResponse_Outcome interface {
 	isRenderResponse_Outcome()
 }
@@ -2360,6 +2664,18 @@ type RenderResponse_Elsewhere struct {
 	Elsewhere *Elsewhere `protobuf:"bytes,6,opt,name=elsewhere,proto3,oneof"`
 }
 
+type RenderResponse_Pending struct {
+	Pending *Pending `protobuf:"bytes,8,opt,name=pending,proto3,oneof"`
+}
+
+type RenderResponse_Unknown struct {
+	Unknown *Unknown `protobuf:"bytes,9,opt,name=unknown,proto3,oneof"`
+}
+
+type RenderResponse_NotDone struct {
+	NotDone *NotDone `protobuf:"bytes,10,opt,name=not_done,json=notDone,proto3,oneof"`
+}
+
 func (*RenderResponse_ClientRequest) isRenderResponse_Outcome() {}
 
 func (*RenderResponse_AgentChallenge) isRenderResponse_Outcome() {}
@@ -2374,6 +2690,12 @@ func (*RenderResponse_Invalid) isRenderResponse_Outcome() {}
 
 func (*RenderResponse_Elsewhere) isRenderResponse_Outcome() {}
 
+func (*RenderResponse_Pending) isRenderResponse_Outcome() {}
+
+func (*RenderResponse_Unknown) isRenderResponse_Outcome() {}
+
+func (*RenderResponse_NotDone) isRenderResponse_Outcome() {}
+
 // Elsewhere: see RenderResponse.elsewhere.
 type Elsewhere struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2385,7 +2707,7 @@ type Elsewhere struct {
 
 func (x *Elsewhere) Reset() {
 	*x = Elsewhere{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2719,7 @@ func (x *Elsewhere) String() string {
 func (*Elsewhere) ProtoMessage() {}
 
 func (x *Elsewhere) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2732,7 @@ func (x *Elsewhere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
 func (*Elsewhere) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Elsewhere) GetMessage() string {
@@ -2430,7 +2752,7 @@ type ClientReview struct {
 
 func (x *ClientReview) Reset() {
 	*x = ClientReview{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2764,7 @@ func (x *ClientReview) String() string {
 func (*ClientReview) ProtoMessage() {}
 
 func (x *ClientReview) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2777,7 @@ func (x *ClientReview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReview.ProtoReflect.Descriptor instead.
 func (*ClientReview) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClientReview) GetReason() string {
@@ -2476,7 +2798,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2810,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2823,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientRequest) GetMethod() string {
@@ -2531,7 +2853,7 @@ type AgentChallenge struct {
 
 func (x *AgentChallenge) Reset() {
 	*x = AgentChallenge{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +2865,7 @@ func (x *AgentChallenge) String() string {
 func (*AgentChallenge) ProtoMessage() {}
 
 func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +2878,7 @@ func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChallenge.ProtoReflect.Descriptor instead.
 func (*AgentChallenge) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AgentChallenge) GetType() string {
@@ -2586,15 +2908,18 @@ type InterpretRequest struct {
 	Step   *Step                  `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
 	Client *Client                `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
 	// The client's result, or the agent's solution; empty with client_error.
-	Raw           []byte       `protobuf:"bytes,4,opt,name=raw,proto3" json:"raw,omitempty"`
-	ClientError   *ClientError `protobuf:"bytes,5,opt,name=client_error,json=clientError,proto3" json:"client_error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Raw         []byte       `protobuf:"bytes,4,opt,name=raw,proto3" json:"raw,omitempty"`
+	ClientError *ClientError `protobuf:"bytes,5,opt,name=client_error,json=clientError,proto3" json:"client_error,omitempty"`
+	// Those of the Render whose question this replies to.
+	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Attempt        uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *InterpretRequest) Reset() {
 	*x = InterpretRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2606,7 +2931,7 @@ func (x *InterpretRequest) String() string {
 func (*InterpretRequest) ProtoMessage() {}
 
 func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2619,7 +2944,7 @@ func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretRequest.ProtoReflect.Descriptor instead.
 func (*InterpretRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InterpretRequest) GetInput() *Input {
@@ -2657,6 +2982,20 @@ func (x *InterpretRequest) GetClientError() *ClientError {
 	return nil
 }
 
+func (x *InterpretRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *InterpretRequest) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 // ClientError is a JSON-RPC error of the client.
 type ClientError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2668,7 +3007,7 @@ type ClientError struct {
 
 func (x *ClientError) Reset() {
 	*x = ClientError{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +3019,7 @@ func (x *ClientError) String() string {
 func (*ClientError) ProtoMessage() {}
 
 func (x *ClientError) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +3032,7 @@ func (x *ClientError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientError.ProtoReflect.Descriptor instead.
 func (*ClientError) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClientError) GetCode() int64 {
@@ -2727,7 +3066,7 @@ type InterpretResponse struct {
 
 func (x *InterpretResponse) Reset() {
 	*x = InterpretResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +3078,7 @@ func (x *InterpretResponse) String() string {
 func (*InterpretResponse) ProtoMessage() {}
 
 func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +3091,7 @@ func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretResponse.ProtoReflect.Descriptor instead.
 func (*InterpretResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InterpretResponse) GetOutcome() isInterpretResponse_Outcome {
@@ -2866,7 +3205,7 @@ type Invalid struct {
 
 func (x *Invalid) Reset() {
 	*x = Invalid{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +3217,7 @@ func (x *Invalid) String() string {
 func (*Invalid) ProtoMessage() {}
 
 func (x *Invalid) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3230,7 @@ func (x *Invalid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalid.ProtoReflect.Descriptor instead.
 func (*Invalid) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Invalid) GetDiagnostics() []*Diagnostic {
@@ -2911,7 +3250,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3262,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3275,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Missing) GetReason() string {
@@ -2957,7 +3296,7 @@ type Dismissed struct {
 
 func (x *Dismissed) Reset() {
 	*x = Dismissed{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3308,7 @@ func (x *Dismissed) String() string {
 func (*Dismissed) ProtoMessage() {}
 
 func (x *Dismissed) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3321,7 @@ func (x *Dismissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dismissed.ProtoReflect.Descriptor instead.
 func (*Dismissed) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Dismissed) GetReason() string {
@@ -3092,7 +3431,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xaa\x02\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\x87\x03\n" +
 	"\x0eAdvanceRequest\x12%\n" +
 	"\x0echallenge_json\x18\x01 \x01(\fR\rchallengeJson\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -3100,16 +3439,34 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\aanswers\x18\x04 \x03(\v2\x18.kairos.driver.v1.AnswerR\aanswers\x12-\n" +
 	"\x05state\x18\x05 \x01(\v2\x17.kairos.driver.v1.StateR\x05state\x12\x14\n" +
 	"\x05round\x18\x06 \x01(\rR\x05round\x12\x1a\n" +
-	"\bapproved\x18\a \x01(\bR\bapproved\"\xfa\x02\n" +
+	"\bapproved\x18\a \x01(\bR\bapproved\x12'\n" +
+	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x12\x18\n" +
+	"\aattempt\x18\t \x01(\rR\aattempt\x12\x18\n" +
+	"\arecover\x18\n" +
+	" \x01(\bR\arecover\"\xa0\x04\n" +
 	"\x0fAdvanceResponse\x12<\n" +
 	"\n" +
 	"need_input\x18\x01 \x01(\v2\x1b.kairos.driver.v1.NeedInputH\x00R\tneedInput\x128\n" +
 	"\baccepted\x18\x02 \x01(\v2\x1a.kairos.driver.v1.AcceptedH\x00R\baccepted\x128\n" +
 	"\brejected\x18\x03 \x01(\v2\x1a.kairos.driver.v1.RejectedH\x00R\brejected\x128\n" +
 	"\bdeclined\x18\x04 \x01(\v2\x1a.kairos.driver.v1.DeclinedH\x00R\bdeclined\x12A\n" +
-	"\vunavailable\x18\x05 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x12-\n" +
+	"\vunavailable\x18\x05 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x125\n" +
+	"\apending\x18\a \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
+	"\aunknown\x18\b \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
+	"\bnot_done\x18\t \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDone\x12-\n" +
 	"\x05state\x18\x06 \x01(\v2\x17.kairos.driver.v1.StateR\x05stateB\t\n" +
-	"\aoutcome\"<\n" +
+	"\aoutcome\"\x8a\x01\n" +
+	"\aPending\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1f\n" +
+	"\vretry_after\x18\x02 \x01(\x01R\n" +
+	"retryAfter\x12\x1f\n" +
+	"\bprogress\x18\x03 \x01(\x01H\x00R\bprogress\x88\x01\x01\x12\x18\n" +
+	"\amessage\x18\x04 \x01(\tR\amessageB\v\n" +
+	"\t_progress\"!\n" +
+	"\aUnknown\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"!\n" +
+	"\aNotDone\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"<\n" +
 	"\tNeedInput\x12/\n" +
 	"\x06inputs\x18\x01 \x03(\v2\x17.kairos.driver.v1.InputR\x06inputs\"T\n" +
 	"\bAccepted\x12\x14\n" +
@@ -3127,13 +3484,16 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05asked\x18\x02 \x01(\bR\x05asked\"#\n" +
 	"\x05Links\x12\x1a\n" +
-	"\bapproval\x18\x01 \x01(\tR\bapproval\"\x8b\x02\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\"\xe8\x02\n" +
 	"\rRenderRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
 	"\x06client\x18\x03 \x01(\v2\x18.kairos.driver.v1.ClientR\x06client\x12-\n" +
 	"\x05links\x18\x04 \x01(\v2\x17.kairos.driver.v1.LinksR\x05links\x12>\n" +
-	"\vdiagnostics\x18\x05 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\"\xe4\x03\n" +
+	"\vdiagnostics\x18\x05 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\x12'\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
+	"\aattempt\x18\a \x01(\rR\aattempt\x12\x18\n" +
+	"\arecover\x18\b \x01(\bR\arecover\"\x8a\x05\n" +
 	"\x0eRenderResponse\x12H\n" +
 	"\x0eclient_request\x18\x01 \x01(\v2\x1f.kairos.driver.v1.ClientRequestH\x00R\rclientRequest\x12K\n" +
 	"\x0fagent_challenge\x18\x02 \x01(\v2 .kairos.driver.v1.AgentChallengeH\x00R\x0eagentChallenge\x122\n" +
@@ -3141,7 +3501,11 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailable\x12E\n" +
 	"\rclient_review\x18\x05 \x01(\v2\x1e.kairos.driver.v1.ClientReviewH\x00R\fclientReview\x125\n" +
 	"\ainvalid\x18\a \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12;\n" +
-	"\telsewhere\x18\x06 \x01(\v2\x1b.kairos.driver.v1.ElsewhereH\x00R\telsewhereB\t\n" +
+	"\telsewhere\x18\x06 \x01(\v2\x1b.kairos.driver.v1.ElsewhereH\x00R\telsewhere\x125\n" +
+	"\apending\x18\b \x01(\v2\x19.kairos.driver.v1.PendingH\x00R\apending\x125\n" +
+	"\aunknown\x18\t \x01(\v2\x19.kairos.driver.v1.UnknownH\x00R\aunknown\x126\n" +
+	"\bnot_done\x18\n" +
+	" \x01(\v2\x19.kairos.driver.v1.NotDoneH\x00R\anotDoneB\t\n" +
 	"\aoutcome\"%\n" +
 	"\tElsewhere\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\"&\n" +
@@ -3153,13 +3517,15 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x0eAgentChallenge\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x18\n" +
-	"\adisplay\x18\x03 \x01(\fR\adisplay\"\xf3\x01\n" +
+	"\adisplay\x18\x03 \x01(\fR\adisplay\"\xb6\x02\n" +
 	"\x10InterpretRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
 	"\x06client\x18\x03 \x01(\v2\x18.kairos.driver.v1.ClientR\x06client\x12\x10\n" +
 	"\x03raw\x18\x04 \x01(\fR\x03raw\x12@\n" +
-	"\fclient_error\x18\x05 \x01(\v2\x1d.kairos.driver.v1.ClientErrorR\vclientError\";\n" +
+	"\fclient_error\x18\x05 \x01(\v2\x1d.kairos.driver.v1.ClientErrorR\vclientError\x12'\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
+	"\aattempt\x18\a \x01(\rR\aattempt\";\n" +
 	"\vClientError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x12R\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xfa\x02\n" +
@@ -3236,7 +3602,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -3264,24 +3630,27 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(*State)(nil),               // 23: kairos.driver.v1.State
 	(*AdvanceRequest)(nil),      // 24: kairos.driver.v1.AdvanceRequest
 	(*AdvanceResponse)(nil),     // 25: kairos.driver.v1.AdvanceResponse
-	(*NeedInput)(nil),           // 26: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 27: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 28: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 29: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 30: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 31: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 32: kairos.driver.v1.RenderRequest
-	(*RenderResponse)(nil),      // 33: kairos.driver.v1.RenderResponse
-	(*Elsewhere)(nil),           // 34: kairos.driver.v1.Elsewhere
-	(*ClientReview)(nil),        // 35: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 36: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 37: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 38: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 39: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 40: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 41: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 42: kairos.driver.v1.Missing
-	(*Dismissed)(nil),           // 43: kairos.driver.v1.Dismissed
+	(*Pending)(nil),             // 26: kairos.driver.v1.Pending
+	(*Unknown)(nil),             // 27: kairos.driver.v1.Unknown
+	(*NotDone)(nil),             // 28: kairos.driver.v1.NotDone
+	(*NeedInput)(nil),           // 29: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 30: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 31: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 32: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 33: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 34: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 35: kairos.driver.v1.RenderRequest
+	(*RenderResponse)(nil),      // 36: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 37: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 38: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 39: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 40: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 41: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 42: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 43: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 44: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 45: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 46: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
@@ -3301,55 +3670,61 @@ var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	18, // 14: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
 	21, // 15: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
 	23, // 16: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	26, // 17: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	27, // 18: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	28, // 19: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	29, // 20: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	30, // 21: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	23, // 22: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	20, // 23: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	20, // 24: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 25: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 26: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	31, // 27: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	13, // 28: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	36, // 29: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	37, // 30: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	21, // 31: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	30, // 32: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	35, // 33: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	41, // 34: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	34, // 35: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
-	20, // 36: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 37: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 38: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	39, // 39: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	21, // 40: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	29, // 41: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	41, // 42: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	30, // 43: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	42, // 44: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	43, // 45: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
-	13, // 46: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	7,  // 47: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	9,  // 48: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	11, // 49: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	15, // 50: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	24, // 51: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	32, // 52: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	38, // 53: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	8,  // 54: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	10, // 55: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	12, // 56: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	16, // 57: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	25, // 58: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	33, // 59: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	40, // 60: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	54, // [54:61] is the sub-list for method output_type
-	47, // [47:54] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	29, // 17: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	30, // 18: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	31, // 19: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	32, // 20: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	33, // 21: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	26, // 22: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
+	27, // 23: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	28, // 24: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	23, // 25: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	20, // 26: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	20, // 27: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 28: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 29: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	34, // 30: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	13, // 31: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	39, // 32: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	40, // 33: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	21, // 34: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	33, // 35: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	38, // 36: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	44, // 37: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	37, // 38: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	26, // 39: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
+	27, // 40: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	28, // 41: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	20, // 42: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	17, // 43: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	18, // 44: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	42, // 45: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	21, // 46: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	32, // 47: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	44, // 48: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	33, // 49: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	45, // 50: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	46, // 51: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	13, // 52: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 53: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	9,  // 54: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	11, // 55: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	15, // 56: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	24, // 57: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	35, // 58: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	41, // 59: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	8,  // 60: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	10, // 61: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	12, // 62: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	16, // 63: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	25, // 64: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	36, // 65: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	43, // 66: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	60, // [60:67] is the sub-list for method output_type
+	53, // [53:60] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3364,8 +3739,12 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*AdvanceResponse_Rejected)(nil),
 		(*AdvanceResponse_Declined)(nil),
 		(*AdvanceResponse_Unavailable)(nil),
+		(*AdvanceResponse_Pending)(nil),
+		(*AdvanceResponse_Unknown)(nil),
+		(*AdvanceResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[26].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[19].OneofWrappers = []any{}
+	file_kairos_driver_v1_driver_proto_msgTypes[29].OneofWrappers = []any{
 		(*RenderResponse_ClientRequest)(nil),
 		(*RenderResponse_AgentChallenge)(nil),
 		(*RenderResponse_Answer)(nil),
@@ -3373,8 +3752,11 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*RenderResponse_ClientReview)(nil),
 		(*RenderResponse_Invalid)(nil),
 		(*RenderResponse_Elsewhere)(nil),
+		(*RenderResponse_Pending)(nil),
+		(*RenderResponse_Unknown)(nil),
+		(*RenderResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[33].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[36].OneofWrappers = []any{
 		(*InterpretResponse_Answer)(nil),
 		(*InterpretResponse_Declined)(nil),
 		(*InterpretResponse_Invalid)(nil),
@@ -3388,7 +3770,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   37,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
