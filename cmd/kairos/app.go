@@ -87,6 +87,7 @@ func (a *app) engineOptions() engine.Options {
 	o := engine.Options{
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
+		Key:         c.stateKey,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.budgets(),
 	}
 	if a.measures != nil {

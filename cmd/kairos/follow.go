@@ -228,7 +228,10 @@ func (w *walk) options(reply engine.StepReply) string {
 // stopped is why the walk cannot go on.
 func (w *walk) stopped(reply engine.StepReply) error {
 	err := runError(reply)
-	if reply.ErrorCode == string(fault.WaitingForUser) {
+	switch reply.ErrorCode {
+	case string(fault.WaitingForDriver):
+		return fmt.Errorf("%w\n  here: later, go on with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+	case string(fault.WaitingForUser):
 		return fmt.Errorf("%w\n  here: once the person has answered, go on with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
 	}
 	return err

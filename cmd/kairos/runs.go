@@ -21,12 +21,12 @@ func runsCommand(at *source) *cobra.Command {
 	out := new(format)
 	out.addTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = formatJSON; return nil })
-	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at), runsVerify(out), runsKey(at, out), runsRedact(at, out))
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out))
 	return cmd
 }
 
 // runStates are the states that --state takes.
-var runStates = []run.State{run.Open, run.Asking, run.Complete, run.Closed, run.Ended}
+var runStates = []run.State{run.Open, run.Asking, run.Waiting, run.Complete, run.Closed, run.Ended}
 
 // runsList is `kairos runs list`.
 func runsList(at *source, out *format) *cobra.Command {
@@ -35,7 +35,7 @@ func runsList(at *source, out *format) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the runs that can go on, last changed first",
 		Long: "Lists the runs that can go on, last changed first; with --all or --state also those that cannot, last begun\n" +
-			"first. A run is open, asking (somebody was asked and has not answered), complete (to be attested), closed\n" +
+			"first. A run is open, asking (somebody was asked and has not answered), waiting (for a driver), complete (to be attested), closed\n" +
 			"(attested) or ended (abandoned, or its time has passed).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -153,6 +153,14 @@ func environment(names []string) []string {
 	return env
 }
 
+// notCalledError is why a driver was never reached, so that it cannot have acted.
+type notCalledError struct{ error }
+
+func (e notCalledError) Unwrap() error { return e.error }
+
+// NotCalled lets the engine tell it from a call that was lost.
+func (notCalledError) NotCalled() bool { return true }
+
 // asked is what a call asks for.
 type asked struct {
 	method string
@@ -197,7 +205,7 @@ func attempt[Res any](
 ) (res Res, lost bool, err error) {
 	g, err := s.enter(ctx)
 	if err != nil {
-		return res, false, err
+		return res, false, notCalledError{err}
 	}
 	if key, ok := s.rememberedAs(ask); ok {
 		if res, ok := recall[Res](g.memory, key); ok {

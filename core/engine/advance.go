@@ -21,7 +21,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if k.free() {
 		return t.advanceFree(ctx, k)
 	}
-	drv, ok := t.e.challengeDriver(k.use)
+	drv, ok := t.e.Drivers.Challenge(k.use)
 	if !ok {
 		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
 	}
@@ -29,11 +29,28 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if s.Round >= maxRounds {
 		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
 	}
+	c, recovering, err := t.ready(ctx, run.Call{Driver: k.use})
+	if err != nil {
+		return Round{}, err
+	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
 		Challenge: k.challenge, Step: k.where, Client: t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
-		Approved: s.Approval != nil,
+		Approved:       s.Approval != nil,
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering,
 	})
+	l := later{res.Pending, res.Unknown, res.NotDone}
+	if err == nil {
+		err = t.breach(c, recovering, l)
+	}
+	if lost, err := t.lost(c, recovering, l, err); lost || err != nil {
+		return Round{}, err
+	}
 	switch {
+	case err == nil && res.Pending != nil:
+		if err := t.keeps(k, res.State); err != nil {
+			return Round{}, err
+		}
+		return t.deferCall(ctx, c, *res.Pending, res.State)
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.use, s.Index, clip(err.Error(), 600))
 	case res.Accepted != nil:
@@ -49,6 +66,9 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case len(res.NeedInput) > 0:
 		return Round{}, t.need(k, res)
 	case res.Unavailable != nil:
+		if err := t.settle("unavailable: " + clip(res.Unavailable.Reason, 500)); err != nil {
+			return Round{}, err
+		}
 		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.use, s.Index, res.Unavailable.Reason)
 	}
 	return Round{}, unavailable("driver %s gave no outcome for step %d", k.use, s.Index)
@@ -62,7 +82,7 @@ func (t *turn) startOver(k task) (bool, error) {
 		return false, nil
 	}
 	desc, _, ok := t.e.Drivers.Describe(k.use)
-	if !ok || slices.Contains(desc.StateVersions, v) {
+	if !ok || t.readsState(k.use) {
 		return false, nil
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
@@ -78,13 +98,19 @@ func (t *turn) startOver(k task) (bool, error) {
 	return true, nil
 }
 
+// readsState reports whether the driver reads the state that is kept for the step.
+func (t *turn) readsState(name string) bool {
+	v := t.run.Step.State.Version
+	desc, _, _ := t.e.Drivers.Describe(name)
+	return v == 0 || slices.Contains(desc.StateVersions, v)
+}
+
 // need records what the driver asks for, with what the core adds: the step's
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
 func (t *turn) need(k task, res driver.AdvanceResult) error {
-	desc, _, _ := t.e.Drivers.Describe(k.use)
-	if v := res.State.Version; v != 0 && !slices.Contains(desc.StateVersions, v) {
-		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.use, v)
+	if err := t.keeps(k, res.State); err != nil {
+		return err
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
 	var outside []driver.Input
@@ -130,6 +156,15 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 	}
 	if _, told := evidenceOf(t.run.Step); told {
 		return t.moreDue()
+	}
+	return nil
+}
+
+// keeps refuses state of a version that the driver does not list.
+func (t *turn) keeps(k task, s driver.State) error {
+	desc, _, _ := t.e.Drivers.Describe(k.use)
+	if s.Version != 0 && !slices.Contains(desc.StateVersions, s.Version) {
+		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.use, s.Version)
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ type Round struct {
 	// Pending, beside a Reply that says that a person is waited for, is what
 	// the call may wait for before it replies.
 	Pending *Pending
+	// Later, beside a Reply that says that a driver is waited for, is when to ask
+	// it again, with Retried, before the call replies.
+	Later *Later
 }
 
 // Ask is a question for the client. It is in the run record already; its

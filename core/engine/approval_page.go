@@ -115,7 +115,7 @@ const maxRecording = 2 * time.Second
 func (e held) opened(ctx context.Context, c Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
-	_, err := again(e, func() (struct{}, error) {
+	_, err := again(func() (struct{}, error) {
 		if err := e.claim(ctx, id); err != nil {
 			return struct{}{}, err
 		}
@@ -146,7 +146,7 @@ func (t *turn) visit() run.Visit {
 func (e *Engine) AnswerApproval(ctx context.Context, c Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
+	return again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
 }
 
 func (e held) answerApproval(ctx context.Context, c Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
@@ -476,7 +476,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 func (e *Engine) Resumed(ctx context.Context, c Caller, p Pending) (StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := again(h, func() (Round, error) {
+	round, err := again(func() (Round, error) {
 		t, err := h.resume(ctx, c, p.Run)
 		if err != nil {
 			return Round{}, err

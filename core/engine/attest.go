@@ -38,7 +38,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 	}
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (AttestReply, error) { return h.attest(ctx, c, in) })
+	return again(func() (AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
 func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {

@@ -24,7 +24,7 @@ func (e *Engine) Begin(ctx context.Context, c Caller, in BeginInput) (_ Round, e
 
 func (e held) begin(ctx context.Context, c Caller, in BeginInput) (Round, error) {
 	if in.SessionID != "" {
-		return again(e, func() (Round, error) { return e.reopen(ctx, c, in) })
+		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
 	chain, i, err := e.findStep(ctx, c, in.URI)
 	if err != nil {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // claims let one use case of this process at a time drive a run. The store
@@ -63,11 +61,9 @@ func (c *claims) leave(id run.ID, k *claim) {
 	}
 }
 
-// deeds are what one use case has claimed and done. They belong to its goroutine.
+// deeds are what one use case has claimed. They belong to its goroutine.
 type deeds struct {
 	run run.ID // claimed; empty: none
-	// acted is the driver with effects on the world that was called; empty: none.
-	acted string
 }
 
 // claim makes the use case the only one of this process that drives the run,
@@ -91,41 +87,16 @@ func (e held) unclaim() {
 	}
 }
 
-// challengeDriver finds the driver in order to call it.
-func (e held) challengeDriver(name string) (driver.Challenge, bool) {
-	e.calling(name)
-	return e.Drivers.Challenge(name)
-}
-
-// capabilityDriver is challengeDriver for one that obtains inputs; within is the
-// route's call timeout, 0 where it has none.
-func (e held) capabilityDriver(name string, within time.Duration) (driver.Capability, bool) {
-	e.calling(name)
-	return e.Drivers.Capability(name, within)
-}
-
-func (e held) calling(name string) {
-	if d, _, ok := e.Drivers.Describe(name); ok && d.Effect == driver.EffectEffects {
-		e.deeds.acted = name
-	}
-}
-
 // saveAttempts bounds how often a use case is repeated because another writer was first.
 const saveAttempts = 4
 
-// again repeats a use case that lost against another writer of the same run,
-// unless it has changed the world already.
-func again[T any](e held, do func() (T, error)) (out T, err error) {
+// again repeats a use case that lost against another writer of the same run. A
+// driver that changed the world meanwhile is not called again: its call is in
+// the run, see ready.
+func again[T any](do func() (T, error)) (out T, err error) {
 	for range saveAttempts {
-		out, err = do()
-		if fault.CodeOf(err) != fault.Conflict {
-			return out, err
-		}
-		if acted := e.deeds.acted; acted != "" {
-			id := e.deeds.run
-			return out, fault.Wrap(err, fault.Conflict, "driver %s, which changes the world, was called for run %s, but another "+
-				"server changed the run meanwhile, so what came of it is not recorded; it is not called again by itself", acted, id).
-				WithNext("find out what the driver has done, then call kairos_begin with session_id %s to see the open step", id).With("run_id", id)
+		if out, err = do(); fault.CodeOf(err) != fault.Conflict {
+			break
 		}
 	}
 	return out, err

@@ -19,7 +19,7 @@ import (
 func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
 func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
@@ -119,7 +119,7 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 // it can still be answered with a no, as long as nothing was done.
 func (t *turn) unsettled(seq int64) bool {
 	_, taken := evidenceOf(t.run.Step)
-	return !taken && t.approvalGiven() && slices.Contains(t.run.Step.Approval.Questions, seq)
+	return !taken && t.run.Step.Call == nil && t.approvalGiven() && slices.Contains(t.run.Step.Approval.Questions, seq)
 }
 
 // questionOfPage is what was approved on the page, as far as a no is read with it.
@@ -162,12 +162,12 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
 func (t *turn) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
-	drv, ok := t.e.capabilityDriver(q.Via, t.e.routeOf(q).CallTimeout)
+	drv, ok := t.e.Drivers.Capability(q.Via, t.e.routeOf(q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error,
+		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
 	})
 	if res.Answer != nil && q.Input.Kind == driver.KindApproval && sentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what a yes is to.
@@ -249,7 +249,7 @@ func outcomeOf(in Continuation) decision.Outcome {
 // stands: that is enough to read an answer, which must not be lost.
 func (t *turn) askedTask(ctx context.Context, q run.Question) (task, error) {
 	if q.Input.Kind == driver.KindRunInput {
-		return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}, nil
+		return t.inputTask(), nil
 	}
 	k, err := t.open(ctx)
 	if fault.CodeOf(err) == fault.DriverUnavailable {
@@ -318,7 +318,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := again(h, func() (Round, error) {
+	round, err := again(func() (Round, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err

@@ -46,7 +46,8 @@ func (e *Engine) Decisions(ctx context.Context, c Caller, id run.ID) ([]Decided,
 // came of each.
 func decisionsOf(events []run.Event) []Decided {
 	var list []Decided
-	asked := map[int64]int{} // question number to its decision
+	asked := map[int64]int{}          // question number to its decision
+	waiting := map[waitingInput]int{} // what a driver was called for, to its decision
 	for _, ev := range events {
 		seq, input := ev.Seq, ev.Input
 		if ev.Attempt != nil {
@@ -60,6 +61,8 @@ func decisionsOf(events []run.Event) []Decided {
 			})
 		} else if i, ok := asked[seq]; ok {
 			at = i
+		} else if i, ok := waiting[waitingInput{ev.Step, input}]; ok {
+			at = i
 		}
 		if at < 0 {
 			continue
@@ -67,16 +70,27 @@ func decisionsOf(events []run.Event) []Decided {
 		if ev.Question != nil {
 			asked[ev.Question.Seq] = at
 		}
+		if ev.Call != nil {
+			waiting[waitingInput{ev.Step, input}] = at
+		} else if ev.Kind != run.Unsettled {
+			delete(waiting, waitingInput{ev.Step, input})
+		}
 		list[at].end(ev)
 	}
 	return list
 }
 
+// waitingInput is an input of a step that a driver obtains in more than one call.
+type waitingInput struct {
+	step  int
+	input string
+}
+
 // end notes how the route ended, if the event says so.
 func (d *Decided) end(ev run.Event) {
 	switch ev.Kind {
-	case run.Supplied, run.Answered:
-		d.Answered = true
+	case run.Supplied, run.Answered, run.Decided:
+		d.Answered = ev.Decision == nil || ev.Decision.Happened
 	case run.RouteClosed:
 		d.Outcome = decision.Outcome(ev.Attempt.Outcome)
 	case run.Declined:

@@ -42,6 +42,9 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if t.complete() {
 		return t.completed(ctx)
 	}
+	if t.run.Step.Call != nil {
+		return t.follow(ctx)
+	}
 	if in, missing := t.runInput(); missing != nil {
 		return t.obtainRunInput(ctx, in, missing)
 	}
@@ -272,7 +275,11 @@ func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, rea
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
 	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", a.Input, "via", a.Via, "outcome", a.Outcome, "reason", a.Reason)
-	return t.apply(run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &a})
+	ev := run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &a}
+	if a.Outcome == string(decision.Invalid) {
+		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
+	}
+	return t.apply(ev)
 }
 
 func clip(s string, n int) string {
@@ -284,11 +291,11 @@ func clip(s string, n int) string {
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
 func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via, r.CallTimeout)
+	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
 		return Round{}, unavailable("driver %s is not configured", r.Via)
 	}
-	shown, err := t.shownToAgent(ctx, drv, k, in)
+	shown, err := t.shownToAgent(ctx, drv, r.Via, k, in)
 	if err != nil {
 		return Round{}, err
 	}
@@ -304,9 +311,15 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	}
 	t.solution = nil
 	if left := s.unfilled(in); len(left) > 0 {
-		return t.notFilledIn(ctx, drv, k, in, left)
+		return t.notFilledIn(ctx, drv, r.Via, k, in, left)
 	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{Input: in, Step: k.where, Client: t.caller.Client, Raw: s.raw})
+	c, err := t.keyed(run.Call{Input: in.ID, Driver: r.Via})
+	if err != nil {
+		return Round{}, err
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: in, Step: k.where, Client: t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+	})
 	switch {
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, clip(err.Error(), 600))
@@ -328,8 +341,8 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 
 // notFilledIn: the agent sent back placeholders of next_call. What it did not
 // say is missing, not wrong.
-func (t *turn) notFilledIn(ctx context.Context, drv driver.Capability, k task, in driver.Input, left []string) (Round, error) {
-	shown, err := t.shownToAgent(ctx, drv, k, in)
+func (t *turn) notFilledIn(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input, left []string) (Round, error) {
+	shown, err := t.shownToAgent(ctx, drv, via, k, in)
 	if err != nil {
 		return Round{}, err
 	}
@@ -339,11 +352,17 @@ func (t *turn) notFilledIn(ctx context.Context, drv driver.Capability, k task, i
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
-func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, k task, in driver.Input) (driver.AgentChallenge, error) {
+func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input) (driver.AgentChallenge, error) {
 	if in.Kind == driver.KindEvidence && t.solution.supplied() {
 		return driver.AgentChallenge{Type: k.common.Type, Description: in.Description, Display: in.Display}, nil
 	}
-	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client})
+	c, err := t.keyed(run.Call{Input: in.ID, Driver: via})
+	if err != nil {
+		return driver.AgentChallenge{}, err
+	}
+	res, err := drv.Render(ctx, driver.RenderRequest{
+		Input: in, Step: k.where, Client: t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+	})
 	switch {
 	case err != nil:
 		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", clip(err.Error(), 600))
@@ -414,7 +433,10 @@ func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
-	drv, ok := t.e.capabilityDriver(r.Via, r.CallTimeout)
+	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
+	if !ok && t.run.Step.Call != nil {
+		return Round{}, unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.run.Step.Index)
+	}
 	if !ok {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
 	}
@@ -424,20 +446,51 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	}
 	desc, _, _ := t.e.Drivers.Describe(r.Via)
 	cost, why := t.afford(&in, desc)
-	if why != "" {
+	defer cost.release()
+	switch {
+	case t.run.Step.Call != nil:
+		cost = &expense{t: t} // the call was paid for when it was made first
+	case why != "":
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
 	}
-	defer cost.release()
 	link := t.linkFor(in)
-	links := driver.Links{Approval: t.linkTo(link)}
-	res, err := drv.Render(ctx, driver.RenderRequest{Input: in, Step: k.where, Client: t.caller.Client, Links: links, Diagnostics: diagnostics})
+	c, recovering, err := t.ready(ctx, run.Call{Input: in.ID, Driver: r.Via, Route: r.Index, Path: r.Path})
+	if err != nil {
+		return Round{}, err
+	}
+	q.Key, q.Attempt = c.Key, c.Attempt
+	if diagnostics == nil {
+		diagnostics = t.run.Step.Refused[in.ID]
+	}
+	res, err := drv.Render(ctx, driver.RenderRequest{
+		Input: in, Step: k.where, Client: t.caller.Client, Links: driver.Links{Approval: t.linkTo(link)}, Diagnostics: diagnostics,
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering,
+	})
+	l := later{res.Pending, res.Unknown, res.NotDone}
+	if err == nil {
+		err = t.breach(c, recovering, l)
+	}
+	if lost, err := t.lost(c, recovering, l, err); lost || err != nil {
+		cost.spend() // perhaps
+		return Round{}, err
+	}
 	switch {
+	case err == nil && res.Pending != nil:
+		cost.spend()
+		return t.deferCall(ctx, c, *res.Pending, t.run.Step.State)
+	case err != nil && t.run.Step.Call != nil:
+		// The wait goes on: another route must not get around it.
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s, which step %d waits for, failed and will be asked again: %s",
+			r.Via, t.run.Step.Index, clip(err.Error(), 600))
 	case err != nil:
 		cost.spend() // perhaps
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
 	case res.ClientRequest != nil && !declared(t.caller.Client, res.ClientRequest.Method):
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, "the client did not declare what "+clip(res.ClientRequest.Method, 60)+" needs", 0)
 	case res.ClientRequest != nil && q.Seq == 0 && !t.mayAsk(k, in, desc):
+		if err := t.settle("a question to the client, which this call may not ask"); err != nil {
+			return Round{}, err
+		}
 		return t.presentDriven(ctx, k, q.Input)
 	case res.ClientRequest != nil:
 		cost.spend()
@@ -446,7 +499,7 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 			return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, "its request is not sound JSON: "+err.Error(), 0)
 		}
 		q.Link = t.kept(link, request.Params)
-		return t.question(ctx, q, r, request)
+		return t.question(ctx, q, r, request, diagnostics)
 	case res.Invalid != nil:
 		cost.spend()
 		return t.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
@@ -467,13 +520,13 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 }
 
 // question records a question and then asks it.
-func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest) (Round, error) {
+func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, req driver.ClientRequest, diagnostics []driver.Diagnostic) (Round, error) {
 	kind, seq := run.Asked, q.Seq
 	if seq != 0 {
 		kind = run.Repaired
 	}
 	q.Ask, q.Elsewhere = req, ""
-	if err := t.put(&q, run.Event{Kind: kind, Seq: seq}); err != nil {
+	if err := t.put(&q, run.Event{Kind: kind, Seq: seq, Diagnostics: diagnostics}); err != nil {
 		return Round{}, err
 	}
 	t.record(json.RawMessage(fmt.Sprintf(`{"asks":%d}`, q.Seq)))
@@ -564,6 +617,9 @@ func (t *turn) supply(ctx context.Context, k task, in driver.Input, r decision.R
 		}
 		phrase := t.phraseOf(k)
 		if wrong := wrongPhrase(phrase, typedIn(a.Value)); wrong != "" {
+			if err := t.settle(wrong); err != nil {
+				return Round{}, err
+			}
 			return t.refuse(ctx, fault.MissingField, "the approval does not count: "+wrong)
 		}
 		ev.Approval = t.approval(r, a.Provenance, basisOf(a))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,6 +66,9 @@ type Options struct {
 	// ApprovalURL is the address of an approval page by run and secret, empty
 	// while there is none; nil: approvals have no page. Called concurrently.
 	ApprovalURL func(id run.ID, secret string) string
+	// Key returns the server's key, from which idempotency keys of drivers' calls
+	// are made; nil: a random one. Called concurrently, at most once.
+	Key func() ([32]byte, error)
 	// Approvers may answer approvals of runs that are not theirs, by principal.
 	Approvers []string
 	// Now is the clock; nil: time.Now.
@@ -80,6 +84,8 @@ type Engine struct {
 
 	seeding chan struct{} // holds one token: who has it may store the built-in protocols
 	seeded  atomic.Bool   // they are stored
+
+	callKey func() ([]byte, error) // makes idempotency keys
 
 	claims  claims
 	hourly  hourly
@@ -105,8 +111,8 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 		opt.Observer = silence{}
 	}
 	e := &Engine{
-		seeding: make(chan struct{}, 1),
-		store:   store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, opt.Observer, log), missing: make(chan struct{}, 1),
+		seeding: make(chan struct{}, 1), callKey: sync.OnceValues(callKey(opt.Key)),
+		store: store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, opt.Observer, log), missing: make(chan struct{}, 1),
 	}
 	e.seeding <- struct{}{}
 	return e

@@ -18,7 +18,7 @@ import (
 func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (Round, error) { return h.next(ctx, c, in) })
+	return again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
 func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {

@@ -37,7 +37,7 @@ type RedactReply struct {
 func (e *Engine) Redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (RedactReply, error) { return h.redact(ctx, c, in) })
+	return again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
 }
 
 func (e held) redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {

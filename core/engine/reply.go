@@ -196,7 +196,9 @@ func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, 
 
 // reject counts evidence that its driver refused.
 func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
-	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: clip(why, 2000)}); err != nil {
+	why = clip(why, 2000)
+	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
+	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
 		return Round{}, err
 	}
 	return t.fail(ctx, code, why)

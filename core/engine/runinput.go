@@ -34,7 +34,7 @@ func (t *turn) runInput() (driver.Input, []string) {
 
 // obtainRunInput asks the person, where the tree and the client allow it.
 func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
-	k := task{common: protocol.Common{}, where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}
+	k := t.inputTask()
 	d := t.decide(k, in)
 	if d.Route == nil || t.caller.Detached {
 		return Round{}, t.missingInput(missing)
@@ -44,6 +44,11 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 		return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
 	}
 	return t.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+// inputTask is the task of the run's input.
+func (t *turn) inputTask() task {
+	return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}
 }
 
 func (t *turn) missingInput(missing []string) *fault.Error {

@@ -116,7 +116,7 @@ func (e *Engine) AllRuns(ctx context.Context, c Caller, in RunsInput) (RunsReply
 func (e *Engine) Abandon(ctx context.Context, c Caller, id run.ID, reason string) (run.Summary, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (run.Summary, error) {
+	return again(func() (run.Summary, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return run.Summary{}, err

@@ -145,6 +145,12 @@ var reaches = map[string]map[string]ask{
 	"AllRuns": {"list": func(w *world, c engine.Caller, _ probe) (any, error) {
 		return w.AllRuns(w.t.Context(), c, engine.RunsInput{})
 	}},
+	"Retried": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Retried(w.t.Context(), c, engine.Later{Run: run.ID(p.Run), Step: 1})
+	}},
+	"Decide": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		return w.Decide(w.t.Context(), c, engine.DecideInput{Run: run.ID(p.Run), By: "me", Reason: "because"})
+	}},
 	"Abandon": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
 	}},

@@ -20,7 +20,8 @@ type Moment struct {
 	Label string    `json:"label"`
 	// What happened: asked, repaired (asked again after what was no answer), sent
 	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
-	// submitted_before_approval, opened (the approval page), declined, dismissed, approval_lapsed, rejected,
+	// submitted_before_approval, opened (the approval page), declined, dismissed, called (a driver that changes the world),
+	// waiting (for a driver), outcome_unknown, settled, decided (by a person, after an unknown outcome), approval_lapsed, rejected,
 	// refused, accepted, failed (which the challenge does not forbid), attested, expired, redacted, abandoned.
 	What string `json:"what"`
 	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
@@ -154,8 +155,24 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 		if ev.Answer != nil {
 			m.Answer = ev.Answer.Value
 		}
-	case run.Declined, run.Dismissed, run.Lapsed, run.Expired, run.Abandoned:
+	case run.Declined, run.Dismissed, run.Lapsed, run.Expired, run.Abandoned, run.Settled:
 		m.Verdict = ev.Reason
+	case run.Called:
+		m.Verdict = fmt.Sprintf("attempt %d; the driver changes the world, so this is recorded before it is called", ev.Call.Attempt)
+	case run.Deferred:
+		m.What, m.Verdict = "waiting", ev.Reason
+		if p := ev.Call.Pending; p != nil {
+			m.Verdict = join(p.Reason, p.Message)
+		}
+	case run.Unsettled:
+		m.What, m.Verdict = "outcome_unknown", ev.Reason
+	case run.Decided:
+		said := "it did not happen"
+		if ev.Decision.Happened {
+			said = "it happened"
+		}
+		m.Verdict = because(fmt.Sprintf("%s, says %s", said, ev.Decision.By), ev.Reason)
+		tellAnswer(&m, ev)
 	case run.Rejected, run.Refused:
 		m.Verdict = because(ev.Code, ev.Reason)
 	case run.Accepted:

@@ -56,6 +56,8 @@ type turn struct {
 	// began says when the route to an input was begun, by the input's id; what
 	// is not in it began with the call.
 	began map[string]time.Time
+	// notDone counts the driver's calls of this use case that came to nothing.
+	notDone int
 	// spent is what models were asked since the last event.
 	spent run.Spent
 	// decided is the last decision, until an event took it along.

@@ -19,7 +19,7 @@ const maxUnanswered = 2
 func (e *Engine) Unanswered(ctx context.Context, c Caller, id run.ID, seq int64) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(h, func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
+	return again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
 }
 
 func (e held) unanswered(ctx context.Context, c Caller, id run.ID, seq int64) (Round, error) {

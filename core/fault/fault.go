@@ -28,9 +28,13 @@ const (
 	ElicitationFailed   Code = "ELICITATION_FAILED"
 	ApprovalUnavailable Code = "APPROVAL_UNAVAILABLE"
 	WaitingForUser      Code = "WAITING_FOR_USER"
-	DriverUnavailable   Code = "DRIVER_UNAVAILABLE"
-	OutputInvalid       Code = "OUTPUT_INVALID"
-	FilesUnverified     Code = "FILES_UNVERIFIED"
+	// WaitingForDriver: a driver has asked somebody, or works, and has no outcome yet.
+	WaitingForDriver Code = "WAITING_FOR_DRIVER"
+	// OutcomeUnknown: a driver may have changed the world, and nobody can tell whether it did.
+	OutcomeUnknown    Code = "OUTCOME_UNKNOWN"
+	DriverUnavailable Code = "DRIVER_UNAVAILABLE"
+	OutputInvalid     Code = "OUTPUT_INVALID"
+	FilesUnverified   Code = "FILES_UNVERIFIED"
 	// JudgedInsufficient: a judge finds that the result does not satisfy the challenge.
 	JudgedInsufficient Code = "JUDGED_INSUFFICIENT"
 	// JudgeUnavailable: a judge has to speak, and none can be had.

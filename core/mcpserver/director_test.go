@@ -197,6 +197,10 @@ func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
 	}
 }
 
+func (d *director) Retried(context.Context, engine.Caller, engine.Later) (engine.Round, error) {
+	return engine.Round{}, nil
+}
+
 func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (engine.StepReply, error) {
 	r := stepReply(p.Run)
 	r.Message = "Approved on the page."

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -35,7 +36,7 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 	var opened string // the elicitation that sent the person to a page
 	round, err := open(ctx, c.caller())
 	for range engine.MaxCallRounds {
-		if err != nil {
+		if round, err = s.later(ctx, c, round, err); err != nil {
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
@@ -65,26 +66,67 @@ func (s *Server) reply(ctx context.Context, c call, round engine.Round, opened s
 	return replied(reply)
 }
 
+// later keeps a call open that waits for a driver, and asks the driver again when
+// it is time, as long as the call may wait.
+func (s *Server) later(ctx context.Context, c call, round engine.Round, err error) (engine.Round, error) {
+	for err == nil && round.Later != nil && s.retryIn(ctx, c, *round.Later) {
+		round, err = s.engine.Retried(ctx, c.caller(), *round.Later)
+	}
+	if err == nil && round.Later != nil {
+		err = ctx.Err() // nobody is there for the reply
+	}
+	return round, err
+}
+
+// retryIn waits until the driver is to be asked again and reports whether the
+// call may still wait for that.
+func (s *Server) retryIn(ctx context.Context, c call, l engine.Later) bool {
+	left := s.waitLeft(c)
+	due := time.NewTimer(min(l.After, left))
+	defer due.Stop()
+	message := "waiting for driver " + l.Driver + ": " + l.Message
+	if l.Progress != nil {
+		message += fmt.Sprintf(" (%.0f %%)", *l.Progress*100)
+	}
+	s.note(ctx, c, message)
+	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
+	defer keepAlive.Stop()
+	for {
+		select {
+		case <-due.C:
+			return l.After < left
+		case <-ctx.Done():
+			return false
+		case <-keepAlive.C:
+			s.note(ctx, c, message)
+		}
+	}
+}
+
+// waitLeft is how long the call may still wait.
+func (s *Server) waitLeft(c call) time.Duration {
+	if c.conn == nil {
+		return min(c.caller().CanWait, s.cfg.PlainWait) // nothing keeps such a call alive
+	}
+	return c.caller().CanWait
+}
+
 // settled waits for the person's answer and reports whether it came in time.
 func (s *Server) settled(ctx context.Context, c call, p *engine.Pending) bool {
-	wait := c.caller().CanWait
-	if c.conn == nil {
-		wait = min(wait, s.cfg.PlainWait) // nothing keeps such a call alive
-	}
-	waiting, stop := context.WithTimeout(ctx, wait)
+	waiting, stop := context.WithTimeout(ctx, s.waitLeft(c))
 	defer stop()
 	onPage, leave := s.watch(waiting, p.Run, p.Seq)
 	defer leave()
 	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
 	defer keepAlive.Stop()
-	for tick := 1; ; tick++ {
+	for {
 		select {
 		case <-onPage:
 			return true
 		case <-waiting.Done():
 			return false
 		case <-keepAlive.C:
-			s.progress(ctx, c, tick, &engine.Ask{Run: p.Run, Seq: p.Seq, Human: true})
+			s.note(ctx, c, waitingForPerson)
 		}
 	}
 }
@@ -106,13 +148,14 @@ type call struct {
 	token any // progress token; nil: none
 	// caller is who calls, with what is left of the time a call may take.
 	caller func() engine.Caller
+	ticks  *atomic.Int64 // progress notes that were sent
 }
 
 func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 	c := s.caller(ctx, req)
 	deadline := time.Now().Add(c.CanWait)
 	from := originOf(ctx)
-	return call{conn: from.conn, peer: from.peer, token: progressToken(req), caller: func() engine.Caller {
+	return call{conn: from.conn, peer: from.peer, token: progressToken(req), ticks: new(atomic.Int64), caller: func() engine.Caller {
 		now := c
 		now.CanWait = max(time.Until(deadline), 0)
 		return now
@@ -189,7 +232,7 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 	}
 	keepAlive := time.NewTicker(s.cfg.ProgressEvery)
 	defer keepAlive.Stop()
-	for tick := 1; ; tick++ {
+	for {
 		select {
 		case <-q.settled:
 			return true
@@ -200,7 +243,11 @@ func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) 
 		case <-onPage:
 			return false
 		case <-keepAlive.C:
-			s.progress(ctx, c, tick, a)
+			message := waitingForPerson
+			if !a.Human {
+				message = "waiting for the client to answer " + a.Method
+			}
+			s.note(ctx, c, message)
 		}
 	}
 }
@@ -222,17 +269,16 @@ func (s *Server) watch(ctx context.Context, id run.ID, seq int64) (settled <-cha
 	}
 }
 
-// progress keeps a client from giving up on a call that waits for its user.
-func (s *Server) progress(ctx context.Context, c call, tick int, a *engine.Ask) {
+const waitingForPerson = "waiting for a person to answer"
+
+// note sends a progress note, which keeps a client from giving up on a call that
+// waits.
+func (s *Server) note(ctx context.Context, c call, message string) {
 	if c.token == nil || c.conn == nil {
 		return
 	}
-	message := "waiting for the client to answer " + a.Method
-	if a.Human {
-		message = "waiting for a person to answer"
-	}
 	err := c.peer.notify("notifications/progress", map[string]any{
-		"progressToken": c.token, "progress": tick, "message": message,
+		"progressToken": c.token, "progress": c.ticks.Add(1), "message": message,
 	})
 	if err != nil {
 		s.log.DebugContext(ctx, "progress note not sent", "error", err)
@@ -297,13 +343,14 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 		return nil, invalidParams(errors.New("the arguments are not JSON"))
 	}
 	st := sealedState{Binding: binding{Principal: caller.Principal, Tool: req.Params.Name, Arguments: digest}}
+	c := s.call(ctx, req)
 	round, err := s.modernRound(ctx, req, caller, &st, open)
 	for range engine.MaxCallRounds {
-		if err != nil {
+		if round, err = s.later(ctx, c, round, err); err != nil {
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
-			return s.reply(ctx, s.call(ctx, req), round, "")
+			return s.reply(ctx, c, round, "")
 		}
 		refusal := refuse(caller.Client, round.Ask)
 		if refusal == nil {

@@ -38,6 +38,7 @@ type Questions interface {
 	Settled(ctx context.Context, id run.ID, seq int64) error
 	// Resumed is the reply once what was Pending is settled.
 	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (engine.StepReply, error)
+	Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error)
 }
 
 // Library reads protocols.

@@ -62,7 +62,7 @@ var errorCodes = []string{
 	string(fault.NotFound), string(fault.InvalidArgument), string(fault.MissingInput), string(fault.NoOpenRun), string(fault.AmbiguousRun),
 	string(fault.NonceMismatch), string(fault.ProofHashMismatch), string(fault.MissingField), string(fault.TypeMismatch),
 	string(fault.MaxRetriesExceeded), string(fault.UserDeclined), string(fault.ElicitationFailed), string(fault.ApprovalUnavailable),
-	string(fault.WaitingForUser), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified), string(fault.FilesMismatch), string(fault.EvidenceNotAccepted),
+	string(fault.WaitingForUser), string(fault.WaitingForDriver), string(fault.OutcomeUnknown), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified), string(fault.FilesMismatch), string(fault.EvidenceNotAccepted),
 	string(fault.SamplingBudgetExceeded), string(fault.JudgedInsufficient), string(fault.JudgeUnavailable), string(fault.RunIncomplete), string(fault.DuplicateChain), string(fault.SimilarMemoryFound), string(fault.SpaceReadOnly),
 	string(fault.SpaceNotFound), string(fault.NoSpace), string(fault.Forbidden), string(fault.StoreFailed), string(fault.StoreUnavailable),
 	string(fault.Conflict), string(fault.Replayed), string(fault.Internal),

@@ -42,6 +42,17 @@ const (
 	Rejected Kind = "rejected"
 	// Refused: a submission was refused before anybody judged its evidence.
 	Refused Kind = "refused"
+	// Called: a driver that changes the world is about to be called. It is
+	// stored before the call.
+	Called Kind = "called"
+	// Deferred: the outcome of a driver's call is pending.
+	Deferred Kind = "deferred"
+	// Unsettled: nobody can tell whether the open call acted.
+	Unsettled Kind = "unsettled"
+	// Settled: the open call came to an outcome that is no other event.
+	Settled Kind = "settled"
+	// Decided: a person says whether the open call happened.
+	Decided Kind = "decided"
 	// Reissued: the step gets a fresh nonce.
 	Reissued Kind = "reissued"
 	// Restarted: the step's challenge starts over at round 0.
@@ -92,6 +103,11 @@ type Event struct {
 	// Bonus is the quality bonus that the attestation was answered with. Attested
 	Bonus *float64 `json:"bonus,omitempty"`
 	Held  *Held    `json:"held,omitempty"` // Withheld
+	// Call that is open: Called, Deferred.
+	Call     *Call     `json:"call,omitempty"`
+	Decision *Decision `json:"decision,omitempty"` // Decided
+	// Diagnostics say why the answer was refused: Repaired, RouteClosed, Rejected.
+	Diagnostics []driver.Diagnostic `json:"diagnostics,omitempty"`
 	// Spent is what models were asked for since the event before.
 	Spent Spent `json:"spent,omitzero"`
 	// Redaction says what was erased: Redacted.

@@ -107,7 +107,10 @@ func (e Event) redacted() Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
 		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
-		Spent: e.Spent, Took: e.Took, Visit: e.Visit,
+		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit,
+	}
+	if e.Call != nil {
+		left.Call = e.Call.redacted()
 	}
 	for _, in := range e.Inputs {
 		left.Inputs = append(left.Inputs, redactedInput(in))

@@ -96,10 +96,10 @@ func TestARedactedEventSaysOnlyWhatIsNamed(t *testing.T) {
 	answer := []string{"input_id", "model", "provenance", "stop_reason", "via"}
 	want := slices.Concat(
 		proof, approval, of("evidence.", speaking(t, map[string]any{"approval": e.Approval})...),
-		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"),
+		of("answer.", slices.Clone(answer)...), of("evidence.answers.", slices.Clone(answer)...), of("attempt.", "input", "outcome", "via"), of("call.", "driver", "input", "key"),
 		of("inputs.", "id", "kind", "type"), of("question.", "input.id", "input.kind", "input.type", "digest", "via"),
 		speaking(t, map[string]any{"question": map[string]any{"client": e.Question.Client, "driver": e.Question.Driver}}),
-		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "code", "outcome"},
+		[]string{"kind", "run", "digest", "input", "via", "visit.from", "nonce", "connection", "decision.by", "code", "outcome"},
 	)
 	slices.Sort(want)
 	for name, d := range map[string]run.Redaction{"its step": {Steps: []int{1}}, "the run": {Whole: true}} {

@@ -22,6 +22,8 @@ const (
 	Open State = "open"
 	// Asking: a question about the current step is out.
 	Asking State = "asking"
+	// Waiting: a driver was called, and the call has no known outcome yet.
+	Waiting State = "waiting"
 	// Complete: every step is solved; the run waits to be attested.
 	Complete State = "complete"
 	// Closed: attested.
@@ -31,7 +33,7 @@ const (
 )
 
 // Live reports whether the run can still change.
-func (s State) Live() bool { return s == Open || s == Asking || s == Complete }
+func (s State) Live() bool { return s == Open || s == Asking || s == Waiting || s == Complete }
 
 // Run is one execution of a protocol. A value: Apply returns a changed copy.
 type Run struct {
@@ -119,6 +121,14 @@ type Step struct {
 	Approval *Approval `json:"approval,omitempty"`
 	// Question that is out; set exactly in the state Asking.
 	Question *Question `json:"question,omitempty"`
+	// Call of a driver that has no known outcome yet; set exactly in the state
+	// Waiting.
+	Call *Call `json:"call,omitempty"`
+	// Attempts counts, by input id, the attempts to obtain the input that came to
+	// an outcome; "" counts those at the step itself.
+	Attempts map[string]int `json:"attempts,omitempty"`
+	// Refused says, by input id, why its last answer was refused.
+	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
 	// Declines: input id to the capability driver through which a person said no.
 	Declines map[string]string `json:"declines,omitempty"`
 	// Noes counts how often a person said no to this step.
@@ -270,6 +280,9 @@ type Question struct {
 	// an answer. Closed is when they did so last; zero: the question is out.
 	Dismissed int       `json:"dismissed,omitempty"`
 	Closed    time.Time `json:"closed,omitzero"`
+	// Key and Attempt are those of the call that rendered it.
+	Key     string `json:"key,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 	// Repairs counts invalid replies so far.
 	Repairs int `json:"repairs,omitempty"`
 	// Earlier numbers of the same question to the same input: a yes to them

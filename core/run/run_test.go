@@ -222,6 +222,18 @@ type model struct {
 
 func (m *model) check(t *rapid.T, before run.Run, e run.Event) {
 	switch e.Kind {
+	case run.Called, run.Deferred:
+		if e.Call.Attempt != before.Step.Attempts[e.Call.Input]+1 {
+			t.Fatalf("attempt %d at %q while %d came to an outcome", e.Call.Attempt, e.Call.Input, before.Step.Attempts[e.Call.Input])
+		}
+		if c := before.Step.Call; c != nil && (e.Kind == run.Called || c.Key != e.Call.Key) {
+			t.Fatalf("%s while the outcome of another call is not known", e.Kind)
+		}
+	case run.Decided:
+		if c := before.Step.Call; e.Decision.Happened && c.Input != "" {
+			e.Kind, e.Input, e.Via = run.Supplied, c.Input, c.Driver
+			m.answer(t, before, e)
+		}
 	case run.Needed:
 		m.gated = m.gated || e.Gated
 		if e.Digest != before.Step.Digest {
@@ -314,6 +326,9 @@ func (m *model) invariants(t *rapid.T, r run.Run) {
 	if (r.Step.Question != nil) != (r.State == run.Asking) {
 		t.Fatalf("state %s with question %v", r.State, r.Step.Question)
 	}
+	if (r.Step.Call != nil) != (r.State == run.Waiting) {
+		t.Fatalf("state %s with call %v", r.State, r.Step.Call)
+	}
 	if (r.State == run.Complete) && m.accepted != r.StepCount {
 		t.Fatalf("complete after %d of %d steps", m.accepted, r.StepCount)
 	}
@@ -330,6 +345,7 @@ func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 	kinds := []run.Kind{
 		run.Needed, run.Asked, run.Answered, run.Repaired, run.Supplied, run.RouteClosed, run.Declined, run.Accepted,
 		run.Accepted, run.Supplied, run.Rejected, run.Refused, run.Reissued, run.Restarted, run.Lapsed, run.Unanswered, run.Dismissed,
+		run.Called, run.Deferred, run.Unsettled, run.Settled, run.Decided,
 	}
 	input := rapid.SampledFrom([]string{"evidence", "evidence", driver.KindApproval}).Draw(t, "input")
 	via := rapid.SampledFrom([]string{"agent", "elicitation", "sampling"}).Draw(t, "via")
@@ -352,6 +368,13 @@ func drawEvent(t *rapid.T, r run.Run, i int) run.Event {
 		e.Approval.ExpiresAt = epoch.Add(-time.Second)
 	}
 	e.Attempt = &run.Attempt{Input: input, Via: via, Outcome: "unavailable"}
+	e.Reason = "because"
+	of := rapid.SampledFrom([]string{input, input, ""}).Draw(t, "call of")
+	e.Call = &run.Call{
+		Input: of, Driver: via, Key: rapid.SampledFrom([]string{"k1", "k1", "k2"}).Draw(t, "key"), Attempt: r.Step.Attempts[of] + rapid.SampledFrom([]int{1, 1, 1, 2, 0}).Draw(t, "attempt"),
+		Acts: rapid.Bool().Draw(t, "acts"), At: epoch, Pending: &driver.Pending{Reason: "running"},
+	}
+	e.Decision = &run.Decision{Happened: rapid.Bool().Draw(t, "happened"), By: "alice"}
 	if e.Kind == run.Accepted {
 		a := accepts(t, r, nonce)
 		e.Proof, e.Evidence = a.Proof, a.Evidence
@@ -388,5 +411,74 @@ func TestDriverWithoutIsolationIsWrittenAsBefore(t *testing.T) {
 	b, err := json.Marshal(run.DriverRef{Name: "shell", Version: "1.0.0", SHA256: "ab"})
 	if want := `{"name":"shell","version":"1.0.0","sha256":"ab"}`; err != nil || string(b) != want {
 		t.Errorf("Marshal = %s, %v, want %s", b, err, want)
+	}
+}
+
+// pays is a call of a driver that changes the world to obtain the evidence.
+func pays(attempt int) *run.Call {
+	return &run.Call{Input: "evidence", Driver: "pay", Key: fmt.Sprint("key", attempt), Attempt: attempt, Acts: true, At: epoch}
+}
+
+func TestACallThatMayHaveActedIsNotMadeTwice(t *testing.T) {
+	r := must(t, must(t, newRun("r1", 1), needs(false)), run.Event{Kind: run.Called, Call: pays(1)})
+	if r.State != run.Waiting || !r.State.Live() {
+		t.Errorf("state = %s, want waiting", r.State)
+	}
+	refuses(t, r, run.Event{Kind: run.Called, Call: pays(1)}, run.ErrImpossible)
+	refuses(t, r, run.Event{Kind: run.Called, Call: pays(2)}, run.ErrImpossible)
+	refuses(t, r, run.Event{Kind: run.Restarted}, run.ErrImpossible)
+	refuses(t, r, supplies("agent"), run.ErrImpossible)
+	refuses(t, r, run.Event{Kind: run.Asked, Question: &run.Question{Seq: 1, Input: evidenceInput(), Via: "elicitation"}}, run.ErrImpossible)
+	refuses(t, r, run.Event{Kind: run.Rejected, Code: "X"}, run.ErrImpossible)
+
+	lost := must(t, r, run.Event{Kind: run.Unsettled, Reason: "it did not answer"})
+	if lost.Step.Call == nil || lost.Step.Call.Unknown != "it did not answer" {
+		t.Errorf("call = %+v, want why it is unknown", lost.Step.Call)
+	}
+	again := must(t, lost, run.Event{Kind: run.Settled, Reason: "not done"})
+	refuses(t, again, run.Event{Kind: run.Called, Call: pays(1)}, run.ErrImpossible)
+	must(t, again, run.Event{Kind: run.Called, Call: pays(2)})
+	must(t, lost, supplies("pay"))
+}
+
+func TestAPersonDecidesWhatCameOfACall(t *testing.T) {
+	r := must(t, must(t, newRun("r1", 1), needs(false)), run.Event{Kind: run.Called, Call: pays(1)})
+	by := func(happened bool) *run.Decision { return &run.Decision{Happened: happened, By: "alice"} }
+	refuses(t, r, run.Event{Kind: run.Decided, Decision: &run.Decision{}}, run.ErrImpossible)
+	refuses(t, r, run.Event{Kind: run.Decided, Decision: by(true)}, run.ErrImpossible)
+
+	not := must(t, r, run.Event{Kind: run.Decided, Decision: by(false)})
+	if not.State != run.Open || not.Step.Call != nil || not.Step.Attempt("evidence") != 2 {
+		t.Errorf("after it did not happen = %s with %+v, attempt %d, want open and attempt 2", not.State, not.Step.Call, not.Step.Attempt("evidence"))
+	}
+	answer := driver.Answer{InputID: "evidence", Value: json.RawMessage(`{"paid":true}`), Via: "pay"}
+	did := must(t, r, run.Event{Kind: run.Decided, Decision: by(true), Answer: &answer})
+	must(t, did, accepts(t, did, ""))
+}
+
+func TestWhatWasApprovedWhenItBeganMayTakeItsTime(t *testing.T) {
+	r := must(t, must(t, newRun("r1", 1), needs(true)), approves("elicitation", "d1", epoch.Add(time.Hour)))
+	r = must(t, r, run.Event{Kind: run.Deferred, Call: &run.Call{
+		Input: "evidence", Driver: "folder", Attempt: 1, At: epoch, Pending: &driver.Pending{Reason: "alice was asked"},
+	}})
+	late := supplies("folder")
+	late.At = epoch.Add(24 * time.Hour)
+	must(t, r, late)
+}
+
+func TestAttemptsAreCountedByWhatCameOfThem(t *testing.T) {
+	r := must(t, newRun("r1", 1), needs(false))
+	attempts := func(r run.Run) [2]int { return [2]int{r.Step.Attempt("evidence"), r.Step.Attempt("")} }
+	if got := attempts(r); got != [2]int{1, 1} {
+		t.Errorf("attempts = %v, want the first", got)
+	}
+	closed := must(t, r, run.Event{Kind: run.RouteClosed, Attempt: &run.Attempt{Input: "evidence", Via: "folder"}})
+	if got := attempts(closed); got != [2]int{2, 1} {
+		t.Errorf("attempts after a closed route = %v, want another one at the input", got)
+	}
+	problem := []driver.Diagnostic{driver.Problem("/ok", "is missing")}
+	r = must(t, must(t, r, supplies("folder")), run.Event{Kind: run.Rejected, Code: "X", Diagnostics: problem})
+	if diff := cmp.Diff(problem, r.Step.Refused["evidence"]); diff != "" || attempts(r) != [2]int{2, 2} {
+		t.Errorf("attempts after a rejection = %v, want another one at both, and why (-want +got):\n%s", attempts(r), diff)
 	}
 }

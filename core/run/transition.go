@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -31,11 +32,19 @@ var transitions = map[State]map[Kind]change{
 	Open: {
 		Needed: needed, Asked: asked, Premature: premature, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
+		Called: called, Deferred: deferred,
+		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
+	},
+	Waiting: {
+		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
+		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
+		Deferred: deferred, Unsettled: unsettled, Settled: settled, Decided: decided,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
 		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Opened: opened, Premature: premature, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
+		Called: called, Deferred: deferred,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Complete: {Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted},
@@ -76,6 +85,8 @@ func (r Run) clone() Run {
 		declines[k] = v
 	}
 	r.Step.Declines = declines
+	r.Step.Attempts = maps.Clone(r.Step.Attempts)
+	r.Step.Refused = maps.Clone(r.Step.Refused)
 	return r
 }
 
@@ -84,6 +95,9 @@ func lacks(what string) error { return fmt.Errorf("event lacks %s: %w", what, Er
 func needed(r *Run, e Event) error {
 	if len(e.Inputs) == 0 {
 		return lacks("inputs")
+	}
+	if err := r.mayJudge(); err != nil {
+		return err
 	}
 	if e.Digest != "" && r.Step.Digest != e.Digest {
 		// Another question than the one approved: the yes was to something else.
@@ -95,6 +109,7 @@ func needed(r *Run, e Event) error {
 	r.Step.Sensitive = r.Step.Sensitive || slices.ContainsFunc(e.Inputs, func(in driver.Input) bool { return in.Sensitive })
 	r.Step.State = e.State
 	r.Step.Round++
+	r.release()
 	return nil
 }
 
@@ -109,6 +124,8 @@ func asked(r *Run, e Event) error {
 	if err := r.mayAnswer(q.Input, q.Via, e); err != nil {
 		return err
 	}
+	r.release()
+	r.Step.tried(q.Input.ID)
 	r.Seq = q.Seq
 	r.Step.Question = q
 	r.State = Asking
@@ -119,6 +136,7 @@ func repaired(r *Run, e Event) error {
 	if r.Step.Question.Seq != e.Seq {
 		return ErrStale
 	}
+	r.Step.refuse(r.Step.Question.Input.ID, e.Diagnostics)
 	return asked(r, e)
 }
 
@@ -184,6 +202,8 @@ func supplied(r *Run, e Event) error {
 	if err := r.mayAnswer(input, e.Via, e); err != nil {
 		return err
 	}
+	r.Step.tried(input.ID)
+	r.release()
 	return take(r, input, e)
 }
 
@@ -221,6 +241,12 @@ func take(r *Run, input driver.Input, e Event) error {
 func (r *Run) mayAnswer(input driver.Input, via string, e Event) error {
 	if by, no := r.Step.Declines[input.ID]; no && by != via {
 		return fmt.Errorf("input %q was declined through %s: %w", input.ID, by, ErrDeclined)
+	}
+	if c := r.Step.Call; c != nil {
+		if c.Input != input.ID || c.Driver != via {
+			return fmt.Errorf("input %q waits for driver %s: %w", c.Input, c.Driver, ErrImpossible)
+		}
+		e.At = c.At // what was approved when it began may take its time
 	}
 	switch {
 	case !r.Step.Gated, input.Kind == driver.KindApproval, input.Kind == driver.KindSimilarity:
@@ -262,7 +288,13 @@ func routeClosed(r *Run, e Event) error {
 			return ErrStale
 		}
 		r.unask()
+	} else if !e.Attempt.Untried {
+		r.Step.tried(e.Attempt.Input) // else the question counted
 	}
+	if c := r.Step.Call; c != nil && c.Input == e.Attempt.Input {
+		r.release()
+	}
+	r.Step.refuse(e.Attempt.Input, e.Diagnostics)
 	if a := r.Step.Approval; a != nil && a.ClientReview && a.Via == e.Attempt.Via {
 		// The review cannot happen any more, so it approves nothing.
 		r.Step.Approval = nil
@@ -281,6 +313,14 @@ func declined(r *Run, e Event) error {
 	if by, no := r.Step.Declines[e.Input]; no && by != e.Via {
 		return fmt.Errorf("input %q was declined through %s: %w", e.Input, by, ErrDeclined)
 	}
+	if c := r.Step.Call; c != nil && c.Input != "" && c.Input != e.Input {
+		return fmt.Errorf("input %q waits for driver %s: %w", c.Input, c.Driver, ErrImpossible)
+	}
+	if r.Step.Question == nil {
+		r.Step.tried(e.Input)
+	}
+	r.Step.tried("")
+	r.release()
 	r.Step.Declines[e.Input] = e.Via
 	r.Step.Noes++
 	if e.Input == driver.KindApproval {
@@ -324,9 +364,13 @@ func accepted(r *Run, e Event) error {
 	case e.Proof.Previous != r.ProofHash():
 		return fmt.Errorf("the proof does not continue the chain: %w", ErrImpossible)
 	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
 	if err := e.Proof.check(r.Step.Index); err != nil {
 		return fmt.Errorf("%w: %w", err, ErrImpossible)
 	}
+	r.release()
 	last := r.Step.Index == r.StepCount
 	if !last {
 		if err := r.fresh(e.Nonce); err != nil {
@@ -356,6 +400,10 @@ func withheld(r *Run, e Event) error {
 	case r.Step.Held != nil || len(r.Step.Answers) == 0:
 		return fmt.Errorf("a verdict is held already, or nothing was answered: %w", ErrImpossible)
 	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
+	r.release()
 	r.Step.Held, r.Step.Inputs = e.Held, e.Inputs
 	return nil
 }
@@ -364,10 +412,18 @@ func rejected(r *Run, e Event) error {
 	if e.Code == "" {
 		return lacks("the error code")
 	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
+	r.release()
+	r.Step.tried("")
+	for _, a := range r.Step.Answers {
+		r.Step.refuse(a.InputID, e.Diagnostics)
+	}
 	// An approval is for one attempt, and the next one may use any route.
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, Noes: r.Step.Noes,
-		Early: r.Step.Early,
+		Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	return nil
 }
@@ -393,13 +449,17 @@ func reissued(r *Run, e Event) error {
 }
 
 func restarted(r *Run, _ Event) error {
+	if c := r.Step.Call; c != nil && c.Acts {
+		return fmt.Errorf("what came of the call of driver %s is not known: %w", c.Driver, ErrImpossible)
+	}
+	r.Step.tried("")
 	superseded := r.Step.Superseded
 	if q := r.Step.Question; q != nil && q.Human {
 		superseded = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
-		Superseded: superseded, UntoldNo: r.Step.UntoldNo, Early: r.Step.Early,
+		Superseded: superseded, UntoldNo: r.Step.UntoldNo, Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	r.State = Open
 	return nil
@@ -424,6 +484,17 @@ func ended(r *Run, _ Event) error {
 // forget drops the answer to an input.
 func (s *Step) forget(inputID string) {
 	s.Answers = slices.DeleteFunc(s.Answers, func(a driver.Answer) bool { return a.InputID == inputID })
+}
+
+// refuse keeps why the answer to an input was refused, for the next attempt.
+func (s *Step) refuse(inputID string, why []driver.Diagnostic) {
+	if len(why) == 0 {
+		return
+	}
+	if s.Refused == nil {
+		s.Refused = make(map[string][]driver.Diagnostic)
+	}
+	s.Refused[inputID] = why
 }
 
 func (r *Run) unask() {

@@ -264,6 +264,9 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		// The server holds the call while the person is there, however long that is.
 		return p.persist(ctx, uri, reply.Challenge.placeholder())
 	}
+	if reply.ErrorCode == codeWaitingDriver {
+		return p.persist(ctx, uri, reply.Challenge.placeholder()) // the server holds the call meanwhile
+	}
 	nonce := reply.Challenge.Nonce
 	tries := p.tried[nonce]
 	if p.tried[nonce]++; tries >= maxTries {

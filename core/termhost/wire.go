@@ -18,8 +18,11 @@ var (
 	attestPattern = regexp.MustCompile(`(?i)kairos_attest with (` + uriText + `)`)
 )
 
-// codeWaiting: the server still waits for the person's answer.
-const codeWaiting = "WAITING_FOR_USER"
+// The server still waits: for the person's answer, or for a driver.
+const (
+	codeWaiting       = "WAITING_FOR_USER"
+	codeWaitingDriver = "WAITING_FOR_DRIVER"
+)
 
 // stepReply is what begin and next answer.
 type stepReply struct {

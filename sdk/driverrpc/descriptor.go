@@ -44,6 +44,9 @@ func CheckDescriptor(d driver.Descriptor) error {
 	if _, ok := transports[d.Transport]; !ok {
 		complain("transport %q is not empty (gRPC) or %q", d.Transport, driver.TransportExec)
 	}
+	if d.Effect == driver.EffectEffects && d.Has(driver.FeatureAgent) {
+		complain("feature %q does not go with effect %q: the driver is called whenever a challenge is shown, and must not act then", driver.FeatureAgent, d.Effect)
+	}
 	if len(d.Handles) == 0 {
 		complain("handles is empty: the driver serves nothing")
 	}
