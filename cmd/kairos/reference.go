@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,16 +65,12 @@ func titled(ctx context.Context, t tools, title string) ([]string, error) {
 // titleOf is the title of the protocol in a file, or the argument itself if it
 // does not name a file.
 func titleOf(ctx context.Context, arg string) (string, error) {
-	info, err := os.Stat(arg)
-	switch named := isMarkdown(arg); {
-	case named && errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("no such file: %s", arg)
-	case err != nil || !named && !info.Mode().IsRegular():
-		return arg, nil
+	if info, err := os.Stat(arg); !isMarkdown(arg) && (err != nil || !info.Mode().IsRegular()) {
+		return arg, nil //nolint:nilerr // what is not a file is a title
 	}
 	b, err := document{name: arg}.read(ctx, nil)
 	if err != nil {
-		return "", fmt.Errorf("read the protocol: %w", err)
+		return "", err
 	}
 	chains, _ := protocol.Parse(b)
 	if len(chains) != 1 {

@@ -293,7 +293,7 @@ func (s *sourceFiles) read(ctx context.Context, f sourceFile) (engine.ImportItem
 	case f.item != nil:
 		return *f.item, nil
 	case f.line == nil:
-		b, err := f.document.read(ctx, nil)
+		b, err := f.read(ctx, nil)
 		return engine.ImportItem{Document: string(b)}, err
 	}
 	whole, err := f.listed(ctx, f.path)

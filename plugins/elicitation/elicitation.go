@@ -102,7 +102,7 @@ func renderURL(req driver.RenderRequest) (driver.RenderResult, error) {
 func renderForm(req driver.RenderRequest) (driver.RenderResult, error) {
 	shown, err := formOf(req.Input, req.Client)
 	if err != nil {
-		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil
+		return driver.CannotRender("the input is not a flat form: " + err.Error()), nil //nolint:nilerr // it is the outcome of the call
 	}
 	var f form
 	if err := json.Unmarshal(shown.Schema, &f); err != nil {

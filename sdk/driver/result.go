@@ -76,8 +76,8 @@ type Unknown struct {
 	Reason string `json:"reason"`
 }
 
-// NotDone, which only a request with Recover may be answered with, means that no
-// call with this idempotency key acted, and none will any more.
+// NotDone means that no call with this idempotency key acted, and that none will
+// any more. Only a request with Recover may be answered with it.
 type NotDone struct {
 	Reason string `json:"reason"`
 }

@@ -124,7 +124,7 @@ func TestPlainNamesNoGoType(t *testing.T) {
 			t.Errorf("Plain(decoding %s) = %v, want %+v", document, err, want)
 		}
 	}
-	if err := fields.Plain(io.EOF); err != io.EOF {
+	if err := fields.Plain(io.EOF); !errors.Is(err, io.EOF) {
 		t.Errorf("Plain(EOF) = %v, want it as it is", err)
 	}
 }

@@ -10,5 +10,5 @@ func freeSpace(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &stat); err != nil {
 		return 0, err
 	}
-	return int64(stat.Bavail) * int64(stat.Bsize), nil
+	return int64(stat.Bavail) * int64(stat.Bsize), nil //nolint:unconvert // the type differs between systems
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// SoakEnv, set to anything, makes tests that repeat a random event repeat it as
-// often as `make soak` wants.
+// SoakEnv is an environment variable. Set to anything, it makes tests that repeat
+// a random event repeat it as often as `make soak` wants.
 const SoakEnv = "KAIROS_SOAK"
 
 // Rounds is how often a test repeats something that happens at a random moment,
