@@ -136,12 +136,16 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 
 // goType matches what encoding/json says of a value of the wrong type. mcp-go
 // passes it on as text, with the names of its own Go types.
-var goType = regexp.MustCompile(`json: cannot unmarshal (\w+)(?: \S+)? into Go (?:struct field \w+\.(\S+)|value) of type \S+`)
+var goType = regexp.MustCompile(`json: cannot unmarshal (\w+)(?: (\S+))? into Go (?:struct field \w+\.(\S+)|value) of type \S+`)
 
 func withoutGoTypes(message string) string {
 	return goType.ReplaceAllStringFunc(message, func(found string) string {
 		m := goType.FindStringSubmatch(found)
-		return fmt.Sprintf("%s has the wrong type: it is of type %s", cmp.Or(m[2], "the message"), m[1])
+		where := cmp.Or(m[3], "the message")
+		if m[2] != "" {
+			return fmt.Sprintf("the %s %s in %s cannot be read", m[1], m[2], where)
+		}
+		return fmt.Sprintf("%s has the wrong type: it is of type %s", where, m[1])
 	})
 }
 
