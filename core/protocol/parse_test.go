@@ -399,6 +399,9 @@ func TestFindingsAreBounded(t *testing.T) {
 // The memory that a document costs is bounded by limits that are looked at while
 // it is read: one of 10 MB must not take a gigabyte before it is refused.
 func TestTheMemoryThatADocumentCostsIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED with -short: the race detector, which make test runs with -short, allocates ten times as much")
+	}
 	full := func(s string) string { return strings.Repeat(s, protocol.MaxDocument/len(s)) }
 	for name, doc := range map[string]string{
 		"step headings":      full("## h\n"),
