@@ -68,9 +68,9 @@ func withScript(t *testing.T, name string, script func(work string) string, sett
 	return s
 }
 
-func withPay(t *testing.T, features string) *served {
+func withPay(t *testing.T, features, timeout string) *served {
 	t.Helper()
-	return withScript(t, "pay", func(work string) string { return fmt.Sprintf(payDriver, work, features) }, "allow_effects: true, call_timeout: 2s", "")
+	return withScript(t, "pay", func(work string) string { return fmt.Sprintf(payDriver, work, features) }, "allow_effects: true, call_timeout: "+timeout, "")
 }
 
 // keys are the lines of a file that a driver wrote.
@@ -119,7 +119,7 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 	} {
 		t.Run(said, func(t *testing.T) {
 			t.Parallel()
-			s := withPay(t, "")
+			s := withPay(t, "", "2s")
 			p := s.pipe(t, legacyEra, hasNothing)
 			r := p.opens()
 			for range 3 {
@@ -140,4 +140,27 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 			p.leave()
 		})
 	}
+}
+
+// A server that was killed between the act and the reply asks the driver what came
+// of it and does not have it act again.
+func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
+	t.Parallel()
+	inBothEras(t, func(t *testing.T, era string) {
+		s := withPay(t, `"recover"`, "30s")
+		p := s.pipe(t, era, hasNothing)
+		r := p.opens()
+		p.call("kairos_next", p.next(r, ""), "")
+		eventually(t, "the driver to act", func() bool { return len(s.keys("acts")) > 0 })
+		if err := p.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = p.cmd.Wait() // it was killed
+		p = s.pipe(t, era, hasNothing)
+		p.told(r, "")
+		if acts, asks := s.keys("acts"), s.keys("asks"); len(acts) != 1 || !slices.Equal(acts, asks) {
+			t.Errorf("acted for %q and was asked about %q, want once and about the same", acts, asks)
+		}
+		p.leave()
+	})
 }
