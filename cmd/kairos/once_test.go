@@ -164,3 +164,61 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 		p.leave()
 	})
 }
+
+// waitDriver is a capability of the exec transport that has asked somebody, and
+// has the answer when a file with the name of the call's key is in its folder.
+const waitDriver = `#!/bin/sh
+cd %[1]q || exit 1
+if [ "$1" = --describe ]; then
+  echo '{"name":"wait","version":"1.0.0","role":"capability","handles":["evidence"],"effect":"reads","transport":"exec"}'
+  exit
+fi
+request=$(cat)
+key=$(printf %%s "$request" | sed -n 's/.*"idempotency_key":"\([^"]*\)".*/\1/p')
+case "$2" in
+Configure) echo '{}' ;;
+CheckHealth) echo '{"healthy":true}' ;;
+Render)
+  echo "$key" >>asks
+  if [ -n "$key" ] && [ -e "./$key" ]; then
+    echo '{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'
+  else
+    echo '{"pending":{"reason":"the answer is not there","retry_after":0.1,"progress":0.5}}'
+  fi ;;
+*) exit 1 ;;
+esac
+`
+
+// A run waits for its own answer, across a restart, and says so in progress and
+// in a complete result.
+func TestARunWaitsForTheAnswerToItsOwnKey(t *testing.T) {
+	t.Parallel()
+	inBothEras(t, func(t *testing.T, era string) {
+		s := withScript(t, "wait", func(work string) string { return fmt.Sprintf(waitDriver, work) }, "call_timeout: 30s",
+			"mcp: {plain_wait: 1s, progress_wait: 1s}\n")
+		p := s.pipe(t, era, hasNothing)
+		first := p.opens()
+		p.token = "t"
+		p.told(first, "WAITING_FOR_DRIVER")
+		if !strings.Contains(p.progress, `"progressToken":"t"`) {
+			t.Errorf("notifications while it waits: %q, want progress", p.progress)
+		}
+		p.token = ""
+		key := s.keys("asks")[0]
+		second := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, first.CurrentStep.URI))
+		p.told(second, "WAITING_FOR_DRIVER")
+		p.leave()
+		if err := os.WriteFile(s.path("work/"+key), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p = s.pipe(t, era, hasNothing)
+		p.told(second, "WAITING_FOR_DRIVER")
+		p.told(first, "")
+		asks := s.keys("asks")
+		slices.Sort(asks)
+		if asks = slices.Compact(asks); len(asks) != 2 {
+			t.Errorf("two runs asked with the keys %q, want two", asks)
+		}
+		p.leave()
+	})
+}

@@ -202,6 +202,8 @@ type piped struct {
 	out *bufio.Reader
 	id  int
 	log lockedBuffer
+	// token is the progress token of its calls, if any; progress is what was said.
+	token, progress string
 }
 
 // pipe starts a server as a host does.
@@ -265,6 +267,9 @@ func (p *piped) hear() (h pipedMessage) {
 			p.t.Fatalf("%v before a reply", err)
 		}
 		if bytes.Contains(line, []byte(`"method":"notifications/`)) {
+			if bytes.Contains(line, []byte(`"method":"notifications/progress"`)) {
+				p.progress += string(line)
+			}
 			continue
 		}
 		if err := json.Unmarshal(line, &h); err != nil {
@@ -276,9 +281,16 @@ func (p *piped) hear() (h pipedMessage) {
 
 func (p *piped) call(tool, args, more string) {
 	p.t.Helper()
+	meta := []string{}
+	if p.token != "" {
+		meta = append(meta, fmt.Sprintf(`"progressToken":%q`, p.token))
+	}
 	if p.era == modernEra {
-		more += fmt.Sprintf(`,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"piped","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":%s}`, p.era, hasForms)
+		meta = append(meta, fmt.Sprintf(`"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientInfo":{"name":"piped","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":%s`, p.era, hasForms))
+	}
+	if len(meta) > 0 {
+		more += `,"_meta":{` + strings.Join(meta, ",") + `}`
 	}
 	p.send(`"tools/call"`, fmt.Sprintf(`{"name":%q,"arguments":%s%s}`, tool, args, more))
 }
