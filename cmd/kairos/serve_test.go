@@ -206,6 +206,9 @@ const oneCommand = "# One\n\n## Run\n\nrun it\n\n```json\n{\"challenge\":{\"type
 func (s *served) solve(do func()) {
 	s.t.Helper()
 	minted := s.call("kairos_mint", map[string]any{"markdown_doc": oneCommand, "llm_model_id": "test", "force_update": true})
+	if len(minted.Items) == 0 {
+		s.t.Fatalf("nothing was minted: %s %s\n%s", minted.ErrorCode, minted.Message, s.stderr.String())
+	}
 	uri := minted.Items[0].URI
 	begun := s.call("kairos_begin", map[string]any{"uri": uri})
 	do()

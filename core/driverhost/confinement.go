@@ -53,6 +53,7 @@ type confined struct {
 }
 
 func newConfinement(c Confinement, s *starter, log *slog.Logger) *confinement {
+	c.Hidden.Open = append(slices.Clone(c.Hidden.Open), socketParent())
 	out := &confinement{Confinement: c, log: log}
 	out.find = sync.OnceValue(func() confined { return out.choose(s) })
 	return out

@@ -21,6 +21,9 @@ type Hidden struct {
 	Own []string
 	// ReadOnly lists folders in which nothing may be changed.
 	ReadOnly []string
+	// Open lists folders in which the processes themselves make files, such as
+	// sockets. A folder that is or contains one is not covered as a whole.
+	Open []string
 }
 
 // Cover is one mount that hides something.
@@ -45,13 +48,13 @@ func (h Hidden) Covers() []Cover {
 		out = append(out, Cover{real, readOnly})
 	}
 	for _, dir := range h.ReadOnly {
-		if h.ownFolder(dir) {
+		if h.ownFolder(dir) && !h.open(dir) {
 			add(dir, true)
 		}
 	}
 	for _, pattern := range h.all() {
 		dir := unescape(filepath.Dir(pattern))
-		if !h.readOnly(dir) && (filepath.Base(pattern) == "*" || h.ownFolder(dir)) {
+		if !h.readOnly(dir) && !h.open(dir) && (filepath.Base(pattern) == "*" || h.ownFolder(dir)) {
 			add(dir, false)
 			continue
 		}
@@ -72,6 +75,11 @@ func (h Hidden) readOnly(dir string) bool {
 		}
 	}
 	return false
+}
+
+// open reports whether a folder is or contains one that has to stay open.
+func (h Hidden) open(dir string) bool {
+	return slices.ContainsFunc(h.Open, func(o string) bool { return real(o) == real(dir) || inside(real(dir), real(o)) })
 }
 
 // ownFolder reports whether everything in a folder belongs to this program.
