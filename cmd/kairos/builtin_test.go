@@ -286,6 +286,7 @@ func TestAnAgentThatFollowsTheBuiltInsWritesAndFindsAProtocol(t *testing.T) {
 			f.wish = "greenhouse watering schedule: water the plants of the greenhouse once a day, and know that the tank holds enough."
 			f.values = map[string]string{
 				"title": "Water the greenhouse", "purpose": "Follow it every morning. At the end all plants have water for a day.",
+				"phrase that people say": "the plants look dry", "another phrase": "who waters today",
 				"heading of a step proved by a command": "Measure the tank", "instructions for the command": "Ask the tank how much water it holds.",
 				"command":                            `echo \"tank: 80 %\"`,
 				"heading of a step proved by a tool": "Open the valve", "instructions for the tool": "Open the valve for ten minutes.", "tool": "open_valve",

@@ -63,10 +63,12 @@ type linter struct {
 
 // lintReport is what the command prints.
 type lintReport struct {
-	Files    int           `json:"files"`
-	Errors   int           `json:"errors"`
-	Warnings int           `json:"warnings"`
-	Findings []lintFinding `json:"findings"`
+	Files    int `json:"files"`
+	Errors   int `json:"errors"`
+	Warnings int `json:"warnings"`
+	// WithoutTriggers is the number of protocols whose front matter has none.
+	WithoutTriggers int           `json:"without_triggers"`
+	Findings        []lintFinding `json:"findings"`
 }
 
 // lintFinding is a diagnostic and its file.
@@ -78,7 +80,12 @@ type lintFinding struct {
 func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 	r := lintReport{Files: len(files), Findings: []lintFinding{}}
 	for _, file := range files {
-		found, err := l.lint(cmd.Context(), file)
+		text, err := file.read(cmd.Context(), l.stdin)
+		var found []protocol.Diagnostic
+		if err == nil {
+			r.WithoutTriggers += withoutTriggers(text)
+			found, err = l.judge(cmd.Context(), string(text))
+		}
 		if err != nil {
 			if cmd.Context().Err() != nil {
 				return err
@@ -104,7 +111,21 @@ func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 		return errors.Join(err, errors.New(r.summary()))
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), r.summary())
+	if r.WithoutTriggers > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s without triggers: list in the front matter what people say when they need the protocol, "+
+			"and searches in plain words find it\n", count(r.WithoutTriggers, "protocol"))
+	}
 	return err
+}
+
+func withoutTriggers(document []byte) (n int) {
+	chains, _ := protocol.Parse(document)
+	for _, c := range chains {
+		if len(c.Triggers) == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func (r lintReport) summary() string {
@@ -117,12 +138,4 @@ func count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func (l linter) lint(ctx context.Context, file document) ([]protocol.Diagnostic, error) {
-	b, err := file.read(ctx, l.stdin)
-	if err != nil {
-		return nil, err
-	}
-	return l.judge(ctx, string(b))
 }

@@ -25,7 +25,8 @@ const (
 	maxYAMLTokens  = 10_000
 	maxYAMLNesting = 32
 	maxTags        = 100
-	maxWord        = 200 // characters of a tag, a slug or a version
+	maxTriggers    = 20
+	maxWord        = 200 // characters of a tag, a trigger, a slug or a version
 )
 
 // frontMatter is the YAML at the start of a document.
@@ -38,6 +39,8 @@ type frontMatter struct {
 	// version is as written: 1.10 is not 1.1.
 	version string
 	tags    []string
+	// triggers are phrases that people say when they need the protocol.
+	triggers []string
 
 	ofOne []frontKey // those that only one protocol can have
 }
@@ -52,13 +55,13 @@ var (
 	// A thematic break is a line of dashes, too. What follows is front matter
 	// when it begins with a key, at once or behind comments; behind blank lines
 	// with one of ours.
-	startsWithKey = regexp.MustCompile(`\A(?:(?:[ \t]*\n)+(?:slug|version|title|tags)` +
+	startsWithKey = regexp.MustCompile(`\A(?:(?:[ \t]*\n)+(?:slug|version|title|tags|triggers)` +
 		`|(?:#[^\n]*\n)*(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z_][\w .-]*))[ \t]*:(?:[ \t\n]|\z)`)
 	// With one of our keys it is meant as front matter even where it is faulty.
-	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags)[ \t]*:(?:[ \t]|$)`)
+	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags|triggers)[ \t]*:(?:[ \t]|$)`)
 	endOfFront = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
 
-	ourKeys     = []string{"slug", "version", "title", "tags"}
+	ourKeys     = []string{"slug", "version", "title", "tags", "triggers"}
 	slugPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N}._/-]*$`)
 )
 
@@ -192,7 +195,7 @@ func (p *parse) readKeys(members []*ast.MappingValueNode) {
 			continue
 		}
 		at := p.front.in(m.Value.GetToken())
-		if name == "slug" || name == "title" {
+		if name == "slug" || name == "title" || name == "triggers" {
 			p.front.ofOne = append(p.front.ofOne, frontKey{name, key})
 		}
 		switch name {
@@ -207,6 +210,8 @@ func (p *parse) readKeys(members []*ast.MappingValueNode) {
 			p.front.title = p.title(m.Value)
 		case "tags":
 			p.front.tags = p.tags(m.Value)
+		case "triggers":
+			p.front.triggers = p.triggers(m.Value)
 		}
 	}
 }
@@ -262,30 +267,49 @@ func (p *parse) title(n ast.Node) string {
 
 // tags reads a list of tags, or one text with commas between them.
 func (p *parse) tags(n ast.Node) []string {
+	if list, ok := n.(*ast.SequenceNode); ok {
+		return p.list("tags", "a tag", list, maxTags)
+	}
+	if _, none := n.(*ast.NullNode); none {
+		return nil
+	}
 	var tags []string
-	add := func(tag string) {
-		if tag != "" && !slices.Contains(tags, tag) {
-			tags = append(tags, tag)
-		}
+	for tag := range strings.SplitSeq(p.scalar("tags", n), ",") {
+		tags = appendNew(tags, firstRunes(strings.TrimSpace(tag), maxWord))
 	}
-	switch n := n.(type) {
-	case *ast.NullNode:
-	case *ast.SequenceNode:
-		if len(n.Values) > maxTags {
-			p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %d tags; at most %d are allowed", len(n.Values), maxTags))
-			return nil
-		}
-		for _, v := range n.Values {
-			add(p.word("a tag", v))
-		}
-	default:
-		text := p.scalar("tags", n)
-		for tag := range strings.SplitSeq(text, ",") {
-			add(firstRunes(strings.TrimSpace(tag), maxWord))
-		}
-		tags = tags[:min(len(tags), maxTags)]
+	return tags[:min(len(tags), maxTags)]
+}
+
+// triggers reads a list of phrases, or a single one, which may contain commas.
+func (p *parse) triggers(n ast.Node) []string {
+	if list, ok := n.(*ast.SequenceNode); ok {
+		return p.list("triggers", "a trigger", list, maxTriggers)
 	}
-	return tags
+	if _, none := n.(*ast.NullNode); none {
+		return nil
+	}
+	return appendNew(nil, p.word("a trigger", n))
+}
+
+// list reads at most limit different texts.
+func (p *parse) list(name, one string, n *ast.SequenceNode, limit int) []string {
+	if len(n.Values) > limit {
+		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %d %s; at most %d are allowed", len(n.Values), name, limit))
+		return nil
+	}
+	var texts []string
+	for _, v := range n.Values {
+		texts = appendNew(texts, p.word(one, v))
+	}
+	return texts
+}
+
+// appendNew appends a text unless it is empty or in the list.
+func appendNew(list []string, text string) []string {
+	if text == "" || slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
 }
 
 // withFront gives the chains what the front matter says. Only tags and version
@@ -299,6 +323,7 @@ func (p *parse) withFront(chains []Chain) {
 			continue
 		}
 		c.Slug = f.slug
+		c.Triggers = slices.Clone(f.triggers)
 		if f.title != "" && ChainID(f.title) != c.ID {
 			c.AltTitle = f.title
 		}

@@ -64,6 +64,22 @@ func TestFrontMatter(t *testing.T) {
 	}
 }
 
+func TestTriggersAreRead(t *testing.T) {
+	for doc, want := range map[string][]string{
+		"triggers:\n  - the site is down\n  - Die Seite ist weg\n  - the site is down": {"the site is down", "Die Seite ist weg"},
+		"triggers: nothing works, help": {"nothing works, help"},
+		"triggers: [' a  b ', '']":      {"a b"},
+		"triggers:":                     nil,
+		"slug: a":                       nil,
+	} {
+		doc = "---\n" + doc + "\n---\n# T\n## S\nx\n"
+		if diff := cmp.Diff(want, parseOne(t, doc).Triggers); diff != "" {
+			t.Errorf("triggers of %q (-want +got):\n%s", doc, diff)
+		}
+		readsBack(t, []byte(doc))
+	}
+}
+
 func TestFrontMatterOfSeveralProtocols(t *testing.T) {
 	chains := mustParse(t, "---\nversion: 2\ntags: [a]\n---\n# A\n## a\n# B\n## b\n")
 	for _, c := range chains {
@@ -100,6 +116,10 @@ func TestFrontMatterDiagnostics(t *testing.T) {
 		"a duplicate key":        {"---\nslug: a\nslug: b\n" + body, driver.SeverityError, 3, 1, "already defined"},
 		"an alias":               {"---\nslug: &a b\nversion: *a\n" + body, driver.SeverityError, 2, 7, "aliases"},
 		"deep nesting":           {"---\nslug: a\nx: " + strings.Repeat("[", 99) + "\n" + body, driver.SeverityError, 3, 36, "nested"},
+		"many triggers":          {"---\ntriggers: [" + strings.Repeat("a, ", 21) + "]\n" + body, driver.SeverityError, 2, 11, "21 triggers"},
+		"a long trigger":         {"---\ntriggers: [a, " + long + "]\n" + body, driver.SeverityError, 2, 15, "201 characters"},
+		"triggers as a map":      {"---\ntriggers: {a: b}\n" + body, driver.SeverityError, 2, 11, "must be text"},
+		"triggers for two":       {"---\ntriggers: [a]\n" + body + "# U\n## S\n", driver.SeverityError, 2, 1, "2 protocols"},
 		"too many tokens":        {"---\nslug: a\nx: [" + strings.Repeat("a,", 9000) + "]\n" + body, driver.SeverityError, 2, 1, "tokens"},
 		"not closed":             {"---\nslug: a\n# T\n## S\n", driver.SeverityError, 1, 1, "not closed"},
 		"more than 64 KiB":       {"---\nslug: a\n" + strings.Repeat("# x\n", 17<<10) + body, driver.SeverityError, 1, 1, "64 KiB"},

@@ -24,6 +24,7 @@ func (c Chain) Passage(i int) string {
 	add(c.Title)
 	add(c.AltTitle)
 	add(c.Slug)
+	add(strings.Join(c.Triggers, "\n"))
 	add(strings.Join(c.Tags, ", "))
 	add(s.Label)
 	// The text begins with the heading, which the label has said already.

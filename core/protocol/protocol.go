@@ -31,6 +31,10 @@ type Chain struct {
 	Version  string   `json:"version,omitempty"`
 	AltTitle string   `json:"alt_title,omitempty"`
 	Tags     []string `json:"tags,omitempty"`
+	// Triggers are phrases that people say when they need the protocol, and
+	// its titles in other languages, as the front matter lists them: at most
+	// 20 of 200 characters. Search treats each as a name of the protocol.
+	Triggers []string `json:"triggers,omitempty"`
 	// Description is the Markdown between the title and the first step.
 	Description string `json:"description,omitempty"`
 	// Inputs is the JSON Schema of a run's input; nil: takes none.
@@ -67,7 +71,8 @@ type Step struct {
 
 // Clone is a copy that shares nothing with the chain that can be changed.
 func (c Chain) Clone() Chain {
-	c.Tags, c.Inputs, c.Steps = slices.Clone(c.Tags), slices.Clone(c.Inputs), slices.Clone(c.Steps)
+	c.Tags, c.Triggers = slices.Clone(c.Tags), slices.Clone(c.Triggers)
+	c.Inputs, c.Steps = slices.Clone(c.Inputs), slices.Clone(c.Steps)
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		s.Challenge, s.Templates = slices.Clone(s.Challenge), slices.Clone(s.Templates)

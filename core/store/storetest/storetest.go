@@ -114,6 +114,7 @@ func NewChain(space, title string, labels ...string) protocol.Chain {
 		Version:     "1.2.3",
 		AltTitle:    "Also " + title,
 		Tags:        []string{"front", "matter"},
+		Triggers:    []string{"somebody asks for " + title},
 		Description: "What " + title + " is for.",
 		Inputs:      json.RawMessage(`{"type":"object","properties":{"who":{"type":"string"}}}`),
 		ModelID:     "model-1",
