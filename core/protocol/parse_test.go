@@ -583,14 +583,29 @@ func TestTags(t *testing.T) {
 	for text, want := range map[string][]string{
 		"## Step One":  {"step", "one"},
 		"# Bare Steps": {"bare", "steps"},
-		"## The one two three four five six seven":                                           {"the", "one", "two", "three", "four", "five"},
-		"## A\n- Run the linter now\n* Run all tests":                                        {"linter", "tests"},
-		"## Go on\n```go\nfunc (s *S) Parse() {}\ntype Chain struct{}\nfunc Parse() {}\n```": {"parse", "chain"},
-		"## Go on\nfunc Parse()":                                                             nil,
+		"## The one two three four five six seven":                                                           {"the", "one", "two", "three", "four", "five"},
+		"## A\n- Run the linter now\n* Run all tests":                                                        {"linter", "tests"},
+		"## Go on\n```go\nfunc (s *S) Parse() {}\ntype Chain struct{}\nfunc Parse() {}\n```":                 {"parse", "chain"},
+		"## Go on\nfunc Parse()":                                                                             nil,
+		"## Go on\n~~~\nimport { useState }\nclass\tclass Ab\nfn 9abc\ntype\u00e9 Not_This(x)\ndef _x9\n~~~": {"usestate", "_x9"},
 	} {
 		if diff := cmp.Diff(want, protocol.Tags(protocol.Step{Text: text})); diff != "" {
 			t.Errorf("Tags(%q) (-want +got):\n%s", text, diff)
 		}
+	}
+}
+
+func TestTagsAreReadFromTheBeginningOfALongStep(t *testing.T) {
+	const read = 128 << 10
+	// The two bytes of é are on both sides of the bound.
+	before := "## Go on\n" + fence + "\nfunc first()\n"
+	text := before + strings.Repeat("-", read-len(before)-1) + "é\nfunc second()\n" + fence + "\n- Third fourth\n"
+	if diff := cmp.Diff([]string{"first"}, protocol.Tags(protocol.Step{Text: text})); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+	early := strings.Replace(text, "-----", "", 5000)
+	if diff := cmp.Diff([]string{"third", "fourth", "first", "second"}, protocol.Tags(protocol.Step{Text: early})); diff != "" {
+		t.Errorf("tags of the same text in less than the bound (-want +got):\n%s", diff)
 	}
 }
 

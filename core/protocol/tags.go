@@ -1,10 +1,12 @@
 package protocol
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // How many tags a step has at most, of each kind.
@@ -14,29 +16,33 @@ const (
 	maxCodeTags    = 5
 )
 
+// maxTagged is how many bytes of a step's text are read for tags, so that
+// reading a long step costs little more than reading a short one.
+const maxTagged = 128 << 10
+
 var (
 	bulletLine = regexp.MustCompile(`^\s*[-*+]\s+(.*)`)
-	codeName   = regexp.MustCompile(`\b(?:function|func(?:\s+\([^)]*\))?|def|fn|class|const|interface|type|struct|import(?:\s+\{)?)` +
-		`\s+([A-Za-z_][A-Za-z0-9_]{2,48})\b`)
-	codeWords = []string{"from", "return", "function", "class", "const", "interface", "type", "struct", "import", "async", "static"}
+	declares   = []string{"function", "func", "def", "fn", "class", "const", "interface", "type", "struct", "import"}
+	codeWords  = []string{"from", "return", "function", "class", "const", "interface", "type", "struct", "import", "async", "static"}
 )
 
 // Tags returns the search tags of a step: words of its heading and bullets,
-// then names from its code.
+// then names from its code. Only the first maxTagged bytes of the text count.
 func Tags(s Step) []string {
+	text := beginning(s.Text, maxTagged)
 	var tags []string
 	add := func(tag string, limit int) {
 		if len(tags) < limit && !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}
-	first, _, _ := strings.Cut(s.Text, "\n")
+	first, _, _ := strings.Cut(text, "\n")
 	for i, w := range words(first, 3) {
 		if i < maxHeadingTags {
 			add(w, maxWordTags)
 		}
 	}
-	for line := range strings.Lines(s.Text) {
+	for line := range strings.Lines(text) {
 		if len(tags) >= maxWordTags {
 			break
 		}
@@ -47,10 +53,23 @@ func Tags(s Step) []string {
 		}
 	}
 	limit := len(tags) + maxCodeTags
-	for _, name := range codeNames(s.Text) {
-		add(name, limit)
+	for name := range codeNames(text) {
+		if add(name, limit); len(tags) == limit {
+			break
+		}
 	}
 	return tags
+}
+
+// beginning is the first n bytes of s, without a character that is cut in two.
+func beginning(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }
 
 // words are the lower-cased words of at least n characters.
@@ -62,17 +81,85 @@ func words(s string, n int) []string {
 func firstTwo(s []string) []string { return s[:min(2, len(s))] }
 
 // codeNames are the names that fenced code declares or imports.
-func codeNames(text string) []string {
-	if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
-		return nil
-	}
-	var out []string
-	for _, f := range outlineOf(text).fences {
-		for _, m := range codeName.FindAllStringSubmatch(f.content, -1) {
-			if name := strings.ToLower(m[1]); !slices.Contains(codeWords, name) {
-				out = append(out, name)
+func codeNames(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
+			return
+		}
+		for _, f := range outlineOf(text).fences {
+			for name := range declaredNames(f.content) {
+				if name = strings.ToLower(name); !slices.Contains(codeWords, name) && !yield(name) {
+					return
+				}
 			}
 		}
 	}
-	return out
+}
+
+// declaredNames are the names of 3 to 49 characters that follow a word of declares.
+// One pass, because code can be long: a regular expression takes ten times as long.
+func declaredNames(code string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for code != "" {
+			var word string
+			word, code = nextWord(code)
+			if !slices.Contains(declares, word) {
+				continue
+			}
+			name, rest := leadingWord(strings.TrimLeft(beforeName(word, code), blanks))
+			if len(name) < 3 || len(name) > 49 || name[0] <= '9' {
+				continue
+			}
+			code = rest
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+const (
+	blanks      = " \t\n\f\r"
+	maxReceiver = 200 // bytes
+)
+
+// beforeName is the text behind a word that declares something, without what
+// may stand before the name: the receiver of a func, the brace of an import.
+// It begins with a blank; otherwise no name follows and it is empty.
+func beforeName(word, rest string) string {
+	inner := strings.TrimLeft(rest, blanks)
+	switch {
+	case inner == rest:
+		return ""
+	case word == "func" && strings.HasPrefix(inner, "("):
+		rest = inner[strings.IndexByte(inner[:min(len(inner), maxReceiver)], ')')+1:]
+	case word == "import" && strings.HasPrefix(inner, "{"):
+		rest = inner[1:]
+	}
+	if rest == "" || strings.IndexByte(blanks, rest[0]) < 0 {
+		return ""
+	}
+	return rest
+}
+
+// nextWord returns the first word of s and what is behind it.
+func nextWord(s string) (word, rest string) {
+	i := 0
+	for i < len(s) && !wordByte(s[i]) {
+		i++
+	}
+	return leadingWord(s[i:])
+}
+
+// leadingWord returns the word that s begins with and what is behind it.
+func leadingWord(s string) (word, rest string) {
+	n := 0
+	for n < len(s) && wordByte(s[n]) {
+		n++
+	}
+	return s[:n], s[n:]
+}
+
+func wordByte(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '_'
 }
