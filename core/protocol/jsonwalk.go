@@ -25,8 +25,9 @@ func (e *jsonError) Error() string { return e.message }
 // jsonWalker visits the members and strings of a JSON text with their
 // positions, so that the text can be changed without being written anew.
 type jsonWalker struct {
-	raw []byte // valid JSON
-	pos int    // everything before has been visited
+	raw  []byte // valid JSON
+	pos  int    // everything before has been visited
+	path []byte // the pointer of the value that is visited
 	// onString is called for each string value; start and end are its quotes.
 	onString func(pointer string, start, end int, value string)
 	// onMember is called for each member, after its value was visited; key,
@@ -43,7 +44,7 @@ func walkJSON(raw []byte, w jsonWalker) error {
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
 		return w.locate(err)
 	}
-	return w.value("", 0)
+	return w.value(0)
 }
 
 // EditStrings returns the JSON with each string value replaced by what edit makes
@@ -81,25 +82,25 @@ func (w *jsonWalker) locate(err error) error {
 }
 
 // value visits one value.
-func (w *jsonWalker) value(pointer string, depth int) error {
+func (w *jsonWalker) value(depth int) error {
 	start := w.next(" \t\r\n")
 	if w.onValue != nil {
-		w.onValue(pointer, start)
+		w.onValue(string(w.path), start)
 	}
 	switch c := w.raw[start]; c {
 	case '{', '[':
 		if depth >= maxDepth {
-			return &jsonError{start, pointer, fmt.Sprintf("nested deeper than %d levels", maxDepth)}
+			return &jsonError{start, string(w.path), fmt.Sprintf("nested deeper than %d levels", maxDepth)}
 		}
 		w.pos++
 		if c == '{' {
-			return w.object(pointer, depth)
+			return w.object(depth)
 		}
-		return w.array(pointer, depth)
+		return w.array(depth)
 	case '"':
 		text := w.quoted()
 		if w.onString != nil {
-			w.onString(pointer, start, w.pos, unquote(text))
+			w.onString(string(w.path), start, w.pos, unquote(text))
 		}
 	default:
 		for w.pos < len(w.raw) && strings.IndexByte(" \t\r\n,]}", w.raw[w.pos]) < 0 {
@@ -110,8 +111,8 @@ func (w *jsonWalker) value(pointer string, depth int) error {
 }
 
 // object visits what stands behind the opening brace.
-func (w *jsonWalker) object(pointer string, depth int) error {
-	seen := map[string]bool{}
+func (w *jsonWalker) object(depth int) error {
+	seen, outer := map[string]bool{}, len(w.path)
 	for {
 		at := w.next(" \t\r\n,")
 		if w.raw[at] == '}' {
@@ -119,31 +120,35 @@ func (w *jsonWalker) object(pointer string, depth int) error {
 			return nil
 		}
 		key := unquote(w.quoted())
-		child := pointer + "/" + pointerEscaper.Replace(key)
+		w.path = append(append(w.path, '/'), pointerEscaper.Replace(key)...)
 		if seen[key] {
-			return &jsonError{at, child, fmt.Sprintf("duplicate key %q", key)}
+			return &jsonError{at, string(w.path), fmt.Sprintf("duplicate key %q", key)}
 		}
 		seen[key] = true
 		start := w.next(" \t\r\n:")
-		if err := w.value(child, depth+1); err != nil {
+		if err := w.value(depth + 1); err != nil {
 			return err
 		}
 		if w.onMember != nil {
-			w.onMember(child, at, start, w.pos)
+			w.onMember(string(w.path), at, start, w.pos)
 		}
+		w.path = w.path[:outer]
 	}
 }
 
 // array visits what stands behind the opening bracket.
-func (w *jsonWalker) array(pointer string, depth int) error {
-	for i := 0; ; i++ {
+func (w *jsonWalker) array(depth int) error {
+	outer := len(w.path)
+	for i := int64(0); ; i++ {
 		if w.raw[w.next(" \t\r\n,")] == ']' {
 			w.pos++
 			return nil
 		}
-		if err := w.value(pointer+"/"+strconv.Itoa(i), depth+1); err != nil {
+		w.path = strconv.AppendInt(append(w.path, '/'), i, 10)
+		if err := w.value(depth + 1); err != nil {
 			return err
 		}
+		w.path = w.path[:outer]
 	}
 }
 
