@@ -26,7 +26,7 @@ type spoken struct {
 	Reply     json.RawMessage `json:"reply,omitempty"`
 }
 
-// followCalls obeys next_call alone, from a choice to the attestation, and
+// followCalls obeys next_call alone, from a search to the attestation, and
 // returns its reply. It reads no prose: what to fill in it knows from where a
 // placeholder stands. Each template it first sends back untouched, which must
 // get it nowhere.
@@ -144,13 +144,16 @@ func (f *follower) calendar() string {
 
 func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 	drivers := buildDrivers(t)
-	for name, follow := range map[string]func(*follower, map[string]any) map[string]any{
-		"next_call": (*follower).followCalls, "next_action": (*follower).follow,
+	for name, follow := range map[string]func(f *follower) map[string]any{
+		"next_call": func(f *follower) map[string]any {
+			return f.followCalls(f.use("kairos_search", map[string]any{"query": "create a calendar appointment"}))
+		},
+		"next_action": func(f *follower) map[string]any { return f.follow(f.choice("calendar appointment", "match")) },
 	} {
 		t.Run("the calendar by "+name, func(t *testing.T) {
 			f := newFollower(t, drivers, true)
 			f.use("kairos_mint", map[string]any{"markdown_doc": f.calendar(), "llm_model_id": "follower"})
-			f.verified(follow(f, f.choice("calendar appointment", "match")))
+			f.verified(follow(f))
 			if f.asked != 3 {
 				t.Errorf("the person was asked %d times, want for the participants, the duration and the booking", f.asked)
 			}
@@ -164,12 +167,14 @@ func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 			f.values[placeholder[1]] = "Greenhouse watering: " + placeholder[1]
 		}
 		f.values["command"] = "true"
-		f.verified(f.followCalls(f.choice("greenhouse watering", "create")))
+		f.values["phrase that people say"], f.values["another phrase"] = "the plants look dry", "who waters today"
+		create := f.choice("greenhouse watering", "create")["uri"]
+		f.verified(f.followCalls(f.use("kairos_begin", map[string]any{"uri": create})))
 		if f.result["status"] != "stored" {
 			t.Fatalf("the protocol was minted with %v", f.result)
 		}
 		minted := f.result["next_call"].(map[string]any)["arguments"].(map[string]any)["uri"]
-		f.verified(f.followCalls(f.choice("qwzzk", "refine")))
+		f.verified(f.followCalls(f.use("kairos_search", map[string]any{"query": "qwzzk"})))
 		if found := f.result["choices"].([]any)[0].(map[string]any)["uri"]; found != minted {
 			t.Errorf("the refined search found %v, want %v", found, minted)
 		}

@@ -37,6 +37,8 @@ func searchCommand(at *source) *cobra.Command {
 	}
 	out.addToTool(cmd, formatJSON)
 	cmd.Flags().StringVar(&in.Space, "space", "", "only in this space, and among the built-in protocols")
+	cmd.Flags().StringArrayVar(&in.Queries, "or", nil, "the same in other words; can be repeated, up to 5 times")
+	cmd.Flags().IntVar(&in.Limit, "limit", 0, "list at most this many matches, 1 to 10 (default 5; 3 while no match is sure)")
 	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match which words were found in which field, and by which ranker")
 	return cmd
 }

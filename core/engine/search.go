@@ -1,18 +1,30 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// maxChoices bounds the matches of a search.
-const maxChoices = 10
+// The limits of a search.
+const (
+	defaultMatches = 5
+	maxMatches     = 10 // with SearchInput.Limit
+	// maxUnsure is how many matches are offered while none of them is sure: more
+	// would be a list to read, not a choice.
+	maxUnsure  = 3
+	maxQueries = 5 // rephrasings
+
+	maxSummary = 60 // characters of a choice's description
+)
 
 // The built-in protocols that every search offers besides its matches.
 const (
@@ -41,38 +53,98 @@ func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in SearchInput) (E
 	return out, err
 }
 
-// search returns the reply and the hits that its first choices are.
+// search returns the reply and the hits of its matches, in the same order.
 func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) (SearchReply, []Hit, error) {
-	if strings.TrimSpace(in.Query) == "" {
-		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "query must not be blank").
-			WithNext("call kairos_search with some words of what the user wants to do")
-	}
-	spaces, err := narrow(c, in.Space)
+	texts, err := in.texts()
 	if err != nil {
+		return SearchReply{}, nil, err
+	}
+	limit := cmp.Or(in.Limit, defaultMatches)
+	if limit < 1 || limit > maxMatches {
+		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", limit, maxMatches).
+			WithNext("call kairos_search without limit, or with one from 1 to %d", maxMatches)
+	}
+	if q.Spaces, err = narrow(c, in.Space); err != nil {
 		return SearchReply{}, nil, err
 	}
 	if err := e.ready(ctx); err != nil {
 		return SearchReply{}, nil, err
 	}
-	q.Text, q.Spaces, q.Limit, q.Embedding = in.Query, spaces, 2*maxChoices, e.meaningOf(ctx, in.Query)
-	found, err := e.store.Searcher.Search(ctx, q)
+	q.Limit = 2 * maxMatches
+	hits, wordsOnly, err := e.found(ctx, q, texts)
 	if err != nil {
-		return SearchReply{}, nil, fmt.Errorf("search: %w", err)
+		return SearchReply{}, nil, err
 	}
-	var choices []Choice
-	var hits []Hit
-	for _, h := range found {
-		if h.Score < e.opt.ScoreThreshold || isMeta(h.Chain) || len(choices) == maxChoices {
-			continue
-		}
-		choices, hits = append(choices, match(h)), append(hits, h)
+	sure := len(hits) > 0 && search.Sure(hits[0].Score, scoreOf(hits[1:]))
+	if !sure {
+		limit = min(limit, maxUnsure)
+	}
+	hits = hits[:min(limit, len(hits))]
+	for _, h := range hits {
 		e.rateRetrieved(h)
 	}
-	reply := searchReply(choices)
-	if q.Embedding == nil && e.opt.Embedder != nil {
+	reply := searchReply(hits, sure)
+	if wordsOnly {
 		reply.Message += " Only words were compared: the embedding endpoint did not answer."
 	}
 	return reply, hits, nil
+}
+
+// texts are the query and its rephrasings, each once.
+func (in SearchInput) texts() ([]string, error) {
+	if strings.TrimSpace(in.Query) == "" {
+		return nil, fault.New(fault.InvalidArgument, "query must not be blank").
+			WithNext("call kairos_search with some words of what the user wants to do")
+	}
+	if len(in.Queries) > maxQueries {
+		return nil, fault.New(fault.InvalidArgument, "there are %d queries; at most %d are allowed", len(in.Queries), maxQueries).
+			WithNext("call kairos_search with the %d best of them", maxQueries)
+	}
+	texts := []string{in.Query}
+	for _, text := range in.Queries {
+		if strings.TrimSpace(text) != "" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts, nil
+}
+
+// found returns the protocols that match any of the texts, each with its best
+// score, best first. wordsOnly reports that meanings should have been compared
+// and were not.
+func (e *Engine) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
+	at := map[string]int{} // in hits, by the URI of the protocol
+	for _, text := range texts {
+		q.Text, q.Embedding = text, e.meaningOf(ctx, text)
+		wordsOnly = wordsOnly || q.Embedding == nil && e.opt.Embedder != nil
+		found, err := e.store.Searcher.Search(ctx, q)
+		if err != nil {
+			return nil, false, fmt.Errorf("search: %w", err)
+		}
+		for _, h := range found {
+			if h.Score < e.opt.ScoreThreshold || isMeta(h.Chain) {
+				continue
+			}
+			uri := protocol.URI(h.Chain.Steps[0].UUID)
+			if i, again := at[uri]; !again {
+				at[uri] = len(hits)
+				hits = append(hits, h)
+			} else if h.Score > hits[i].Score {
+				hits[i] = h
+			}
+		}
+	}
+	// Equal scores keep the order of the store, that of the first text.
+	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+	return hits, wordsOnly, nil
+}
+
+// scoreOf is the score of the best of the hits; 0: there is none.
+func scoreOf(hits []Hit) float64 {
+	if len(hits) == 0 {
+		return 0
+	}
+	return hits[0].Score
 }
 
 // isMeta: the two built-ins are offered in their own roles, never as matches.
@@ -84,14 +156,22 @@ func isMeta(c protocol.Chain) bool {
 func match(h Hit) Choice {
 	head := h.Chain.Steps[0]
 	uri := protocol.URI(head.UUID)
-	score := math.Round(min(max(h.Score, 0), 1)*1000) / 1000
+	score := math.Round(min(max(h.Score, 0), 1)*100) / 100
 	title := h.Chain.Title
-	tags := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)].Tags
 	return Choice{
-		URI: uri, Label: head.Label, ChainLabel: &title, Score: &score, Role: "match", Tags: orEmpty(tags),
-		NextAction: fmt.Sprintf("call kairos_begin with %s to run this protocol", uri),
-		NextCall:   beginCall(uri),
+		ChainLabel: &title, URI: uri, Label: head.Label, Score: &score, Role: "match", Tags: []string{},
+		NextAction: "call kairos_begin with " + uri,
 	}
+}
+
+// summary is the first line of a protocol's description, cut to maxSummary characters.
+func summary(c protocol.Chain) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(c.Description), "\n")
+	line = strings.Join(strings.Fields(line), " ")
+	if short := beginning(line, maxSummary); len(short) < len(line) {
+		return strings.TrimSpace(beginning(line, maxSummary-1)) + "…"
+	}
+	return line
 }
 
 // orEmpty keeps null out of replies, whose readers expect a list.
@@ -102,21 +182,33 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func searchReply(matches []Choice) SearchReply {
-	r := SearchReply{
-		MustObey: true, Choices: append(matches, refineChoice(), createChoice()),
-		NextAction: "pick the choice that fits what the user wants and follow that choice's next_action",
+// searchReply offers the hits, best first. A call is prefilled where following
+// it is never wrong: to begin a sure match, and to refine a search in vain.
+func searchReply(hits []Hit, sure bool) SearchReply {
+	r := SearchReply{MustObey: true, Confidence: ConfidencePerhaps}
+	for _, h := range hits {
+		r.Choices = append(r.Choices, match(h))
 	}
-	r.NextCall = r.Choices[0].NextCall
-	switch n := len(matches); n {
-	case 0:
-		r.Message = "No protocol matches. Refine the search, or create the protocol."
-	case 1:
-		r.Message = fmt.Sprintf("One protocol matches (%d%%).", percent(matches[0]))
-		r.NextAction = fmt.Sprintf("follow the choice's next_action: %s; if it is not what the user wants, refine or create", matches[0].NextAction)
+	switch {
+	case len(hits) == 0:
+		r.Confidence = ConfidenceNone
+		r.Message = "No protocol matches."
+		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
+		r.NextCall = beginCall(protocol.URI(refineUUID))
+	case sure:
+		r.Confidence = ConfidenceSure
+		r.Message = fmt.Sprintf("The first match fits (%d%%).", percent(r.Choices[0]))
+		r.Choices[0].Description = summary(hits[0].Chain)
+		r.NextAction = "follow the first choice's next_action: " + r.Choices[0].NextAction
+		r.NextCall = beginCall(r.Choices[0].URI)
 	default:
-		r.Message = fmt.Sprintf("%d protocols match; the best at %d%%.", n, percent(matches[0]))
+		for i, h := range hits {
+			r.Choices[i].Description = summary(h.Chain)
+		}
+		r.Message = fmt.Sprintf("No match is sure; the best is at %d%%.", percent(r.Choices[0]))
+		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
 	}
+	r.Choices = append(r.Choices, refineChoice(), createChoice())
 	return r
 }
 
@@ -125,17 +217,15 @@ func percent(c Choice) int { return int(math.Round(*c.Score * 100)) }
 func refineChoice() Choice {
 	uri := protocol.URI(refineUUID)
 	return Choice{
-		URI: uri, Label: "Get help refining your search", ChainLabel: nil, Role: "refine", Tags: []string{"meta", "refine"},
-		NextAction: fmt.Sprintf("call kairos_begin with %s to work out a better search", uri),
-		NextCall:   beginCall(uri),
+		URI: uri, Label: "Get help refining your search", Role: "refine", Tags: []string{"meta", "refine"},
+		NextAction: "call kairos_begin with " + uri,
 	}
 }
 
 func createChoice() Choice {
 	uri, title := protocol.URI(createUUID), "Create New KAIROS Protocol Chain"
 	return Choice{
-		URI: uri, Label: title, ChainLabel: &title, Role: "create", Tags: []string{"meta", "creation"},
-		NextAction: fmt.Sprintf("call kairos_begin with %s to write a protocol for it", uri),
-		NextCall:   beginCall(uri),
+		ChainLabel: &title, URI: uri, Label: title, Role: "create", Tags: []string{"meta", "creation"},
+		NextAction: "call kairos_begin with " + uri,
 	}
 }

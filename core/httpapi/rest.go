@@ -37,12 +37,16 @@ type restTool struct {
 // restTools are the routes /api/<name>. Each is: decode, one engine call, encode.
 var restTools = []restTool{
 	{"kairos_search", "SEARCH_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
-		Query   string `json:"query"`
-		Space   string `json:"space"`
-		SpaceID string `json:"space_id"`
+		Query   string   `json:"query"`
+		Queries []string `json:"queries"`
+		Space   string   `json:"space"`
+		SpaceID string   `json:"space_id"`
+		Limit   int      `json:"limit"`
 	},
 	) (any, error) {
-		return e.Search(ctx, c, engine.SearchInput{Query: in.Query, Space: cmp.Or(in.Space, in.SpaceID)})
+		return e.Search(ctx, c, engine.SearchInput{
+			Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
+		})
 	})},
 	{toolBegin, "BEGIN_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
 		URI       string          `json:"uri"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -248,10 +249,10 @@ func (d *director) Attest(_ context.Context, _ engine.Caller, in engine.AttestIn
 
 func (d *director) Search(_ context.Context, _ engine.Caller, in engine.SearchInput) (engine.SearchReply, error) {
 	return engine.SearchReply{
-		MustObey: true, Message: in.Query + "|" + in.Space, NextAction: "follow the choice's next_action",
+		MustObey: true, Message: fmt.Sprintf("%s|%s|%d|%s", in.Query, in.Space, in.Limit, strings.Join(in.Queries, ",")),
+		Confidence: engine.ConfidenceNone, NextAction: "follow the choice's next_action",
 		Choices: []engine.Choice{{
 			URI: stepURI, Label: "l", Role: "create", Tags: []string{}, NextAction: "kairos_begin",
-			NextCall: &engine.NextCall{Tool: "kairos_begin", Arguments: json.RawMessage(`{"uri":"` + stepURI + `"}`)},
 		}},
 	}, d.err
 }

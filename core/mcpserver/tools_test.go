@@ -321,8 +321,9 @@ func TestArgumentsReachTheEngine(t *testing.T) {
 		t.Errorf("mint input = %+v", got)
 	}
 	for args, want := range map[string]string{
-		`{"query":"q","space":"a","space_id":"b"}`: "q|a",
-		`{"query":"q","space_id":"b"}`:             "q|b",
+		`{"query":"q","space":"a","space_id":"b"}`:    "q|a|0|",
+		`{"query":"q","space_id":"b"}`:                "q|b|0|",
+		`{"query":"q","queries":["r","s"],"limit":7}`: "q||7|r,s",
 	} {
 		r := w.result(w.call("kairos_search", json.RawMessage(args)))
 		if got := decode[step](t, r.Structured).Message; got != want {

@@ -112,9 +112,11 @@ func sameHost(next *http.Request, via []*http.Request) error {
 // Search calls kairos_search.
 func (c *Client) Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error) {
 	return call[engine.SearchReply](ctx, c, "kairos_search", struct {
-		Query string `json:"query"`
-		Space string `json:"space,omitempty"`
-	}{in.Query, in.Space})
+		Query   string   `json:"query"`
+		Queries []string `json:"queries,omitempty"`
+		Space   string   `json:"space,omitempty"`
+		Limit   int      `json:"limit,omitempty"`
+	}{in.Query, in.Queries, in.Space, in.Limit})
 }
 
 // Begin calls kairos_begin.

@@ -71,6 +71,10 @@ func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 			return err
 		},
 			"POST /api/kairos_search", `{"query":"a <b>"}`},
+		"search in several ways": {func(c *restclient.Client) error {
+			_, err := c.Search(ctx, engine.SearchInput{Query: "a", Queries: []string{"b", "c"}, Space: "s", Limit: 3})
+			return err
+		}, "POST /api/kairos_search", `{"query":"a","queries":["b","c"],"space":"s","limit":3}`},
 		"begin": {func(c *restclient.Client) error {
 			_, err := c.Begin(ctx, engine.BeginInput{URI: uri, Input: json.RawMessage(`{"a":1}`), SessionID: "s"})
 			return err

@@ -127,11 +127,14 @@ func (d *director) mint(_ context.Context, req mcp.CallToolRequest) (*mcp.CallTo
 
 func (d *director) search(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	help := map[string]any{"uri": strings.Replace(headURI, "1111", "2222", 1), "role": "create", "chain_label": nil}
-	choices := []any{help}
-	if req.GetString("query", "") == "scene" {
-		choices = []any{map[string]any{"uri": headURI, "role": "match", "chain_label": "The scene"}, help}
+	confidence, choices := "none", []any{help}
+	switch req.GetString("query", "") {
+	case "scene":
+		confidence, choices = "sure", []any{map[string]any{"uri": headURI, "role": "match", "chain_label": "The scene"}, help}
+	case "a place":
+		confidence, choices = "perhaps", []any{map[string]any{"uri": headURI, "role": "match", "chain_label": "The scene"}, help}
 	}
-	return object(map[string]any{"choices": choices}), nil
+	return object(map[string]any{"confidence": confidence, "choices": choices}), nil
 }
 
 func (d *director) nonce() string { return fmt.Sprintf("nonce-%d", d.step) }

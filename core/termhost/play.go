@@ -190,7 +190,8 @@ func (p *play) search(ctx context.Context, query string) (string, error) {
 		return "", err
 	}
 	var found struct {
-		Choices []struct {
+		Confidence string `json:"confidence"`
+		Choices    []struct {
 			URI        string  `json:"uri"`
 			ChainLabel *string `json:"chain_label"`
 			Role       string  `json:"role"`
@@ -199,16 +200,25 @@ func (p *play) search(ctx context.Context, query string) (string, error) {
 	if err := json.Unmarshal(raw, &found); err != nil {
 		return "", fmt.Errorf("decode the search result: %w", err)
 	}
-	// Best first; the choices that are no match offer help, not a protocol.
+	// Best first; the choices that are not matches offer help, not a protocol.
+	var matches []string
 	for _, c := range found.Choices {
-		if c.Role == "match" {
-			if c.ChainLabel != nil {
-				p.host.console.say("found: %s (%s)", *c.ChainLabel, c.URI)
-			}
+		if c.Role != "match" || c.ChainLabel == nil {
+			continue
+		}
+		if found.Confidence == "sure" {
+			p.host.console.say("found: %s (%s)", *c.ChainLabel, c.URI)
 			return c.URI, nil
 		}
+		matches = append(matches, fmt.Sprintf("%q (%s)", *c.ChainLabel, c.URI))
 	}
-	return "", &StopError{Code: StopNotFound, Message: fmt.Sprintf("no protocol matches %q", query)}
+	if len(matches) == 0 {
+		return "", &StopError{Code: StopNotFound, Message: fmt.Sprintf("no protocol matches %q", query)}
+	}
+	return "", &StopError{
+		Code: StopNotFound, Message: fmt.Sprintf("it is not certain which protocol %q means; perhaps %s", query, strings.Join(matches, " or ")),
+		NextAction: "name the protocol by its exact title or its URI",
+	}
 }
 
 func (p *play) begin(ctx context.Context, uri string) (stepReply, error) {

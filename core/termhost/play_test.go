@@ -184,6 +184,7 @@ func TestProtocolIsFound(t *testing.T) {
 		want   string
 	}{
 		"by words":          {func(c *termhost.Config) { c.URI, c.Query = "", "scene" }, ""},
+		"no sure match":     {func(c *termhost.Config) { c.URI, c.Query = "", "a place" }, termhost.StopNotFound},
 		"no match":          {func(c *termhost.Config) { c.URI, c.Query = "", "nothing" }, termhost.StopNotFound},
 		"by its text":       {func(c *termhost.Config) { c.URI, c.Document = "", "# A protocol" }, ""},
 		"text is not valid": {func(c *termhost.Config) { c.URI, c.Document = "", "prose" }, "INVALID_ARGUMENT"},
