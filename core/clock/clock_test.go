@@ -1,0 +1,168 @@
+package clock_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/clock/clocktest"
+)
+
+var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func newClock() (*clock.Clock, *clocktest.Source) {
+	machine := clocktest.New(start)
+	return clock.New(machine), machine
+}
+
+func TestTimeGoesOnWhenTheMachinesClockIsSetBack(t *testing.T) {
+	c, machine := newClock()
+	machine.Pass(time.Minute)
+	machine.Jump(-5 * time.Hour)
+	machine.Pass(time.Minute)
+	if got, want := c.Now(), start.Add(2*time.Minute); !got.Equal(want) {
+		t.Errorf("Now after two minutes = %s, want %s", got, want)
+	}
+}
+
+func TestASetBackThatNobodySawIsNotOne(t *testing.T) {
+	c, machine := newClock()
+	machine.Jump(time.Hour)
+	machine.Jump(-time.Hour)
+	if got := c.Now(); !got.Equal(start) {
+		t.Errorf("Now = %s, want %s", got, start)
+	}
+}
+
+func TestAJumpForwardIsFollowedAtOnce(t *testing.T) {
+	c, machine := newClock()
+	machine.Jump(5 * time.Hour)
+	if got, want := c.Now(), start.Add(5*time.Hour); !got.Equal(want) {
+		t.Errorf("Now = %s, want %s", got, want)
+	}
+}
+
+func TestNowNeverGoesBackAndNeverLags(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, machine := newClock()
+		last, from := c.Now(), c.Now()
+		var passed time.Duration
+		for range rapid.IntRange(1, 50).Draw(t, "moments") {
+			d := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "passed"))
+			machine.Pass(d)
+			passed += d
+			machine.Jump(time.Duration(rapid.Int64Range(-int64(48*time.Hour), int64(48*time.Hour)).Draw(t, "set")))
+			now, settled := c.Now(), c.Settled()
+			switch {
+			case now.Before(last):
+				t.Fatalf("Now = %s after %s", now, last)
+			case now.Before(machine.Wall()):
+				t.Fatalf("Now = %s, the machine shows %s", now, machine.Wall())
+			case now.Sub(from) < passed:
+				t.Fatalf("Now went on by %s while %s passed", now.Sub(from), passed)
+			case settled.After(now):
+				t.Fatalf("Settled = %s is after Now = %s", settled, now)
+			}
+			last = now
+		}
+	})
+}
+
+func TestSettledFollowsAJumpForwardOnceItHasHeld(t *testing.T) {
+	c, machine := newClock()
+	machine.Jump(1000 * time.Hour)
+	if got := c.Settled(); !got.Equal(start) {
+		t.Errorf("Settled right after the jump = %s, want %s", got, start)
+	}
+	machine.Pass(clock.SettleTime - time.Second)
+	if got, want := c.Settled(), start.Add(clock.SettleTime-time.Second); !got.Equal(want) {
+		t.Errorf("Settled before the jump has held = %s, want %s", got, want)
+	}
+	machine.Pass(time.Second)
+	if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
+		t.Errorf("Settled after the jump has held = %s, want %s", got, want)
+	}
+}
+
+func TestSettledDoesNotFollowAJumpThatIsTakenBack(t *testing.T) {
+	c, machine := newClock()
+	machine.Jump(1000 * time.Hour)
+	c.Settled()
+	machine.Pass(time.Hour)
+	machine.Jump(-1000 * time.Hour)
+	for range 100 {
+		machine.Pass(time.Hour)
+		if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
+			t.Fatalf("Settled = %s, want %s", got, want)
+		}
+	}
+}
+
+func TestSettledTakesOverWhatWasCommonToSeveralJumps(t *testing.T) {
+	c, machine := newClock()
+	machine.Jump(8 * time.Hour) // asleep at night
+	c.Settled()
+	machine.Pass(16 * time.Hour)
+	machine.Jump(8 * time.Hour)
+	c.Settled()
+	machine.Pass(8 * time.Hour)
+	if got, want := c.Settled(), machine.Wall().Add(-8*time.Hour); !got.Equal(want) {
+		t.Errorf("Settled after a day awake = %s, want %s", got, want)
+	}
+}
+
+func TestSettledKeepsUpWithSmallCorrections(t *testing.T) {
+	c, machine := newClock()
+	for range 100 {
+		machine.Pass(time.Minute)
+		machine.Jump(time.Second)
+		if got, want := c.Settled(), machine.Wall(); !got.Equal(want) {
+			t.Fatalf("Settled = %s, want %s", got, want)
+		}
+	}
+}
+
+func TestIDsStayUniqueAndOrderedAfterASetBack(t *testing.T) {
+	c, machine := newClock()
+	var ids []string
+	for _, set := range []time.Duration{0, -time.Hour, time.Hour, -48 * time.Hour} {
+		machine.Jump(set)
+		for range 5000 { // more than a millisecond has fractions
+			ids = append(ids, c.NewID())
+		}
+		machine.Pass(time.Microsecond)
+	}
+	if !slices.IsSorted(ids) {
+		t.Error("ids are not in the order in which they were made")
+	}
+	if n := len(slices.Compact(slices.Clone(ids))); n != len(ids) {
+		t.Errorf("%d of %d ids are different", n, len(ids))
+	}
+}
+
+func TestAnIDIsAUUIDOfVersion7WithItsTime(t *testing.T) {
+	c, _ := newClock()
+	id, err := uuid.Parse(c.NewID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.Version() != 7 || id.Variant() != uuid.RFC4122 {
+		t.Errorf("id %s has version %d and variant %s", id, id.Version(), id.Variant())
+	}
+	sec, nsec := id.Time().UnixTime()
+	if got := time.Unix(sec, nsec); got.Sub(start).Abs() > time.Millisecond {
+		t.Errorf("id %s has the time %s, want %s", id, got, start)
+	}
+}
+
+func TestTheSystemsClockIsNearWhatTheMachineShows(t *testing.T) {
+	before := time.Now().Round(0)
+	got := clock.System().Now()
+	if got.Before(before) || got.After(time.Now().Round(0)) {
+		t.Errorf("Now = %s, the machine showed %s before", got, before)
+	}
+}
