@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"core/fault":           {},
 	"core/clock":           {},
 	"core/quality":         {},
-	"core/engine":          {"core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
+	"core/engine":          {"core/clock", "core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/store/sqlite":    {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/search/quality":  {"core/engine", "core/protocol"},
 	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "core/quality", "sdk/driver"},

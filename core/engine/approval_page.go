@@ -136,7 +136,7 @@ func (e held) opened(ctx context.Context, c Caller, id run.ID, secret string) er
 // visit is how the caller reached the page, now.
 func (t *turn) visit() run.Visit {
 	v := t.caller.Visit
-	v.At = t.e.opt.Now()
+	v.At = t.e.opt.Clock.Now()
 	return v
 }
 
@@ -227,7 +227,7 @@ func (e held) linked(ctx context.Context, c Caller, id run.ID, secret string) (*
 		}
 		l.open = false
 	}
-	l.turn = &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Now(), trying: l.question.Via}
+	l.turn = &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Clock.Now(), trying: l.question.Via}
 	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
 	return l, nil
 }
@@ -297,7 +297,7 @@ func (l *linked) state() ApprovalState {
 		return ApprovalRejected
 	case !l.open:
 		return ApprovalReplaced
-	case l.turn.e.opt.Now().After(l.question.Link.ExpiresAt):
+	case l.turn.e.opt.Clock.Now().After(l.question.Link.ExpiresAt):
 		return ApprovalExpired
 	}
 	return ApprovalOpen
@@ -369,12 +369,12 @@ func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
 	}
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret) // never fails
-	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: t.e.opt.Now().Add(t.e.opt.ApprovalTTL)}
+	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
 }
 
 // linkHolds: the question is about what the step needs now, and its link not too old.
 func (t *turn) linkHolds(q *run.Question) bool {
-	return q != nil && q.Link != nil && q.Digest == t.run.Step.Digest && t.e.opt.Now().Before(q.Link.ExpiresAt)
+	return q != nil && q.Link != nil && q.Digest == t.run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
 
 // linkTo is the address of a link; empty: there is none.

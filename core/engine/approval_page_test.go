@@ -236,7 +236,7 @@ func TestAYesThatIsTooOldIsNamed(t *testing.T) {
 			uri, waits := w.gate(gatedDoc)
 			w.decide(waits, "approved", "")
 			open := w.next(uri, placeholder(waits))
-			w.clock.pass(21 * time.Second)
+			w.machine.Pass(21 * time.Second)
 			r := w.next(uri, submit(open))
 			w.code(r, "WAITING_FOR_USER")
 			const want = "lapsed after 20s, and a person is asked again."
@@ -420,7 +420,7 @@ func TestApproversAnswerForOthers(t *testing.T) {
 func TestALinkExpires(t *testing.T) {
 	w := withPage(t, nil)
 	uri, waits := w.gate(gatedDoc)
-	w.clock.pass(61 * time.Minute)
+	w.machine.Pass(61 * time.Minute)
 	if v := w.decide(waits, "approved", ""); v.State != engine.ApprovalExpired {
 		t.Errorf("state = %s, want expired", v.State)
 	}

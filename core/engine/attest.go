@@ -42,7 +42,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestRe
 }
 
 func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
-	now := e.opt.Now()
+	now := e.opt.Clock.Now()
 	id, reply, err := e.attestedRun(ctx, c, in)
 	reply.Results = []AttestResult{{
 		URI: in.URI, Outcome: in.Outcome, QualityBonus: bonus(in), Message: in.Message, RatedAt: now.UTC().Format(time.RFC3339Nano),

@@ -114,11 +114,11 @@ func (e held) start(c Caller, chain protocol.Chain, input json.RawMessage) (*tur
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
 	}
-	now := e.opt.Now()
+	now := e.opt.Clock.Now()
 	return &turn{
 		e: e, caller: c, chain: chain, created: true, started: now,
 		run: run.Run{
-			ID: newRunID(), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
+			ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
 			Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
 			Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
 		},

@@ -67,7 +67,7 @@ func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why
 	if over := budgets.PerRun.exceeded(t.run.Spent.Plus(t.spent), cost); over != "" {
 		return x, fmt.Sprintf("this run's budget for language models, %s", over)
 	}
-	x.minute = t.e.opt.Now().Unix() / 60
+	x.minute = t.e.opt.Clock.Now().Unix() / 60
 	if over := t.e.hourly.reserve(t.run.Principal, x.minute, cost, budgets.PerPrincipalHour); over != "" {
 		return x, fmt.Sprintf("this caller's budget for language models in an hour, %s now", over)
 	}

@@ -137,9 +137,9 @@ func TestAnHourLaterThePrincipalMayAskAgain(t *testing.T) {
 	w.caller.Principal = "somebody else"
 	w.ask(w.beginRound(uri, ""), "sampling/createMessage")
 	w.caller.Principal = "me"
-	w.clock.pass(59 * time.Minute)
+	w.machine.Pass(59 * time.Minute)
 	w.code(w.next(uri, placeholder(r)), "SAMPLING_BUDGET_EXCEEDED")
-	w.clock.pass(2 * time.Minute)
+	w.machine.Pass(2 * time.Minute)
 	w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage")
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 		if old != nil && old.Steps[0].UUID == head && sameContent(*old, chain) {
 			return nil
 		}
-		return e.save(ctx, rewriting(builtin(chain, old, head, e.opt.Now()), old))
+		return e.save(ctx, rewriting(builtin(chain, old, head, e.opt.Clock.Now()), old))
 	})
 }
 

@@ -78,7 +78,7 @@ func (t *turn) ready(ctx context.Context, c run.Call) (_ run.Call, recovering bo
 	if c, err = t.keyed(c); err != nil || desc.Effect != driver.EffectEffects {
 		return c, false, err
 	}
-	c.Acts, c.At = true, t.e.opt.Now()
+	c.Acts, c.At = true, t.e.opt.Clock.Now()
 	if err := t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
 		return c, false, err
 	}
@@ -153,7 +153,7 @@ func (t *turn) outcomeUnknown() *fault.Error {
 // follow asks the driver of the open call again, when it is time.
 func (t *turn) follow(ctx context.Context) (Round, error) {
 	c := *t.run.Step.Call
-	switch due := !t.caller.Detached && !t.e.opt.Now().Before(c.RetryAt); {
+	switch due := !t.caller.Detached && !t.e.opt.Clock.Now().Before(c.RetryAt); {
 	case !due && c.Pending != nil:
 		return t.waitForDriver(ctx, c)
 	case !due:
@@ -262,7 +262,7 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 	if p.Progress != nil {
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
 	}
-	now := t.e.opt.Now()
+	now := t.e.opt.Clock.Now()
 	before := t.run.Step.Call
 	said := p
 	said.RetryAfter = 0
@@ -291,7 +291,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	if t.solution.supplied() {
 		r.Message = join(r.Message, "What was sent with this call is not used, and not counted")
 	}
-	wait := max(c.RetryAt.Sub(t.e.opt.Now()), 0)
+	wait := max(c.RetryAt.Sub(t.e.opt.Clock.Now()), 0)
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
 	r.NextCall = t.callServer(r.Challenge.Type)
 	round, err := t.reply(ctx, r)

@@ -100,7 +100,7 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	if n := len(s.requests()); n != 1 {
 		t.Errorf("the driver was asked %d times before it wanted to be, want once", n)
 	}
-	w.clock.pass(time.Minute)
+	w.machine.Pass(time.Minute)
 	w.Engine = w.another() // the server was restarted meanwhile
 	end := w.reply(w.nextRound(uri, placeholder(got)))
 	w.code(end, "")
@@ -123,7 +123,7 @@ func TestWhileADriverIsWaitedForNothingElseIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.code(w.reply(resumed), "WAITING_FOR_DRIVER")
-	w.clock.pass(2 * 24 * time.Hour) // nobody touched its first step for two days
+	w.machine.Pass(2 * 24 * time.Hour) // nobody touched its first step for two days
 	w.code(w.reply(w.nextRound(uri, placeholder(w.reply(resumed)))), "WAITING_FOR_DRIVER")
 }
 
@@ -178,7 +178,7 @@ func TestAnotherAttemptNeedsAKnownOutcome(t *testing.T) {
 			w := newWorld(t, nil)
 			s, uri, r := w.withScript(driver.EffectEffects, recovers, tc.plays...)
 			got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
-			w.clock.pass(time.Minute)
+			w.machine.Pass(time.Minute)
 			if got.ErrorCode != "" && tc.code == "" {
 				solution := placeholder(got)
 				if *got.RetryCount > 0 {
@@ -334,7 +334,7 @@ func TestOneAnswerSolvesOneRun(t *testing.T) {
 		t.Fatalf("keys of two runs are %q and %q, want two", key, other)
 	}
 	f.answer(key, `{"confirmation":"approved","ok":true}`)
-	w.clock.pass(2 * time.Minute)
+	w.machine.Pass(2 * time.Minute)
 	w.code(w.reply(w.nextRound(uri, placeholder(second))), "WAITING_FOR_DRIVER")
 	end := w.reply(w.nextRound(uri, placeholder(first)))
 	w.code(end, "")
@@ -351,7 +351,7 @@ func TestTheNextAttemptIsToldWhyTheLastAnswerWasRefused(t *testing.T) {
 	r := w.reply(w.nextRound(uri, placeholder(w.begin(uri))))
 	asked := f.last()
 	f.answer(asked.IdempotencyKey, `{"ok":false}`)
-	w.clock.pass(2 * time.Minute)
+	w.machine.Pass(2 * time.Minute)
 	refused := w.reply(w.nextRound(uri, placeholder(r)))
 	w.code(refused, "COMMAND_FAILED")
 	w.code(w.reply(w.nextRound(uri, placeholder(refused))), "WAITING_FOR_DRIVER")

@@ -56,7 +56,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 // input as what it is about.
 func (t *turn) resumeCall(q run.Question) {
 	t.goOn(q)
-	t.run.MovedAt = t.e.opt.Now()
+	t.run.MovedAt = t.e.opt.Clock.Now()
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.trying = q.Via
 	t.begin(q.Input.ID, q.AskedAt)

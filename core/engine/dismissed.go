@@ -24,7 +24,7 @@ func (t *turn) dismissed(ctx context.Context, k task, q run.Question, reason str
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++
-	q.Closed = t.e.opt.Now()
+	q.Closed = t.e.opt.Clock.Now()
 	if err := t.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: clip(reason, 500)}); err != nil {
 		return Round{}, err
 	}
@@ -34,7 +34,7 @@ func (t *turn) dismissed(ctx context.Context, k task, q run.Question, reason str
 // leftAlone reports whether the person closed the question so often that nobody
 // shows it to them for now.
 func (t *turn) leftAlone(q run.Question) bool {
-	return q.Dismissed >= maxDismissals && t.e.opt.Now().Before(q.Closed.Add(dismissalPause))
+	return q.Dismissed >= maxDismissals && t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause))
 }
 
 // dismissal is what a reply says of a closed question, and the action that

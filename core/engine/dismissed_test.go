@@ -84,7 +84,7 @@ func TestAPersonWhoClosesTheDialogAgainAndAgainIsLeftAlone(t *testing.T) {
 			t.Errorf("message = %q, want how often the question was dismissed", r.Message)
 		}
 	}
-	w.clock.pass(time.Minute)
+	w.machine.Pass(time.Minute)
 	ask := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
 	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
 }

@@ -92,7 +92,7 @@ func TestRunsThatArePastTheStepDoNotWait(t *testing.T) {
 func TestRunsThatAreOverDoNotWait(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(w.mint(ward)[0])
-	w.clock.pass(100 * 24 * 3600e9)
+	w.machine.Pass(100 * 24 * 3600e9)
 	w.drivers.set("shell", true)
 	w.wantUnserved([]string{"First shell shell broken"}, []string{})
 }

@@ -91,14 +91,14 @@ func (t *turn) dueInput(k task) driver.Input {
 
 func (t *turn) approvalStands() bool {
 	a := t.run.Step.Approval
-	return a != nil && t.run.Step.Approved(a.Via, run.Event{At: t.e.opt.Now()})
+	return a != nil && t.run.Step.Approved(a.Via, run.Event{At: t.e.opt.Clock.Now()})
 }
 
 // lapse says so, in the reply and in the record, where the yes to the open step
 // has become too old to be used.
 func (t *turn) lapse() error {
 	a := t.run.Step.Approval
-	if a == nil || !a.Expired(t.e.opt.Now()) {
+	if a == nil || !a.Expired(t.e.opt.Clock.Now()) {
 		return nil
 	}
 	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
@@ -117,7 +117,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 			return Round{}, err
 		}
 	}
-	t.begin(in.ID, t.e.opt.Now())
+	t.begin(in.ID, t.e.opt.Clock.Now())
 	t.due = in.Kind
 	d := t.decide(k, in)
 	if d.Route == nil {
@@ -270,7 +270,7 @@ func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, r
 }
 
 func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Now()}
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Clock.Now()}
 }
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
@@ -542,7 +542,7 @@ func (t *turn) put(q *run.Question, ev run.Event) error {
 	}
 	q.Seq, q.Since = t.run.Seq+1, t.started
 	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
-	q.AskedAt, q.Driver = t.e.opt.Now(), t.ref(q.Via)
+	q.AskedAt, q.Driver = t.e.opt.Clock.Now(), t.ref(q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
 	if err := t.apply(ev); err != nil {
 		return err
@@ -596,7 +596,7 @@ func (t *turn) leaveToReview(ctx context.Context, r decision.Route) error {
 }
 
 func (t *turn) approval(r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
-	now := t.e.opt.Now()
+	now := t.e.opt.Clock.Now()
 	return &run.Approval{
 		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
 		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL), Premature: t.earlyTimes(),

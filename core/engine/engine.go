@@ -11,8 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -71,8 +70,8 @@ type Options struct {
 	Key func() ([32]byte, error)
 	// Approvers may answer approvals of runs that are not theirs, by principal.
 	Approvers []string
-	// Now is the clock; nil: time.Now.
-	Now func() time.Time
+	// Clock is the time by which runs are recorded and end; nil: this machine's.
+	Clock *clock.Clock
 }
 
 // Engine is the use cases. Its methods may be called concurrently.
@@ -104,8 +103,8 @@ func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
 	opt.ScoreThreshold = orDefault(opt.ScoreThreshold, 0.3)
 	opt.SimilarThreshold = orDefault(opt.SimilarThreshold, 0.9)
 	opt.EmbedBudget = orDefault(opt.EmbedBudget, 3*time.Second)
-	if opt.Now == nil {
-		opt.Now = time.Now
+	if opt.Clock == nil {
+		opt.Clock = clock.System()
 	}
 	if opt.Observer == nil {
 		opt.Observer = silence{}
@@ -140,8 +139,6 @@ func newNonce() string {
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
 }
-
-func newRunID() run.ID { return run.ID(uuid.Must(uuid.NewV7()).String()) }
 
 // read loads a run for a caller.
 func (e *Engine) read(ctx context.Context, id run.ID) (run.Run, error) {
@@ -181,7 +178,7 @@ func noRun(id run.ID) *fault.Error {
 }
 
 func (e *Engine) expired(s run.Summary) bool {
-	now := e.opt.Now()
+	now := e.opt.Clock.Now()
 	if now.Sub(s.CreatedAt) > e.opt.RunTTL {
 		return true
 	}
@@ -189,7 +186,7 @@ func (e *Engine) expired(s run.Summary) bool {
 }
 
 func (e *Engine) expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
-	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, At: e.opt.Now(), Reason: "time to live has passed"}
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, At: e.opt.Clock.Now(), Reason: "time to live has passed"}
 	next, err := run.Apply(r, ev)
 	if err != nil {
 		return r, err

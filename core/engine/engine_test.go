@@ -717,7 +717,7 @@ func TestRunsEndAfterTheirTime(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	r := w.begin(uris[0])
-	w.clock.pass(8 * 24 * time.Hour)
+	w.machine.Pass(8 * 24 * time.Hour)
 	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))})
 	if fault.CodeOf(err) != fault.NoOpenRun {
 		t.Errorf("Next after 8 days: %v, want NO_OPEN_RUN", err)

@@ -231,7 +231,7 @@ func TestFilesNeedNoApprovalOfTheirOwn(t *testing.T) {
 		round := w.nextRound(uris[0], placeholder(w.begin(uris[0])))
 		r := w.reply(w.answer(w.ask(round, "elicitation/create"), `{"action":"accept","content":{"confirmation":"approved"}}`))
 		r = w.next(uris[0], solve(r, `{"ok":true}`))
-		w.clock.pass(12 * time.Hour)
+		w.machine.Pass(12 * time.Hour)
 		w.at(w.next(uris[0], report(r, there("x"))), uris[1])
 	})
 }

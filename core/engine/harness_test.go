@@ -15,6 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -351,22 +353,16 @@ func (l looking) Interpret(_ context.Context, req driver.InterpretRequest) (driv
 	return driver.InterpretResult{Answer: a}, err
 }
 
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
+// machine is a machine's time of which a little passes with every look at it.
+type machine struct{ *clocktest.Source }
+
+func newMachine() machine {
+	return machine{clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))}
 }
 
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(time.Millisecond)
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+func (m machine) Wall() time.Time {
+	m.Pass(time.Millisecond)
+	return m.Source.Wall()
 }
 
 // world is an engine on a real store with the drivers above.
@@ -376,7 +372,7 @@ type world struct {
 	store   *sqlite.Store
 	drivers *drivers
 	setups  *setups
-	clock   *clock
+	machine machine
 	caller  engine.Caller
 	another func() *engine.Engine // of another server with the same database
 }
@@ -472,7 +468,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 		return nil, err
 	}
 	setup := engine.Fixed(engine.Setup{Drivers: &drivers{failing: map[string]bool{}}, Tree: tree})
-	e := engine.New(engineStore(store), setup, engine.Options{Now: newClock().Now}, log)
+	e := engine.New(engineStore(store), setup, engine.Options{Clock: clock.New(newMachine())}, log)
 	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, engine.SpacesInput{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
 		return nil, err
@@ -488,8 +484,6 @@ var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
 	}
 	return decision.Compile(decision.Default(), all)
 })
-
-func newClock() *clock { return &clock{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)} }
 
 func engineStore(s *sqlite.Store) engine.Store {
 	return engine.Store{
@@ -514,14 +508,15 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, clock: newClock()}
-	opt := choices{Options: engine.Options{Now: w.clock.Now, SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
+	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, machine: newMachine()}
+	opt := choices{Options: engine.Options{SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)
 	}
 	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.another = func() *engine.Engine {
+		opt.Clock = clock.New(w.machine)
 		e := engine.New(engineStore(store), w.setups, opt.Options, log)
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {

@@ -131,7 +131,7 @@ func (e held) restore(ctx context.Context, c Caller, ref string, revision int64)
 	for i := range chain.Steps {
 		reply.Warnings = append(reply.Warnings, e.judgeAgain(ctx, chain, i)...)
 	}
-	chain.UpdatedAt = e.opt.Now()
+	chain.UpdatedAt = e.opt.Clock.Now()
 	w := rewriting(chain, old)
 	if err := e.save(ctx, w); err != nil {
 		return RestoreReply{}, err

@@ -89,7 +89,7 @@ func notStored(err error) error {
 
 // rewrites puts the chains where those of their titles are now.
 func (e *Engine) rewrites(ctx context.Context, c Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
-	now := e.opt.Now()
+	now := e.opt.Clock.Now()
 	out := make([]rewrite, len(chains))
 	for i, chain := range chains {
 		old, err := e.existing(ctx, c, chain, force)

@@ -187,7 +187,7 @@ func (e *Engine) rateStored(w rewrite, rater string) {
 }
 
 func (e *Engine) unrated(space string, s protocol.Step, outcome Outcome, rater string) unrated {
-	u := unrated{space: space, text: s.Text, Rating: Rating{Step: s.UUID, Outcome: outcome, Rater: rater, At: e.opt.Now()}}
+	u := unrated{space: space, text: s.Text, Rating: Rating{Step: s.UUID, Outcome: outcome, Rater: rater, At: e.opt.Clock.Now()}}
 	switch outcome {
 	case OutcomeStored:
 		u.grade = quality.Measure.Stored

@@ -70,7 +70,7 @@ func TestWhereARunStandsIsHandedOver(t *testing.T) {
 	if first.URI != uris[0] || first.Step == "" || len(first.Solved) != 0 || first.Run.State != run.Open || first.Run.StepIndex != 1 {
 		t.Errorf("after begin: %+v, want the open first step", first)
 	}
-	w.clock.pass(time.Minute)
+	w.machine.Pass(time.Minute)
 	r = w.next(uris[0], solve(r, `{"ok":true,"secret":"s3cr3t"}`))
 	second := heard.of(id)
 	want := []engine.SolvedName{{Name: first.Step, Provenance: driver.AgentReported}}
@@ -181,7 +181,7 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 		return r
 	}
 	overdue := begin(run.Ended)
-	w.clock.pass(25 * time.Hour) // nobody touched it for a day
+	w.machine.Pass(25 * time.Hour) // nobody touched it for a day
 	closed := begin(run.Closed)
 	if _, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], RunID: closed.RunID, Outcome: "failure", Message: "no"}); err != nil {
 		t.Fatal(err)
@@ -239,18 +239,18 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 		}
 	}
 	sweep(engine.Swept{})
-	w.clock.pass(25 * time.Hour)
+	w.machine.Pass(25 * time.Hour)
 	sweep(engine.Swept{Expired: 1})
 	states(run.Open, run.Asking, run.Ended)
 	if got := heard.of(runOf(untouched)).Run.State; got != run.Ended {
 		t.Errorf("the ended run is handed over as %s", got)
 	}
-	w.clock.pass(ttl)
+	w.machine.Pass(ttl)
 	sweep(engine.Swept{Expired: 2})
 	states(run.Ended, run.Ended, run.Ended)
-	w.clock.pass(keep - time.Hour) // after the first has ended, and before that after the others have
+	w.machine.Pass(keep - time.Hour) // after the first has ended, and before that after the others have
 	sweep(engine.Swept{Removed: 1})
-	w.clock.pass(2 * time.Hour)
+	w.machine.Pass(2 * time.Hour)
 	sweep(engine.Swept{Removed: 2})
 	if left := w.listed(engine.RunsInput{}); len(left) != 0 {
 		t.Errorf("left are %+v", left)
@@ -264,7 +264,7 @@ func TestEndedRunsAreKeptForEverUnlessToldOtherwise(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	id := runOf(w.begin(uris[0]))
-	w.clock.pass(100 * 365 * 24 * time.Hour)
+	w.machine.Pass(100 * 365 * 24 * time.Hour)
 	for _, want := range []engine.Swept{{Expired: 1}, {}} {
 		if got, err := w.Sweep(t.Context()); err != nil || got != want {
 			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
@@ -280,7 +280,7 @@ func TestServersThatSweepAtOnceEndARunOnce(t *testing.T) {
 	for range runs {
 		w.begin(uris[0])
 	}
-	w.clock.pass(25 * time.Hour)
+	w.machine.Pass(25 * time.Hour)
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards expired
 	expired := 0

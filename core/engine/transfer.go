@@ -267,7 +267,7 @@ func (e held) arrive(ctx context.Context, c Caller, in ImportInput, item ImportI
 			return a
 		}
 	}
-	now := e.opt.Now()
+	now := e.opt.Clock.Now()
 	for i := range a.chains {
 		chain := &a.chains[i]
 		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, in.ModelID, now, now

@@ -58,10 +58,10 @@ func statuses(results []engine.ImportResult) []engine.ImportStatus {
 func TestImportStoresWhatExportWrote(t *testing.T) {
 	from, to := newWorld(t, nil), newWorld(t, nil)
 	from.mint(threeSteps)
-	from.clock.pass(time.Hour)
+	from.machine.Pass(time.Hour)
 	from.mint("---\nslug: two\n---\n# Two\n\nabout\n\n## A\na\n\n## A\nb\n")
 	from.mint("# One text\n\nbody\n")
-	from.clock.pass(time.Hour)
+	from.machine.Pass(time.Hour)
 	from.mint(strings.Replace(threeSteps, "body two", "body two, changed", 1))
 	from.mint(strings.Replace(threeSteps, "body two", "body two, changed again", 1))
 	want := exported(t, from, true)

@@ -101,12 +101,12 @@ func (e held) look(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Now()}, nil
+	return &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Clock.Now()}, nil
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
-	ev.Run, ev.Step, ev.At = t.run.ID, t.run.Step.Index, t.e.opt.Now()
+	ev.Run, ev.Step, ev.At = t.run.ID, t.run.Step.Index, t.e.opt.Clock.Now()
 	if err := t.explain(&ev); err != nil {
 		return err
 	}

@@ -281,7 +281,7 @@ func (e held) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	}
 	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain))
 	_, warnings, err := split([]protocol.Chain{chain}, found)
-	chain.UpdatedAt = e.opt.Now()
+	chain.UpdatedAt = e.opt.Clock.Now()
 	return chain, warnings, err
 }
 
@@ -371,7 +371,7 @@ func (e *Engine) deleteStep(ctx context.Context, chain protocol.Chain, i int) er
 			return fault.New(fault.InvalidArgument, "step %q needs the result of this one: %s; change it first", d.Step, d.Message)
 		}
 	}
-	chain.UpdatedAt = e.opt.Now()
+	chain.UpdatedAt = e.opt.Clock.Now()
 	if err := e.save(ctx, rewriting(chain, &old)); err != nil {
 		return err
 	}
