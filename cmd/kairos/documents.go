@@ -104,11 +104,14 @@ func (d document) read(ctx context.Context, stdin io.Reader) ([]byte, error) {
 
 func (d document) open() (*os.File, error) {
 	if d.root != nil {
-		return openWithin(d.root, d.path)
+		return openRegular(d.root.OpenFile, d.path)
 	}
-	f, err := openRegular(d.name)
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := openRegular(os.OpenFile, d.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("no such file: %s", d.name)
+	case errors.Is(err, errNotRegular):
+		return nil, fmt.Errorf("%w; give a pipe as -, from standard input", err)
 	}
 	return f, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,48 +10,37 @@ import (
 	"syscall"
 )
 
+// errNotRegular is about a FIFO, a socket, a device or a folder.
+var errNotRegular = errors.New("is not a regular file")
+
+// opener is os.OpenFile, or that of an os.Root, which follows no link that leads
+// out of its folder.
+type opener func(name string, flag int, perm os.FileMode) (*os.File, error)
+
 // openRegular opens a regular file for reading. It refuses everything else at
 // once: opening a FIFO would wait for somebody to write to it.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+func openRegular(open opener, name string) (*os.File, error) {
+	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, fmt.Errorf("%s %w", name, errNotRegular)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRegular(f); err != nil {
-		_ = f.Close() // nothing was read
-		return nil, fmt.Errorf("%s %w", path, err)
-	}
-	return f, nil
-}
-
-// openWithin is openRegular for a file of a folder. A link that leads out of the
-// folder is an error.
-func openWithin(root *os.Root, name string) (*os.File, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkRegular(f); err != nil {
-		_ = f.Close() // nothing was read
-		return nil, fmt.Errorf("%s %w", name, err)
-	}
-	return f, nil
-}
-
-func checkRegular(f *os.File) error {
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s %w", name, errNotRegular)
+	}
 	if err != nil {
-		return fmt.Errorf("cannot be examined: %w", err)
+		_ = f.Close() // nothing was read
+		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("is not a regular file; commands that take a document read a pipe as -, from standard input")
-	}
-	return nil
+	return f, nil
 }
 
 // readFile is os.ReadFile for regular files only.
 func readFile(path string) (b []byte, err error) {
-	f, err := openRegular(path)
+	f, err := openRegular(os.OpenFile, path)
 	if err != nil {
 		return nil, err
 	}

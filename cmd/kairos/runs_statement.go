@@ -205,7 +205,7 @@ func publicKeyOf(given string) (statement.PublicKey, error) {
 func readStatement(ctx context.Context, stdin io.Reader, path string) (_ []byte, err error) {
 	from := stdin
 	if path != "-" {
-		f, err := openRegular(path)
+		f, err := openRegular(os.OpenFile, path)
 		if err != nil {
 			return nil, fmt.Errorf("read the statement: %w", err)
 		}

@@ -174,7 +174,7 @@ func (w *exportFolder) finish() error {
 // readIndex reads the lines of an index. With an error come those that could
 // be read.
 func readIndex(root *os.Root) (lines []exportLine, err error) {
-	f, err := openWithin(root, exportIndex)
+	f, err := openRegular(root.OpenFile, exportIndex)
 	if err != nil {
 		return nil, err
 	}
