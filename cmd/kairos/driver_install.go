@@ -163,18 +163,11 @@ func withoutPath(err error) error {
 
 // copyExecutable copies a file into the folder under a name that is no driver's.
 func copyExecutable(dir, file string) (temp string, err error) {
-	from, err := os.Open(file)
+	from, err := openRegular(os.OpenFile, file)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	info, err := from.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", errors.New("it is not a file")
-	}
 	to, err := os.CreateTemp(dir, ".install-*")
 	if err != nil {
 		return "", fmt.Errorf("write to the folder %s: %w", dir, withoutPath(err))

@@ -134,7 +134,7 @@ func lockDrivers(cmd *cobra.Command, dir string, opt lockOptions, out *format) (
 // holdFolder keeps two commands from writing the lock of a folder at the same
 // time.
 func holdFolder(dir string) (release func() error, err error) {
-	f, err := os.Open(dir)
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the drivers folder: %w", err)
 	}
@@ -245,9 +245,14 @@ func addPlatform(lock driverhost.Lock, platform, from string) (driverhost.Lock, 
 
 // builtFor holds a Go binary against the platform; others do not say.
 func builtFor(path, system, arch string) error {
-	info, err := buildinfo.ReadFile(path)
+	f, err := openRegular(os.OpenFile, path)
 	if err != nil {
-		return nil //nolint:nilerr // not a Go binary
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := buildinfo.Read(f)
+	if err != nil {
+		return nil // it is not a Go binary
 	}
 	setting := func(key string) string {
 		i := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })

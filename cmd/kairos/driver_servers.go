@@ -61,7 +61,7 @@ func (s source) salvage() config {
 		} `yaml:"admin"`
 	}
 	var c config
-	if b, err := os.ReadFile(s.file); err == nil && yaml.Unmarshal(b, &part) == nil {
+	if b, err := readFile(s.file); err == nil && yaml.Unmarshal(b, &part) == nil {
 		c.Drivers.Dir, c.Admin.Socket = part.Drivers.Dir, part.Admin.Socket
 	}
 	c.relativeTo(filepath.Dir(s.file))

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,31 +38,40 @@ type binary struct {
 	sum  string
 }
 
-// openBinary opens the binary at path, which is not hashed yet.
-func openBinary(path string) (*binary, error) {
-	file, err := os.Open(path)
+// openRegular opens a file for reading. It refuses at once what is not a
+// regular file: opening a named pipe would wait for a writer.
+func openRegular(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
 	if err != nil {
 		return nil, err
 	}
-	b := &binary{path: path, file: file}
-	if err := b.checkMode(); err != nil {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return b, nil
+	return file, nil
 }
 
-func (b *binary) checkMode() error {
-	info, err := b.file.Stat()
+// openBinary opens the executable file at path, which is not hashed yet.
+func openBinary(path string) (*binary, error) {
+	file, err := openRegular(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a file", b.path)
+	info, err := file.Stat()
+	if err == nil && info.Mode().Perm()&0o111 == 0 {
+		err = fmt.Errorf("%s is not executable", path)
 	}
-	if info.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("%s is not executable", b.path)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
-	return nil
+	return &binary{path: path, file: file}, nil
 }
 
 // hash sets the sum and returns what a later start may rely on.

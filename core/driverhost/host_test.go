@@ -672,7 +672,7 @@ func TestOnlyTheLockedBinaryRuns(t *testing.T) {
 		"a folder": {func(t *testing.T, path string) {
 			check(t, os.Remove(path))
 			check(t, os.Mkdir(path, 0o700))
-		}, "not a file"},
+		}, "not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

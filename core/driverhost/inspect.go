@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -20,7 +19,7 @@ func DescribeFile(ctx context.Context, path string) (LockedEntry, error) {
 
 // SumFile is the sha256 of a file in hexadecimal, as a lock has it.
 func SumFile(path string) (sum string, err error) {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return "", err
 	}

@@ -97,7 +97,7 @@ func (e LockedEntry) validate() error {
 
 // ReadLock reads and validates a lock. Unknown keys are errors.
 func ReadLock(path string) (Lock, error) {
-	b, err := os.ReadFile(path)
+	b, err := readRegular(path)
 	if err != nil {
 		return Lock{}, fmt.Errorf("read the driver lock: %w (`make build` or `kairos driver lock` writes it)", err)
 	}
@@ -120,6 +120,15 @@ func ReadLock(path string) (Lock, error) {
 	}
 	readSeen(path, &l)
 	return l, nil
+}
+
+func readRegular(path string) (b []byte, err error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return io.ReadAll(file)
 }
 
 // compactSchema undoes the indentation of the file, so that a descriptor is
@@ -178,7 +187,8 @@ func writeFile(path string, content []byte) (err error) {
 
 // DescribeAll runs every executable kairos-driver-* in the folder with
 // --describe, in an empty environment and bounded in time and output, and
-// builds the lock of this platform from what they print and are made of.
+// builds the lock of this platform from what they print and are made of. What
+// has such a name and is not a regular file is an error.
 func DescribeAll(ctx context.Context, dir string) (Lock, error) {
 	dir, err := filepath.Abs(dir) // a bare name would be looked up in PATH
 	if err != nil {
@@ -190,7 +200,7 @@ func DescribeAll(ctx context.Context, dir string) (Lock, error) {
 	}
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		info, err := os.Stat(path)
-		return err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0
+		return err != nil || info.Mode().IsRegular() && info.Mode().Perm()&0o111 == 0
 	})
 	if len(paths) == 0 {
 		return Lock{}, fmt.Errorf("no executable %s* in %s (`make build` puts them there)", BinaryPrefix, dir)

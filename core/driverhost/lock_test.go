@@ -2,12 +2,15 @@ package driverhost_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -184,6 +187,48 @@ func TestDescribeAllNamesTheBinaryThatFails(t *testing.T) {
 	}
 	if _, err := driverhost.DescribeAll(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "make build") {
 		t.Errorf("DescribeAll of an empty folder: error = %v", err)
+	}
+}
+
+// Opening a named pipe would wait for a writer, so that a lock, or the start of a
+// server, would never end.
+func TestWhatIsNotARegularFileIsRefusedAtOnce(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a named pipe": func(path string) error { return syscall.Mkfifo(path, 0o700) },
+		"a folder":     func(path string) error { return os.Mkdir(path, 0o700) },
+		"a socket": func(path string) error {
+			l, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { _ = l.Close() })
+			}
+			return err
+		},
+		"a link to a named pipe": func(path string) error {
+			return errors.Join(syscall.Mkfifo(filepath.Join(filepath.Dir(path), "pipe"), 0o600), os.Symlink("pipe", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := os.MkdirTemp("", "kairos-") // short enough for a socket
+			check(t, err)
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			path := filepath.Join(dir, "kairos-driver-alpha")
+			check(t, put(path))
+			entry := lockOf(t).Drivers[0]
+			_, all := driverhost.DescribeAll(t.Context(), dir)
+			_, one := driverhost.DescribeFile(t.Context(), path)
+			_, sum := driverhost.SumFile(path)
+			_, lock := driverhost.ReadLock(path)
+			h := newHost(t, driverhost.Config{Dir: dir, Lock: driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{entry}}}, io.Discard)
+			_, start := obey(t.Context(), t, h, "alpha", "pid")
+			for did, err := range map[string]error{
+				"DescribeAll": all, "DescribeFile": one, "SumFile": sum, "ReadLock": lock, "a start": start,
+				"VerifyFile": driverhost.VerifyFile(dir, entry),
+			} {
+				if err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
+					t.Errorf("%s: error = %v, want that it is not a regular file", did, err)
+				}
+			}
+		})
 	}
 }
 
