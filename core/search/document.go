@@ -18,8 +18,9 @@ import (
 
 // The limits of a document. A chain that is larger is found by its first words.
 const (
-	maxEntries = 20_000 // distinct words
-	maxPlaces  = 16     // of one word in one field
+	maxEntries  = 20_000 // distinct words
+	maxPlaces   = 16     // of one word in one field
+	maxTriggers = 64
 )
 
 // field is where in a chain a word stands. The numbers are stored.
@@ -29,6 +30,7 @@ const (
 	fieldTitle field = iota
 	fieldAltTitle
 	fieldSlug
+	fieldTrigger // the place is the number of the trigger instead of a step
 	fieldLabel
 	fieldTags      // of a step
 	fieldChainTags // of the front matter
@@ -38,22 +40,20 @@ const (
 )
 
 // name is what explanations call the field.
-var fieldName = [fields]string{"title", "alt_title", "slug", "label", "tags", "tags", "text", "description"}
+var fieldName = [fields]string{"title", "alt_title", "slug", "triggers", "label", "tags", "tags", "text", "description"}
 
-var fieldWeight = [fields]float64{1, 0.95, 0.95, 0.9, 0.85, 0.85, 0.75, 0.75}
+var fieldWeight = [fields]float64{1, 0.95, 0.95, 0.95, 0.9, 0.85, 0.85, 0.75, 0.75}
+
+// names reports that chains can be called by what the field says.
+func (f field) names() bool { return f <= fieldTrigger }
 
 // ofChain: the field belongs to every step.
-func (f field) ofChain() bool {
-	return f == fieldTitle || f == fieldAltTitle || f == fieldSlug || f == fieldChainTags || f == fieldDescription
-}
-
-// named are the fields a chain can be called by.
-const named = 3 // fieldTitle, fieldAltTitle, fieldSlug
+func (f field) ofChain() bool { return f.names() || f == fieldChainTags || f == fieldDescription }
 
 // Document is an analysed chain: which words stand in which fields of which
 // steps. It is read-only and safe for concurrent use.
 type Document struct {
-	names   [named]name
+	names   []name // the title, the alternative title, the slug, and the triggers
 	steps   int
 	words   int    // distinct
 	entries []byte // of the words, in their order; see AppendBinary and walk
@@ -76,10 +76,21 @@ type entry struct {
 // place is a step and a field.
 type place uint32
 
-func placeOf(step int, f field) place { return place(step)<<3 | place(f) }
+func placeOf(step int, f field) place { return place(step)<<4 | place(f) }
 
-func (p place) step() int    { return int(p >> 3) }
-func (p place) field() field { return field(p & 7) }
+// step is the step of a place in a step; 0 for one that belongs to all.
+func (p place) step() int {
+	if p.field() == fieldTrigger {
+		return 0
+	}
+	return p.number()
+}
+
+func (p place) number() int  { return int(p >> 4) }
+func (p place) field() field { return field(p & 15) }
+
+// name is the number of the name that the place is in, which must be one.
+func (p place) name() int { return int(p.field()) + p.number() }
 
 // Analyse returns the document of a chain.
 func Analyse(c protocol.Chain) Document {
@@ -87,9 +98,13 @@ func Analyse(c protocol.Chain) Document {
 	defer stemmers.put(a.stems)
 	a.split.found = a.found
 	d := Document{steps: len(c.Steps)}
-	for f, text := range [named]string{c.Title, c.AltTitle, c.Slug} {
-		d.names[f] = nameOf(text)
+	for f, text := range []string{c.Title, c.AltTitle, c.Slug} {
+		d.names = append(d.names, nameOf(text))
 		a.add(0, field(f), text)
+	}
+	for i, text := range c.Triggers[:min(len(c.Triggers), maxTriggers)] {
+		d.names = append(d.names, nameOf(text))
+		a.add(i, fieldTrigger, text)
 	}
 	a.add(0, fieldChainTags, strings.Join(c.Tags, " "))
 	// Labels before texts: if there is too much, it is text that is left out.
@@ -232,7 +247,7 @@ func (d Document) Rank() uint64 {
 
 // The first characters of terms that are not words of any field. No word has an underscore.
 const (
-	inTitle = "t_" // words of the title, the alternative title and the slug
+	inTitle = "t_" // words of names
 	inLabel = "l_" // words of labels
 	isExact = "x_" // one of these texts as a whole
 	isLoose = "y_" // its words in any order and form
@@ -258,7 +273,7 @@ func (d Document) terms(of func(place) bool) []string {
 				continue
 			}
 			text = true
-			title = title || p.field() < named
+			title = title || p.field().names()
 			label = label || p.field() == fieldLabel
 		}
 		if !text {
@@ -323,6 +338,7 @@ func (d Document) Trigrams() []string {
 func (d Document) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, Version)
 	b = binary.AppendUvarint(b, uint64(d.steps))
+	b = binary.AppendUvarint(b, uint64(len(d.names)))
 	for _, n := range d.names {
 		b = binary.LittleEndian.AppendUint64(b, n.exact)
 		b = binary.LittleEndian.AppendUint64(b, n.loose)
@@ -383,12 +399,13 @@ func OpenDocument(b []byte) (Document, error) {
 	r := reader{rest: b[1:]}
 	var d Document
 	d.steps = r.number(1 << 28)
+	d.names = make([]name, r.number(int(fieldTrigger)+maxTriggers))
 	for i := range d.names {
 		d.names[i] = name{exact: r.word(), loose: r.word(), size: r.number(1 << 20)}
 	}
 	d.words = r.number(maxEntries)
 	d.entries = r.rest
-	if r.failed {
+	if r.failed || len(d.names) < int(fieldTrigger) {
 		return Document{}, errDocument
 	}
 	return d, nil
@@ -410,12 +427,24 @@ func (d Document) whole() bool {
 				return false
 			}
 			rest = rest[n:]
-			if at += place(v); at.step() >= max(1, d.steps) {
+			if at += place(v); !d.has(at) {
 				return false
 			}
 		}
 	}
 	return !w.failed && len(w.rest) == 0
+}
+
+// has reports that a word can be at the place.
+func (d Document) has(at place) bool {
+	switch f := at.field(); {
+	case f == fieldTrigger:
+		return at.name() < len(d.names)
+	case f.ofChain():
+		return at.number() == 0
+	default:
+		return f < fields && at.number() < max(1, d.steps)
+	}
 }
 
 // walk goes through the words of a document in their order.

@@ -14,10 +14,10 @@ const (
 	InText Standing = iota // or in the description
 	InTags
 	InLabel
-	InName // title, alternative title or slug
+	InName // title, alternative title, slug or trigger
 )
 
-var standingOf = [fields]Standing{InName, InName, InName, InLabel, InTags, InTags, InText, InText}
+var standingOf = [fields]Standing{InName, InName, InName, InName, InLabel, InTags, InTags, InText, InText}
 
 // Weight is what Score counts a word in such a place, about.
 func (s Standing) Weight() float64 {
@@ -33,7 +33,7 @@ type Posting struct {
 // Postings are what an index that can rank by itself holds of the chain: the
 // terms of Query.Words and Query.Names, distinct and sorted by term.
 func (d Document) Postings() []Posting {
-	out := make([]Posting, 0, d.words+2*named)
+	out := make([]Posting, 0, d.words+2*len(d.names))
 	for w := d.walk(); w.next(); {
 		out = append(out, Posting{w.term(), w.best()})
 	}

@@ -35,7 +35,7 @@ type Word struct {
 }
 
 // TitleTerm is the entry of Document.Terms of chains that have the word in
-// their title, alternative title or slug.
+// their title, alternative title, slug or a trigger.
 func (w Word) TitleTerm() string { return inTitle + w.Term }
 
 // LabelTerm is that of chains that have it in the label of a step.
@@ -144,7 +144,7 @@ func longest(words []string) []string {
 func (q Query) Words() []Word { return slices.Clone(q.words) }
 
 // Names are the entries of Document.Terms of chains whose title, alternative
-// title or slug is the query, or has exactly its words.
+// title, slug or trigger is the query, or has exactly its words.
 func (q Query) Names() []string { return q.name.terms() }
 
 // Blank reports that there is nothing to look for.

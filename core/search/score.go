@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	scoreExact = [named]float64{1, 0.98, 0.97}
-	scoreLoose = [named]float64{0.95, 0.94, 0.93}
+	scoreExact = [...]float64{fieldTitle: 1, fieldAltTitle: 0.98, fieldSlug: 0.97, fieldTrigger: 0.98}
+	scoreLoose = [...]float64{fieldTitle: 0.95, fieldAltTitle: 0.94, fieldSlug: 0.93, fieldTrigger: 0.94}
 )
 
 // How much a word of a chain is the one asked for.
@@ -159,11 +159,12 @@ func (q Query) named(d Document) float64 {
 	}
 	best := 0.0
 	for i, n := range d.names {
+		f := min(field(i), fieldTrigger) //nolint:gosec // a small number
 		switch {
 		case n.exact == q.name.exact:
-			best = max(best, scoreExact[i])
+			best = max(best, scoreExact[f])
 		case n.exact != 0 && n.loose == q.name.loose:
-			best = max(best, scoreLoose[i])
+			best = max(best, scoreLoose[f])
 		}
 	}
 	return best

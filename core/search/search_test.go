@@ -121,6 +121,7 @@ func TestFormsOfPolishWordsAreFound(t *testing.T) {
 func TestNamesScoreHighest(t *testing.T) {
 	c := written("Schedule a Calendar Appointment", "Find a slot | in all calendars")
 	c.AltTitle, c.Slug, c.Tags = "Book a meeting", "meeting-booking", []string{"planning"}
+	c.Triggers = []string{"we should talk", "Termin vereinbaren"}
 	l := libraryOf(c, written("Something else", "Step | text"))
 	for query, want := range map[string][2]float64{
 		"Schedule a Calendar Appointment":       {1, 1},
@@ -130,6 +131,8 @@ func TestNamesScoreHighest(t *testing.T) {
 		"book a meeting":                        {0.98, 0.98},
 		"meetings to book":                      {0.94, 0.94},
 		"meeting-booking":                       {0.97, 0.97},
+		"we should talk":                        {0.98, 0.98},
+		"vereinbaren: Termine":                  {0.94, 0.94},
 		"calendar appointment":                  {0.7, 0.899},
 		"planning":                              {0.6, 0.899},
 		"schedule a calendar appointment today": {0.5, 0.899},
@@ -293,6 +296,7 @@ func TestDocumentsSurviveTheirBinaryForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := someChain(t, "chain")
 		c.Slug, c.AltTitle, c.Tags = rapid.String().Draw(t, "slug"), rapid.String().Draw(t, "alt"), []string{rapid.String().Draw(t, "tag")}
+		c.Triggers = rapid.SliceOfN(rapid.String(), 0, 3).Draw(t, "triggers")
 		d := search.Analyse(c)
 		b, _ := d.AppendBinary(nil)
 		parsed, err := search.ParseDocument(b)

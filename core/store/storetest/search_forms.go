@@ -108,9 +108,11 @@ func searchNoTypos(t *testing.T, s Protocols) {
 func searchFrontMatter(t *testing.T, s Protocols) {
 	c := written("Alpha", "Step | text")
 	c.Slug, c.AltTitle, c.Tags, c.Description = "bravo-charlie", "Delta echo", []string{"foxtrot"}, "Golf and hotel."
+	c.Triggers = []string{"India", "Juliett calls"}
 	mustSave(t, s, c, written("Other", "Nothing | at all"))
 	for query, atLeast := range map[string]float64{
 		"bravo-charlie": 0.9, "bravo charlie": 0.9, "delta echo": 0.9, "echo of delta": 0.9,
+		"india": 0.9, "calls of juliett": 0.9,
 		"bravo": 0.7, "delta": 0.7, "foxtrot": 0.6, "golf": 0.5,
 	} {
 		hits := mustSearch(t, s, query, mine)
