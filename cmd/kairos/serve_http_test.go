@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -130,6 +132,41 @@ func TestReadinessWantsFreeSpace(t *testing.T) {
 		}
 		if text, _ := got.(string); status != 503 || !strings.Contains(text, "database_limits.min_free") {
 			t.Errorf("%s = %d %v, want 503 and the setting", path, status, reply)
+		}
+	}
+}
+
+// A server that has lost its database file must not take runs that nobody finds again.
+func TestReadinessNamesADatabaseThatIsGone(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be moved here")
+	}
+	s := newServed(t)
+	s.lock()
+	l := s.startHTTP()
+	if status, minted := l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", oneCommand); status != 200 {
+		t.Fatalf("mint = %d %v", status, minted)
+	}
+	path := s.path("data/kairos.db")
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	status, refused := l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", strings.Replace(oneCommand, "# ", "# Another ", 1))
+	if text := fmt.Sprint(refused); status != 503 || !strings.Contains(text, "STORE_UNAVAILABLE") || !strings.Contains(text, "restore it from a backup") {
+		t.Errorf("mint = %d %v, want 503, the code and what to do", status, refused)
+	}
+	for path, at := range map[string][]string{"/readyz": {"reason"}, "/health": {"details", "store"}} {
+		status, reply := l.request("GET", path, "", "")
+		// An answer is kept for a moment.
+		for end := time.Now().Add(time.Minute); status == 200 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			status, reply = l.request("GET", path, "", "")
+		}
+		got := any(reply)
+		for _, key := range at {
+			got = got.(map[string]any)[key]
+		}
+		if text, _ := got.(string); status != 503 || !strings.Contains(text, "kairos.db was deleted or moved while it was in use") {
+			t.Errorf("%s = %d %v, want 503 and the file", path, status, reply)
 		}
 	}
 }

@@ -35,6 +35,11 @@ func (s *Store) explain(err error) error {
 		// A call that was under way then fails with whatever it met first.
 		err = errors.Join(err, errClosed)
 	}
+	var gone *goneError
+	if errors.As(err, &gone) {
+		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", s.path, gone).
+			WithNext("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
+	}
 	why := reason(err)
 	if why == diskFull && s.limitReached() {
 		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", s.path, s.room.MaxSize>>20).

@@ -61,7 +61,10 @@ func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
 	if err := s.reindex(ctx, w.conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the search index: %w", err), w.disconnect())
 	}
-	r, err := connectReaders(s.path)
+	if w.files, err = identify(s.path); err != nil {
+		return nil, errors.Join(err, w.disconnect())
+	}
+	r, err := connectReaders(s.path, w.files)
 	if err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
@@ -94,7 +97,7 @@ func create(path string) error {
 	return dir.Close()
 }
 
-func connect(path string, options url.Values) (*sql.DB, error) {
+func connect(path string, files openFiles, options url.Values) (*sql.DB, error) {
 	options.Add("_pragma", "busy_timeout("+strconv.FormatInt(patience.Milliseconds(), 10)+")")
 	options.Set("_error_rc", "true")
 	options.Set("_dqs", "false")
@@ -103,11 +106,11 @@ func connect(path string, options url.Values) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sql.OpenDB(connector), nil
+	return sql.OpenDB(sameFiles{connector, files}), nil
 }
 
-func connectReaders(path string) (*readers, error) {
-	db, err := connect(path, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
+func connectReaders(path string, files openFiles) (*readers, error) {
+	db, err := connect(path, files, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func connectReaders(path string) (*readers, error) {
 }
 
 func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, error) {
-	db, err := connect(path, url.Values{
+	db, err := connect(path, nil, url.Values{
 		"mode":          {"rw"},
 		"_txlock":       {"immediate"},
 		"_foreign_keys": {"true"},

@@ -41,9 +41,15 @@ type room struct {
 }
 
 // CheckWrite reports why the next call may not be stored: it looks at what is
-// free on the disk and, not more often than Limits.WriteEvery, commits a write
-// that changes nothing. A failure is looked at again by the next call.
+// free on the disk, at whether the files are still those that were opened, and,
+// not more often than Limits.WriteEvery, commits a write that changes nothing.
+// A failure is looked at again by the next call.
 func (s *Store) CheckWrite(ctx context.Context) error {
+	if f := s.file.Load(); f != nil {
+		if err := f.writer.files.check(); err != nil {
+			return s.explain(err)
+		}
+	}
 	free, err := freeSpace(filepath.Dir(s.path))
 	least := cmp.Or(s.room.MinFree, defaultMinFree)
 	switch {

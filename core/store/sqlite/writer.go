@@ -24,6 +24,8 @@ type writer struct {
 	conn *sql.Conn
 	lock *writeLock
 	tx   transaction
+	// files are checked with every commit; set before the first job.
+	files openFiles
 
 	turn chan struct{} // holds a token; who takes it has conn, lock and tx
 
@@ -131,15 +133,20 @@ func (w *writer) take() []*job {
 }
 
 // transact runs the jobs in one transaction. It returns why nothing of them is
-// stored; the error of one job is its own.
+// stored; the error of one job is its own. The files are checked before, so
+// that nothing is written to one that is gone, and once more after the commit,
+// so that nothing is acknowledged that went to one.
 func (w *writer) transact(batch []*job) error {
+	if err := w.files.check(); err != nil {
+		return err
+	}
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	stored, err := w.runAll(batch)
 	if err == nil && stored > 0 {
 		if err = w.tx.exec("COMMIT"); err == nil {
-			return nil
+			return w.files.check()
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
@@ -205,6 +212,9 @@ func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
 		return err
 	}
 	defer w.lock.release()
+	if err := w.files.check(); err != nil {
+		return err
+	}
 	return do(&w.tx)
 }
 
