@@ -111,7 +111,7 @@ func (r *doctorReport) drivers(ctx context.Context, c config) {
 	if err != nil {
 		return
 	}
-	verified, err := c.verify(ctx, nil, false)
+	verified, err := c.verify(ctx, nil, nil)
 	var problems []finding
 	if err != nil {
 		problems = append(problems, finding{Problem: err.Error()})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,12 +30,12 @@ type kitFlags struct {
 	timeout, soon       time.Duration
 }
 
-func driverTestCommand() *cobra.Command {
+func driverTestCommand(at *source) *cobra.Command {
 	var f kitFlags
 	cmd := &cobra.Command{
 		Use:   "test BINARY",
 		Short: "Hold a driver, in whatever language, against the driver contract",
-		Long: "Starts the binary as the server would, unlocked, and runs the conformance kit on it: every check has a\n" +
+		Long: "Starts the binary as the server would, isolated but unlocked, and runs the conformance kit on it: every check has a\n" +
 			"stable id and is a MUST, which fails the verdict, or a SHOULD, which warns. The kit does not know what a\n" +
 			"challenge type means: give it sample requests and what must come of them.\n\n" +
 			"  {\"config\": {...}, \"samples\": [{\"name\": \"passes\", \"method\": \"Advance\", \"request\": {...}, \"want\": \"accepted\"}]}\n\n" +
@@ -47,7 +45,11 @@ func driverTestCommand() *cobra.Command {
 			if err := f.takeOutput(cmd); err != nil {
 				return err
 			}
-			return runKit(cmd.Context(), cmd.OutOrStdout(), args[0], f)
+			c, err := at.load()
+			if err != nil {
+				return err
+			}
+			return runKit(cmd.Context(), cmd.OutOrStdout(), args[0], f, c.confinement(at.file))
 		},
 	}
 	flags := cmd.Flags()
@@ -98,7 +100,7 @@ func (f kitFlags) check() error {
 	return nil
 }
 
-func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (err error) {
+func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags, isolation driverhost.Confinement) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags) (e
 		to = file
 	}
 	subject := drivertest.Subject{
-		Program: launcher{path: path, config: samples.Config, envFrom: f.envFrom},
+		Program: launcher{path: path, config: samples.Config, envFrom: f.envFrom, isolation: isolation},
 		Samples: samples.Samples, Config: samples.Config,
 	}
 	report, err := drivertest.Verify(ctx, subject, drivertest.Options{Only: f.run, Timeout: f.timeout, Soon: f.soon})
@@ -181,9 +183,10 @@ func executable(binary string) (string, error) {
 
 // launcher is a driver binary for the kit, run as the server runs it.
 type launcher struct {
-	path    string
-	config  json.RawMessage
-	envFrom []string
+	path      string
+	config    json.RawMessage
+	envFrom   []string
+	isolation driverhost.Confinement
 }
 
 var (
@@ -192,45 +195,20 @@ var (
 	_ drivertest.Process = (*driverhost.Launched)(nil)
 )
 
-// bareEnvironment is what a driver finds without env_from.
-var bareEnvironment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-
 // Run implements drivertest.Program.
 func (l launcher) Run(ctx context.Context, args ...string) (drivertest.Output, error) {
-	return l.run(ctx, bareEnvironment, nil, args...)
+	return l.once(ctx, args, nil, driverhost.LaunchConfig{Confinement: l.isolation})
 }
 
 // Print implements drivertest.Printer.
 func (l launcher) Print(ctx context.Context, method string, request []byte) (drivertest.Output, error) {
-	env := slices.Clone(bareEnvironment)
-	for _, name := range l.envFrom {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	if len(l.config) > 0 {
-		env = append(env, driverrpc.ConfigEnv+"="+string(l.config))
-	}
-	return l.run(ctx, env, request, driverrpc.CallFlag, method)
+	return l.once(ctx, []string{driverrpc.CallFlag, method}, request,
+		driverhost.LaunchConfig{Confinement: l.isolation, EnvFrom: l.envFrom, Config: l.config})
 }
 
-func (l launcher) run(ctx context.Context, env []string, stdin []byte, args ...string) (drivertest.Output, error) {
-	cmd := exec.CommandContext(ctx, l.path, args...)
-	cmd.Env, cmd.Dir, cmd.Stdin = env, "/", bytes.NewReader(stdin)
-	cmd.WaitDelay = time.Second
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	began := time.Now()
-	err := cmd.Run()
-	out := drivertest.Output{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Took: time.Since(began)}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && ctx.Err() == nil {
-		out.ExitStatus, err = exit.ExitCode(), nil
-	}
-	if err != nil {
-		return out, fmt.Errorf("run %s: %w", l.path, errors.Join(err, ctx.Err()))
-	}
-	return out, nil
+func (l launcher) once(ctx context.Context, args []string, stdin []byte, cfg driverhost.LaunchConfig) (drivertest.Output, error) {
+	p, err := driverhost.RunOnce(ctx, l.path, args, stdin, cfg)
+	return drivertest.Output{Stdout: p.Stdout, Stderr: p.Stderr, ExitStatus: p.ExitStatus, Took: p.Took}, err
 }
 
 // Start implements drivertest.Program.
@@ -244,7 +222,7 @@ func (l launcher) StartBare(ctx context.Context) (drivertest.Process, error) {
 }
 
 func (l launcher) launch(ctx context.Context, envFrom []string) (drivertest.Process, error) {
-	p, err := driverhost.Launch(ctx, l.path, driverhost.LaunchConfig{EnvFrom: envFrom, Config: l.config},
+	p, err := driverhost.Launch(ctx, l.path, driverhost.LaunchConfig{Confinement: l.isolation, EnvFrom: envFrom, Config: l.config},
 		slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func driverInstallCommand(at *source, out *format) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := c.install(cmd.Context(), args, force)
+			report, err := c.install(cmd.Context(), args, force, c.confinement(at.file))
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func driverInstallCommand(at *source, out *format) *cobra.Command {
 }
 
 // install copies and locks the files, all or none of them.
-func (c config) install(ctx context.Context, files []string, force bool) (report lockReport, err error) {
+func (c config) install(ctx context.Context, files []string, force bool, isolation driverhost.Confinement) (report lockReport, err error) {
 	dir := c.Drivers.Dir
 	report = lockReport{Lock: lockPath(dir), Warnings: []string{}}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -64,7 +64,7 @@ func (c config) install(ctx context.Context, files []string, force bool) (report
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	staged, err := stageAll(ctx, dir, files)
+	staged, err := stageAll(ctx, dir, files, isolation)
 	defer func() {
 		for _, s := range staged {
 			_ = os.Remove(s.temp) // gone already where it was installed
@@ -114,7 +114,7 @@ type stagedDriver struct {
 
 // stageAll copies and describes the files. What is staged has to be removed,
 // with an error too.
-func stageAll(ctx context.Context, dir string, files []string) ([]stagedDriver, error) {
+func stageAll(ctx context.Context, dir string, files []string, isolation driverhost.Confinement) ([]stagedDriver, error) {
 	var staged []stagedDriver
 	for _, file := range files {
 		temp, err := copyExecutable(dir, file)
@@ -123,7 +123,7 @@ func stageAll(ctx context.Context, dir string, files []string) ([]stagedDriver, 
 		}
 		staged = append(staged, stagedDriver{temp: temp})
 		// The copy is what is described and locked, whatever becomes of the original.
-		entry, err := driverhost.DescribeFile(ctx, temp)
+		entry, err := driverhost.DescribeFile(ctx, temp, isolation)
 		if err != nil {
 			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, copyError{err, temp, file})
 		}

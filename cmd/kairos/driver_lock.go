@@ -67,12 +67,12 @@ type lockOptions struct {
 	platform, from string
 }
 
-func driverLockCommand(out *format) *cobra.Command {
+func driverLockCommand(at *source, out *format) *cobra.Command {
 	var opt lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock DIR",
 		Short: "Describe the driver binaries of a folder and write its drivers.lock",
-		Long: "Runs every kairos-driver-* of the folder with --describe and writes name, version, sha256 and descriptor\n" +
+		Long: "Runs every kairos-driver-* of the folder with --describe, isolated as a driver is, and writes name, version, sha256 and descriptor\n" +
 			"to drivers.lock in the same folder. The server starts only what is locked there. The sums of other platforms\n" +
 			"are kept where name and version are the same.\n\n" +
 			"Binaries of another platform cannot be run here. With --platform and --from their sums are added to drivers\n" +
@@ -81,7 +81,7 @@ func driverLockCommand(out *format) *cobra.Command {
 			"  kairos driver lock bin/drivers --platform linux/arm64 --from build/arm64\n" +
 			"  kairos driver lock bin/drivers --check",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return lockDrivers(cmd, args[0], opt, out) },
+		RunE: func(cmd *cobra.Command, args []string) error { return lockDrivers(cmd, at, args[0], opt, out) },
 	}
 	cmd.Flags().BoolVar(&opt.check, "check", false, "change nothing; fail when the lock is not up to date")
 	cmd.Flags().StringVar(&opt.platform, "platform", "", "add the sums of another platform, such as linux/arm64; needs --from")
@@ -90,7 +90,11 @@ func driverLockCommand(out *format) *cobra.Command {
 	return cmd
 }
 
-func lockDrivers(cmd *cobra.Command, dir string, opt lockOptions, out *format) (err error) {
+func lockDrivers(cmd *cobra.Command, at *source, dir string, opt lockOptions, out *format) (err error) {
+	c, err := at.load()
+	if err != nil {
+		return err
+	}
 	unlock, err := holdFolder(dir)
 	if err != nil {
 		return err
@@ -107,7 +111,7 @@ func lockDrivers(cmd *cobra.Command, dir string, opt lockOptions, out *format) (
 	var next driverhost.Lock
 	if opt.platform != "" {
 		next, err = addPlatform(old, opt.platform, opt.from)
-	} else if next, err = driverhost.DescribeAll(cmd.Context(), dir); err == nil {
+	} else if next, err = driverhost.DescribeAll(cmd.Context(), dir, c.confinement(at.file, dir)); err == nil {
 		keepPlatforms(old, &next)
 	}
 	if err != nil {

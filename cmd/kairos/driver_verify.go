@@ -56,7 +56,12 @@ func driverVerifyCommand(at *source, out *format) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := c.verify(cmd.Context(), args, start)
+			var isolation *driverhost.Confinement
+			if start {
+				started := c.confinement(at.file)
+				isolation = &started
+			}
+			report, err := c.verify(cmd.Context(), args, isolation)
 			if err != nil {
 				return err
 			}
@@ -73,7 +78,9 @@ func driverVerifyCommand(at *source, out *format) *cobra.Command {
 	return cmd
 }
 
-func (c config) verify(ctx context.Context, names []string, start bool) (verifyReport, error) {
+// verify holds the locked drivers against the lock, and starts each one where
+// start says how it is isolated.
+func (c config) verify(ctx context.Context, names []string, start *driverhost.Confinement) (verifyReport, error) {
 	r := verifyReport{DriversDir: c.Drivers.Dir, Problems: []string{}, Warnings: []string{}, Drivers: []verifiedDriver{}}
 	lock, err := c.readLock()
 	if err != nil {
@@ -88,10 +95,10 @@ func (c config) verify(ctx context.Context, names []string, start bool) (verifyR
 	if err := driverhost.CheckPermissions(c.Drivers.Dir); err != nil {
 		// It is said once; the binaries can be compared all the same.
 		r.Problems = append(r.Problems, err.Error())
-		if start {
+		if start != nil {
 			r.Warnings = append(r.Warnings, "no driver was started, because of the permissions")
 		}
-		start, verify = false, compareSum
+		start, verify = nil, compareSum
 	}
 	r.Warnings = append(r.Warnings, c.notLocked(lock)...)
 	r.OK = len(r.Problems) == 0
@@ -100,8 +107,8 @@ func (c config) verify(ctx context.Context, names []string, start bool) (verifyR
 			continue
 		}
 		d := c.verifyDriver(e, verify)
-		if start && d.OK { // nothing is started that is not what was locked
-			c.tryDriver(ctx, e, &d)
+		if start != nil && d.OK { // nothing is started that is not what was locked
+			c.tryDriver(ctx, e, *start, &d)
 			d.OK = len(d.Problems) == 0
 		}
 		r.OK = r.OK && d.OK
@@ -147,15 +154,17 @@ func compareSum(dir string, e driverhost.LockedEntry) error {
 }
 
 // tryDriver starts a driver on its own, away from any server, and ends it again.
-func (c config) tryDriver(ctx context.Context, e driverhost.LockedEntry, d *verifiedDriver) {
+func (c config) tryDriver(ctx context.Context, e driverhost.LockedEntry, isolation driverhost.Confinement, d *verifiedDriver) {
 	settings := c.Drivers.Settings[e.Name]
 	given, err := settings.json()
 	if err != nil {
 		d.problem(fmt.Errorf("drivers.settings.%s.config: %w", e.Name, err))
 		return
 	}
+	isolation.Folders = absolute(settings.Folders...)
 	path := filepath.Join(c.Drivers.Dir, e.File)
-	launched, err := driverhost.Launch(ctx, path, driverhost.LaunchConfig{EnvFrom: settings.EnvFrom, Config: given}, slog.New(slog.DiscardHandler))
+	launched, err := driverhost.Launch(ctx, path,
+		driverhost.LaunchConfig{Confinement: isolation, EnvFrom: settings.EnvFrom, Config: given}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		d.problem(err)
 		return

@@ -26,8 +26,9 @@ func (d driversConfig) isolationProblem() error {
 }
 
 // confinement says what drivers must not see: database, keys, lock and admin
-// sockets. The configuration file is hidden only together with its folder.
-func (c config) confinement(file string) driverhost.Confinement {
+// sockets. The configuration file is hidden only together with its folder. more
+// are drivers folders besides the configured one.
+func (c config) confinement(file string, more ...string) driverhost.Confinement {
 	out := driverhost.Confinement{Level: driverhost.Level(c.Drivers.Isolation)}
 	if c.Drivers.Isolation == isolationAuto {
 		out.Level = ""
@@ -53,8 +54,6 @@ func (c config) confinement(file string) driverhost.Confinement {
 	for _, key := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile} {
 		secret(filepath.Dir(key), "/.new-*.key")
 	}
-	shielded(lockPath(c.Drivers.Dir), "")
-	shielded(lockPath(c.Drivers.Dir), ".*")
 	for _, dir := range admin.DefaultFolders() {
 		secret(dir, "/*")
 	}
@@ -67,11 +66,16 @@ func (c config) confinement(file string) driverhost.Confinement {
 			secret(c.Admin.Socket, "/*")
 		}
 	}
+	for _, s := range c.Drivers.Settings {
+		out.Folders = append(out.Folders, absolute(s.Folders...)...)
+	}
 	for _, p := range absolute(file, c.Tree) {
 		out.Hidden.Own = append(out.Hidden.Own, literal(p))
 	}
-	for _, dir := range absolute(c.Drivers.Dir) {
-		out.Hidden.ReadOnly = []string{dir}
+	for _, dir := range absolute(append(more, c.Drivers.Dir)...) {
+		shielded(lockPath(dir), "")
+		shielded(lockPath(dir), ".*")
+		out.Hidden.ReadOnly = append(out.Hidden.ReadOnly, dir)
 		out.Hidden.Own = append(out.Hidden.Own, literal(dir)+"/"+driverhost.BinaryPrefix+"*", literal(dir)+"/.*")
 	}
 	return out

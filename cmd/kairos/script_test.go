@@ -187,7 +187,7 @@ var built = sync.OnceValues(func() (dir string, err error) {
 			return "", err
 		}
 	}
-	lock, err := driverhost.DescribeAll(context.Background(), dir)
+	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{})
 	if err != nil {
 		return "", err
 	}

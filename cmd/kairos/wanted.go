@@ -83,7 +83,7 @@ func (s source) hostConfig(c config) (driverhost.Config, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir)
+	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, c.confinement(s.file))
 	return out, err
 }
 

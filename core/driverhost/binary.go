@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -133,7 +132,7 @@ func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 }
 
 // describeBinary runs one binary with --describe.
-func describeBinary(ctx context.Context, path string) (e LockedEntry, err error) {
+func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, err error) {
 	b, err := openBinary(path)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
@@ -143,7 +142,7 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe: %w", err)
 	}
-	printed, err := b.describe(ctx)
+	printed, err := h.describe(ctx, b)
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
@@ -158,22 +157,16 @@ func describeBinary(ctx context.Context, path string) (e LockedEntry, err error)
 	return e, e.compactSchema()
 }
 
-// describe runs the binary with --describe, held down as a driver is, and
-// returns what it prints.
-func (b *binary) describe(ctx context.Context) ([]byte, error) {
+// describe runs the binary with --describe, isolated as a driver is and without
+// a network, and returns what it prints.
+func (h *Host) describe(ctx context.Context, b *binary) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	thread := newStarter()
-	defer thread.close()
-	thread.groups = func() (string, error) { return "", errors.New("it only describes itself") }
-	quiet := slog.New(slog.DiscardHandler)
-	g := newGuard(filepath.Base(b.path), guardConfig{}, thread, newConfinement(Confinement{}, thread, quiet), quiet)
-	defer g.close()
 	last := ""
-	printed, err := oneShot{
-		binary: b, guard: g, args: []string{driverrpc.DescribeFlag}, max: describeMax,
+	printed, err := h.once(ctx, guardConfig{offline: true}, oneShot{
+		binary: b, args: []string{driverrpc.DescribeFlag}, max: describeMax,
 		say: func(line []byte, _ bool) { last = cmp.Or(cleanLine(line), last) },
-	}.run(ctx)
+	})
 	if err != nil && last != "" {
 		err = fmt.Errorf("%w: %s", err, last)
 	}

@@ -35,6 +35,10 @@ type Confinement struct {
 	// Level, if set, is the only one that drivers start with; empty: the best
 	// that this machine offers.
 	Level Level
+	// Folders are what a binary may use that is described or tried, where it is
+	// isolated by Landlock: which driver it is, and so what its settings name, is
+	// not known then.
+	Folders []string
 }
 
 // confinement finds and applies the level of a host.

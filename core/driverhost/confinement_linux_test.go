@@ -18,6 +18,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // installation is a server's files, as on a machine.
@@ -113,6 +114,103 @@ func TestHostileDriverReachesNothingOfItsServer(t *testing.T) {
 				t.Errorf("the server itself: %v", err)
 			}
 		})
+	}
+}
+
+// hostile is a script that tries each order with the probe, and its environment,
+// whenever it is run, and puts what came of it into its descriptor.
+func hostile(t *testing.T, orders []string) []byte {
+	t.Helper()
+	script := "#!/bin/sh\n" + `found=$(env | tr '\n"\\' '   ' | sed 's/.*/"environment: &"/')` + "\n"
+	for _, o := range orders {
+		script += fmt.Sprintf("found=\"$found,$(echo \"%s\" | %s)\"\n", strings.ReplaceAll(o, `"`, `\"`), probePath(t))
+	}
+	return []byte(script + `printf '{"name":"hostile","version":"1.0.0","role":"challenge","handles":["hostile"],"effect":"pure","transport":"exec",'
+printf '"config_schema":{"type":"object","x-found":[%s]}}' "$found"` + "\n")
+}
+
+// A binary is described before anybody has decided to trust it, and the kit runs
+// what nobody trusts at all.
+func TestUnknownBinaryReachesNothingOfTheServerEither(t *testing.T) {
+	t.Setenv("KAIROS_TEST_SECRET", secret)
+	levels := []driverhost.Level{driverhost.LevelLandlock}
+	if os.Geteuid() == 0 {
+		levels = append(levels, driverhost.LevelNamespace)
+	}
+	for _, level := range levels {
+		i := newInstallation(t)
+		path := filepath.Join(i.drivers, "kairos-driver-hostile")
+		var orders []string
+		for _, file := range []string{"data/kairos.db", "data/kairos.db-wal", "data/state.key", "data/signing.key", "admin/1.token", "project/t.db", "drivers/drivers.lock"} {
+			file = filepath.Join(filepath.Dir(i.data), file)
+			orders = append(orders, order("read", "file", file), order("change", "file", file), order("uncover", "file", file),
+				order("read", "file", "/proc/$PPID/root"+file))
+		}
+		orders = append(orders, order("read", "file", "/proc/$PPID/environ"), order("create", "file", path+"2"), order("change", "file", path))
+		if level == driverhost.LevelNamespace {
+			orders = append(orders, order("connect", "file", filepath.Join(i.admin, "1.sock")))
+		}
+		check(t, os.WriteFile(path, hostile(t, orders), 0o700))
+		isolated := driverhost.Confinement{Hidden: i.hidden, Level: level, Folders: []string{binaries}}
+		for name, run := range map[string]func() (driver.Descriptor, error){
+			"locked": func() (driver.Descriptor, error) {
+				l, err := driverhost.DescribeAll(t.Context(), i.drivers, isolated)
+				return append(l.Descriptors(), driver.Descriptor{})[0], err
+			},
+			"installed": func() (driver.Descriptor, error) {
+				e, err := driverhost.DescribeFile(t.Context(), path, isolated)
+				return e.Descriptor, err
+			},
+			"run by the kit": func() (d driver.Descriptor, err error) {
+				p, err := driverhost.RunOnce(t.Context(), path, nil, nil, driverhost.LaunchConfig{Confinement: isolated})
+				if err != nil {
+					return d, err
+				}
+				return d, json.Unmarshal(p.Stdout, &d)
+			},
+			"started by the kit": func() (driver.Descriptor, error) {
+				l, err := driverhost.Launch(t.Context(), path, driverhost.LaunchConfig{Confinement: isolated}, quiet())
+				if err != nil {
+					return driver.Descriptor{}, err
+				}
+				defer func() { check(t, l.Close()) }()
+				return l.Calls().Describe(t.Context())
+			},
+		} {
+			t.Run(string(level)+", "+name, func(t *testing.T) {
+				d, err := run()
+				check(t, err)
+				var schema struct {
+					Found []string `json:"x-found"`
+				}
+				check(t, json.Unmarshal(d.ConfigSchema, &schema))
+				if len(schema.Found) != len(orders)+1 || strings.Contains(schema.Found[0], secret) {
+					t.Fatalf("%d of %d orders were obeyed: %q", len(schema.Found)-1, len(orders), schema.Found)
+				}
+				for n, got := range schema.Found[1:] {
+					if !strings.HasPrefix(got, "refused") {
+						t.Errorf("%s: %s", orders[n], got)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestUnknownBinaryIsNotRunWhereTheDemandedIsolationIsMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos-driver-x")
+	ran := path + ".ran"
+	check(t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
+	demand := driverhost.Confinement{Hidden: confine.Hidden{Secret: []string{path + ".db"}}, Level: "a level that no machine has"}
+	_, err := driverhost.DescribeFile(t.Context(), path, demand)
+	_, err2 := driverhost.RunOnce(t.Context(), path, nil, nil, driverhost.LaunchConfig{Confinement: demand})
+	for _, err := range []error{err, err2} {
+		if err == nil || !strings.Contains(err.Error(), "drivers.isolation demands") {
+			t.Errorf("error = %v, want that the isolation is missing", err)
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("it ran")
 	}
 }
 

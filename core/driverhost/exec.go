@@ -175,8 +175,9 @@ type oneShot struct {
 	say    func(line []byte, cut bool) // gets each line of stderr
 }
 
-// run runs the process to its end and returns what it printed. When ctx ends it
-// is killed. No process of its group and no pipe is left, whatever it does.
+// run runs the process to its end and returns what it printed, with an error
+// too. When ctx ends it is killed. No process of its group and no pipe is left,
+// whatever it does.
 func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -207,9 +208,9 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	case ended == nil:
 		return out.kept.Bytes(), nil
 	case aborted:
-		return nil, fmt.Errorf("it was still running and is killed: %w", context.Cause(ctx))
+		return out.kept.Bytes(), fmt.Errorf("it was still running and is killed: %w", context.Cause(ctx))
 	default:
-		return nil, howItEnded(ended)
+		return out.kept.Bytes(), howItEnded(ended)
 	}
 }
 

@@ -343,7 +343,7 @@ func TestScriptsAreDrivers(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "kairos-driver-script")
 			check(t, os.WriteFile(path, []byte(script), 0o755))
-			lock, err := driverhost.DescribeAll(t.Context(), dir)
+			lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
 			if err != nil {
 				t.Fatalf("DescribeAll: %v", err)
 			}
@@ -421,7 +421,7 @@ func scriptHost(t *testing.T, cfg driverhost.Config, log io.Writer) (*driverhost
 	t.Helper()
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "kairos-driver-script"), []byte(execDriver), 0o755))
-	lock, err := driverhost.DescribeAll(t.Context(), dir)
+	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
 	if err != nil {
 		t.Fatalf("DescribeAll: %v", err)
 	}
@@ -482,7 +482,7 @@ func TestDriversThatOthersCanWriteDoNotStart(t *testing.T) {
 	dir, binary := soundDrivers(t)
 	check(t, os.WriteFile(binary, []byte(execDriver), 0o755))
 	check(t, os.Rename(binary, filepath.Join(dir, "kairos-driver-script")))
-	lock, err := driverhost.DescribeAll(t.Context(), dir)
+	lock, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
 	check(t, err)
 	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{})
 	t.Cleanup(func() { check(t, h.Close()) })

@@ -42,6 +42,7 @@ type guardConfig struct {
 	offline   bool     // it may not use the network
 	launcher  bool     // it isolates what it starts, for which it needs capabilities and no Landlock
 	use       []string // files and folders that its settings name
+	brief     bool     // it runs once and gets no cgroup
 }
 
 // guard isolates the processes of one driver: limits, no new privileges,
@@ -148,6 +149,10 @@ func (g *guard) findOut() {
 	}
 	if g.config.offline {
 		g.findIsolation()
+	}
+	if g.config.brief {
+		g.noGroup = errors.New("it runs once")
+		return
 	}
 	base, err := g.starter.groups()
 	if err == nil {

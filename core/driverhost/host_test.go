@@ -91,7 +91,7 @@ func buildDrivers() (string, error) {
 // beHost starts one driver, says its process number and where the sockets are,
 // and waits for a line on stdin, which it says as well.
 func beHost(dir string) (err error) {
-	lock, err := driverhost.DescribeAll(context.Background(), dir)
+	lock, err := driverhost.DescribeAll(context.Background(), dir, driverhost.Confinement{})
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func beHost(dir string) (err error) {
 
 // describedOnce is the lock of the test drivers, which never change.
 var describedOnce = sync.OnceValues(func() (driverhost.Lock, error) {
-	return driverhost.DescribeAll(context.Background(), binaries)
+	return driverhost.DescribeAll(context.Background(), binaries, driverhost.Confinement{})
 })
 
 func lockOf(t testing.TB) driverhost.Lock {

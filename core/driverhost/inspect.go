@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 )
 
 // DescribeFile runs one binary with --describe, as DescribeAll does, and
 // returns what a lock says of it on this platform.
-func DescribeFile(ctx context.Context, path string) (LockedEntry, error) {
+func DescribeFile(ctx context.Context, path string, c Confinement) (e LockedEntry, err error) {
 	full, err := filepath.Abs(path) // a bare name would be looked up in PATH
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
-	return describeBinary(ctx, full)
+	h := newTrial(c, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, h.Close()) }()
+	return h.describeBinary(ctx, full)
 }
 
 // SumFile is the sha256 of a file in hexadecimal, as a lock has it.

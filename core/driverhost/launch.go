@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ import (
 
 // LaunchConfig says how a single binary is run. The zero value works.
 type LaunchConfig struct {
+	// Confinement says what the binary must not reach, as in Options.
+	Confinement Confinement
 	// Start, Call and Stop: as in Config.
 	Start, Call, Stop time.Duration
 	// EnvFrom and Config: as in DriverConfig. Config reaches a driver of
@@ -40,6 +43,71 @@ type Launched struct {
 	closed     error
 }
 
+// newTrial makes a host for binaries that are not locked: nobody has trusted
+// them yet, so they are isolated as drivers are.
+func newTrial(c Confinement, log *slog.Logger) *Host {
+	h := New(log, Options{Confinement: c})
+	if !h.confinement.nothing() {
+		h.ProtectMemory()
+	}
+	return h
+}
+
+// once runs a binary to its end and returns what it printed.
+func (h *Host) once(ctx context.Context, c guardConfig, shot oneShot) ([]byte, error) {
+	c.brief, c.use = true, append(c.use, h.confinement.Folders...)
+	shot.guard = newGuard(filepath.Base(shot.binary.path), c, h.starter, h.confinement, h.log)
+	defer shot.guard.close()
+	return shot.run(ctx)
+}
+
+// Printed is what a process printed until its end.
+type Printed struct {
+	Stdout, Stderr []byte
+	// ExitStatus is -1 if a signal ended it.
+	ExitStatus int
+	Took       time.Duration
+}
+
+// RunOnce runs the binary at path to its end, unlocked and isolated as a driver
+// is. A process that fails is not an error; one that does not start, prints too
+// much or outlives ctx is.
+func RunOnce(ctx context.Context, path string, args []string, input []byte, cfg LaunchConfig) (p Printed, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return p, fmt.Errorf("run a driver: %w", err)
+	}
+	b, err := openBinary(path)
+	if err != nil {
+		return p, fmt.Errorf("run %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	h := newTrial(cfg.Confinement, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, h.Close()) }()
+	env := environment(cfg.EnvFrom)
+	if len(cfg.Config) > 0 {
+		env = append(env, driverrpc.ConfigEnv+"="+string(cfg.Config))
+	}
+	began := time.Now()
+	p.Stdout, err = h.once(ctx, guardConfig{use: foldersOf(cfg.Config)}, oneShot{
+		binary: b, args: args, env: env, input: input, max: maxReply,
+		say: func(line []byte, _ bool) {
+			if len(p.Stderr) < maxReply {
+				p.Stderr = append(append(p.Stderr, line...), '\n')
+			}
+		},
+	})
+	p.Took = time.Since(began)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		p.ExitStatus, err = exit.ExitCode(), nil
+	}
+	if err != nil {
+		return p, fmt.Errorf("run %s: %w", path, err)
+	}
+	return p, nil
+}
+
 // Launch describes the binary at path and starts it, unlocked. It does not
 // configure it. Call Close when done.
 func Launch(ctx context.Context, path string, cfg LaunchConfig, log *slog.Logger) (*Launched, error) {
@@ -47,11 +115,11 @@ func Launch(ctx context.Context, path string, cfg LaunchConfig, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("launch a driver: %w", err)
 	}
-	e, err := describeBinary(ctx, path)
+	h := newTrial(cfg.Confinement, log)
+	e, err := h.describeBinary(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, h.Close())
 	}
-	h := New(log, Options{})
 	l := &Launched{
 		host: h, journal: newJournal(), descriptor: e.Descriptor, stop: orDefault(cfg.Stop, DefaultStop),
 		held: hold(filepath.Dir(path), e, false),
@@ -68,7 +136,7 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	defer cancel()
 	began := time.Now()
 	sp := spec{
-		entry: e, config: DriverConfig{Config: cfg.Config}, env: environment(cfg.EnvFrom),
+		entry: e, config: DriverConfig{Config: cfg.Config, Folders: cfg.Confinement.Folders}, env: environment(cfg.EnvFrom),
 	}
 	if l.link, err = sp.link(l.host, l.held, log, newSayings(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err

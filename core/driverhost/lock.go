@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -186,11 +187,12 @@ func writeFile(path string, content []byte) (err error) {
 }
 
 // DescribeAll runs every executable kairos-driver-* in the folder with
-// --describe, in an empty environment and bounded in time and output, and
-// builds the lock of this platform from what they print and are made of. What
-// has such a name and is not a regular file is an error.
-func DescribeAll(ctx context.Context, dir string) (Lock, error) {
-	dir, err := filepath.Abs(dir) // a bare name would be looked up in PATH
+// --describe, isolated as a driver is, without a network, in an empty
+// environment and bounded in time and output, and builds the lock of this
+// platform from what they print and are made of. What has such a name and is
+// not a regular file is an error.
+func DescribeAll(ctx context.Context, dir string, c Confinement) (l Lock, err error) {
+	dir, err = filepath.Abs(dir) // a bare name would be looked up in PATH
 	if err != nil {
 		return Lock{}, fmt.Errorf("list drivers: %w", err)
 	}
@@ -205,12 +207,14 @@ func DescribeAll(ctx context.Context, dir string) (Lock, error) {
 	if len(paths) == 0 {
 		return Lock{}, fmt.Errorf("no executable %s* in %s (`make build` puts them there)", BinaryPrefix, dir)
 	}
+	h := newTrial(c, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, h.Close()) }()
 	entries := make([]LockedEntry, len(paths))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, path := range paths {
 		group.Go(func() (err error) {
-			entries[i], err = describeBinary(ctx, path)
+			entries[i], err = h.describeBinary(ctx, path)
 			return err
 		})
 	}
@@ -218,7 +222,7 @@ func DescribeAll(ctx context.Context, dir string) (Lock, error) {
 		return Lock{}, err
 	}
 	slices.SortFunc(entries, func(a, b LockedEntry) int { return cmp.Compare(a.Name, b.Name) })
-	l := Lock{Version: lockVersion, Drivers: entries}
+	l = Lock{Version: lockVersion, Drivers: entries}
 	if err := l.Validate(); err != nil {
 		return Lock{}, fmt.Errorf("drivers in %s: %w", dir, err)
 	}

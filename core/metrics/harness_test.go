@@ -142,7 +142,7 @@ func (s *server) startDrivers(log *slog.Logger) {
 		}
 	}
 	check(s.t, os.WriteFile(filepath.Join(dir, "kairos-driver-mortal"), []byte(mortal), 0o700))
-	lock, err := driverhost.DescribeAll(s.t.Context(), dir)
+	lock, err := driverhost.DescribeAll(s.t.Context(), dir, driverhost.Confinement{})
 	check(s.t, err)
 	s.host = driverhost.New(log, driverhost.Options{Observer: s.metrics})
 	s.t.Cleanup(func() { check(s.t, s.host.Close()) })

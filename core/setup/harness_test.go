@@ -185,7 +185,7 @@ func (r *rig) install(name string, traits traits) {
 
 func (r *rig) lock() {
 	r.t.Helper()
-	l, err := driverhost.DescribeAll(context.Background(), r.dir)
+	l, err := driverhost.DescribeAll(context.Background(), r.dir, driverhost.Confinement{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
