@@ -49,16 +49,17 @@ type unservedRun struct {
 }
 
 func doctorCommand(at *source) *cobra.Command {
-	out := new(format)
+	out, deep := new(format), false
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for what keeps protocols and runs from going on, and say what to do",
 		Long: "Looks at the configuration, the driver lock, the binaries and who may write them, the decision tree, the\n" +
 			"database and the servers that run; then asks the drivers whether they still take every stored challenge and\n" +
-			"the open step of every run. It changes nothing. The exit status is 1 if something needs attention.",
+			"the open step of every run. It changes nothing. The exit status is 1 if something needs attention.\n" +
+			"With --deep it also reads the whole database to find damage, which takes a while for a large one.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := at.examine(cmd.Context())
+			r := at.examine(cmd.Context(), deep)
 			if err := out.print(cmd.OutOrStdout(), r, r.text); err != nil {
 				return err
 			}
@@ -68,12 +69,13 @@ func doctorCommand(at *source) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "also read the whole database and check that nothing in it is damaged")
 	out.addTo(cmd)
 	return cmd
 }
 
 // examine looks at everything it can get at.
-func (s source) examine(ctx context.Context) doctorReport {
+func (s source) examine(ctx context.Context, deep bool) doctorReport {
 	r := doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []serverInfo{}}
 	c, err := s.load()
 	r.check("configuration", s.file, "", err)
@@ -82,7 +84,7 @@ func (s source) examine(ctx context.Context) doctorReport {
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
 		r.servers(ctx, c)
-		r.engine(ctx, s)
+		r.engine(ctx, s, deep)
 	}
 	r.OK = len(r.Steps)+len(r.Runs) == 0 && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool { return !c.OK })
 	return r
@@ -179,13 +181,16 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 }
 
 // engine looks at the database and asks the drivers.
-func (r *doctorReport) engine(ctx context.Context, s source) {
+func (r *doctorReport) engine(ctx context.Context, s source, deep bool) {
 	err := s.with(ctx, func(ctx context.Context, a *app) error {
 		if err := a.store.Check(); err != nil {
 			r.check("database", a.config.Database, "", err)
 			return nil
 		}
 		r.check("database", a.config.Database, "", nil)
+		if deep && !r.integrity(ctx, a) {
+			return nil // whatever else reads or writes a damaged database may do more harm
+		}
 		if a.qdrant != nil {
 			r.check("qdrant", a.qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", a.checkQdrant(ctx))
 			if !r.Checks[len(r.Checks)-1].OK {
@@ -213,6 +218,29 @@ func (r *doctorReport) engine(ctx context.Context, s source) {
 	}) {
 		r.check("protocols", "", "", err)
 	}
+}
+
+// damagedFix is what to do about a damaged database.
+const damagedFix = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
+	"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
+
+// integrity reads the whole database and reports whether it is sound.
+func (r *doctorReport) integrity(ctx context.Context, a *app) (sound bool) {
+	damages, err := a.store.Integrity(ctx)
+	var problems []finding
+	for _, d := range damages {
+		problems = append(problems, finding{Problem: d})
+	}
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	if len(problems) == 0 {
+		r.note("integrity", "the whole database was read, nothing is damaged")
+		return true
+	}
+	problems[len(problems)-1].Fix = damagedFix
+	r.note("integrity", a.config.Database, problems...)
+	return false
 }
 
 // redactions finishes what an interrupted redaction left in the files.

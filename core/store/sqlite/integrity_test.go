@@ -1,0 +1,90 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/store/storetest"
+)
+
+func TestIntegrityFindsDamage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		harm func(t *testing.T, path string)
+		want string // empty: no damage
+	}{
+		"nothing": {func(*testing.T, string) {}, ""},
+		"a page overwritten": {func(t *testing.T, path string) {
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.LastIndex(content, []byte("Zebra crossing"))
+			if at < 4096 {
+				t.Fatalf("the text stands at %d of %d, want it behind the first page", at, len(content))
+			}
+			page := at / 4096 * 4096
+			write(t, path, string(content[:page])+strings.Repeat("\xa5", 4096)+string(content[page+4096:]))
+		}, "page"},
+		"the end cut off": {func(t *testing.T, path string) {
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(path, info.Size()/2); err != nil {
+				t.Fatal(err)
+			}
+		}, "damaged"},
+		"an index that disagrees": {func(t *testing.T, path string) {
+			script(t, path, `PRAGMA writable_schema = ON; PRAGMA foreign_keys = OFF;
+				CREATE TABLE copy AS SELECT * FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND tbl_name = 'runs';
+				DELETE FROM sqlite_schema WHERE name IN (SELECT name FROM copy)`)
+			script(t, path, `DELETE FROM runs`)
+			script(t, path, `PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM copy; DELETE FROM sqlite_schema WHERE name = 'copy'`)
+		}, "wrong # of entries in index"},
+		"a reference to nothing": {func(t *testing.T, path string) {
+			script(t, path, `DELETE FROM runs`)
+		}, "a row of table nonces refers to a row of runs that does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "kairos.db")
+			s := open(t, path)
+			newRuns(t, s, 3)
+			if err := save(s, storetest.NewChain("user:test", "Zebra crossing", "One", "Two")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			tc.harm(t, path)
+			before, _ := os.ReadFile(path)
+			s = open(t, path)
+			defer s.Close()
+			damages, err := s.Integrity(t.Context())
+			got := strings.Join(damages, "\n")
+			if err != nil {
+				got += err.Error()
+			}
+			if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("Integrity = %q, %v, want %q", damages, err, tc.want)
+			}
+			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+				t.Error("Integrity changed the file")
+			}
+		})
+	}
+}
+
+func TestIntegrityOfNoFileMakesNone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	defer s.Close()
+	if damages, err := s.Integrity(t.Context()); err != nil || len(damages) > 0 {
+		t.Errorf("Integrity = %v, %v, want nothing", damages, err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("Stat = %v, want no file", err)
+	}
+}
