@@ -173,13 +173,20 @@ type StepReply struct {
 	// ApprovalURL is where a person answers an approval, for them only.
 	ApprovalURL string `json:"approval_url,omitempty"`
 	// Tried says what did not work, where ErrorCode is set.
-	Tried      string   `json:"tried,omitempty"`
-	RetryCount *int     `json:"retry_count,omitempty"`
-	RunID      string   `json:"run_id,omitempty"`
-	SessionID  string   `json:"session_id,omitempty"`
-	StepIndex  int      `json:"step_index,omitempty"` // 1-based
-	StepCount  int      `json:"step_count,omitempty"`
-	Solved     []Solved `json:"solved,omitempty"`
+	Tried      string `json:"tried,omitempty"`
+	RetryCount *int   `json:"retry_count,omitempty"`
+	// RetryAfter is set while the run waits for a driver: after how many seconds
+	// asking again makes sense.
+	RetryAfter *float64 `json:"retry_after,omitempty"`
+	// Progress, 0 to 1, and ProgressMessage are what that driver said of how far
+	// it is; nil and empty: it did not say.
+	Progress        *float64 `json:"progress,omitempty"`
+	ProgressMessage string   `json:"progress_message,omitempty"`
+	RunID           string   `json:"run_id,omitempty"`
+	SessionID       string   `json:"session_id,omitempty"`
+	StepIndex       int      `json:"step_index,omitempty"` // 1-based
+	StepCount       int      `json:"step_count,omitempty"`
+	Solved          []Solved `json:"solved,omitempty"`
 }
 
 // AttestInput closes a run.

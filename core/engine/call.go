@@ -292,6 +292,8 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 		r.Message = join(r.Message, "What was sent with this call is not used, and not counted")
 	}
 	wait := max(c.RetryAt.Sub(t.e.opt.Clock.Now()), 0)
+	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
+	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
 	r.NextCall = t.callServer(r.Challenge.Type)
 	round, err := t.reply(ctx, r)

@@ -91,6 +91,9 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	if !got.MustObey || *got.RetryCount != 0 || got.NextCall == nil || round.Later == nil || round.Later.After > 30*time.Second {
 		t.Errorf("reply = %+v with %+v, want a wait that counts nothing and says how to go on", got, round.Later)
 	}
+	if *got.RetryAfter <= 29 || *got.RetryAfter > 30 || *got.Progress != 0.25 || got.ProgressMessage != "Step 2 of 8." {
+		t.Errorf("reply = %+v, want the driver's own words in fields", got)
+	}
 	for _, words := range []string{"the build is running", "Step 2 of 8.", "25 %"} {
 		if !strings.Contains(got.Message, words) {
 			t.Errorf("message = %q, want %q in it", got.Message, words)
@@ -104,6 +107,9 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	w.Engine = w.another() // the server was restarted meanwhile
 	end := w.reply(w.nextRound(uri, placeholder(got)))
 	w.code(end, "")
+	if end.RetryAfter != nil || end.Progress != nil || end.ProgressMessage != "" {
+		t.Errorf("reply = %+v, want no more word of the wait", end)
+	}
 	if asked := s.requests(); len(end.Solved) != 1 || len(asked) != 2 || asked[0].IdempotencyKey == "" || !cmp.Equal(asked[0], asked[1]) {
 		t.Errorf("solved %+v after %+v, want the same call twice", end.Solved, asked)
 	}

@@ -34,6 +34,10 @@ type director struct {
 	// answeredOnPage, if set: who has answered the questions still waits for a
 	// person on a page, until it is closed.
 	answeredOnPage chan struct{}
+	// retries is how often a driver is still asked before it has its outcome;
+	// between them it wants to be left alone for retryAfter.
+	retries    int
+	retryAfter time.Duration
 	// continued gets every answer, with the caller it was taken for.
 	continued chan heard
 
@@ -113,6 +117,9 @@ func (d *director) Next(_ context.Context, c engine.Caller, in engine.NextInput)
 }
 
 func (d *director) open(c engine.Caller, r *played) engine.Round {
+	if d.retries > 0 {
+		return d.waitsForDriver(c, r)
+	}
 	if len(r.answers) >= len(d.asks) && d.answeredOnPage != nil && !c.Detached {
 		return engine.Round{Reply: waitingReply(r.id), Pending: &engine.Pending{Run: r.id, Seq: r.seq}}
 	}
@@ -198,8 +205,31 @@ func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
 	}
 }
 
-func (d *director) Retried(context.Context, engine.Caller, engine.Later) (engine.Round, error) {
-	return engine.Round{}, nil
+// Retried asks the driver again. A detached caller only hears where it stands.
+func (d *director) Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Round{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !c.Detached {
+		d.retries--
+	}
+	return d.open(c, d.runs[l.Run]), nil
+}
+
+// waitsForDriver is the round of a driver that is done by one more hundredth each
+// time it is asked.
+func (d *director) waitsForDriver(c engine.Caller, r *played) engine.Round {
+	done := 1 - float64(d.retries)/100
+	s := stepReply(r.id)
+	s.ErrorCode, s.Message = string(fault.WaitingForDriver), "A build is running."
+	s.RetryAfter, s.Progress, s.ProgressMessage = new(d.retryAfter.Seconds()), &done, "Compiling."
+	round := engine.Round{Reply: &s}
+	if !c.Detached {
+		round.Later = &engine.Later{Run: r.id, Step: 1, After: d.retryAfter, Driver: "builder", Message: s.ProgressMessage, Progress: &done}
+	}
+	return round
 }
 
 func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (engine.StepReply, error) {
