@@ -99,6 +99,13 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 			t.Errorf("message = %q, want %q in it", got.Message, words)
 		}
 	}
+	w.machine.Pass(10 * time.Second)
+	told := w.caller
+	told.Detached = true
+	now, err := w.Retried(t.Context(), told, *round.Later)
+	if err != nil || now.Later != nil || now.Reply == nil || *now.Reply.RetryAfter > 20 {
+		t.Errorf("10 s later a caller that cannot wait is told %+v, %v, want the rest of the wait", now, err)
+	}
 	w.code(w.reply(w.nextRound(uri, placeholder(got))), "WAITING_FOR_DRIVER")
 	if n := len(s.requests()); n != 1 {
 		t.Errorf("the driver was asked %d times before it wanted to be, want once", n)

@@ -38,6 +38,7 @@ type director struct {
 	// between them it wants to be left alone for retryAfter.
 	retries    int
 	retryAfter time.Duration
+	retryAt    time.Time // when it was asked last, and retryAfter later
 	// continued gets every answer, with the caller it was taken for.
 	continued chan heard
 
@@ -213,7 +214,7 @@ func (d *director) Retried(ctx context.Context, c engine.Caller, l engine.Later)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !c.Detached {
-		d.retries--
+		d.retries, d.retryAt = d.retries-1, time.Time{}
 	}
 	return d.open(c, d.runs[l.Run]), nil
 }
@@ -221,13 +222,16 @@ func (d *director) Retried(ctx context.Context, c engine.Caller, l engine.Later)
 // waitsForDriver is the round of a driver that is done by one more hundredth each
 // time it is asked.
 func (d *director) waitsForDriver(c engine.Caller, r *played) engine.Round {
-	done := 1 - float64(d.retries)/100
+	if d.retryAt.IsZero() {
+		d.retryAt = time.Now().Add(d.retryAfter)
+	}
+	done, left := 1-float64(d.retries)/100, time.Until(d.retryAt)
 	s := stepReply(r.id)
 	s.ErrorCode, s.Message = string(fault.WaitingForDriver), "A build is running."
-	s.RetryAfter, s.Progress, s.ProgressMessage = new(d.retryAfter.Seconds()), &done, "Compiling."
+	s.RetryAfter, s.Progress, s.ProgressMessage = new(left.Seconds()), &done, "Compiling."
 	round := engine.Round{Reply: &s}
 	if !c.Detached {
-		round.Later = &engine.Later{Run: r.id, Step: 1, After: d.retryAfter, Driver: "builder", Message: s.ProgressMessage, Progress: &done}
+		round.Later = &engine.Later{Run: r.id, Step: 1, After: left, Driver: "builder", Message: s.ProgressMessage, Progress: &done}
 	}
 	return round
 }

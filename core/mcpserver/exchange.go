@@ -67,15 +67,21 @@ func (s *Server) reply(ctx context.Context, c call, round engine.Round, opened s
 }
 
 // later keeps a call open that waits for a driver, and asks the driver again when
-// it is time, as long as the call may wait.
+// it is time, as long as the call may wait. The reply after that says how long the
+// wait still is.
 func (s *Server) later(ctx context.Context, c call, round engine.Round, err error) (engine.Round, error) {
 	for err == nil && round.Later != nil && s.retryIn(ctx, c, *round.Later) {
 		round, err = s.engine.Retried(ctx, c.caller(), *round.Later)
 	}
-	if err == nil && round.Later != nil {
-		err = ctx.Err() // nobody is there for the reply
+	if err != nil || round.Later == nil {
+		return round, err
 	}
-	return round, err
+	if err := ctx.Err(); err != nil {
+		return round, err // nobody is there for the reply
+	}
+	caller := c.caller()
+	caller.Detached = true
+	return s.engine.Retried(ctx, caller, *round.Later)
 }
 
 // retryIn waits until the driver is to be asked again and reports whether the
