@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "rewrite docs/driver-checks.md")
 const docsHead = `# The checks of the driver contract
 
 ` + "`kairos driver test BINARY --sample f.json`" + ` holds a driver in any language against these rules, and
-` + "`drivertest.Run`" + ` does so for a driver in Go within ` + "`go test`" + `. An id never changes its meaning.
+` + "`drivertest.RunFile(t, driver, \"samples.json\")`" + ` does so for a driver in Go within ` + "`go test`" + `. An id never changes its meaning.
 
 A broken **MUST** fails the verdict, a broken **SHOULD** warns. A check that could not run is *skipped*, and the report says
 what to give so that it runs; one whose rule is not about the driver (the other role, no configuration, no process) is
@@ -46,7 +46,7 @@ const docsTail = `
 }
 ` + "```" + `
 
-` + "`config`" + ` (optional) is the configuration under which the samples hold. ` + "`request`" + ` is the JSON form of the method's request.
+` + "`config`" + ` (optional) is the configuration under which the samples hold; the driver gets it first. ` + "`request`" + ` is the JSON form of the method's request.
 Unknown keys are errors. ` + "`want`" + ` may be left out; else it is one of:
 
 | method | want |

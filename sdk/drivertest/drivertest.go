@@ -87,15 +87,44 @@ type describer interface {
 // configures it with dryRun.
 func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 	t.Helper()
+	run(t, d, SampleFile{Samples: samples})
+}
+
+// RunFile is Run with the samples of a file. If the file has a configuration,
+// the driver is configured with it first, as the host would do it.
+func RunFile(t *testing.T, d driver.Driver, path string) {
+	t.Helper()
+	file, err := LoadSamples(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Config) > 0 {
+		if err := configure(t.Context(), d, file.Config); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	run(t, d, file)
+}
+
+func configure(ctx context.Context, d driver.Driver, config json.RawMessage) error {
+	s := direct(d, SampleFile{Config: config})
+	if s.Configurer == nil {
+		return errors.New(`the file has a "config", but the driver takes no configuration: remove it, or implement driver.Configurer`)
+	}
+	return s.configure(ctx)
+}
+
+func run(t *testing.T, d driver.Driver, file SampleFile) {
+	t.Helper()
 	if err := driverrpc.CheckDriver(d); err != nil {
 		t.Fatalf("descriptor/valid: %v", err)
 	}
-	for _, s := range samples {
+	for _, s := range file.Samples {
 		if err := checkSample(d.Descriptor.Role, s); err != nil {
 			t.Fatalf("sample %q: %v", s.Name, err)
 		}
 	}
-	t.Run("direct", func(t *testing.T) { runChecks(t, direct(d, samples), costly...) })
+	t.Run("direct", func(t *testing.T) { runChecks(t, direct(d, file), costly...) })
 	t.Run("grpc", func(t *testing.T) {
 		client, stop, err := driverrpc.Loopback(d)
 		if err != nil {
@@ -106,7 +135,7 @@ func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 				t.Errorf("stop the driver: %v", err)
 			}
 		}()
-		overWire, err := remote(t.Context(), client, samples)
+		overWire, err := remote(t.Context(), client, file)
 		if err != nil {
 			t.Fatalf("descriptor/valid: %v", err)
 		}
@@ -116,7 +145,7 @@ func Run(t *testing.T, d driver.Driver, samples ...Sample) {
 			runChecks(t, overWire)
 		}
 		t.Run("call/same-over-grpc", func(t *testing.T) {
-			if err := sameResults(t.Context(), direct(d, samples), overWire); err != nil {
+			if err := sameResults(t.Context(), direct(d, file), overWire); err != nil {
 				t.Error(err)
 			}
 		})
@@ -150,8 +179,10 @@ func runChecks(t *testing.T, s Subject, except ...string) {
 	}
 }
 
-func direct(d driver.Driver, samples []Sample) Subject {
-	s := Subject{Descriptor: d.Descriptor, Challenge: d.Challenge, Capability: d.Capability, Samples: samples}
+func direct(d driver.Driver, file SampleFile) Subject {
+	s := Subject{
+		Descriptor: d.Descriptor, Challenge: d.Challenge, Capability: d.Capability, Samples: file.Samples, Config: file.Config,
+	}
 	if d.Challenge != nil {
 		s.Configurer, _ = d.Challenge.(driver.Configurer)
 	}
@@ -161,12 +192,12 @@ func direct(d driver.Driver, samples []Sample) Subject {
 	return s
 }
 
-func remote(ctx context.Context, client *driverrpc.Client, samples []Sample) (Subject, error) {
+func remote(ctx context.Context, client *driverrpc.Client, file SampleFile) (Subject, error) {
 	desc, err := client.Describe(ctx)
 	if err != nil {
 		return Subject{}, fmt.Errorf("describe: %w", err)
 	}
-	return Subject{Samples: samples}.over(client, desc), nil
+	return Subject{Samples: file.Samples, Config: file.Config}.over(client, desc), nil
 }
 
 func checkSample(role driver.Role, s Sample) error {

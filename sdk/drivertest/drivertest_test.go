@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -191,6 +193,22 @@ func capabilitySamples() []drivertest.Sample {
 func TestSoundDriversPass(t *testing.T) {
 	t.Run("challenge", func(t *testing.T) { drivertest.Run(t, judge(""), judgeSamples()...) })
 	t.Run("capability", func(t *testing.T) { drivertest.Run(t, capability(""), capabilitySamples()...) })
+}
+
+// The samples of the counter hold for its configuration only. Afterwards that
+// configuration is in force: what the checks try is dry runs.
+func TestRunFileConfiguresTheDriver(t *testing.T) {
+	d := kitDrivers["counter"].make("")
+	c := d.Challenge.(*counter)
+	t.Cleanup(func() { close(c.leaked) })
+	path := filepath.Join(t.TempDir(), "samples.json")
+	if err := os.WriteFile(path, written(t, counterConfig, kitDrivers["counter"].samples("")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	drivertest.RunFile(t, d, path)
+	if got := c.min.Load(); got != 2 {
+		t.Errorf("after RunFile the least number is %d, want the 2 of %s", got, counterConfig)
+	}
 }
 
 func TestEachBrokenRuleIsFound(t *testing.T) {

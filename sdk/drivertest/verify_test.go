@@ -26,18 +26,24 @@ var kitDrivers = map[string]kitDriver{
 	"desk":    {deskDriver, deskSamples},
 }
 
-// file writes the samples as their author would and reads them back.
-func file(t *testing.T, config string, samples []sampleOf) drivertest.SampleFile {
+// written is the file of samples as their author would write it.
+func written(t *testing.T, config string, samples []sampleOf) []byte {
 	t.Helper()
-	var written []map[string]any
+	var all []map[string]any
 	for _, s := range samples {
-		written = append(written, map[string]any{"name": s.name, "method": s.method, "request": json.RawMessage(s.request), "want": s.want})
+		all = append(all, map[string]any{"name": s.name, "method": s.method, "request": json.RawMessage(s.request), "want": s.want})
 	}
-	raw, err := json.Marshal(map[string]any{"config": json.RawMessage(config), "samples": written})
+	raw, err := json.Marshal(map[string]any{"config": json.RawMessage(config), "samples": all})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := drivertest.ParseSamples(raw)
+	return raw
+}
+
+// file writes the samples and reads them back.
+func file(t *testing.T, config string, samples []sampleOf) drivertest.SampleFile {
+	t.Helper()
+	f, err := drivertest.ParseSamples(written(t, config, samples))
 	if err != nil {
 		t.Fatal(err)
 	}
