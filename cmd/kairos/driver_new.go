@@ -45,11 +45,9 @@ type scaffold struct {
 	Checkout string   `json:"checkout,omitempty"`
 	Files    []string `json:"files"`
 
-	// Go and Release are versions, Requires the other modules of the SDK.
-	Go       string `json:"-"`
-	Release  string `json:"-"`
-	Requires string `json:"-"`
-	sums     []byte // go.sum of the checkout
+	// Go and Release are versions.
+	Go      string `json:"-"`
+	Release string `json:"-"`
 }
 
 func driverNewCommand(out *format) *cobra.Command {
@@ -135,7 +133,8 @@ func (s *scaffold) complete() error {
 	if s.Module == "" {
 		s.Module = "example.com/" + s.Binary
 	}
-	return s.useSDK()
+	s.useSDK()
+	return nil
 }
 
 // release is the tag of a version that was released, or the first one of it
@@ -147,7 +146,7 @@ func release(version string) string {
 
 // useSDK finds the SDK: that of a checkout that the working folder or this
 // program is in, else the released one.
-func (s *scaffold) useSDK() error {
+func (s *scaffold) useSDK() {
 	s.Go = strings.TrimPrefix(runtime.Version(), "go")
 	self, err := os.Executable()
 	if err != nil {
@@ -158,14 +157,9 @@ func (s *scaffold) useSDK() error {
 		if !ok {
 			continue
 		}
-		if s.sums, err = os.ReadFile(filepath.Join(root, "go.sum")); err != nil {
-			return fmt.Errorf("read the checkout's go.sum: %w", err)
-		}
-		s.Checkout, s.Release = root, "v0.0.0"
-		s.Go, s.Requires = requirements(mod)
-		return nil
+		s.Checkout, s.Release, s.Go = root, "v0.0.0", goVersion(mod)
+		return
 	}
-	return nil
 }
 
 // findCheckout walks up to the folder whose go.mod is that of KAIROS.
@@ -187,27 +181,14 @@ func findCheckout(from string) (root, mod string, ok bool) {
 	}
 }
 
-// requirements returns the Go version of a go.mod and its require blocks as one
-// block, so that a driver with the same requirements builds without a look at
-// the network. Most of them are the server's: `go mod tidy` drops those.
-func requirements(mod string) (version, block string) {
-	var lines []string
-	inside := false
+// goVersion is what a go.mod says after "go".
+func goVersion(mod string) string {
 	for line := range strings.Lines(mod) {
-		line = strings.TrimSpace(line)
-		switch {
-		case strings.HasPrefix(line, "go "):
-			version = strings.TrimPrefix(line, "go ")
-		case line == "require (":
-			inside = true
-		case line == ")":
-			inside = false
-		case inside && line != "":
-			module, _, _ := strings.Cut(line, "//")
-			lines = append(lines, "\t"+strings.TrimSpace(module)+" // indirect")
+		if version, ok := strings.CutPrefix(line, "go "); ok {
+			return strings.TrimSpace(version)
 		}
 	}
-	return version, "require (\n" + strings.Join(lines, "\n") + "\n)"
+	return ""
 }
 
 // write makes the folder and fills it. It never writes into one that is there.
@@ -222,9 +203,6 @@ func (s *scaffold) write() error {
 		if err := s.writeFolder(path.Join("scaffold", folder)); err != nil {
 			return fmt.Errorf("write the driver: %w", err)
 		}
-	}
-	if s.sums != nil {
-		return s.writeFile("go.sum", s.sums)
 	}
 	return nil
 }
@@ -272,7 +250,7 @@ func (s *scaffold) text(p *printer) {
 	}
 	p.printf("next: cd %s && make test\n", s.Dir)
 	if s.Lang == "go" && s.Checkout == "" {
-		p.printf("  the first make runs `go mod tidy`, which fetches the SDK %s\n", s.Release)
+		p.printf("  the first make runs `go mod tidy`, which fetches the SDK %s and adds its sums to go.sum\n", s.Release)
 	}
 	if _, err := exec.LookPath(map[string]string{"go": "go", "python": "python3"}[s.Lang]); err != nil {
 		p.printf("  you need %s for that, which is not on your PATH\n", s.Lang)

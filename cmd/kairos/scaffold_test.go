@@ -26,16 +26,84 @@ func TestScaffoldsBuildAndPassTheirTests(t *testing.T) {
 					t.Fatal(err)
 				}
 				noBraces(t, s)
+				passesItsTests(t, s)
 				if lang == "go" {
-					in(t, s.Dir, "go", "vet", "./...")
-					in(t, s.Dir, "go", "test", "./...")
 					in(t, s.Dir, "go", "build", "-o", s.Binary, ".")
 					in(t, s.Dir, "gofmt", "-l", ".")
-				} else {
-					in(t, s.Dir, "python3", "-m", "unittest")
 				}
 				installs(t, s)
 			})
+		}
+	}
+}
+
+func passesItsTests(t *testing.T, s scaffold) {
+	t.Helper()
+	if s.Lang == "go" {
+		in(t, s.Dir, "go", "vet", "./...")
+		in(t, s.Dir, "go", "test", "./...")
+		return
+	}
+	in(t, s.Dir, "python3", "-m", "unittest")
+}
+
+// The tests of a new driver configure it with what the samples hold for, once its
+// author adds settings that it needs.
+func TestScaffoldsPassTheirTestsWithSettings(t *testing.T) {
+	type edit struct{ file, old, new string }
+	for lang, edits := range map[string][]edit{
+		"go": {
+			{"main.go", "challenge.Options[demand]{})", "challenge.Options[demand]{Settings: rules})"},
+			{"main.go", "// judge holds", "var rules = settings.New[struct {\n\tAlways string `json:\"always\" required:\"true\"`\n}]()\n\n// judge holds"},
+			{"main.go", "range d.Words {", "range append([]string{rules.Now().Always}, d.Words...) {"},
+			{"main.go", "sdk/driverrpc\"\n", "sdk/driverrpc\"\n\t\"github.com/kairos-mcp/kairos/sdk/settings\"\n"},
+		},
+		"python": {
+			{"kairos-driver-first-try", "for word in words:", "for word in [json.loads(os.environ[\"KAIROS_DRIVER_CONFIG\"])[\"always\"], *words]:"},
+			{"kairos-driver-first-try", "import json\n", "import json\nimport os\n"},
+		},
+	} {
+		t.Run(lang, func(t *testing.T) {
+			t.Parallel()
+			s := scaffold{Name: "first-try", Role: driver.RoleChallenge, Lang: lang, Dir: filepath.Join(t.TempDir(), "driver")}
+			if err := errorOf(s.complete(), s.write); err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range append(edits, edit{"samples.json", "{\n", "{\n  \"config\": {\"always\": \"command\"},\n"}) {
+				replaceOnce(t, filepath.Join(s.Dir, e.file), e.old, e.new)
+			}
+			passesItsTests(t, s)
+		})
+	}
+}
+
+func replaceOnce(t *testing.T, path, old, with string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(b), old) {
+		t.Fatalf("%s does not contain %q (%v)", path, old, err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(b), old, with, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// go mod tidy has nothing to change. It reads modules that no build reads, so
+// without a network it may be impossible to tell.
+func TestTheModuleOfAScaffoldIsTidy(t *testing.T) {
+	for _, role := range []driver.Role{driver.RoleChallenge, driver.RoleCapability} {
+		s := scaffold{Name: "first-try", Role: role, Lang: "go", Dir: filepath.Join(t.TempDir(), "driver")}
+		if err := errorOf(s.complete(), s.write); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("go", "mod", "tidy", "-diff")
+		cmd.Dir = s.Dir
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		switch out, err := cmd.Output(); {
+		case len(out) > 0:
+			t.Errorf("go mod tidy would change this, so scaffold/go/go.mod.tmpl and go.sum.tmpl have to be brought up to date:\n%s", out)
+		case err != nil:
+			t.Skipf("NOT TESTED: go mod tidy cannot read all modules here: %v", err)
 		}
 	}
 }
@@ -100,29 +168,38 @@ func TestScaffoldOfAReleaseRequiresThatRelease(t *testing.T) {
 	}
 }
 
-// Outside of a checkout nothing but the network is needed: make sees to go.sum.
+// Outside of a checkout nothing but the network is needed: make adds the sums of the SDK.
 func TestScaffoldWithoutACheckoutMakesItsSums(t *testing.T) {
 	s := scaffold{Name: "x", Role: driver.RoleChallenge, Lang: "go", Dir: filepath.Join(t.TempDir(), "x"), Release: "v1.2.3", Go: "1.26.0", Binary: "kairos-driver-x", Module: "m"}
 	if err := s.write(); err != nil {
 		t.Fatal(err)
 	}
-	plan := func() string {
-		cmd := exec.Command("make", "-n", "--no-print-directory", "test")
-		cmd.Dir = s.Dir
+	// What stands in for go writes down how it is called.
+	if err := os.WriteFile(filepath.Join(s.Dir, "go"), []byte("#!/bin/sh\necho go $*\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	calls := func() string {
+		cmd := exec.Command("make", "-s", "test")
+		cmd.Dir, cmd.Env = s.Dir, append(os.Environ(), "PATH="+s.Dir+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("make -n test: %v\n%s", err, out)
+			t.Fatalf("make test: %v\n%s", err, out)
 		}
 		return string(out)
 	}
-	if got := plan(); !strings.HasPrefix(got, "go mod tidy\n") {
-		t.Errorf("without go.sum make test does\n%s\nwant go mod tidy first", got)
+	if got, want := calls(), "go mod tidy\ngo vet ./...\ngo test ./...\n"; got != want {
+		t.Errorf("without the SDK's sums make test runs\n%s\nwant\n%s", got, want)
 	}
-	if err := os.WriteFile(filepath.Join(s.Dir, "go.sum"), nil, 0o644); err != nil {
+	sums := filepath.Join(s.Dir, "go.sum")
+	b, err := os.ReadFile(sums)
+	if err != nil || !strings.Contains(string(b), "google.golang.org/grpc ") {
+		t.Fatalf("go.sum = %q (%v), want the sums of the other modules", b, err)
+	}
+	if err := os.WriteFile(sums, append(b, kairosModule+" v1.2.3 h1:x=\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := plan(); strings.Contains(got, "tidy") {
-		t.Errorf("with go.sum make test does\n%s\nwant no go mod tidy", got)
+	if got, want := calls(), "go vet ./...\ngo test ./...\n"; got != want {
+		t.Errorf("with all sums make test runs\n%s\nwant\n%s", got, want)
 	}
 }
 
