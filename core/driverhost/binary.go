@@ -138,11 +138,15 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	before, _ := identityOf(b.file)
 	seen, err := b.hash()
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe: %w", err)
 	}
 	printed, err := h.describe(ctx, b)
+	if err == nil {
+		err = b.unchanged(before, seen)
+	}
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
 	}
@@ -155,6 +159,24 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, seen: seen,
 	}
 	return e, e.compactSchema()
+}
+
+// unchanged returns an error if the file is not as it was before it was hashed:
+// then the sum may not be that of what was executed.
+func (b *binary) unchanged(before identity, seen seenFile) error {
+	after, _ := identityOf(b.file)
+	if after == before && seen.holds(b.file, b.sum) {
+		return nil
+	}
+	sum := b.sum
+	if _, err := b.hash(); err != nil {
+		return err
+	}
+	if after != before || b.sum != sum { // the sum alone does not tell a file that was changed back
+		return errors.New("it was changed while it described itself, so what ran may not be what would be locked: " +
+			"find out what writes to it, or run the command again")
+	}
+	return nil
 }
 
 // describe runs the binary with --describe, isolated as a driver is and without

@@ -232,6 +232,45 @@ func TestWhatIsNotARegularFileIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// What is locked is the sum of what was executed.
+func TestBinaryThatChangesWhileItIsDescribedIsRefused(t *testing.T) {
+	const printed = `echo '{"name":"x","version":"1.0.0","role":"challenge","handles":["x"],"effect":"pure","transport":"exec"}'`
+	for name, tc := range map[string]struct {
+		change  string // of the file $0; it starts when the file's times have settled
+		refused bool
+	}{
+		"it reads itself":             {`cat $0 >/dev/null`, false},
+		"it adds to itself":           {`echo '# more' >> $0`, true},
+		"it is another when it ends":  {`echo '# other' > $0.new; chmod 700 $0.new; mv $0.new $0`, true},
+		"it removes itself":           {`rm $0`, true},
+		"it changes itself and back":  {`cp $0 $0.old; echo '# more' >> $0; cat $0.old > $0; rm $0.old`, true},
+		"it hides the change in time": {`touch -r $0 $0.old; echo '# more' >> $0; touch -r $0.old $0; rm $0.old`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "kairos-driver-x")
+			change := strings.ReplaceAll(tc.change, "$0", path)
+			script := []byte("#!/bin/sh\nsleep 0.05\n" + change + "\n" + printed + "\n")
+			for way, describe := range map[string]func() error{
+				"DescribeAll": func() error {
+					_, err := driverhost.DescribeAll(t.Context(), dir, driverhost.Confinement{})
+					return err
+				},
+				"DescribeFile": func() error {
+					_, err := driverhost.DescribeFile(t.Context(), path, driverhost.Confinement{})
+					return err
+				},
+			} {
+				check(t, os.WriteFile(path, script, 0o700))
+				err := describe()
+				if refused := err != nil && strings.Contains(err.Error(), "was changed while it described itself"); refused != tc.refused || refused != (err != nil) {
+					t.Errorf("%s: error = %v, want that it is refused: %t", way, err, tc.refused)
+				}
+			}
+		})
+	}
+}
+
 func TestDescribeAllHasAnEmptyEnvironment(t *testing.T) {
 	t.Setenv("KAIROS_TEST_START", "exit") // would end the driver at once
 	l, err := driverhost.DescribeAll(t.Context(), binaries, driverhost.Confinement{})
