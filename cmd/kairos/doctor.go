@@ -30,6 +30,8 @@ type doctorCheck struct {
 	OK       bool      `json:"ok"`
 	Detail   string    `json:"detail,omitempty"`
 	Problems []finding `json:"problems"`
+	// Warnings do not make the check fail.
+	Warnings []finding `json:"warnings,omitempty"`
 }
 
 // finding is what is wrong and what to do about it.
@@ -83,6 +85,7 @@ func (s source) examine(ctx context.Context, deep bool) doctorReport {
 		detail, err := c.checkSigningKey()
 		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
 		r.drivers(ctx, c)
+		r.isolation(c, s.file)
 		r.servers(ctx, c)
 		r.engine(ctx, s, deep)
 	}
@@ -103,6 +106,12 @@ func (r *doctorReport) note(name, detail string, problems ...finding) {
 	r.Checks = append(r.Checks, doctorCheck{
 		Check: name, Detail: detail, OK: len(problems) == 0, Problems: append([]finding{}, problems...),
 	})
+}
+
+// warn adds a warning to the last check.
+func (r *doctorReport) warn(problem, fix string) {
+	last := &r.Checks[len(r.Checks)-1]
+	last.Warnings = append(last.Warnings, finding{problem, fix})
 }
 
 // drivers looks at lock, binaries, permissions and tree.
@@ -197,7 +206,6 @@ func (r *doctorReport) engine(ctx context.Context, s source, deep bool) {
 				return nil // nobody there who could be asked for what is stored
 			}
 		}
-		r.isolation(a)
 		r.redactions(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.config)
@@ -287,6 +295,9 @@ func (r doctorReport) text(p *printer) {
 		p.printf("%s  %-16s %s\n", word, c.Check, lines(c.Detail))
 		for _, f := range c.Problems {
 			p.finding(f)
+		}
+		for _, f := range c.Warnings {
+			p.finding(finding{"warning: " + f.Problem, f.Fix})
 		}
 	}
 	if len(r.Steps) > 0 {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +89,24 @@ func literal(path string) string {
 }
 
 // isolation looks at how drivers are kept from the files of the server.
-func (r *doctorReport) isolation(a *app) {
-	r.note("driver isolation", a.host.Isolation())
+func (r *doctorReport) isolation(c config, file string) {
+	const name = "driver isolation"
+	h := driverhost.New(slog.New(slog.DiscardHandler), driverhost.Options{Confinement: c.confinement(file)})
+	level, words, err := h.Isolation()
+	if err = errors.Join(err, h.Close()); err != nil {
+		r.check(name, "", demandFix[c.Drivers.Isolation], err)
+		return
+	}
+	r.note(name, words)
+	if level == driverhost.LevelNone && c.Drivers.Isolation != string(driverhost.LevelNone) {
+		r.warn("drivers are not isolated: each of them can read and change the database, the keys and drivers.lock",
+			"install only drivers that you trust with them; "+demandFix[string(driverhost.LevelNamespace)])
+	}
+}
+
+// demandFix says what to do where a level is demanded that the machine lacks.
+var demandFix = map[string]string{
+	string(driverhost.LevelNamespace): "let this account make user namespaces (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; Docker: a seccomp profile that allows them), " +
+		"or set drivers.isolation to landlock or auto",
+	string(driverhost.LevelLandlock): "use Linux 5.13 or later with Landlock among its security modules (see /sys/kernel/security/lsm), or set drivers.isolation to namespace or auto",
 }

@@ -150,15 +150,24 @@ func (c confined) of(launcher bool) Level {
 	return c.level
 }
 
-// Isolation says in words how drivers are kept from the server's own files.
-func (h *Host) Isolation() string {
-	switch found := h.confinement.find(); {
-	case found.refused != nil:
-		return found.refused.Error()
-	case found.level == LevelNone && h.confinement.nothing():
+// Isolation says how drivers are kept from the server's own files: the level and
+// what it means in words. An error says why no driver may start.
+func (h *Host) Isolation() (Level, string, error) {
+	found := h.confinement.find()
+	if found.refused != nil {
+		return LevelNone, "", found.refused
+	}
+	return found.level, h.confinement.words(found), nil
+}
+
+func (c *confinement) words(found confined) string {
+	switch {
+	case found.level == LevelNone && c.nothing():
 		return "none: drivers can read and change whatever this user may; drivers.isolation is none"
 	case found.level == LevelNone:
 		return "none: drivers can read and change whatever this user may: " + reason(found.why)
+	case found.level == LevelLandlock && c.Level == LevelLandlock:
+		return "landlock: drivers reach the system's files and those that their settings name"
 	case found.level == LevelLandlock:
 		return "landlock: drivers reach the system's files and those that their settings name (no mount namespace: " + reason(found.why) + ")"
 	default:
