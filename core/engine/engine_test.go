@@ -577,6 +577,19 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 	}
 }
 
+// The driver is never sent what it cannot take, and the agent is told what to do.
+func TestAChallengeThatItsValuesMakeTooLargeIsAClearFault(t *testing.T) {
+	doc := "# Feed\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"string\"}},\"required\":[\"v\"]}}\n```\n\n" +
+		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"" + strings.Repeat("{{ input.v }} ", 100) + "\"}}}\n```\n"
+	w := newWorld(t, nil)
+	_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: w.mint(doc)[0], Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "challenge of step 1") ||
+		!strings.Contains(f.Message, "more than 4194304 bytes longer") || !strings.Contains(f.Next(), "kairos_begin") {
+		t.Errorf("Begin = %v, want INVALID_ARGUMENT with the step, the limit and what to do", err)
+	}
+}
+
 func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
 	const doc = "# Text\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"}},\"required\":[\"who\"]}}\n```\n\n" +
 		"## One\n\nGreet {{ input.who }}, not {{ input.name }}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -253,6 +254,10 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		return k, nil
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	if errors.Is(err, protocol.ErrTooLarge) {
+		return task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.where.Index, err).
+			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
+	}
 	if err != nil {
 		return task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.where.Index, err)
 	}

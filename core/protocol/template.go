@@ -86,11 +86,19 @@ func reference(pointer string, m []string) Reference {
 	}
 }
 
+// MaxValues is by how many bytes values may lengthen a challenge. With a
+// document's largest challenge it still fits into a message to a driver.
+const MaxValues = 4 << 20
+
+// ErrTooLarge means that the values of a challenge make it too large.
+var ErrTooLarge = fmt.Errorf("the values in it make it more than %d bytes longer", MaxValues)
+
 // Fill puts values into the strings of a challenge; keys are left alone, and
 // so is everything else of the text. The templates say how values are escaped
 // below a pointer: the longest one counts, without one it is as text. When
 // references have no value they are returned and nothing is filled. A value
-// that cannot stand safely where its template stands is an error.
+// that cannot stand safely where its template stands is an error, and so are
+// values of more than MaxValues bytes: ErrTooLarge.
 func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
 	f := filler{scope: s, templates: templates, nodes: map[string]node{}}
 	if len(challenge) == 0 {
@@ -101,6 +109,8 @@ func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json
 			f.out.Write(challenge[f.done:start])
 			f.out.Write(text)
 			f.done = end
+			f.added += len(text) - (end - start)
+			f.keep(nil, f.tooLarge(0))
 		}
 	}})
 	switch {
@@ -122,6 +132,7 @@ type filler struct {
 	nodes     map[string]node // what was decoded, by path
 	out       bytes.Buffer
 	done      int // how much of the challenge is written
+	added     int // bytes, by values
 	missing   []Reference
 	err       error
 }
@@ -151,9 +162,20 @@ func (f *filler) fill(pointer, value string) []byte {
 			b.WriteString(f.keepString(escape(values[i], escaping, value[:m[0]], value[m[1]:])))
 		}
 		last = m[1]
+		if f.keep(nil, f.tooLarge(b.Len()-last)); f.err != nil {
+			return nil
+		}
 	}
 	b.WriteString(value[last:])
 	return f.keep(quote(b.String()))
+}
+
+// tooLarge reports whether so many more bytes would be too much.
+func (f *filler) tooLarge(more int) error {
+	if f.added+more > MaxValues {
+		return ErrTooLarge
+	}
+	return nil
 }
 
 func (f *filler) keep(b []byte, err error) []byte {

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"strings"
 	"testing"
@@ -72,6 +73,33 @@ func TestFill(t *testing.T) {
 		got, missing, err := protocol.Fill(json.RawMessage(tc.challenge), escapings, scope)
 		if string(got) != tc.want || missing != nil || err != nil {
 			t.Errorf("%s: Fill = %s, %v, %v, want %s", name, got, missing, err, tc.want)
+		}
+	}
+}
+
+// Values that a challenge repeats must not make a request that no driver takes,
+// nor need the memory for it.
+func TestAChallengeThatItsValuesMakeTooLargeIsNotFilled(t *testing.T) {
+	most, half := protocol.MaxValues, protocol.MaxValues/2+32
+	whole := []driver.Template{{Pointer: "/json", Escaping: driver.EscapeJSON}}
+	for name, tc := range map[string]struct {
+		challenge string
+		value     string
+		fits      bool
+	}{
+		"just fits":               {`{"a":"{{ input.v }}"}`, strings.Repeat("x", most), true},
+		"twice in a string":       {`{"a":"{{ input.v }} {{ input.v }}"}`, strings.Repeat("x", half), false},
+		"in two strings":          {`{"a":"{{ input.v }}","b":"{{ input.v }}"}`, strings.Repeat("x", half), false},
+		"very often":              {`{"a":"` + strings.Repeat("{{ input.v }}", 10_000) + `"}`, strings.Repeat("x", most/4), false},
+		"in a prompt":             {`{"sampling":{"user":"{{ input.v }}"}}`, strings.Repeat("x", most), false}, // with its label
+		"with escapes":            {`{"a":"{{ input.v }}"}`, strings.Repeat(`\u0001`, most/4), false},
+		"as JSON, just fits":      {`{"json":"{{ input.v }}"}`, strings.Repeat("x", most), true},
+		"as JSON":                 {`{"json":"{{ input.v }}"}`, strings.Repeat("x", most+32), false},
+		"long without its values": {`{"a":"{{ input.v }}","b":"` + strings.Repeat("x", 2*most) + `"}`, strings.Repeat("x", half), true},
+	} {
+		got, missing, err := protocol.Fill(json.RawMessage(tc.challenge), whole, protocol.Scope{Input: json.RawMessage(`{"v":"` + tc.value + `"}`)})
+		if tc.fits && (err != nil || !json.Valid(got)) || !tc.fits && (!errors.Is(err, protocol.ErrTooLarge) || got != nil) || missing != nil {
+			t.Errorf("%s: Fill = %d bytes, %v, %v, want it to fit: %v", name, len(got), missing, err, tc.fits)
 		}
 	}
 }

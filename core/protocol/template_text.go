@@ -12,13 +12,18 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 )
 
-// maxTextValue is how many bytes of a value stand in the text of a step.
-const maxTextValue = 8 << 10
+const (
+	// maxTextValue is how many bytes of a value stand in the text of a step.
+	maxTextValue = 8 << 10
+	// maxTextValues is how many bytes all values of a text have together.
+	maxTextValues = 1 << 20
+)
 
 // FillText is the text of a step with values in place of the references that
 // the chain declares: of an input that it names, or of the result of an earlier
 // step. A value is labelled as data, on one line. Everything else stays as it is
-// written: other braces, other references, and those that have no value.
+// written: other braces, other references, those that have no value, and those
+// behind so many values that the text would become too large.
 func (c Chain) FillText(step int, s Scope) string {
 	text := c.Steps[step].Text
 	f := filler{scope: s, nodes: map[string]node{}}
@@ -27,13 +32,14 @@ func (c Chain) FillText(step int, s Scope) string {
 	d := c.declared()
 	c.eachInText(step, func(r Reference, at int) {
 		value, ok := f.lookup(r)
-		if d.lacks(r, step) != "" || !ok {
+		if d.lacks(r, step) != "" || !ok || f.added > maxTextValues {
 			return
 		}
 		shown, err := textValue(r, value)
 		if err != nil {
 			return // no step waits for what its text could say besides
 		}
+		f.added += len(shown)
 		b.WriteString(text[last:at])
 		b.WriteString(shown)
 		last = at + len(r.Text)

@@ -87,3 +87,16 @@ func TestAValueInATextIsSeenToBeData(t *testing.T) {
 		}
 	})
 }
+
+func TestATextThatItsValuesMakeTooLargeKeepsTheOtherReferences(t *testing.T) {
+	text := strings.Repeat("{{ input.v }}\n", 1000)
+	c := protocol.Chain{
+		Inputs: json.RawMessage(`{"type":"object","properties":{"v":{"type":"string"}}}`),
+		Steps:  []protocol.Step{{Label: "One", Text: text}},
+	}
+	got := c.FillText(0, protocol.Scope{Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 4<<10) + `"}`)})
+	filled, left := strings.Count(got, "<data"), strings.Count(got, "{{ input.v }}")
+	if len(got) > 2<<20 || filled == 0 || filled+left != 1000 {
+		t.Errorf("FillText = %d bytes with %d values and %d references, want at most 2 MiB and 1000 together", len(got), filled, left)
+	}
+}
