@@ -74,10 +74,14 @@ const (
 // Event is something that happened to a run. Which fields are set depends on
 // Kind; Apply refuses an event that lacks what its kind needs.
 type Event struct {
-	Kind Kind      `json:"kind"`
-	Run  ID        `json:"run"`
-	Step int       `json:"step"` // index of the step meant
-	At   time.Time `json:"at"`
+	Kind Kind `json:"kind"`
+	Run  ID   `json:"run"`
+	Step int  `json:"step"` // index of the step meant
+	// At is never before the event before it; see Run.Stamp.
+	At time.Time `json:"at"`
+	// Clock is what the server's clock showed, where it was set back and showed
+	// less than At; zero: At.
+	Clock time.Time `json:"clock,omitzero"`
 
 	Inputs   []driver.Input `json:"inputs,omitempty"` // Needed
 	Gated    bool           `json:"gated,omitempty"`  // Needed

@@ -105,7 +105,7 @@ func (d Redaction) Redacted(e Event) Event {
 
 func (e Event) redacted() Event {
 	left := Event{
-		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
+		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
 		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
 		Decision: e.Decision, Spent: e.Spent, Took: e.Took, Visit: e.Visit,
 	}

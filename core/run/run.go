@@ -67,6 +67,32 @@ type Run struct {
 	Spent     Spent     `json:"spent,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// Clock is what the server's clock showed when the run was last changed, where
+	// that is less than UpdatedAt; zero: UpdatedAt.
+	Clock time.Time `json:"clock,omitzero"`
+}
+
+// Stamp is when the next event happens, by what the server's clock shows: At,
+// and Clock where it is needed. Events of a run are in the order of their times,
+// also after the clock was set back.
+func (r Run) Stamp(clock time.Time) (at, shown time.Time) {
+	if clock.Before(r.UpdatedAt) {
+		return r.UpdatedAt.Add(time.Nanosecond), clock
+	}
+	return clock, time.Time{}
+}
+
+// ChangedAt is what the server's clock showed when the run was last changed. It
+// showed that or less when the approval was granted that the run has.
+func (r Run) ChangedAt() time.Time { return shown(r.UpdatedAt, r.Clock) }
+
+func (e Event) shown() time.Time { return shown(e.At, e.Clock) }
+
+func shown(at, clock time.Time) time.Time {
+	if clock.IsZero() {
+		return at
+	}
+	return clock
 }
 
 // Spent counts what was asked of language models.
@@ -187,6 +213,8 @@ type Approval struct {
 	Questions []int64   `json:"questions,omitempty"`
 	GrantedAt time.Time `json:"granted_at"`
 	ExpiresAt time.Time `json:"expires_at"`
+	// Lapsed: it covers the open call, and nothing that comes after it.
+	Lapsed bool `json:"lapsed,omitempty"`
 }
 
 // Expired reports whether the approval is too old at that time.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -38,7 +39,7 @@ var transitions = map[State]map[Kind]change{
 	Waiting: {
 		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
-		Deferred: deferred, Unsettled: unsettled, Settled: settled, Decided: decided,
+		Deferred: deferred, Lapsed: lapsed, Unsettled: unsettled, Settled: settled, Decided: decided,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
@@ -62,11 +63,15 @@ func Apply(r Run, e Event) (Run, error) {
 		return r, fmt.Errorf("%s for step %d of run %s, but run %s is at step %d: %w",
 			e.Kind, e.Step, e.Run, r.ID, r.Step.Index, ErrImpossible)
 	}
+	if e.At.Before(r.UpdatedAt) {
+		return r, fmt.Errorf("%s of run %s at %s, but it was last changed at %s: %w",
+			e.Kind, r.ID, e.At.Format(time.RFC3339Nano), r.UpdatedAt.Format(time.RFC3339Nano), ErrImpossible)
+	}
 	next := r.clone()
 	if err := do(&next, e); err != nil {
 		return r, fmt.Errorf("%s of run %s: %w", e.Kind, r.ID, err)
 	}
-	next.UpdatedAt = e.At
+	next.UpdatedAt, next.Clock = e.At, e.Clock
 	next.Spent = next.Spent.Plus(e.Spent)
 	return next, nil
 }
@@ -246,7 +251,7 @@ func (r *Run) mayAnswer(input driver.Input, via string, e Event) error {
 		if c.Input != input.ID || c.Driver != via {
 			return fmt.Errorf("input %q waits for driver %s: %w", c.Input, c.Driver, ErrImpossible)
 		}
-		e.At = c.At // what was approved when it began may take its time
+		e.At, e.Clock = c.At, time.Time{} // what was approved when it began may take its time
 	}
 	switch {
 	case !r.Step.Gated, input.Kind == driver.KindApproval, input.Kind == driver.KindSimilarity:
@@ -267,7 +272,9 @@ func (s Step) approved(via string, e Event) error {
 		return ErrUnapproved
 	case a.Digest != s.Digest:
 		return fmt.Errorf("the approval was for something else: %w", ErrUnapproved)
-	case a.Expired(e.At):
+	case a.Lapsed && s.Call == nil:
+		return fmt.Errorf("the approval lapsed during the call that it was for: %w", ErrUnapproved)
+	case a.Expired(e.shown()):
 		return fmt.Errorf("the approval expired at %s: %w", a.ExpiresAt.Format("15:04:05"), ErrUnapproved)
 	case a.ClientReview && a.Via != via:
 		return fmt.Errorf("the approval was left to the client's review through %s: %w", a.Via, ErrUnapproved)
@@ -343,11 +350,26 @@ func told(r *Run, _ Event) error {
 }
 
 func lapsed(r *Run, e Event) error {
-	a := r.Step.Approval
-	if a == nil || !a.Expired(e.At) {
-		return lacks("an approval that is too old")
+	a, q := r.Step.Approval, r.Step.Question
+	setBack := e.shown().Before(r.ChangedAt())
+	approved := a != nil && (setBack || a.Expired(e.shown()))
+	linked := setBack && q != nil && q.Link != nil
+	switch {
+	case !approved && !linked:
+		return lacks("an approval or a link that is too old")
+	case approved && r.Step.Call != nil:
+		covers := *a // the run before the event has it, too
+		covers.Lapsed = true
+		r.Step.Approval = &covers
+	case approved:
+		r.Step.Approval = nil
 	}
-	r.Step.Approval = nil
+	if linked {
+		asked, link := *q, *q.Link
+		link.ExpiresAt = e.shown()
+		asked.Link = &link
+		r.Step.Question = &asked
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ func TestNumbersOfEvidenceAreStatedAsTheyAre(t *testing.T) {
 			rt.Fatalf("of a run with %s for %s: %v, want broken evidence", neighbour, number, err)
 		}
 
-		redacted, err := run.Apply(rec.Run, run.Event{Kind: run.Redacted, Run: rec.Run.ID, At: began, Redaction: &run.Redaction{Steps: []int{1}, Whole: true}})
+		redacted, err := run.Apply(rec.Run, run.Event{Kind: run.Redacted, Run: rec.Run.ID, At: rec.Run.UpdatedAt, Redaction: &run.Redaction{Steps: []int{1}, Whole: true}})
 		if err != nil {
 			rt.Fatal(err)
 		}
