@@ -312,7 +312,7 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 	proof, err := run.Proof{
 		Previous: t.run.ProofHash(), Run: t.run.ID, Step: t.run.Step.Index, StepUUID: k.step.UUID,
 		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
-		Driver: judge, Via: t.ref(evidence.Via), At: t.e.opt.Clock.Now(),
+		Driver: judge, Via: t.ref(evidence.Via), At: t.now(),
 	}.Seal()
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (e held) opened(ctx context.Context, c Caller, id run.ID, secret string) er
 // visit is how the caller reached the page, now.
 func (t *turn) visit() run.Visit {
 	v := t.caller.Visit
-	v.At = t.e.opt.Clock.Now()
+	v.At = t.now()
 	return v
 }
 
@@ -227,7 +227,14 @@ func (e held) linked(ctx context.Context, c Caller, id run.ID, secret string) (*
 		}
 		l.open = false
 	}
-	l.turn = &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Clock.Now(), trying: l.question.Via}
+	l.turn = &turn{e: e, caller: c, run: r, chain: chain, trying: l.question.Via}
+	l.turn.started = l.turn.now()
+	if err := l.turn.distrust(); err != nil {
+		return nil, err
+	}
+	if q := l.turn.run.Step.Question; l.open && q != nil {
+		l.question = *q
+	}
 	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
 	return l, nil
 }
@@ -297,7 +304,7 @@ func (l *linked) state() ApprovalState {
 		return ApprovalRejected
 	case !l.open:
 		return ApprovalReplaced
-	case l.turn.e.opt.Clock.Now().After(l.question.Link.ExpiresAt):
+	case !l.turn.e.opt.Clock.Now().Before(l.question.Link.ExpiresAt):
 		return ApprovalExpired
 	}
 	return ApprovalOpen

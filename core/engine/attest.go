@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -189,12 +190,15 @@ func (e *Engine) runToAttest(ctx context.Context, c Caller, chain protocol.Chain
 	}
 	var last run.Run
 	for _, s := range runs { // last changed first
-		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) {
+		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) || e.setBack(s.UpdatedAt) {
 			break
 		}
 		r, err := e.store.Runs.Run(ctx, s.ID)
 		if err != nil {
 			return "", fmt.Errorf("find the run to attest: %w", err)
+		}
+		if r.ChangedAt().Add(clock.Tolerance).Before(r.UpdatedAt) {
+			return oneOf(runs, false, chain) // the clock was set back, and its times say nothing of the order of runs
 		}
 		if r.MovedAt.After(last.MovedAt) {
 			last = r

@@ -146,7 +146,7 @@ func (e held) reopen(ctx context.Context, c Caller, in BeginInput) (Round, error
 	if err := t.sameRoots(in.Roots); err != nil {
 		return Round{}, err
 	}
-	t.note = fmt.Sprintf("Resumed run %s.", t.run.ID)
+	t.note = join(t.note, fmt.Sprintf("Resumed run %s.", t.run.ID))
 	t.tried = fmt.Sprintf("%s with %s and session_id %s", toolBegin, in.URI, t.run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -153,7 +154,7 @@ func (t *turn) outcomeUnknown() *fault.Error {
 // follow asks the driver of the open call again, when it is time.
 func (t *turn) follow(ctx context.Context) (Round, error) {
 	c := *t.run.Step.Call
-	switch due := !t.caller.Detached && !t.e.opt.Clock.Now().Before(c.RetryAt); {
+	switch due := !t.caller.Detached && t.retryIn(c) == 0; {
 	case !due && c.Pending != nil:
 		return t.waitForDriver(ctx, c)
 	case !due:
@@ -232,6 +233,16 @@ func retryAfter(p driver.Pending) time.Duration {
 	return min(max(time.Duration(min(p.RetryAfter, maxRetry.Seconds())*float64(time.Second)), minRetry), maxRetry)
 }
 
+// retryIn is how long to wait before the driver of the call is asked again. A
+// driver cannot have asked for more than maxRetry: the clock was set back since.
+func (t *turn) retryIn(c run.Call) time.Duration {
+	wait := c.RetryAt.Sub(t.e.opt.Clock.Now())
+	if wait > maxRetry+clock.Tolerance {
+		return 0
+	}
+	return max(wait, 0)
+}
+
 // later is what a driver may answer instead of an outcome.
 type later struct {
 	pending *driver.Pending
@@ -291,7 +302,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	if t.solution.supplied() {
 		r.Message = join(r.Message, "What was sent with this call is not used, and not counted")
 	}
-	wait := max(c.RetryAt.Sub(t.e.opt.Clock.Now()), 0)
+	wait := t.retryIn(c)
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))

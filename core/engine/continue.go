@@ -56,7 +56,7 @@ func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round,
 // input as what it is about.
 func (t *turn) resumeCall(q run.Question) {
 	t.goOn(q)
-	t.run.MovedAt = t.e.opt.Clock.Now()
+	t.run.MovedAt = t.now()
 	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
 	t.trying = q.Via
 	t.begin(q.Input.ID, q.AskedAt)
@@ -71,7 +71,7 @@ func (t *turn) resumeCall(q run.Question) {
 // goOn makes the turn a part of the call that asked the question.
 func (t *turn) goOn(q run.Question) {
 	t.started = orDefault(q.Since, t.started)
-	t.solved, t.note = t.unheard(q.Unheard), q.Note
+	t.solved, t.note = t.unheard(q.Unheard), join(t.note, q.Note)
 }
 
 func payloadOf(in Continuation) (string, error) {

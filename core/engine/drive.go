@@ -117,7 +117,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 			return Round{}, err
 		}
 	}
-	t.begin(in.ID, t.e.opt.Clock.Now())
+	t.begin(in.ID, t.now())
 	t.due = in.Kind
 	d := t.decide(k, in)
 	if d.Route == nil {
@@ -270,7 +270,7 @@ func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, r
 }
 
 func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.e.opt.Clock.Now()}
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.now()}
 }
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
@@ -542,7 +542,7 @@ func (t *turn) put(q *run.Question, ev run.Event) error {
 	}
 	q.Seq, q.Since = t.run.Seq+1, t.started
 	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
-	q.AskedAt, q.Driver = t.e.opt.Clock.Now(), t.ref(q.Via)
+	q.AskedAt, q.Driver = t.now(), t.ref(q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
 	if err := t.apply(ev); err != nil {
 		return err

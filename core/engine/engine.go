@@ -177,8 +177,14 @@ func noRun(id run.ID) *fault.Error {
 		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
 }
 
+// setBack reports whether the clock shows an earlier time than it showed before:
+// it was set back while no server ran, or another server's clock is ahead.
+func (e *Engine) setBack(before time.Time) bool {
+	return e.opt.Clock.Now().Add(clock.Tolerance).Before(before)
+}
+
 func (e *Engine) expired(s run.Summary) bool {
-	now := e.opt.Clock.Now()
+	now := e.opt.Clock.Settled()
 	if now.Sub(s.CreatedAt) > e.opt.RunTTL {
 		return true
 	}
@@ -186,7 +192,8 @@ func (e *Engine) expired(s run.Summary) bool {
 }
 
 func (e *Engine) expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
-	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, At: e.opt.Clock.Now(), Reason: "time to live has passed"}
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: "time to live has passed"}
+	ev.At, ev.Clock = r.Stamp(e.opt.Clock.Now())
 	next, err := run.Apply(r, ev)
 	if err != nil {
 		return r, err

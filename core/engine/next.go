@@ -161,9 +161,11 @@ func (e *Engine) openRuns(ctx context.Context, c Caller, chain protocol.Chain) (
 	runs = slices.DeleteFunc(live, func(s run.Summary) bool { return s.ChainID != chain.ID })
 	ours := slices.DeleteFunc(slices.Clone(runs), func(s run.Summary) bool { return c.Connection == "" || s.Connection != c.Connection })
 	if len(ours) > 0 {
-		return ours, true, nil
+		runs = ours
 	}
-	return runs, false, nil
+	// Neither ids nor times say which came last if the clock was set back between them.
+	own = len(ours) > 0 && (len(ours) == 1 || !e.setBack(ours[0].UpdatedAt))
+	return runs, own, nil
 }
 
 // onlyRun is the run of the protocol that can be meant without naming one: the

@@ -180,7 +180,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	if e.opt.RunKeep <= 0 {
 		return s, errs
 	}
-	for before := e.opt.Clock.Now().Add(-e.opt.RunKeep); ; {
+	for before := e.opt.Clock.Settled().Add(-e.opt.RunKeep); ; {
 		n, err := e.store.Archive.RemoveEnded(ctx, before, sweepBatch)
 		s.Removed += n
 		if err != nil {
@@ -193,7 +193,7 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 }
 
 func (e *Engine) expireOverdue(ctx context.Context) (expired int, errs error) {
-	now := e.opt.Clock.Now()
+	now := e.opt.Clock.Settled()
 	for {
 		ids, err := e.store.Archive.Overdue(ctx, now.Add(-e.opt.RunTTL), now.Add(-e.opt.UntouchedTTL), sweepBatch)
 		if err != nil {

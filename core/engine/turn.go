@@ -102,12 +102,41 @@ func (e held) look(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &turn{e: e, caller: c, run: r, chain: chain, started: e.opt.Clock.Now()}, nil
+	t := &turn{e: e, caller: c, run: r, chain: chain}
+	t.started = t.now()
+	return t, t.distrust()
+}
+
+// now is when the next event of the run happens. It is for what is recorded, and
+// for the order of what happens in the run. What ends at a time is compared with
+// the clock instead, which may have been set back since the run was changed.
+func (t *turn) now() time.Time {
+	at, _ := t.run.Stamp(t.e.opt.Clock.Now())
+	return at
+}
+
+// distrust ends the run's approval and its link if the clock was set back since
+// the run was last changed: nobody can tell how old they are.
+func (t *turn) distrust() error {
+	a, q := t.run.Step.Approval, t.run.Step.Question
+	linked := q != nil && q.Link != nil
+	if !t.run.State.Live() || a == nil && !linked || !t.e.setBack(t.run.ChangedAt()) {
+		return nil
+	}
+	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
+	if a != nil {
+		ev.Via = a.Via
+		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
+			a.GrantedAt.UTC().Format(time.RFC3339))
+		t.note = join(t.note, ev.Reason)
+	}
+	return t.apply(ev)
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
-	ev.Run, ev.Step, ev.At = t.run.ID, t.run.Step.Index, t.e.opt.Clock.Now()
+	ev.Run, ev.Step = t.run.ID, t.run.Step.Index
+	ev.At, ev.Clock = t.run.Stamp(t.e.opt.Clock.Now())
 	if err := t.explain(&ev); err != nil {
 		return err
 	}
