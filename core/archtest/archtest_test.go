@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"core/quality":         {},
 	"core/engine":          {"core/clock", "core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/store/sqlite":    {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
-	"core/search/quality":  {"core/engine", "core/protocol"},
+	"core/search/quality":  {"core/engine", "core/protocol", "core/search"},
 	"core/store/qdrant":    {"core/engine", "core/protocol", "core/search", "core/fault", "core/quality", "sdk/driver"},
 	"core/store/storetest": {"core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/handover":        {"core/engine", "core/run", "core/fault", "sdk/driver"},

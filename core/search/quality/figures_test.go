@@ -139,15 +139,17 @@ func measure(t *testing.T, set quality.Set, store quality.Library, embedder engi
 	if err := set.Fill(t.Context(), store, embedder); err != nil {
 		t.Fatal(err)
 	}
-	r, err := set.Ask(t.Context(), store, embedder)
+	r, err := set.Ask(t.Context(), store, embedder, quality.Threshold)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	if err := r.Print(&table); err != nil {
-		t.Fatal(err)
+	for _, half := range []quality.Half{quality.Tune, quality.HeldOut} {
+		var table strings.Builder
+		if err := quality.Print(&table, quality.Named{Name: string(half), Report: r.Of(half)}); err != nil {
+			t.Fatal(err)
+		}
+		t.Log("\n" + table.String())
 	}
-	t.Log("\n" + table.String())
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -31,27 +32,59 @@ type Kind string
 
 // The kinds of queries.
 const (
-	Exact      Kind = "exact"      // the title
-	TitleDE    Kind = "title_de"   // a German title
-	TitlePL    Kind = "title_pl"   // a Polish title
-	Partial    Kind = "partial"    // part of a title, or beginnings of its words
-	WordForm   Kind = "word_form"  // the title's words inflected
-	Typo       Kind = "typo"       // the title's words misspelt
-	Paraphrase Kind = "paraphrase" // other words for the same thing
-	Gibberish  Kind = "gibberish"  // nothing
+	Exact         Kind = "exact"          // the title
+	TitleDE       Kind = "title_de"       // a German title
+	TitlePL       Kind = "title_pl"       // a Polish title
+	Partial       Kind = "partial"        // part of a title, or beginnings of its words
+	Prefix        Kind = "prefix"         // a title whose last word is not finished
+	Keyword       Kind = "keyword"        // one to three telling words
+	WordForm      Kind = "word_form"      // the title's words inflected
+	Typo          Kind = "typo"           // the title's words misspelt
+	Sentence      Kind = "sentence"       // a request in plain words
+	Paraphrase    Kind = "paraphrase"     // other words for the same thing
+	CrossLanguage Kind = "cross_language" // the same thing in another language
+	Negative      Kind = "negative"       // a request that no protocol answers
+	Gibberish     Kind = "gibberish"      // nothing
 )
 
 // Kinds are all kinds, in the order of reports.
 func Kinds() []Kind {
-	return []Kind{Exact, TitleDE, TitlePL, Partial, WordForm, Typo, Paraphrase, Gibberish}
+	return append(Lexical(), Sentence, Paraphrase, CrossLanguage, Negative, Gibberish)
 }
+
+// Lexical are the kinds of queries that consist of words of the title.
+func Lexical() []Kind {
+	return []Kind{Exact, TitleDE, TitlePL, Partial, Prefix, Keyword, WordForm, Typo}
+}
+
+// wantsNothing reports whether no protocol answers queries of the kind.
+func (k Kind) wantsNothing() bool { return k == Negative || k == Gibberish }
+
+// Half is one of the two parts that the queries are split into.
+type Half string
+
+// The halves.
+const (
+	Tune    Half = "tune"     // looked at while the scores are worked on
+	HeldOut Half = "held out" // only measured
+)
 
 // Query is a query and what it should find.
 type Query struct {
 	Text string `json:"query"`
 	Kind Kind   `json:"kind"`
-	// Want are the titles that answer the query, the best one first; none for gibberish.
+	// Want are the titles that answer the query, the best one first; none for
+	// gibberish and negatives.
 	Want []string `json:"want"`
+}
+
+// Half is the part that the query belongs to. It follows from the text alone,
+// so that nobody can choose it.
+func (q Query) Half() Half {
+	if sha256.Sum256([]byte(q.Text))[0]%2 == 0 {
+		return Tune
+	}
+	return HeldOut
 }
 
 // Set is protocols and queries about them.
@@ -123,14 +156,10 @@ func (s *Set) addQuery(line []byte) error {
 	if err := json.Unmarshal(line, &q); err != nil {
 		return err
 	}
-	known := false
-	for _, k := range Kinds() {
-		known = known || k == q.Kind
-	}
-	if !known {
+	if !slices.Contains(Kinds(), q.Kind) {
 		return fmt.Errorf("kind %q is unknown", q.Kind)
 	}
-	if (q.Kind == Gibberish) != (len(q.Want) == 0) {
+	if q.Kind.wantsNothing() != (len(q.Want) == 0) {
 		return fmt.Errorf("query %q of kind %s wants %d protocols", q.Text, q.Kind, len(q.Want))
 	}
 	for _, title := range q.Want {
@@ -192,9 +221,9 @@ func embed(ctx context.Context, into engine.Vectors, embedder engine.Embedder, p
 	return into.SaveVectors(ctx, made.Model, vectors)
 }
 
-// Ask puts all queries to a store and cuts the matches as the engine does. With
+// Ask puts all queries to a store and cuts the matches at the threshold. With
 // an embedder meanings are compared besides words.
-func (s Set) Ask(ctx context.Context, store engine.Searcher, embedder engine.Embedder) (Report, error) {
+func (s Set) Ask(ctx context.Context, store engine.Searcher, embedder engine.Embedder, threshold float64) (Report, error) {
 	var r Report
 	for _, q := range s.Queries {
 		ask := engine.Query{Text: q.Text, Spaces: []string{Space}, Limit: maxHits}
@@ -211,7 +240,7 @@ func (s Set) Ask(ctx context.Context, store engine.Searcher, embedder engine.Emb
 		}
 		a := Answer{Query: q}
 		for _, h := range hits {
-			if h.Score >= Threshold {
+			if h.Score >= threshold {
 				a.Found = append(a.Found, Found{Title: h.Chain.Title, Score: h.Score})
 			}
 		}

@@ -3,10 +3,11 @@ package quality
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // Report is what a store answered to the queries of a set, in their order.
@@ -35,18 +36,20 @@ func (a Answer) within(n int) bool {
 	return at >= 0 && at < n
 }
 
-// gain is the normalised discounted cumulative gain of the first ten. The last
-// of the wanted protocols is worth one, each before it one more.
-func (a Answer) gain() float64 {
-	var got, ideal float64
-	for i, title := range a.Query.Want {
-		worth := float64(len(a.Query.Want) - i)
-		ideal += worth / math.Log2(float64(i+2))
-		if at := a.place(title); at >= 0 && at < 10 {
-			got += worth / math.Log2(float64(at+2))
-		}
+// right reports whether the first match is one of the wanted protocols.
+func (a Answer) right() bool {
+	return len(a.Found) > 0 && slices.Contains(a.Query.Want, a.Found[0].Title)
+}
+
+// sure reports whether the first match would be begun without asking.
+func (a Answer) sure() bool {
+	switch len(a.Found) {
+	case 0:
+		return false
+	case 1:
+		return search.Sure(a.Found[0].Score, 0)
 	}
-	return got / ideal
+	return search.Sure(a.Found[0].Score, a.Found[1].Score)
 }
 
 // String says what was asked, wanted and found.
@@ -64,8 +67,10 @@ type Figures struct {
 	Queries      int
 	Recall1      float64 // the best protocol comes first
 	Recall5      float64 // it is among the first five
-	NDCG10       float64
-	FalseMatches int // queries that want nothing and found something
+	MRR          float64 // mean of one divided by its place, 0 beyond the tenth
+	FalseMatches int     // queries that want nothing and found something
+	Sure         int     // queries whose first match would be begun without asking
+	SureWrong    int     // those of them for which it is not a wanted one
 }
 
 // Figures are those of the queries of the kinds; of all without one.
@@ -74,6 +79,12 @@ func (r Report) Figures(kinds ...Kind) Figures {
 	wanted := 0.0
 	for _, a := range r.of(kinds) {
 		f.Queries++
+		if a.sure() {
+			f.Sure++
+			if !a.right() {
+				f.SureWrong++
+			}
+		}
 		if len(a.Query.Want) == 0 {
 			if len(a.Found) > 0 {
 				f.FalseMatches++
@@ -81,7 +92,9 @@ func (r Report) Figures(kinds ...Kind) Figures {
 			continue
 		}
 		wanted++
-		f.NDCG10 += a.gain()
+		if at := a.place(a.Query.Want[0]); at >= 0 && at < 10 {
+			f.MRR += 1 / float64(at+1)
+		}
 		if a.within(1) {
 			f.Recall1++
 		}
@@ -90,7 +103,7 @@ func (r Report) Figures(kinds ...Kind) Figures {
 		}
 	}
 	if wanted > 0 {
-		f.Recall1, f.Recall5, f.NDCG10 = f.Recall1/wanted, f.Recall5/wanted, f.NDCG10/wanted
+		f.MRR, f.Recall1, f.Recall5 = f.MRR/wanted, f.Recall1/wanted, f.Recall5/wanted
 	}
 	return f
 }
@@ -101,8 +114,13 @@ func (r Report) of(kinds []Kind) []Answer {
 	})
 }
 
+// Of is the report of the queries of one half.
+func (r Report) Of(half Half) Report {
+	return Report{slices.DeleteFunc(slices.Clone(r.Answers), func(a Answer) bool { return a.Query.Half() != half })}
+}
+
 // Misses are the answers without the best protocol among the first five, and
-// those to gibberish that found something.
+// those that found something where nothing is wanted.
 func (r Report) Misses(kinds ...Kind) []Answer {
 	return slices.DeleteFunc(r.of(kinds), func(a Answer) bool {
 		if len(a.Query.Want) == 0 {
@@ -135,21 +153,34 @@ func (a Answer) top() string {
 	return a.Found[0].Title
 }
 
-// Print writes the figures as a table, a line for each kind.
-func (r Report) Print(to io.Writer) error {
+// Named is the report of a store or of another search engine.
+type Named struct {
+	Name string
+	Report
+}
+
+// Print writes the figures of several reports as one table, a line for each
+// kind and report.
+func Print(to io.Writer, reports ...Named) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...any) { _, _ = fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) } // Flush has the error
-	row("kind", "queries", "recall@1", "recall@5", "nDCG@10", "false matches")
+	row("kind", "of", "queries", "recall@1", "recall@5", "MRR", "false matches", "sure", "sure and wrong")
 	share := func(v float64) string { return fmt.Sprintf("%.3f", v) }
 	for _, k := range Kinds() {
-		f := r.Figures(k)
-		if k == Gibberish {
-			row(k, f.Queries, "", "", "", f.FalseMatches)
-			continue
+		for _, r := range reports {
+			f := r.Figures(k)
+			switch {
+			case f.Queries == 0:
+			case k.wantsNothing():
+				row(k, r.Name, f.Queries, "", "", "", f.FalseMatches, f.Sure, f.SureWrong)
+			default:
+				row(k, r.Name, f.Queries, share(f.Recall1), share(f.Recall5), share(f.MRR), "", f.Sure, f.SureWrong)
+			}
 		}
-		row(k, f.Queries, share(f.Recall1), share(f.Recall5), share(f.NDCG10), "")
 	}
-	f := r.Figures()
-	row("all", f.Queries, share(f.Recall1), share(f.Recall5), share(f.NDCG10), f.FalseMatches)
+	for _, r := range reports {
+		f := r.Figures()
+		row("all", r.Name, f.Queries, share(f.Recall1), share(f.Recall5), share(f.MRR), f.FalseMatches, f.Sure, f.SureWrong)
+	}
 	return w.Flush()
 }
