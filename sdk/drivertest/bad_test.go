@@ -229,6 +229,10 @@ func (c *counter) judge(req driver.AdvanceRequest, answer driver.Answer) (driver
 	}
 	if n == 1 { // the sample "too small"
 		switch c.fault {
+		case "call/pending, pure":
+			return driver.AdvanceLater("later", time.Second), nil
+		case "call/recover-outcomes, pure":
+			return driver.AdvanceUnknown("perhaps"), nil
 		case "dies":
 			os.Exit(3)
 		case "unsound":
@@ -275,8 +279,13 @@ func counterSamples(fault string) []sampleOf {
 		{"too small", "Advance", says(`1`), "rejected"},
 		{"no", "Advance", says(`"no"`), "declined"},
 	}
-	if fault == "sample/outcome" {
+	switch fault {
+	case "sample/outcome":
 		out[3].want = "rejected"
+	case "call/pending, pure":
+		out[4].want = "pending"
+	case "call/recover-outcomes, pure":
+		out[4].want = "unknown"
 	}
 	return out
 }

@@ -76,6 +76,8 @@ const (
 	advanceSample = "challenge drivers; Advance samples"
 	renderSample  = "capability drivers; Render samples, also derived ones"
 	interpSample  = "capability drivers; Interpret samples"
+	waitSample    = "samples that come to pending"
+	actSample     = "drivers with effects and the feature recover; samples that are accepted, answered or pending"
 )
 
 // Checks lists the contract, in the order in which it reads best.
@@ -131,6 +133,13 @@ func callChecks() []Check {
 		{"call/hostile-input", Must, tameDriver, "no input, however broken, makes a driver panic or give a reply that breaks the contract", hostileInput},
 		{"call/huge-input", Must, tameDriver, "documents of 8 MiB and very deep ones end no process and are answered within 30 s", hugeInput},
 		{"call/size-limits", Must, tameDriver, "results stay below 16 MiB and answers below 8 MiB, also for large input", sizeLimits},
+		{"call/pending", Must, waitSample, "pending comes from a driver that may wait, with a reason, a retry_after of 0 to 3600 s and a progress of 0 to 1", pendingSound},
+		{"call/pending-continues", Must, waitSample, "asked again under its key, in another process too, a pending call goes on: it does not begin anew and is not lost", pendingContinues},
+		{"call/acts-once", Must, actSample, "the same key twice comes to the outcome of the first call, to unknown or to an error, not to another act", actsOnce},
+		{"call/recovers", Must, actSample, "asked with recover about a key that it acted for, in another process too, it gives the outcome", recovered},
+		{"call/recover-outcomes", Must, "every sample; of drivers with effects and the feature recover also keys never seen", "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
+		{"call/not-done", Must, actSample, "after not_done another attempt, under another key, acts", anotherAttempt},
+		{"call/late", Must, actSample, "after not_done a call with that key, which was still on its way, does not act", lateCall},
 		{"call/no-growth", Must, "drivers without effects, but not of transport exec", "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},
 	}
 }

@@ -122,10 +122,9 @@ func reasons(result any) []string {
 	case driver.ValidateResult:
 		return messages(r.Diagnostics)
 	case driver.AdvanceResult:
-		out := append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
-		return append(out, laterReason(r.Pending, r.Unknown, r.NotDone)...)
+		return append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
 	case driver.RenderResult:
-		return append(unavailableReason(r.Unavailable), laterReason(r.Pending, r.Unknown, r.NotDone)...)
+		return unavailableReason(r.Unavailable)
 	case driver.InterpretResult:
 		out := append(unavailableReason(r.Unavailable), declinedReason(r.Declined)...)
 		if r.Missing != nil {
@@ -155,18 +154,6 @@ func unavailableReason(u *driver.Unavailable) []string {
 		return nil
 	}
 	return []string{u.Reason}
-}
-
-func laterReason(p *driver.Pending, u *driver.Unknown, n *driver.NotDone) []string {
-	switch {
-	case p != nil:
-		return []string{p.Reason}
-	case u != nil:
-		return []string{u.Reason}
-	case n != nil:
-		return []string{n.Reason}
-	}
-	return nil
 }
 
 func declinedReason(d *driver.Declined) []string {

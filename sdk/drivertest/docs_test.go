@@ -24,6 +24,10 @@ A broken **MUST** fails the verdict, a broken **SHOULD** warns. A check that cou
 what to give so that it runs; one whose rule is not about the driver (the other role, no configuration, no process) is
 marked ` + "`-`" + `. Where a method, or a kind of input, has no sample, the kit makes up a request as far as the descriptor allows.
 
+The kit gives idempotency keys as the server does: a driver with effect ` + "`reads`" + ` gets one for each sample, one with ` + "`effects`" + ` a new one for
+each call, so that it acts each time. A sample may name its own. What a driver did can be seen in its replies alone: let the proof or the answer
+name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two.
+
 This page is generated: ` + "`go test ./sdk/drivertest -run Documented -update`" + `.
 
 | check | level | rule | concerns |

@@ -107,7 +107,7 @@ func (s Subject) over(calls driverrpc.Calls, desc driver.Descriptor) Subject {
 	case driver.RoleCapability:
 		s.Capability = calls.Capability()
 	}
-	return s
+	return s.keyed()
 }
 
 // fresh starts another process and configures it; the caller closes it.

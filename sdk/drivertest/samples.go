@@ -143,7 +143,7 @@ func (s Subject) derive() Subject {
 			s.derived = append(s.derived, sample)
 		}
 	}
-	return s
+	return s.keyed()
 }
 
 func sortOf(request any) string {
