@@ -309,6 +309,47 @@ func TestLandlockRefusesAFolderThatContainsTheDatabase(t *testing.T) {
 	}
 }
 
+func TestLandlockRefusesAFolderThatContainsTheDatabaseAtLoadAndReload(t *testing.T) {
+	i := newInstallation(t)
+	link := filepath.Join(t.TempDir(), "link")
+	check(t, os.Symlink(i.project, link))
+	h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock}})
+	t.Cleanup(func() { check(t, h.Close()) })
+	with := func(own driverhost.DriverConfig) driverhost.Config {
+		return complete(t, driverhost.Config{Drivers: map[string]driverhost.DriverConfig{"alpha": own}})
+	}
+	running, err := h.Load(with(driverhost.DriverConfig{Folders: []string{t.TempDir()}}))
+	check(t, err)
+	pid := mustObey(t, running, "alpha", "pid")
+	for name, tc := range map[string]struct {
+		own  driverhost.DriverConfig
+		want string
+	}{
+		"the folder of the database":        {driverhost.DriverConfig{Folders: []string{i.project}}, "t.db"},
+		"a link to it":                      {driverhost.DriverConfig{Folders: []string{link}}, "t.db"},
+		"a folder above":                    {driverhost.DriverConfig{Folders: []string{filepath.Dir(i.data)}}, "kairos.db"},
+		"everything":                        {driverhost.DriverConfig{Folders: []string{"/"}}, "kairos.db"},
+		"the file itself":                   {driverhost.DriverConfig{Folders: []string{filepath.Join(i.project, "t.db-wal")}}, "t.db"},
+		"a key, named in its configuration": {driverhost.DriverConfig{Config: json.RawMessage(`{"files": ["` + filepath.Join(i.data, "signing.key") + `"]}`)}, "key"},
+		"the folder of the lock":            {driverhost.DriverConfig{Folders: []string{i.drivers}}, "drivers.lock"},
+		"the folder of the admin socket":    {driverhost.DriverConfig{Folders: []string{i.admin}}, "admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, load := h.Load(with(tc.own))
+			_, reload := h.Prepare(t.Context(), running, with(tc.own))
+			for when, err := range map[string]error{"Load": load, "Prepare": reload} {
+				if err == nil || !strings.Contains(err.Error(), `driver "alpha": it may use `) || !strings.Contains(err.Error(), tc.want) ||
+					!strings.Contains(err.Error(), "move the server's file into a folder of its own") {
+					t.Errorf("%s = %v, want that it names driver, folder, %s and what to do", when, err, tc.want)
+				}
+			}
+			if now := mustObey(t, running, "alpha", "pid"); now != pid {
+				t.Errorf("driver process %s became %s by a reload that was refused", pid, now)
+			}
+		})
+	}
+}
+
 func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
 	i := newInstallation(t)
 	e := newExec(t, "", driverhost.ExecSetup{
