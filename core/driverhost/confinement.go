@@ -103,6 +103,22 @@ func reason(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", "; ")
 }
 
+// covers lists what is hidden from a process: the server's own files, and every
+// folder of sockets but its own.
+func (c *confinement) covers(own []string) []confine.Cover {
+	covers := c.Hidden.Covers()
+	for _, dir := range socketFolders(socketParent()) {
+		cover := confine.Cover{Path: dir, Private: true}
+		for _, o := range own {
+			if filepath.Dir(o) == dir {
+				cover.Except = o
+			}
+		}
+		covers = append(covers, cover)
+	}
+	return covers
+}
+
 func (c *confinement) nothing() bool {
 	return len(c.Hidden.Secret)+len(c.Hidden.Shielded)+len(c.Hidden.ReadOnly) == 0
 }

@@ -21,7 +21,7 @@ func (c *confinement) tryThread(s *starter) error {
 		if err != nil {
 			return err
 		}
-		if err := thread.do(func() error { return confine.Hide(c.Hidden.Covers()) }); err != nil {
+		if err := thread.do(func() error { return confine.Hide(c.covers(nil)) }); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,7 @@ func (c *confinement) tryThread(s *starter) error {
 // tryLauncher finds out whether a launcher can hide the files in a user
 // namespace. Some systems let users make one and forbid mounts in it.
 func (c *confinement) tryLauncher(s *starter) error {
-	cmd := confine.ProbeLauncher(c.Hidden.Covers(), processAttributes())
+	cmd := confine.ProbeLauncher(c.covers(nil), processAttributes())
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := s.do(cmd.Start); err != nil {
@@ -57,11 +57,16 @@ func (g *guard) confine(cmd *exec.Cmd, own []string) (thread *starter, before fu
 	case found.refused != nil:
 		return nil, nil, found.refused
 	case found.level == LevelNamespace && found.launcher:
-		confine.Launcher(cmd, g.confinement.Hidden.Covers(), g.config.launcher)
+		confine.Launcher(cmd, g.confinement.covers(own), g.config.launcher)
 		thread, err = g.starter.thread(traits{noTCP: g.network == byLandlock})
 	case found.level == LevelNamespace:
-		covers := g.confinement.Hidden.Covers()
-		before = func() error { return confine.Hide(covers) }
+		covers := g.confinement.covers(own)
+		before = func() error {
+			if err := confine.RenewNamespace(); err != nil {
+				return err
+			}
+			return confine.Hide(covers)
+		}
 		thread, err = g.starter.thread(traits{hidden: true, bounded: !g.config.launcher, noTCP: g.network == byLandlock})
 	case g.level() == LevelLandlock:
 		thread, err = g.landlocked(cmd, own)

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -228,6 +230,110 @@ func TestAdminSocketIsHiddenByAMountNamespace(t *testing.T) {
 				t.Error(got)
 			}
 		})
+	}
+}
+
+// listen makes a socket in a folder of its own, as go-plugin does for a driver.
+func listen(t *testing.T, base, folder string) (socket string) {
+	t.Helper()
+	socket = filepath.Join(base, folder, "plugin.sock")
+	check(t, os.MkdirAll(filepath.Dir(socket), 0o700))
+	l, err := net.Listen("unix", socket)
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return socket
+}
+
+// runtimeFolder is a folder for sockets of this test's own.
+func runtimeFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "k") // short enough for a socket
+	check(t, err)
+	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	return dir
+}
+
+func TestHostileDriverReachesNoSocketsOfOthers(t *testing.T) {
+	i, runtime := newInstallation(t), runtimeFolder(t)
+	others := filepath.Join(runtime, "kairos-drv-1")
+	socket := listen(t, others, "other1")
+	alive, err := os.Open(others)
+	check(t, err)
+	t.Cleanup(func() { check(t, alive.Close()) })
+	check(t, syscall.Flock(int(alive.Fd()), syscall.LOCK_EX)) // or the next host would remove it
+	for name, setup := range isolations(t, i) {
+		t.Run("exec, "+name, func(t *testing.T) {
+			e := newExec(t, "", setup, io.Discard)
+			if got := said(t, e, "list", "file", others); got != "[]" && !strings.HasPrefix(got, "refused") {
+				t.Errorf("it sees %s", got)
+			}
+			orders := []string{"create", "uncover", "parent root"}
+			if setup.Confinement.Level == driverhost.LevelNamespace { // Landlock cannot refuse it, but the name is not known
+				orders = append(orders, "connect")
+			}
+			for _, do := range orders {
+				file := socket
+				if do == "create" {
+					file += ".new"
+				}
+				if got := said(t, e, do, "file", file); !strings.HasPrefix(got, "refused") {
+					t.Errorf("%s: %s", do, got)
+				}
+			}
+		})
+	}
+	t.Run("grpc", func(t *testing.T) {
+		h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelNamespace}})
+		t.Cleanup(func() { check(t, h.Close()) })
+		set, err := h.Load(complete(t, driverhost.Config{}))
+		check(t, err)
+		mustObey(t, set, "alpha", "pid")
+		mine, err := filepath.Glob(filepath.Join(runtime, "kairos-drv-*"))
+		check(t, err)
+		mine = slices.DeleteFunc(mine, func(dir string) bool { return dir == others })
+		if len(mine) != 1 {
+			t.Fatalf("the host has the folders %v", mine)
+		}
+		sockets := []string{socket, listen(t, mine[0], "other2")} // as of a driver that just starts
+		mustObey(t, set, "beta", "pid")
+		for _, name := range []string{"alpha", "beta"} {
+			for _, s := range sockets {
+				if got := mustObey(t, set, name, "connect", "file", s); !strings.HasPrefix(got, `"refused`) {
+					t.Errorf("%s, %s: %s", name, s, got)
+				}
+				if got := mustObey(t, set, name, "list", "file", filepath.Dir(filepath.Dir(s))); strings.Contains(got, filepath.Base(filepath.Dir(s))) {
+					t.Errorf("%s sees in %s: %s", name, filepath.Dir(filepath.Dir(s)), got)
+				}
+			}
+		}
+	})
+}
+
+// A process that starts later does not change what one sees that runs.
+func TestEveryProcessKeepsItsOwnSocketFolder(t *testing.T) {
+	i := newInstallation(t)
+	runtimeFolder(t)
+	h := driverhost.New(quiet(), driverhost.Options{Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelNamespace}})
+	t.Cleanup(func() { check(t, h.Close()) })
+	cfg := complete(t, driverhost.Config{})
+	set, err := h.Load(cfg)
+	check(t, err)
+	var wg sync.WaitGroup
+	for range 3 { // starts side by side, and again in the place of each other
+		for _, name := range []string{"alpha", "beta", "gamma", "pure"} {
+			wg.Go(func() {
+				if _, err := obey(t.Context(), t, set, name, "pid"); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		wg.Wait()
+		next, err := h.Prepare(t.Context(), set, cfg, "alpha", "beta", "gamma", "pure")
+		check(t, err)
+		h.Use(next)
+		h.Retire(set)
+		set = next
 	}
 }
 

@@ -533,6 +533,10 @@ func (s spec) link(h *Host, held *held, log *slog.Logger, says *sayings, within 
 		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.config.folders(),
 	}, h.starter, h.confinement, log)
 	if s.entry.Descriptor.Transport == driver.TransportExec {
+		// A folder that is made while the process runs would not be hidden from it.
+		if _, err := h.sockets.make(); err != nil {
+			return nil, err
+		}
 		return &execLink{held: held, descriptor: s.entry.Descriptor, options: execOptions{
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
 		}}, nil

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,7 +98,7 @@ func lockDir(path string) (*os.File, error) {
 // sweepSockets removes the folders of hosts that were killed. A folder that it
 // cannot remove belongs to another user or a live host.
 func sweepSockets(parent string) {
-	named, _ := filepath.Glob(filepath.Join(parent, socketDirPrefix+"[0-9]*"))
+	named := socketFolders(parent)
 	unlocked, _ := filepath.Glob(filepath.Join(parent, unlockedPrefix+"[0-9]*"))
 	for _, path := range append(named, unlocked...) {
 		info, err := os.Lstat(path)
@@ -112,6 +113,15 @@ func sweepSockets(parent string) {
 			_ = lock.Close()
 		}
 	}
+}
+
+// socketFolders lists the folders of all hosts of this user, of dead ones too.
+func socketFolders(parent string) []string {
+	found, _ := filepath.Glob(filepath.Join(parent, socketDirPrefix+"[0-9]*")) // the pattern is sound
+	return slices.DeleteFunc(found, func(path string) bool {
+		info, err := os.Lstat(path)
+		return err != nil || !ownFolder(info)
+	})
 }
 
 // ownFolder reports whether it is a private folder of this user.

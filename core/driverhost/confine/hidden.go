@@ -30,6 +30,11 @@ type Hidden struct {
 type Cover struct {
 	Path     string
 	ReadOnly bool // the folder stays readable
+	// Private: each process sees another part of the folder, so that it is covered
+	// anew for each.
+	Private bool
+	// Except is a folder in a private one that stays as it is; empty: none.
+	Except string
 }
 
 // Covers lists what has to be covered at present. A folder in which everything
@@ -45,7 +50,7 @@ func (h Hidden) Covers() []Cover {
 			return
 		}
 		done[real] = true
-		out = append(out, Cover{real, readOnly})
+		out = append(out, Cover{Path: real, ReadOnly: readOnly})
 	}
 	for _, dir := range h.ReadOnly {
 		if h.ownFolder(dir) && !h.open(dir) {

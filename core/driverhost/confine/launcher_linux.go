@@ -3,6 +3,7 @@ package confine
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -37,11 +38,14 @@ func Launcher(cmd *exec.Cmd, covers []Cover, keepCapabilities bool) {
 func launcherArgs(program string, covers []Cover, keepCapabilities bool) []string {
 	args := []string{launcherName, program, strconv.FormatBool(keepCapabilities), strconv.Itoa(len(covers))}
 	for _, c := range covers {
-		kind := "h"
-		if c.ReadOnly {
-			kind = "r"
+		switch {
+		case c.ReadOnly:
+			args = append(args, "r"+c.Path)
+		case c.Except != "":
+			args = append(args, "e"+c.Except)
+		default: // in a namespace of its own everything is covered for the first time
+			args = append(args, "h"+c.Path)
 		}
-		args = append(args, kind+c.Path)
 	}
 	return args
 }
@@ -62,6 +66,9 @@ func launch(args []string) struct{} { //nolint:unparam // the value makes the ca
 	covers := make([]Cover, n)
 	for i, a := range args[4 : 4+n] {
 		covers[i] = Cover{Path: a[1:], ReadOnly: a[0] == 'r'}
+		if a[0] == 'e' {
+			covers[i] = Cover{Path: filepath.Dir(a[1:]), Private: true, Except: a[1:]}
+		}
 	}
 	if err := private(); err != nil {
 		fail(err.Error())

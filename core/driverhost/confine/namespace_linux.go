@@ -20,6 +20,16 @@ func EnterNamespace() error {
 	return private()
 }
 
+// RenewNamespace gives the calling thread, which has a mount namespace of its
+// own, a copy of it: what it mounts from now on concerns only the processes that
+// it starts from now on.
+func RenewNamespace() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("copy the mount namespace: %w", err)
+	}
+	return nil
+}
+
 // private keeps mounts in this namespace from reaching the one it came from.
 func private() error {
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
@@ -54,6 +64,10 @@ func (c Cover) mount() error {
 	if err := unix.Statfs(c.Path, &fs); err != nil {
 		return err
 	}
+	covered := fs.Type == unix.TMPFS_MAGIC && fs.Flags&unix.ST_RDONLY != 0
+	if c.Private {
+		return c.mountPrivate(covered)
+	}
 	if c.ReadOnly {
 		if fs.Flags&unix.ST_RDONLY != 0 {
 			return nil
@@ -65,10 +79,49 @@ func (c Cover) mount() error {
 		kept := uintptr(fs.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 		return unix.Mount("", c.Path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept|atime(fs.Flags), "")
 	}
-	if fs.Type == unix.TMPFS_MAGIC && fs.Flags&unix.ST_RDONLY != 0 {
+	if covered {
 		return nil
 	}
-	return unix.Mount("kairos", c.Path, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0555")
+	return mountEmpty(c.Path, unix.MS_RDONLY)
+}
+
+const bare = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+func mountEmpty(path string, flags uintptr) error {
+	return unix.Mount("kairos", path, "tmpfs", bare|flags, "size=4k,mode=0755")
+}
+
+// mountPrivate covers a folder but for one in it, and not as the process before
+// saw it.
+func (c Cover) mountPrivate(covered bool) (err error) {
+	if covered {
+		if err := unix.Unmount(c.Path, unix.MNT_DETACH); err != nil {
+			return err
+		}
+	}
+	if c.Except == "" {
+		return mountEmpty(c.Path, unix.MS_RDONLY)
+	}
+	kept, err := unix.Open(c.Except, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Close(kept)) }()
+	if err := mountEmpty(c.Path, 0); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, unix.Unmount(c.Path, unix.MNT_DETACH))
+		}
+	}()
+	if err := unix.Mkdir(c.Except, 0o700); err != nil {
+		return err
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept), c.Except, "", unix.MS_BIND, ""); err != nil {
+		return err
+	}
+	return unix.Mount("", c.Path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|bare, "")
 }
 
 // atime keeps how a file system notes accesses, which is locked as well.

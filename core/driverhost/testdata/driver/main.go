@@ -125,6 +125,15 @@ func (p *puppet) obey(ctx context.Context, o order) (any, error) {
 			return err.Error(), nil
 		}
 		return "reached", conn.Close()
+	case "connect":
+		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", o.File)
+		if err != nil {
+			return "refused: " + err.Error(), nil
+		}
+		return "connected", conn.Close()
+	case "list":
+		entries, err := os.ReadDir(o.File)
+		return fmt.Sprint(entries), err
 	case "environment":
 		return os.Environ(), nil
 	case "config":
