@@ -45,17 +45,27 @@ func newConsole(in io.Reader, out io.Writer) *console {
 	return c
 }
 
-// say prints a line.
+// quoted begins each line that somebody else wrote.
+const quoted = "  | "
+
+// say prints a line of ours, after an empty one if the format begins with a line
+// feed. Any other line feed is a value's: what follows it is quoted, so that no
+// value can write a line that looks like ours.
 func (c *console) say(format string, args ...any) {
+	line, apart := strings.CutPrefix(format, "\n")
+	text := strings.ReplaceAll(plain.Text(fmt.Sprintf(line, args...)), "\n", "\n"+quoted)
+	if apart {
+		text = "\n" + text
+	}
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
-	fmt.Fprintln(c.out, plain.Text(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.out, text)
 }
 
 // quote prints a text of somebody else, set off from ours.
 func (c *console) quote(text string) {
-	for l := range strings.Lines(strings.TrimRight(text, "\n")) {
-		c.say("  | %s", strings.TrimRight(l, "\n"))
+	if text = strings.TrimRight(text, "\r\n"); text != "" {
+		c.say("%s%s", quoted, text)
 	}
 }
 
@@ -75,7 +85,7 @@ func (c *console) ask(ctx context.Context, prompt string) (string, error) {
 		return "", errNoInput
 	}
 	c.outMu.Lock()
-	fmt.Fprint(c.out, plain.Text(prompt)+" ")
+	fmt.Fprint(c.out, plain.Line(prompt)+" ")
 	c.outMu.Unlock()
 	if c.pending == nil {
 		// A read cannot be interrupted, so it runs beside us. One that nobody
