@@ -45,7 +45,7 @@ func (s source) look(warn io.Writer) looked {
 	l := looked{config: c, broken: err, file: strings.Join(absolute(s.file), "")}
 	if err != nil {
 		l.config = s.salvage()
-		fmt.Fprintf(warn, "warning: the configuration is wrong; servers that run are looked for all the same: %v\n", err)
+		tell(warn, "warning: the configuration is wrong; servers that run are looked for all the same: %s\n", lines(err.Error()))
 	}
 	return l
 }
@@ -114,7 +114,7 @@ func (s *serverChoice) withMaybe(cmd *cobra.Command, c looked, do func([]admin.F
 		return err
 	}
 	if refused != nil && len(servers) == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", refused)
+		tell(cmd.ErrOrStderr(), "warning: %s\n", lines(refused.Error()))
 	}
 	return do(servers)
 }

@@ -95,7 +95,7 @@ func (w *walk) step(ctx context.Context, reply engine.StepReply, call nextStep) 
 	}
 	refused := next.ErrorCode != "" && next.StepIndex == reply.StepIndex
 	if refused && in.Solution != nil && !fromOption && w.out.forPeople() && goesOn(next) && next.ErrorCode != string(fault.MissingField) {
-		fmt.Fprintf(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, next.Message)
+		tell(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, next.Message)
 	}
 	return next, refused && fromOption, nil
 }
@@ -141,18 +141,18 @@ func (w *walk) solution(ctx context.Context, reply engine.StepReply, call nextSt
 		if !w.asks {
 			return nil, false, fmt.Errorf("line %.80q of standard input: %w", line, err)
 		}
-		fmt.Fprintln(w.cmd.ErrOrStderr(), err)
+		tell(w.cmd.ErrOrStderr(), "%s\n", err)
 	}
 }
 
 // ask shows a person what to type.
 func (w *walk) ask(reply engine.StepReply, call nextStep) {
 	to := w.cmd.ErrOrStderr()
-	fmt.Fprintf(to, "\nStep %d of %d, challenge %s: %s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, reply.Challenge.Description)
+	tell(to, "\nStep %d of %d, challenge %s:\n%s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, quotation(reply.Challenge.Description))
 	if len(reply.Challenge.Display) > 0 {
-		fmt.Fprintf(to, "  %s\n", reply.Challenge.Display)
+		tell(to, "  %s\n", reply.Challenge.Display)
 	}
-	fmt.Fprintf(to, "Type the solution as JSON on one line, such as\n  %s\nor nothing to stop here.\n> ", call.form(reply.Challenge))
+	tell(to, "Type the solution as JSON on one line, such as\n  %s\nor nothing to stop here.\n> ", call.form(reply.Challenge))
 }
 
 // line reads a line. A person may think for long, and an interrupt ends that:

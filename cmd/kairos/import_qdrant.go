@@ -17,7 +17,7 @@ const legacyBuiltin = "00000000-0000-0000-0000-"
 // legacySources reads the protocols of the earlier server's collection. Its
 // spaces are other people's here, so they are stored where --space says. What is
 // broken in the collection is told and does not stop the rest.
-func (c config) legacySources(ctx context.Context, url, collection string, tell io.Writer) (*sourceFiles, error) {
+func (c config) legacySources(ctx context.Context, url, collection string, warn io.Writer) (*sourceFiles, error) {
 	q := c.Qdrant
 	q.URL = url
 	o, err := q.options()
@@ -34,7 +34,7 @@ func (c config) legacySources(ctx context.Context, url, collection string, tell 
 		return nil
 	})
 	for _, p := range report.Problems {
-		fmt.Fprintf(tell, "collection %s, point %s: %s\n", report.Collection, p.Point, p.Problem)
+		tell(warn, "collection %s, point %s: %s\n", report.Collection, p.Point, p.Problem)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the collection of the earlier server: %w", err)

@@ -172,21 +172,34 @@ func (p *printer) printf(format string, args ...any) {
 	_, p.err = fmt.Fprintf(p.w, format, shown...)
 }
 
+// tell prints a note beside a command's result, such as a warning. What cannot
+// be written there is lost.
+func tell(w io.Writer, format string, args ...any) { (&printer{w: w}).printf(format, args...) }
+
 // lines is a text that may have several lines.
 type lines string
+
+// quotation is a text of somebody else, set off from the program's own lines as
+// kairos run sets it off.
+type quotation string
 
 // harmless is the argument without what could steer a terminal.
 func harmless(a any) any {
 	switch a := a.(type) {
 	case lines:
 		return plain.Text(string(a))
+	case quotation:
+		return "  | " + strings.ReplaceAll(plain.Text(strings.TrimSpace(string(a))), "\n", "\n  | ")
 	case error:
 		return plain.Line(a.Error())
 	case fmt.Stringer:
 		return plain.Line(a.String())
 	}
-	if v := reflect.ValueOf(a); v.Kind() == reflect.String {
+	switch v := reflect.ValueOf(a); {
+	case v.Kind() == reflect.String:
 		return plain.Line(v.String())
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8: // JSON
+		return plain.Line(string(v.Bytes()))
 	}
 	return a
 }

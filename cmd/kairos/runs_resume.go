@@ -95,7 +95,7 @@ func (a *app) resume(ctx context.Context, cmd *cobra.Command, out format, r resu
 	}
 	reply := *round.Reply
 	if r.file != "" && reply.StepIndex != min(r.said, reply.StepCount) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s is older than the run: it says step %d, open is step %d\n", r.file, r.said, reply.StepIndex)
+		tell(cmd.ErrOrStderr(), "%s is older than the run: it says step %d, open is step %d\n", r.file, r.said, reply.StepIndex)
 	}
 	return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.resumed(reply) })
 }

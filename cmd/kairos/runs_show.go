@@ -64,7 +64,7 @@ func writePage(cmd *cobra.Command, to string, r explain.Run) error {
 	if err := os.WriteFile(to, b.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "wrote %s\n", to)
+	tell(cmd.ErrOrStderr(), "wrote %s\n", to)
 	return nil
 }
 

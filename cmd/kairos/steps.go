@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func beginCommand(at *source) *cobra.Command {
@@ -65,7 +63,7 @@ func fixed(roots []string) []string {
 // what went wrong is told beside it.
 func printStep(cmd *cobra.Command, out format, reply engine.StepReply) error {
 	if out.forPeople() && reply.ErrorCode != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), message(runError(reply)))
+		tell(cmd.ErrOrStderr(), "%s\n", lines(message(runError(reply))))
 	}
 	return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.document(reply.CurrentStep.Content) })
 }
@@ -81,7 +79,7 @@ func printRefusal(cmd *cobra.Command, out format, refused *fault.Error, strict b
 		return refused
 	}
 	return out.print(cmd.OutOrStdout(), refused.Reply("kairos_next"), func(p *printer) {
-		fmt.Fprintln(cmd.ErrOrStderr(), plain.Text(message(refused)))
+		tell(cmd.ErrOrStderr(), "%s\n", lines(message(refused)))
 	})
 }
 

@@ -42,8 +42,9 @@ func treeCommand(at *source) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprint(cmd.OutOrStdout(), tree.Graph())
-				return nil
+				p := &printer{w: cmd.OutOrStdout()}
+				p.verbatim(tree.Graph())
+				return p.err
 			},
 		},
 		treeExplainCommand(at), treeCoverageCommand(at), treeDiffCommand(at),
