@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -102,7 +103,7 @@ func readable(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var verr *jsonschema.ValidationError
 	if errors.As(err, &invalid) && errors.As(invalid.Err, &verr) {
-		diagnostics := explain(verr)
+		diagnostics := explain(verr, nil)
 		return fmt.Errorf("not a valid JSON Schema: %s", fields.Text(diagnostics))
 	}
 	return fmt.Errorf("not a usable JSON Schema: %w", err)
@@ -126,7 +127,7 @@ func (s *Schema) Validate(value json.RawMessage) []driver.Diagnostic {
 	if !errors.As(err, &verr) {
 		return []driver.Diagnostic{driver.Problem("", err.Error())}
 	}
-	return explain(verr)
+	return explain(verr, s.compiled)
 }
 
 // Validate judges a value against a schema; no diagnostics means that it is
@@ -139,8 +140,10 @@ func Validate(schema, value json.RawMessage) []driver.Diagnostic {
 	return s.Validate(value)
 }
 
-func explain(verr *jsonschema.ValidationError) []driver.Diagnostic {
-	all := leaves(verr)
+// explain says what is wrong with a value by a schema; nil: by one that is not at
+// hand. It never quotes a value, which may be a secret.
+func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
+	all := leaves(verr, by)
 	slices.SortStableFunc(all, func(a, b driver.Diagnostic) int { return strings.Compare(a.Pointer, b.Pointer) })
 	all = slices.Compact(all)
 	if len(all) > maxDiagnostics {
@@ -152,29 +155,35 @@ func explain(verr *jsonschema.ValidationError) []driver.Diagnostic {
 
 // leaves collects the findings at the ends of the error tree. Of alternatives
 // only the closest one is told: all of them at once read as contradictions.
-func leaves(verr *jsonschema.ValidationError) []driver.Diagnostic {
-	switch verr.ErrorKind.(type) {
+func leaves(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
+	switch k := verr.ErrorKind.(type) {
 	case *kind.AnyOf:
-		return closest(verr)
+		return closest(verr, by)
 	case *kind.OneOf:
 		if len(verr.Causes) > 0 {
-			return closest(verr)
+			return closest(verr, by)
 		}
+	case *kind.AdditionalProperties:
+		message := "unknown key " + quoted(k.Properties)
+		if len(k.Properties) == 1 {
+			message += fields.Suggestion(k.Properties[0], keysAt(by, verr.SchemaURL))
+		}
+		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
 	}
 	if len(verr.Causes) == 0 {
 		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), words(verr.ErrorKind))}
 	}
 	var all []driver.Diagnostic
 	for _, cause := range verr.Causes {
-		all = append(all, leaves(cause)...)
+		all = append(all, leaves(cause, by)...)
 	}
 	return all
 }
 
-func closest(verr *jsonschema.ValidationError) []driver.Diagnostic {
+func closest(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
 	var best []driver.Diagnostic
 	for _, cause := range verr.Causes {
-		if found := leaves(cause); best == nil || len(found) < len(best) {
+		if found := leaves(cause, by); best == nil || len(found) < len(best) {
 			best = found
 		}
 	}
@@ -186,8 +195,6 @@ func words(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Required:
 		return "missing " + quoted(k.Missing)
-	case *kind.AdditionalProperties:
-		return "unknown key " + quoted(k.Properties)
 	case *kind.FalseSchema:
 		return "not allowed here"
 	case *kind.MinLength:
@@ -200,8 +207,37 @@ func words(k jsonschema.ErrorKind) string {
 	case *kind.Maximum:
 		want, _ := k.Want.Float64()
 		return fmt.Sprintf("must be at most %v", want)
+	case *kind.MultipleOf:
+		want, _ := k.Want.Float64()
+		return fmt.Sprintf("must be a multiple of %v", want)
+	case *kind.Pattern:
+		return fmt.Sprintf("does not match the pattern %q", k.Want)
+	case *kind.Format:
+		return fmt.Sprintf("is not a valid %s", k.Want)
 	}
 	return k.LocalizedString(message.NewPrinter(language.English))
+}
+
+// keysAt are the keys that the part of a schema at a location names.
+func keysAt(schema *jsonschema.Schema, location string) []string {
+	var names []string
+	seen := map[*jsonschema.Schema]bool{nil: true}
+	var visit func(s *jsonschema.Schema)
+	visit = func(s *jsonschema.Schema) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		if s.Location == location {
+			names = slices.Collect(maps.Keys(s.Properties))
+			return
+		}
+		eachPart(s, visit)
+		anyMember(s, visit)
+		anyItem(s, visit)
+	}
+	visit(schema)
+	return names
 }
 
 func quoted(names []string) string {

@@ -10,9 +10,44 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
+
+// A key that is not known is named with the one that was probably meant, of the
+// part of the schema that the value is compared with.
+func TestAnUnknownKeyGetsASuggestionOfItsOwnPart(t *testing.T) {
+	const schema = `{"type":"object","additionalProperties":false,
+		"properties":{"lexical_threshold":{"type":"number"},"rules":{"type":"array","items":{"$ref":"#/$defs/rule"}}},
+		"$defs":{"rule":{"type":"object","properties":{"pattern":{},"weight":{}},"additionalProperties":false}}}`
+	for value, want := range map[string]string{
+		`{"lexical_treshold":1}`:             `unknown key "lexical_treshold"; did you mean "lexical_threshold"?`,
+		`{"rules":[{"patern":1}]}`:           `/rules/0: unknown key "patern"; did you mean "pattern"?`,
+		`{"rules":[{"lexical_treshold":1}]}`: `/rules/0: unknown key "lexical_treshold"`,
+		`{"nothing_like_it":1}`:              `unknown key "nothing_like_it"`,
+	} {
+		if got := fields.Text(schemaValidate(schema, value)); got != want {
+			t.Errorf("Validate(%s) = %q, want %q", value, got, want)
+		}
+	}
+}
+
+func TestAFindingDoesNotQuoteTheValue(t *testing.T) {
+	const schema = `{"items":{"type":"object","properties":{
+		"p":{"pattern":"^[0-9]+$"},"f":{"format":"email"},"e":{"enum":["a","b"]},"c":{"const":1},"t":{"type":"number"},"m":{"maxLength":2},"x":{"multipleOf":7}}}}`
+	for _, value := range []string{
+		`[{"p":"hunter2"}]`, `[{"f":"hunter2"}]`, `[{"e":"hunter2"}]`, `[{"c":"hunter2"}]`, `[{"t":"hunter2"}]`, `[{"m":"hunter2"}]`, `[{"x":82}]`,
+	} {
+		if got := fields.Text(schemaValidate(schema, value)); got == "" || strings.Contains(got, "hunter2") || strings.Contains(got, "82") {
+			t.Errorf("Validate(%s) = %q, want a finding without the value", value, got)
+		}
+	}
+}
+
+func schemaValidate(by, value string) []driver.Diagnostic {
+	return schema.Validate(json.RawMessage(by), json.RawMessage(value))
+}
 
 func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 	const form = `{"type":"object","properties":{"n":{"type":"integer","minimum":1},"when":{"type":"string","format":"date"},
@@ -23,7 +58,7 @@ func TestValidateSaysWhatIsWrongAndWhere(t *testing.T) {
 		"missing":        {form, `{}`, `missing "n"`},
 		"type":           {form, `{"n":"1"}`, `/n: got string, want integer`},
 		"several":        {form, `{"n":0,"x":1}`, `unknown key "x"; /n: must be at least 1`},
-		"format":         {form, `{"n":1,"when":"tomorrow"}`, `/when: 'tomorrow' is not valid date: `},
+		"format":         {form, `{"n":1,"when":"tomorrow"}`, `/when: is not a valid date`},
 		"nested":         {form, `{"n":1,"in":{"a/b":1}}`, `/in/a~1b: got number, want string`},
 		"prose":          {form, `I think {"n":1}`, `not JSON: the text begins with "I think`},
 		"hostile number": {form, `{"n":1e999999999}`, `out of range`},
