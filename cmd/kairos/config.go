@@ -241,7 +241,7 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 	v, err := time.ParseDuration(strings.Trim(n.String(), `"'`))
 	if err != nil {
 		at := n.GetToken().Position
-		return fmt.Errorf("[%d:%d] %s: must be a duration such as 90s, 10m or 24h", at.Line, at.Column, n)
+		return fmt.Errorf("[%d:%d] must be a duration such as 90s, 10m or 24h", at.Line, at.Column)
 	}
 	*d = duration(v)
 	return nil
@@ -591,12 +591,12 @@ func (s source) checkFiles() error {
 	if err == nil {
 		_, err = decision.Compile(src, lock.Descriptors())
 	}
-	return errors.Join(append(append(problems, err), c.Drivers.settingProblems(lock)...)...)
+	return errors.Join(append(append(problems, err), c.Drivers.settingProblems(lock, placesIn(s.file))...)...)
 }
 
 // settingProblems compares the settings of drivers with what the lock says of
 // them. No driver is started.
-func (d driversConfig) settingProblems(lock driverhost.Lock) []error {
+func (d driversConfig) settingProblems(lock driverhost.Lock, in places) []error {
 	schemas := map[string]json.RawMessage{}
 	for _, e := range lock.Drivers {
 		schemas[e.Name] = e.Descriptor.ConfigSchema
@@ -606,7 +606,7 @@ func (d driversConfig) settingProblems(lock driverhost.Lock) []error {
 		at := "drivers.settings." + name
 		expected, locked := schemas[name]
 		if !locked {
-			problems = append(problems, fmt.Errorf("%s: drivers.lock has no driver of this name%s", at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
+			problems = append(problems, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
 			continue
 		}
 		given, err := d.Settings[name].json()
@@ -618,7 +618,8 @@ func (d driversConfig) settingProblems(lock driverhost.Lock) []error {
 			continue
 		}
 		for _, found := range schema.Validate(expected, given) {
-			problems = append(problems, fmt.Errorf("%s.config%s: %s", at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
+			place := in.of(append([]string{"drivers", "settings", name, "config"}, strings.Split(found.Pointer, "/")[1:]...)...)
+			problems = append(problems, fmt.Errorf("%s%s.config%s: %s", place, at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
 		}
 	}
 	return problems

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -123,6 +124,23 @@ func TestDevModeStaysOnThisMachine(t *testing.T) {
 	}
 }
 
+// writeLock makes a folder with the lock of one driver that has settings.
+func writeLock(t *testing.T, folder, name, schema string) {
+	t.Helper()
+	lock := driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{{
+		Name: name, Version: "1.0.0", File: "kairos-driver-" + name, SHA256: map[string]string{driverhost.Platform(): strings.Repeat("0", 64)},
+		Descriptor: driver.Descriptor{
+			Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}, Effect: driver.EffectPure, ConfigSchema: json.RawMessage(schema),
+		},
+	}}}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := driverhost.WriteLock(filepath.Join(folder, driverhost.LockName), lock); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestConfigCheckReportsEveryMistakeAtOnce(t *testing.T) {
 	t.Setenv("SCORE_THRESHOLD", "high")
 	s := configured(t, `database: kairos.db
@@ -130,27 +148,20 @@ drivers:
   wacth: true
   dir: drivers
   call_timeout: soon
+  idle_stop: later
   settings:
     coment: {memory_mib: 10}
     comment:
       config: {lexical_treshold: 0.5, other: 3}
       memory_mib: lots
+    mcp: {env_from: &names [TOKEN], config: {names: *names}}
 serach: {}
 store: postgres
 tree: tree.yaml
 `)
 	dir := filepath.Dir(s.file)
-	lock := driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{{
-		Name: "comment", Version: "1.0.0", File: "kairos-driver-comment", SHA256: map[string]string{driverhost.Platform(): strings.Repeat("0", 64)},
-		Descriptor: driver.Descriptor{Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure, ConfigSchema: json.RawMessage(
-			`{"type":"object","additionalProperties":false,"properties":{"lexical_threshold":{"type":"number"},"other":{"type":"string"}}}`)},
-	}}}
-	if err := os.Mkdir(filepath.Join(dir, "drivers"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := driverhost.WriteLock(filepath.Join(dir, "drivers", driverhost.LockName), lock); err != nil {
-		t.Fatal(err)
-	}
+	writeLock(t, filepath.Join(dir, "drivers"), "comment",
+		`{"type":"object","additionalProperties":false,"properties":{"lexical_threshold":{"type":"number"},"other":{"type":"string"}}}`)
 	if err := os.WriteFile(filepath.Join(dir, "tree.yaml"), []byte("version: 1\nchalenges: []\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -158,17 +169,21 @@ tree: tree.yaml
 	if err == nil {
 		t.Fatal("checkFiles found nothing wrong")
 	}
+	if strings.Contains(err.Error(), "settings.mcp.config") {
+		t.Error("checkFiles complains about settings that are aliases")
+	}
 	for _, want := range []string{
 		`kairos.yaml:3:3: unknown key "drivers.wacth"; did you mean "watch"?`,
+		`kairos.yaml:6:14: drivers.idle_stop must be a duration such as`,
 		`kairos.yaml:5:17: drivers.call_timeout must be a duration such as 90s, 10m or 24h`,
-		`kairos.yaml:10:19: drivers.settings.comment.memory_mib must be a whole number`,
-		`kairos.yaml:11:1: unknown key "serach"; did you mean "search"?`,
+		`kairos.yaml:11:19: drivers.settings.comment.memory_mib must be a whole number`,
+		`kairos.yaml:13:1: unknown key "serach"; did you mean "search"?`,
 		`environment SCORE_THRESHOLD="high": must be a number`,
 		`store is "postgres": must be sqlite or qdrant`,
 		`tree.yaml:2: unknown key "chalenges"`,
-		`drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
-		`drivers.settings.comment.config: unknown key "lexical_treshold"`,
-		`drivers.settings.comment.config.other: `,
+		`kairos.yaml:8:5: drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
+		`kairos.yaml:10:7: drivers.settings.comment.config: unknown key "lexical_treshold"; did you mean "lexical_threshold"?`,
+		`kairos.yaml:10:39: drivers.settings.comment.config.other: got number, want string`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("checkFiles does not say %s", want)
@@ -176,5 +191,64 @@ tree: tree.yaml
 	}
 	if t.Failed() {
 		t.Log(err)
+	}
+}
+
+// An alias may stand for many values, each of them an alias: ten lines would be
+// more values than any machine has memory for.
+func TestAliasesDoNotFillTheMemory(t *testing.T) {
+	bomb := "drivers:\n  settings:\n    shell:\n      config:\n        a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("        a%d: &a%[1]d [%s]\n", i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"doubled":        {bomb, "its aliases stand for more than 100000 values"},
+		"merged":         {strings.ReplaceAll(bomb, "[*", "[{<<: *"), "kairos.yaml:"},
+		"of itself":      {"drivers: {settings: {shell: {config: {a: &a [*a, *a]}}}}", ""},
+		"of an ordinary": {"drivers: {settings: {shell: {config: &c {a: [1, 2]}, network: deny}, mcp: {config: *c}}}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := configured(t, tc.text).load()
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("load: %v, want %s", err, tc.want)
+			}
+			if name == "of an ordinary" {
+				if got, jsonErr := c.Drivers.Settings["mcp"].json(); err != nil || string(got) != `{"a":[1,2]}` {
+					t.Errorf("the settings behind the alias are %s (%v, %v)", got, err, jsonErr)
+				}
+			}
+		})
+	}
+}
+
+// What is wrong is named by its place: the value may be a secret, and so may the
+// lines around it.
+func TestAFindingQuotesNoValueOfTheConfiguration(t *testing.T) {
+	const secret = "hunter2-and-more"
+	for name, text := range map[string]string{
+		"syntax":    "qdrant: {api_key_file: '" + secret + "'}\ndrivers: [\nlog: }\n",
+		"duplicate": "embedding:\n  model: " + secret + "\nembedding: 3\n",
+		"type":      "drivers:\n  idle_stop: " + secret + "\n",
+		"alias":     "drivers: {dir: *" + "nowhere, settings: {shell: {config: {token: " + secret + "}}}}\n",
+		"settings":  "drivers: {settings: {shell: {config: {token: " + secret + ", when: " + secret + ", kind: " + secret + ", list: [" + secret + "], number: " + secret + "}}}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := configured(t, text)
+			folder := filepath.Join(filepath.Dir(s.file), "drivers")
+			writeLock(t, folder, "shell", `{"type":"object","properties":{"token":{"type":"string","pattern":"^[0-9]+$","writeOnly":true},
+				"when":{"type":"string","format":"date"},"kind":{"enum":["a","b"]},"list":{"type":"array","items":{"const":1}},"number":{"type":"number"}}}`)
+			t.Setenv("KAIROS_DRIVERS_DIR", folder)
+			err := s.checkFiles()
+			if err == nil || strings.Contains(err.Error(), secret) {
+				t.Errorf("checkFiles = %v, want an error without the value", err)
+			}
+			if name == "settings" {
+				for _, key := range []string{"token", "when", "kind", "list.0", "number"} {
+					if !strings.Contains(err.Error(), "drivers.settings.shell.config."+key) {
+						t.Errorf("%s is not found to be wrong in %v", key, err)
+					}
+				}
+			}
+		})
 	}
 }
