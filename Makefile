@@ -67,6 +67,7 @@ demo: build ## play the calendar protocol as three kinds of client, and once wit
 # Drivers see no other PATH than this one, so what runs them has to be in it.
 DRIVER_PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 EXAMPLES    := $(BIN)/examples/drivers
+GO_EXAMPLES := http-check ask-folder
 WORD_COUNT  := examples/drivers/word-count
 INSTALL     := KAIROS_DRIVERS_DIR=$(EXAMPLES) $(BIN)/kairos driver install
 lacks = ! PATH=$(DRIVER_PATH) command -v $(1) >/dev/null 2>&1
@@ -75,9 +76,11 @@ lacks = ! PATH=$(DRIVER_PATH) command -v $(1) >/dev/null 2>&1
 examples: build ## build and test the example drivers, run the kit on them and play their protocols; fetches from npm
 	@rm -rf $(EXAMPLES) && mkdir -p $(EXAMPLES) && cp $(BIN)/drivers/kairos-driver-* $(EXAMPLES)
 	$(BIN)/kairos driver lock $(EXAMPLES)
-	cd examples/drivers/http-check && $(GO) vet ./... && $(GO) test ./... && \
-		$(GO) build -ldflags '-s -w' -o build/kairos-driver-http_check .
-	$(INSTALL) examples/drivers/http-check/build/kairos-driver-http_check
+	@for e in $(GO_EXAMPLES); do \
+		(cd examples/drivers/$$e && $(GO) vet ./... && $(GO) test ./... && \
+			$(GO) build -ldflags '-s -w' -o build/kairos-driver-$$(echo $$e | tr - _) .) && \
+		$(INSTALL) examples/drivers/$$e/build/kairos-driver-$$(echo $$e | tr - _) || exit 1; \
+	done
 	@if $(call lacks,python3); then echo "examples: PYTHON 3 IS MISSING, regex-python is left out"; else \
 		(cd examples/drivers/regex-python && python3 -B -m unittest) && \
 		$(INSTALL) examples/drivers/regex-python/kairos-driver-regex; fi
@@ -119,7 +122,7 @@ static: ## vet, format, lint, proto and the API of sdk
 
 lint: ## golangci-lint and buf lint
 	$(GOLANGCI) run ./...
-	cd examples/drivers/http-check && $(GOLANGCI) run ./...
+	@for e in $(GO_EXAMPLES); do (cd examples/drivers/$$e && $(GOLANGCI) run ./...) || exit 1; done
 	$(BUF) lint
 	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
 	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi

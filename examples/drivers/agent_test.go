@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -17,7 +18,7 @@ import (
 func TestAnAgentSolvesAStepOfANewType(t *testing.T) {
 	e := examples[len(examples)-1] // word-count
 	requireBuilt(t, e)
-	c := agent(t)
+	c := agent(t, "--db", filepath.Join(t.TempDir(), "kairos.db"))
 	if types := solutionTypes(t, c); !slices.Contains(types, e.driver) {
 		t.Errorf("solution.type lists %v, want %s among them", types, e.driver)
 	}
@@ -49,6 +50,44 @@ func TestAnAgentSolvesAStepOfANewType(t *testing.T) {
 	}
 }
 
+// Two runs of one protocol ask the same question in the folder. One answer is there,
+// so exactly one of them goes on.
+func TestOneAnswerInTheFolderSolvesOneOfTwoRuns(t *testing.T) {
+	at := slices.IndexFunc(examples, func(e example) bool { return e.folder == "ask-folder" })
+	requireBuilt(t, examples[at])
+	desk := filepath.Join(t.TempDir(), "desk")
+	c := agent(t, append(asksInFolder(t, desk), "--db", filepath.Join(t.TempDir(), "kairos.db"))...)
+	document, err := os.ReadFile(filepath.Join("ask-folder", "protocol.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri := call(t, c, "kairos_mint", map[string]any{"markdown_doc": string(document), "llm_model_id": "test"}).Items[0].URI
+
+	waiting := func(begun reply) reply {
+		now := call(t, c, "kairos_next", begun.NextCall.Arguments)
+		if now.ErrorCode != "WAITING_FOR_DRIVER" || len(now.Solved) > 0 {
+			t.Fatalf("before there is an answer: %+v, want WAITING_FOR_DRIVER", now)
+		}
+		return now
+	}
+	first := waiting(call(t, c, "kairos_begin", map[string]any{"uri": uri}))
+	asked := questions(t, desk)
+	second := waiting(call(t, c, "kairos_begin", map[string]any{"uri": uri}))
+	if both := questions(t, desk); len(asked) != 1 || len(both) != 2 {
+		t.Fatalf("the requests are %q and then %q, want one of each run", asked, both)
+	}
+
+	answer(t, desk, asked[0], "Yes: the tests are green.")
+	deadline := time.Now().Add(time.Minute)
+	for len(first.Solved) == 0 && time.Now().Before(deadline) {
+		first, second = call(t, c, "kairos_next", first.NextCall.Arguments), waiting(second)
+	}
+	if len(first.Solved) != 1 || first.Solved[0].Via != "ask_folder" || first.Solved[0].Provenance != "link-holder" {
+		t.Errorf("the run that was answered: %+v, want its step solved through the folder", first)
+	}
+	waiting(second)
+}
+
 // reply is what the tools answer, as far as it is looked at here.
 type reply struct {
 	Items []struct {
@@ -59,13 +98,19 @@ type reply struct {
 	} `json:"current_step"`
 	Challenge map[string]any `json:"challenge"`
 	ErrorCode string         `json:"error_code"`
+	Solved    []struct {
+		Via        string `json:"via"`
+		Provenance string `json:"provenance"`
+	} `json:"solved"`
+	NextCall struct {
+		Arguments map[string]any `json:"arguments"`
+	} `json:"next_call"`
 }
 
-// agent is a client that cannot be asked anything.
-func agent(t *testing.T) *client.Client {
+// agent is a client, of a server with the flags, that cannot be asked anything.
+func agent(t *testing.T, flags ...string) *client.Client {
 	t.Helper()
-	args := []string{"serve", "--db", filepath.Join(t.TempDir(), "kairos.db")}
-	c := client.NewClient(transport.NewStdio(program(t), environment(t), args...))
+	c := client.NewClient(transport.NewStdio(program(t), environment(t), append([]string{"serve"}, flags...)...))
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,13 @@ var examples = []example{
 		refusal: `HTTP_BODY: GET http://127.0.0.1:`,
 	},
 	{
+		folder: "ask-folder", driver: "ask_folder",
+		prepare: func(t *testing.T) []string { return team(t, "Yes: the tests are green.") },
+		says:    []string{"solved 1 Ask the team: comment via ask_folder (link-holder)", "solved 2 Write the release note: comment via agent (agent-reported)"},
+		unlike:  func(t *testing.T) []string { return team(t, "Is the release of this week shipped, and why?") },
+		refusal: "COMMENT_IRRELEVANT",
+	},
+	{
 		folder: "regex-python", driver: "regex",
 		says:    []string{"solved 1 Write the message: regex via agent (agent-reported)"},
 		refusal: `PATTERN_FORBIDDEN: The text matches (?i)\bwip\b, which it must not`,
@@ -79,6 +86,88 @@ func site(t *testing.T, text string) []string {
 	return []string{"--config", file, "--input", fmt.Sprintf(`{"url": %q, "text": "Welcome"}`, server.URL)}
 }
 
+// asksInFolder gives the flags of a server that asks in the folder.
+func asksInFolder(t *testing.T, desk string) []string {
+	t.Helper()
+	config, err := os.ReadFile(filepath.Join("ask-folder", "kairos.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kairos.yaml")
+	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder.yaml"), []byte(withRule(t, "ask-folder")))
+	config = bytes.ReplaceAll(config, []byte("/tmp/kairos-ask-folder"), []byte(desk))
+	if err := os.WriteFile(file, append(config, "mcp: {plain_wait: 100ms}\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--config", file}
+}
+
+// team answers every question in a folder with the text, and gives the flags of
+// a run that asks there.
+func team(t *testing.T, text string) []string {
+	t.Helper()
+	desk := filepath.Join(t.TempDir(), "desk")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
+	go func() {
+		defer close(stopped)
+		for look := time.NewTicker(20 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				look.Stop()
+				return
+			case <-look.C:
+				for _, key := range questions(t, desk) {
+					answer(t, desk, key, text)
+				}
+			}
+		}
+	}()
+	return asksInFolder(t, desk)
+}
+
+// questions are the keys of the requests in the folder.
+func questions(t *testing.T, desk string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(desk, "requests", "*.json"))
+	if err != nil {
+		t.Error(err)
+	}
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".json")
+	}
+	return files
+}
+
+// answer puts an answer into the folder.
+func answer(t *testing.T, desk, key, text string) {
+	t.Helper()
+	value, err := json.Marshal(map[string]string{"text": text})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(desk, "answers", key+".json"), value, 0o600)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// samples are those of the example, whose driver asks in a folder of the test.
+func samples(t *testing.T, e example) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(e.folder, "samples.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "samples.json")
+	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("/tmp/kairos-ask-folder"), []byte(t.TempDir())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func eachExample(t *testing.T, test func(t *testing.T, e example)) {
 	for _, e := range examples {
 		t.Run(e.folder, func(t *testing.T) {
@@ -91,7 +180,7 @@ func eachExample(t *testing.T, test func(t *testing.T, e example)) {
 func TestDriversPassTheKit(t *testing.T) {
 	eachExample(t, func(t *testing.T, e example) {
 		out, err := kairos(t, "driver", "test", filepath.Join(folder(t), "kairos-driver-"+e.driver),
-			"--sample", filepath.Join(e.folder, "samples.json"))
+			"--sample", samples(t, e))
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -132,24 +221,30 @@ func TestWrongEvidenceIsRejected(t *testing.T) {
 }
 
 func TestRulesFitIntoTheShippedTree(t *testing.T) {
+	eachExample(t, func(t *testing.T, e example) {
+		if out, err := kairos(t, "tree", "check", withRule(t, e.folder)); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// withRule is the shipped tree with the rule of an example on top.
+func withRule(t *testing.T, folder string) string {
+	t.Helper()
 	shipped, err := os.ReadFile(filepath.Join("..", "..", "core", "decision", "default.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	eachExample(t, func(t *testing.T, e example) {
-		rule, err := os.ReadFile(filepath.Join(e.folder, "tree.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		head, rest, _ := bytes.Cut(shipped, []byte("\nchallenges:\n"))
-		tree := filepath.Join(t.TempDir(), "tree.yaml")
-		if err := os.WriteFile(tree, slices.Concat(head, []byte("\n"), rule, rest), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := kairos(t, "tree", "check", tree); err != nil {
-			t.Errorf("%v\n%s", err, out)
-		}
-	})
+	rule, err := os.ReadFile(filepath.Join(folder, "tree.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := bytes.Cut(shipped, []byte("\nchallenges:\n"))
+	tree := filepath.Join(t.TempDir(), "tree.yaml")
+	if err := os.WriteFile(tree, slices.Concat(head, []byte("\n"), rule, rest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tree
 }
 
 func TestREADMEsShowTheLockEntry(t *testing.T) {
