@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -334,6 +336,79 @@ func TestEveryProcessKeepsItsOwnSocketFolder(t *testing.T) {
 		h.Use(next)
 		h.Retire(set)
 		set = next
+	}
+}
+
+// messy is a driver on the exec transport that leaves all it can, says the number
+// of the process that left it, and then does as the challenge says.
+const messy = `#!/bin/sh
+setsid sleep 1000 </dev/null >/dev/null 2>&1 &
+setsid sh -c 'echo $$ >> FOLDER/left; sleep 1000 & sleep 1000' &
+until [ -s FOLDER/left ]; do sleep 0.01; done
+if [ "$1" = --describe ]; then
+  echo '{"name": "messy", "version": "1.0.0", "role": "challenge", "handles": ["messy"], "effect": "pure", "transport": "exec"}'
+  exit 0
+fi
+if [ "$2" = CheckHealth ]; then
+  echo '{"healthy": true}'
+  exit 0
+fi
+case $(cat) in
+  *hang*) sleep 1000;;
+  *die*) kill -9 $$;;
+  *) echo '{"accepted": {"proof": 1}}';;
+esac
+`
+
+func TestTheExecTransportLeavesNoFilesAndNoProcesses(t *testing.T) {
+	i := newInstallation(t)
+	levels := []driverhost.Level{driverhost.LevelNamespace, driverhost.LevelLandlock, driverhost.LevelNone}
+	for _, level := range levels {
+		t.Run(string(level), func(t *testing.T) {
+			runtime, temporary, dir, folder := runtimeFolder(t), t.TempDir(), t.TempDir(), t.TempDir()
+			t.Setenv("TMPDIR", temporary)
+			install(t, dir, "messy", []byte(strings.ReplaceAll(messy, "FOLDER", folder)))
+			files := openFiles(t)
+			isolated := driverhost.Confinement{Hidden: i.hidden, Level: level, Folders: []string{folder}}
+			lock, err := driverhost.DescribeAll(t.Context(), dir, isolated)
+			check(t, err)
+			h := driverhost.New(quiet(), driverhost.Options{Confinement: isolated})
+			set, err := h.Load(complete(t, driverhost.Config{Dir: dir, Lock: lock,
+				Drivers: map[string]driverhost.DriverConfig{"messy": {Folders: []string{folder}}}}))
+			check(t, err)
+			c, _ := set.Challenge("messy")
+			for do, fails := range map[string]bool{"nothing": false, "hang": true, "die": true} {
+				ctx, cancel := t.Context(), func() {}
+				if do == "hang" {
+					ctx, cancel = context.WithTimeout(ctx, 300*time.Millisecond)
+				}
+				_, err := c.Advance(ctx, driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"` + do + `"}`)})
+				cancel()
+				if (err != nil) != fails {
+					t.Errorf("%s: error = %v, want one: %t", do, err, fails)
+				}
+			}
+			check(t, h.Close())
+			left, err := os.ReadFile(filepath.Join(folder, "left"))
+			check(t, err)
+			pids := strings.Fields(string(left))
+			if len(pids) == 0 {
+				t.Error("no process was left, so that nothing is tested")
+			}
+			for _, field := range pids {
+				pid, err := strconv.Atoi(field)
+				check(t, err)
+				if !gone(pid) {
+					t.Errorf("process %d still lives", pid)
+				}
+			}
+			if left := append(filesIn(t, runtime), filesIn(t, temporary)...); len(left) > 0 {
+				t.Errorf("the host leaves %v", left)
+			}
+			if now := openFiles(t); now > files {
+				t.Errorf("%d files are open, before it were %d", now, files)
+			}
+		})
 	}
 }
 
