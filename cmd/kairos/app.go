@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/handover"
@@ -23,6 +24,7 @@ import (
 type app struct {
 	config config
 	log    *slog.Logger
+	clock  *clock.Clock
 	host   *driverhost.Host
 	setup  *setup.Current
 	store  *sqlite.Store
@@ -56,7 +58,7 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{config: c, log: log}
+	a := &app{config: c, log: log, clock: clock.System()}
 	if s.measured && c.Metrics.Listen != metricsOff {
 		a.measures = metrics.New(version, c.Metrics.Instance)
 	}
@@ -88,6 +90,7 @@ func (a *app) engineOptions() engine.Options {
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.stateKey,
+		Clock:       a.clock,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.budgets(),
 	}
 	if a.measures != nil {

@@ -136,7 +136,7 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 		ChallengeTypes: a.challengeTypes,
 		FirstCall:      first,
 		Principal:      localPrincipal, Space: localSpace,
-		StateKey:  a.config.stateKey,
+		StateKey: a.config.stateKey, Clock: a.clock,
 		PlainWait: time.Duration(a.config.MCP.PlainWait), ProgressWait: time.Duration(a.config.MCP.ProgressWait),
 		DrainTimeout: by.drain(a.config), Observer: a.toolObserver(),
 		MaxSessions: a.config.HTTP.MaxSessions, SessionIdle: time.Duration(a.config.HTTP.SessionIdle), SessionAge: time.Duration(a.config.HTTP.SessionAge),

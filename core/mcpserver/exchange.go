@@ -383,7 +383,7 @@ func (s *Server) modernRound(
 		// the call is a new one, and its client is asked.
 		return open(ctx, caller)
 	}
-	sealed, err := s.seal.open(req.Params.RequestState, st.Binding, time.Now())
+	sealed, err := s.seal.open(req.Params.RequestState, st.Binding)
 	switch {
 	case errors.Is(err, errState):
 		return engine.Round{}, invalidParams(err)
@@ -426,7 +426,7 @@ func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bo
 // typed, for any transport, and the note holds it as it was rendered.
 func (s *Server) inputRequired(ctx context.Context, st sealedState, a *engine.Ask) (*mcp.CallToolResult, error) {
 	st.Run, st.Seq = a.Run, a.Seq
-	state, err := s.seal.seal(st, time.Now())
+	state, err := s.seal.seal(st)
 	if err != nil {
 		return nil, err
 	}

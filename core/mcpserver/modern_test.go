@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 )
 
 const invalidParams = -32602
@@ -222,6 +225,58 @@ func TestQuestionAskedAgainDoesNotLiveLonger(t *testing.T) {
 		open = decode[toolResult](t, m.Result)
 		if time.Now().After(deadline) {
 			t.Fatal("a state lives for ever if it is sent back in time")
+		}
+	}
+}
+
+// asksAt asks a question by a server whose machine has this time, and says
+// whether another server that has the time later takes it back.
+func asksAt(t *testing.T, machine *clocktest.Source, change func() *clock.Clock) bool {
+	t.Helper()
+	cfg := config()
+	cfg.StateTTL, cfg.Clock = time.Hour, clock.New(machine)
+	asked := dial(t, cfg, newDirector(elicit("sure?")))
+	open := asked.result(asked.modern(everything, "kairos_begin", beginArgs, nil))
+	if cfg.Clock = change(); cfg.Clock == nil {
+		cfg.Clock = clock.New(machine) // that of another process
+	}
+	d := newDirector(elicit("sure?"))
+	d.patient = true
+	w := dial(t, cfg, d)
+	w.result(w.modern(everything, "kairos_begin", beginArgs, nil))
+	return w.reply(w.modern(everything, "kairos_begin", beginArgs, obj{"requestState": open.RequestState})).Error == nil
+}
+
+func TestQuestionDoesNotLiveLongerAfterARestartWithAnEarlierClock(t *testing.T) {
+	machine := clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	for name, tc := range map[string]struct {
+		jump time.Duration
+		want bool
+	}{
+		"an earlier clock":        {-48 * time.Hour, false},
+		"a little earlier":        {-clock.Tolerance / 2, true},
+		"a clock that was ahead":  {59 * time.Minute, true},
+		"after more than an hour": {61 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := asksAt(t, machine, func() *clock.Clock { machine.Jump(tc.jump); return nil }); got != tc.want {
+				t.Errorf("the question is taken back: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestQuestionDoesNotLiveLongerWhenTheClockIsSetBack(t *testing.T) {
+	for pass, want := range map[time.Duration]bool{59 * time.Minute: true, 61 * time.Minute: false} {
+		machine := clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+		running := clock.New(machine)
+		got := asksAt(t, machine, func() *clock.Clock {
+			machine.Jump(-30 * time.Minute)
+			machine.Pass(pass)
+			return running
+		})
+		if got != want {
+			t.Errorf("after %s the question is taken back: %t, want %t", pass, got, want)
 		}
 	}
 }

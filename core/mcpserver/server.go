@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -86,6 +87,8 @@ type Config struct {
 	StateKey func() ([32]byte, error)
 	// StateTTL is how long a requestState may be sent back; zero: 24 h.
 	StateTTL time.Duration
+	// Clock is the time by which a requestState expires; nil: this machine's.
+	Clock *clock.Clock
 	// PlainWait is how long a call without a progress token may wait for a
 	// person; zero: 50 s, because old clients give up after 60 s.
 	PlainWait time.Duration
@@ -158,6 +161,9 @@ func (c Config) withDefaults() Config {
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 10_000
 	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
 	if c.StateKey == nil {
 		c.StateKey = randomKey
 	}
@@ -195,7 +201,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}, checks: map[string]func() (inputCheck, error){}}
-	s.seal = newSealer(cfg.StateKey, cfg.StateTTL)
+	s.seal = newSealer(cfg.StateKey, cfg.StateTTL, cfg.Clock)
 	s.web = newWeb(s)
 	instructions, err := text("instructions")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -48,12 +49,13 @@ var errState = errors.New("requestState is not valid for this call: it was chang
 // sealer encrypts and authenticates requestStates. Whatever comes from a client
 // is hostile until open has returned it.
 type sealer struct {
-	aead func() (cipher.AEAD, error) // made from the key at first use
-	ttl  time.Duration
+	aead  func() (cipher.AEAD, error) // made from the key at first use
+	ttl   time.Duration
+	clock *clock.Clock
 }
 
-func newSealer(key func() ([32]byte, error), ttl time.Duration) sealer {
-	return sealer{ttl: ttl, aead: sync.OnceValues(func() (cipher.AEAD, error) {
+func newSealer(key func() ([32]byte, error), ttl time.Duration, clock *clock.Clock) sealer {
+	return sealer{ttl: ttl, clock: clock, aead: sync.OnceValues(func() (cipher.AEAD, error) {
 		secret, err := key()
 		if err != nil {
 			return nil, err
@@ -71,9 +73,9 @@ func newSealer(key func() ([32]byte, error), ttl time.Duration) sealer {
 }
 
 // seal sets the expiry unless st has one: a question asked again does not live longer.
-func (s sealer) seal(st sealedState, now time.Time) (string, error) {
+func (s sealer) seal(st sealedState) (string, error) {
 	if st.Expires == 0 {
-		st.Expires = now.Add(s.ttl).UnixNano()
+		st.Expires = s.clock.Now().Add(s.ttl).UnixNano()
 	}
 	plain, err := json.Marshal(st)
 	if err != nil {
@@ -87,7 +89,7 @@ func (s sealer) seal(st sealedState, now time.Time) (string, error) {
 }
 
 // open returns the state if it was sealed for this very call and is not over.
-func (s sealer) open(text string, b binding, now time.Time) (sealedState, error) {
+func (s sealer) open(text string, b binding) (sealedState, error) {
 	aead, err := s.aead()
 	if err != nil {
 		return sealedState{}, fmt.Errorf("open request state: %w", err)
@@ -106,10 +108,18 @@ func (s sealer) open(text string, b binding, now time.Time) (sealedState, error)
 	}
 	same := st.Binding.Principal == b.Principal && st.Binding.Tool == b.Tool &&
 		bytes.Equal(st.Binding.Arguments, b.Arguments)
-	if !same || now.UnixNano() >= st.Expires {
+	if !same || !s.alive(st) {
 		return sealedState{}, errState
 	}
 	return st, nil
+}
+
+// alive reports whether the state may still be sent back. One that has longer
+// than the whole time was sealed before the clock was set back, and nobody knows
+// how old it is.
+func (s sealer) alive(st sealedState) bool {
+	left := time.Unix(0, st.Expires).Sub(s.clock.Now())
+	return left > 0 && left <= s.ttl+clock.Tolerance
 }
 
 // argumentsDigest is the same for arguments that mean the same.
