@@ -77,7 +77,7 @@ func (s source) open() (*app, error) {
 	if a.setup, err = setup.Open(a.host, s.wanted, log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if a.store, a.qdrant, err = c.openStores(log); err != nil {
+	if a.store, a.qdrant, err = c.openStores(a.clock, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
 	a.engine = engine.New(a.measuredStore(), a.setup, options, log)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -102,7 +103,7 @@ type protocolStore interface {
 
 // openStores opens the database of the runs, and of the protocols where they
 // are not in the same one (nil otherwise).
-func (c config) openStores(log *slog.Logger) (*sqlite.Store, *qdrant.Store, error) {
+func (c config) openStores(clock *clock.Clock, log *slog.Logger) (*sqlite.Store, *qdrant.Store, error) {
 	runs, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.limits(), log)
 	if err != nil || c.keepsIn() != storeQdrant {
 		return runs, nil, err
@@ -111,6 +112,7 @@ func (c config) openStores(log *slog.Logger) (*sqlite.Store, *qdrant.Store, erro
 	if err != nil {
 		return nil, nil, errors.Join(err, runs.Close())
 	}
+	o.Clock = clock
 	protocols, err := qdrant.Open(o, log)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), runs.Close())

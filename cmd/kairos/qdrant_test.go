@@ -138,7 +138,7 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, err := configured(t, tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n").load()
 			if err == nil {
-				_, q, e := c.openStores(nil)
+				_, q, e := c.openStores(nil, nil)
 				if err = e; q != nil {
 					_ = q.Close()
 				}

@@ -83,6 +83,35 @@ func (c *Clock) Settled() time.Time {
 	return c.settled
 }
 
+// Wall is what the machine's clock shows, wrong or not. It is for what several
+// processes compare: they agree on it.
+func (c *Clock) Wall() time.Time { return c.source.Wall() }
+
+// Moment is a moment by both clocks of a machine.
+type Moment struct {
+	wall    time.Time
+	elapsed time.Duration
+}
+
+// Moment is the present one.
+func (c *Clock) Moment() Moment {
+	return Moment{wall: c.source.Wall(), elapsed: c.source.Elapsed()}
+}
+
+// Since is the time that has passed since the moment, whatever the machine's clock
+// was set to.
+func (c *Clock) Since(m Moment) time.Duration { return c.source.Elapsed() - m.elapsed }
+
+// Earliest is the least that the machine's clock has shown since the moment. It
+// may have been set once in between.
+func (c *Clock) Earliest(since Moment) time.Time {
+	now := c.Moment()
+	if begin := now.wall.Add(since.elapsed - now.elapsed); begin.Before(since.wall) {
+		return begin
+	}
+	return since.wall
+}
+
 // read brings the clock up to date. The caller holds mu.
 func (c *Clock) read() {
 	wall, elapsed := c.source.Wall(), c.source.Elapsed()

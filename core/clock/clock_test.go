@@ -159,6 +159,25 @@ func TestAnIDIsAUUIDOfVersion7WithItsTime(t *testing.T) {
 	}
 }
 
+func TestEarliestIsTheLeastThatWasShown(t *testing.T) {
+	for name, tc := range map[string]struct{ set, want time.Duration }{
+		"not set":     {0, 0},
+		"set forward": {time.Hour, 0},
+		"set back":    {-time.Hour, -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, machine := newClock()
+			since := c.Moment()
+			machine.Pass(2 * time.Hour)
+			least := machine.Wall().Add(tc.set - 2*time.Hour) // if it was set at the moment
+			machine.Jump(tc.set)
+			if got := c.Earliest(since); !got.Equal(start.Add(tc.want)) || got.After(least) && tc.set <= 0 {
+				t.Errorf("Earliest = %s, want %s", got, start.Add(tc.want))
+			}
+		})
+	}
+}
+
 func TestTheSystemsClockIsNearWhatTheMachineShows(t *testing.T) {
 	before := time.Now().Round(0)
 	got := clock.System().Now()

@@ -136,7 +136,8 @@ func (s *Store) useIndex(x *indexState) {
 	if have := s.schema.index.Load(); have == nil || have.collection != x.collection {
 		s.schema.index.Store(x)
 	}
-	s.schema.seen.Store(time.Now().UnixNano())
+	now := s.options.Clock.Moment()
+	s.schema.seen.Store(&now)
 }
 
 // refreshIndex notices an index that another process has made.
@@ -169,7 +170,7 @@ func (s *Store) createIndex(ctx context.Context, x *indexState) error {
 	}
 	return s.update(ctx, x.collection, upsert(&pb.PointStruct{Id: pb.NewID(metaID), Vectors: noVectors(), Payload: payload{
 		fieldKind: text(kindMeta), "collection": text(x.collection), "model": text(x.model), "dimension": number(int64(x.dimension)),
-		"analyser": number(int64(x.analyser)), "layout": number(int64(x.layout)), fieldWritten: number(time.Now().UnixMilli()),
+		"analyser": number(int64(x.analyser)), "layout": number(int64(x.layout)), fieldWritten: number(s.options.Clock.Wall().UnixMilli()),
 	}}))
 }
 
@@ -200,7 +201,7 @@ func (s *Store) followIndex(ctx context.Context, wrote *indexState, entries []in
 		return err
 	}
 	s.useIndex(current)
-	_, err = s.writeIndex(ctx, entries, time.Now())
+	_, err = s.writeIndex(ctx, entries, s.options.Clock.Wall())
 	return err
 }
 

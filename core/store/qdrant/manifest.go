@@ -107,7 +107,20 @@ func (m manifest) stored() int64 {
 }
 
 // locked reports whether a save of several chains has reserved the place.
-func (m manifest) locked(now time.Time) bool { return m.lock != "" && m.lockUntil > now.UnixMilli() }
+func (m manifest) locked(now time.Time) bool {
+	return m.lock != "" && m.lockUntil > now.UnixMilli() && m.lockUntil <= lastLock(now).UnixMilli()
+}
+
+// lastLock is the latest end of a reservation that holds. One that ends later was
+// made before a clock was set back.
+func lastLock(now time.Time) time.Time { return now.Add(lockTime + clockMargin) }
+
+// reserved matches places that are reserved.
+func reserved(now time.Time) *pb.Condition {
+	return pb.NewRange(fieldLockUntil, &pb.Range{
+		Gt: pb.PtrOf(float64(now.UnixMilli())), Lte: pb.PtrOf(float64(lastLock(now).UnixMilli())),
+	})
+}
 
 // wrote reports whether the save with the token has been committed, even if
 // another one has followed.
@@ -155,7 +168,7 @@ func titleKey(title string) int64 {
 func unlocked(m manifest, now time.Time) *pb.Filter {
 	return &pb.Filter{
 		Must:    []*pb.Condition{pb.NewHasID(pb.NewID(m.key)), is(fieldToken, m.token)},
-		MustNot: []*pb.Condition{pb.NewRange(fieldLockUntil, &pb.Range{Gt: pb.PtrOf(float64(now.UnixMilli()))})},
+		MustNot: []*pb.Condition{reserved(now)},
 	}
 }
 

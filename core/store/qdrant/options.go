@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/clock"
 )
 
 // Secret is text that is not printed.
@@ -65,6 +67,9 @@ type Options struct {
 	// SweepAge is how old what an ended process left half-written must be to be
 	// swept; zero: 10 minutes. It must exceed the time that a save can take.
 	SweepAge time.Duration
+	// Clock is the time that is written and by which reservations end; nil: this
+	// machine's.
+	Clock *clock.Clock
 }
 
 var collectionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,120}$`)
@@ -89,6 +94,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System()
 	}
 	if o.SweepAge == 0 {
 		o.SweepAge = defaultSweepAge

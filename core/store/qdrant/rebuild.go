@@ -4,25 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-const (
-	// rebuildPage is how many chains are read at once.
-	rebuildPage = 64
-	// rebuildMargin is for clocks that do not agree.
-	rebuildMargin = time.Minute
-)
+// rebuildPage is how many chains are read at once.
+const rebuildPage = 64
 
 // rebuild makes a new search index from the manifests and puts it in the place
 // of the old one (nil: there is none). Searches go on with the old one until
 // then. It may be cut short and repeated, and done by two processes at once.
 func (s *Store) rebuild(ctx context.Context, old, next *indexState) error {
-	start := time.Now().Add(-rebuildMargin)
+	start := s.options.Clock.Moment()
 	if err := s.createIndex(ctx, next); err != nil {
 		return err
 	}
@@ -35,7 +30,7 @@ func (s *Store) rebuild(ctx context.Context, old, next *indexState) error {
 	s.useIndex(next)
 	// What was stored while this went on. A save that is under way now sees
 	// the new index when it has committed, and writes to it itself.
-	if err := s.copyChains(ctx, next, nil, start.UnixMilli()); err != nil {
+	if err := s.copyChains(ctx, next, nil, s.options.Clock.Earliest(start).Add(-clockMargin).UnixMilli()); err != nil {
 		return err
 	}
 	if old == nil || old.collection == next.collection {
@@ -78,7 +73,7 @@ func (s *Store) copyChains(ctx context.Context, to, old *indexState, since int64
 		if old != nil && old.model == to.model && old.dimension == to.dimension && old.collection != to.collection {
 			return s.copyEntries(ctx, to, old, entries)
 		}
-		return s.writeEntries(ctx, to.collection, to, entries, time.Now())
+		return s.writeEntries(ctx, to.collection, to, entries, s.options.Clock.Wall())
 	})
 }
 
@@ -88,7 +83,7 @@ func (s *Store) copyEntries(ctx context.Context, to, old *indexState, entries []
 	if err != nil {
 		return err
 	}
-	if err := s.writeEntries(ctx, to.collection, to, entries, time.Now()); err != nil {
+	if err := s.writeEntries(ctx, to.collection, to, entries, s.options.Clock.Wall()); err != nil {
 		return err
 	}
 	return s.attach(ctx, to.collection, vectors)

@@ -24,6 +24,8 @@ const (
 	// lockTime is how long a save of several chains reserves their places. It
 	// gives up well before.
 	lockTime = 10 * time.Second
+	// clockMargin is how far the clocks of servers that share a Qdrant may differ.
+	clockMargin = time.Minute
 	// saveBytes bounds the chains of one save together.
 	saveBytes = 128 << 20
 	// retryPause is how long a save waits that met another one's reservation.
@@ -183,7 +185,7 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 	if err := sv.prepare(ctx); err != nil {
 		return false, nothingStored(err)
 	}
-	now := time.Now()
+	now := sv.store.options.Clock.Wall()
 	for _, ch := range sv.changes {
 		if ch.base.locked(now) {
 			return false, nil
@@ -529,7 +531,7 @@ func (sv *save) written(ctx context.Context) (int, error) {
 // them or, if this process ends here, none.
 func (sv *save) reserve(ctx context.Context) (bool, error) {
 	s := sv.store
-	now := time.Now()
+	now := s.options.Clock.Wall()
 	until := number(now.Add(lockTime).UnixMilli())
 	var fresh []*pb.PointStruct
 	var known []*pb.Condition

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -51,8 +52,8 @@ func (s *Store) names() names { return names{s.options.Collection, s.migrations.
 type schemaState struct {
 	turn  chan struct{} // holds a value while somebody prepares the collections
 	ready atomic.Bool
-	// seen is when index was read, in Unix nanoseconds.
-	seen  atomic.Int64
+	// seen is when index was read.
+	seen  atomic.Pointer[clock.Moment]
 	index atomic.Pointer[indexState]
 	// sweeping: the background has been started.
 	sweeping atomic.Bool
@@ -61,10 +62,16 @@ type schemaState struct {
 // forgetSchema makes the next call look again.
 func (s *Store) forgetSchema() { s.schema.ready.Store(false) }
 
+// freshIndex reports whether the index was read a moment ago.
+func (s *Store) freshIndex() bool {
+	seen := s.schema.seen.Load()
+	return seen != nil && s.options.Clock.Since(*seen) < indexFresh
+}
+
 // prepare makes sure that the collections are there. Calls beyond the first one
 // cost nothing, but for a look at the index now and then.
 func (s *Store) prepare(ctx context.Context) error {
-	if s.schema.ready.Load() && time.Since(time.Unix(0, s.schema.seen.Load())) < indexFresh {
+	if s.schema.ready.Load() && s.freshIndex() {
 		return nil
 	}
 	select {
@@ -76,7 +83,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		return s.explain(ctx, s.closing.Err())
 	}
 	if s.schema.ready.Load() {
-		if time.Since(time.Unix(0, s.schema.seen.Load())) < indexFresh {
+		if s.freshIndex() {
 			return nil
 		}
 		// A newer program may have moved the protocols meanwhile.

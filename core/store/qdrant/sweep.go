@@ -44,7 +44,12 @@ func (s *Store) Sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	until := pb.NewRange(fieldWritten, &pb.Range{Lte: pb.PtrOf(float64(time.Now().Add(-s.options.SweepAge).UnixMilli()))})
+	// Not by a jump of the clock: a save that is under way must not look old.
+	now := s.options.Clock.Wall()
+	if settled := s.options.Clock.Settled(); settled.Before(now) {
+		now = settled
+	}
+	until := pb.NewRange(fieldWritten, &pb.Range{Lte: pb.PtrOf(float64(now.Add(-s.options.SweepAge).UnixMilli()))})
 	fields := []string{fieldToken, fieldChains, fieldReplaced}
 	err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindIntent), until), 16, fields, func(points []*pb.RetrievedPoint) error {
 		for _, p := range points {
@@ -62,7 +67,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 	}
 	return s.update(ctx, s.names().protocols(), remove(&pb.Filter{
 		Must:    []*pb.Condition{is(fieldKind, kindPlaceholder), until},
-		MustNot: []*pb.Condition{pb.NewRange(fieldLockUntil, &pb.Range{Gt: pb.PtrOf(float64(time.Now().UnixMilli()))})},
+		MustNot: []*pb.Condition{reserved(s.options.Clock.Wall())},
 	}))
 }
 
@@ -119,7 +124,7 @@ func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
 		return err
 	}
 	// It may have ended before it noticed a new index.
-	if _, err := s.writeIndex(ctx, entries, time.Now()); err != nil {
+	if _, err := s.writeIndex(ctx, entries, s.options.Clock.Wall()); err != nil {
 		return err
 	}
 	stray := all(is(fieldToken, token))

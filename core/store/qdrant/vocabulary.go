@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -17,8 +18,6 @@ const (
 	// wordsFresh is how long it may take until a process can complete a word to
 	// one that only another process has stored. Whole words are found at once.
 	wordsFresh = 5 * time.Second
-	// wordsMargin is for clocks that do not agree.
-	wordsMargin = time.Minute
 	// wordsInList is how many words one point holds.
 	wordsInList = 4000
 	// listsRead is how many lists are read at once, listsKept how many may be
@@ -31,7 +30,7 @@ const (
 type vocabulary struct {
 	mu    sync.Mutex // guards the fields below
 	words search.Vocabulary
-	read  time.Time // zero: not read yet; words are those that were written here
+	read  *clock.Moment // nil: not read yet; words are those that were written here
 }
 
 // missing are the words of the entries that may not be in the index yet.
@@ -74,13 +73,13 @@ func (s *Store) vocabulary(ctx context.Context) (search.Vocabulary, error) {
 	v.mu.Lock()
 	words, read := v.words, v.read
 	v.mu.Unlock()
-	now := time.Now()
-	if now.Sub(read) < wordsFresh {
+	now := s.options.Clock.Moment()
+	if read != nil && s.options.Clock.Since(*read) < wordsFresh {
 		return words, nil
 	}
 	f := all(is(fieldKind, kindWords))
-	if !read.IsZero() {
-		since := float64(read.Add(-wordsMargin).UnixMilli())
+	if read != nil {
+		since := float64(s.options.Clock.Earliest(*read).Add(-clockMargin).UnixMilli())
 		f.Must = append(f.Must, pb.NewRange(fieldWritten, &pb.Range{Gte: &since}))
 	}
 	listed, _, err := s.listedWords(ctx, f)
@@ -92,7 +91,7 @@ func (s *Store) vocabulary(ctx context.Context) (search.Vocabulary, error) {
 	if fresh := v.words.Missing(listed); len(fresh) > 0 {
 		v.words = v.words.With(fresh)
 	}
-	v.read = now
+	v.read = &now
 	return v.words, nil
 }
 
@@ -125,7 +124,7 @@ func (s *Store) mergeWords(ctx context.Context) error {
 	}
 	// Not by their alias: in between there may be another index.
 	collection := s.schema.index.Load().collection
-	if err := s.writePoints(ctx, collection, wordPoints(words, time.Now())); err != nil {
+	if err := s.writePoints(ctx, collection, wordPoints(words, s.options.Clock.Wall())); err != nil {
 		return err
 	}
 	return s.update(ctx, collection, removeIDs(lists...))
