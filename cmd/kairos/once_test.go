@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,39 +11,81 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// payDriver is a capability of the exec transport that writes the keys of its
-// calls into a folder: acts has those that it acted for, asks those that it was
-// asked about. The first act for a run never replies.
-const payDriver = `#!/bin/sh
-cd %[1]q || exit 1
+// script is a driver of the exec transport in shell. It works in a folder, where it
+// leaves the keys of its calls: acts has those that it acted for, asks those that it
+// was asked about. Its cases see $request and $key.
+type script struct {
+	name, descriptor, cases string
+	// via obtains the evidence.
+	via string
+}
+
+const scriptHead = `#!/bin/sh
+cd %q || exit 1
 if [ "$1" = --describe ]; then
-  echo '{"name":"pay","version":"1.0.0","role":"capability","handles":["evidence"],"effect":"effects","transport":"exec","features":[%[2]s]}'
+  echo '{"name":%q,"version":"1.0.0","transport":"exec",%s}'
   exit
 fi
 request=$(cat)
 key=$(printf %%s "$request" | sed -n 's/.*"idempotency_key":"\([^"]*\)".*/\1/p')
-paid='{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'
 case "$2 $request" in
 Configure*) echo '{}' ;;
 CheckHealth*) echo '{"healthy":true}' ;;
-Render*'"recover":true'*)
-  echo "$key" >>asks
-  if grep -qxe "$key" acts; then echo "$paid"; else echo '{"not_done":{"reason":"never heard of it"}}'; fi ;;
-Render*'"attempt":1'[,}]*)
-  echo "$key" >>acts
-  exec sleep 60 ;;
-Render*)
-  echo "$key" >>acts
-  echo "$paid" ;;
+%s
 *) exit 1 ;;
 esac
 `
 
-// withScript makes a folder with the shell driver and a script that obtains its
-// evidence and may use the folder work.
-func withScript(t *testing.T, name string, script func(work string) string, settings, more string) *served {
+// pay is a capability whose first act for a run never replies. With the file idle
+// in its folder that call is lost before it acts.
+func pay(features string) script {
+	const paid = `'{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'`
+	return script{
+		name: "pay", via: "pay",
+		descriptor: `"role":"capability","handles":["evidence"],"effect":"effects","features":[` + features + `]`,
+		cases: `Render*'"recover":true'*)
+  echo "$key" >>asks
+  if grep -qxe "$key" acts; then echo ` + paid + `; else echo '{"not_done":{"reason":"never heard of it"}}'; fi ;;
+Render*'"attempt":1'[,}]*)
+  [ -e idle ] || echo "$key" >>acts
+  exec sleep 60 ;;
+Render*)
+  echo "$key" >>acts
+  echo ` + paid + ` ;;`,
+	}
+}
+
+// transfer is a challenge driver whose first act never replies.
+var transfer = script{
+	name: "transfer", via: "agent",
+	descriptor: `"role":"challenge","handles":["transfer"],"effect":"effects"`,
+	cases: `Validate*) echo '{}' ;;
+Advance*'"input_id":"evidence"'*)
+  echo "$key" >>acts
+  if [ "$(wc -l <acts)" -gt 1 ]; then echo '{"accepted":{"proof":{"receipt":8},"observed":true}}'; else exec sleep 60; fi ;;
+Advance*) echo '{"need_input":[{"id":"evidence","kind":"evidence","type":"transfer","description":"What is it for?","schema":{"type":"object"}}]}' ;;`,
+}
+
+// wait is a capability that has asked somebody, and has the answer when a file with
+// the name of the call's key is in its folder.
+var wait = script{
+	name: "wait", via: "wait",
+	descriptor: `"role":"capability","handles":["evidence"],"effect":"reads"`,
+	cases: `Render*)
+  echo "$key" >>asks
+  if [ -n "$key" ] && [ -e "./$key" ]; then
+    echo '{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'
+  else
+    echo '{"pending":{"reason":"the answer is not there","retry_after":0.1,"progress":0.5,"message":"Half of them have answered."}}'
+  fi ;;`,
+}
+
+// withScript makes a folder with two shipped drivers and a script, which may use
+// the folder work.
+func withScript(t *testing.T, d script, settings, more string) *served {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
 	for _, dir := range []string{"drivers", "work"} {
@@ -50,28 +93,29 @@ func withScript(t *testing.T, name string, script func(work string) string, sett
 			t.Fatal(err)
 		}
 	}
-	shell, err := os.ReadFile(filepath.Join(buildDrivers(t), "kairos-driver-shell"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, content := range map[string][]byte{"shell": shell, name: []byte(script(s.path("work")))} {
-		if err := os.WriteFile(s.path("drivers/kairos-driver-"+file), content, 0o755); err != nil {
+	binaries := map[string][]byte{d.name: fmt.Appendf(nil, scriptHead, s.path("work"), d.name, d.descriptor, d.cases)}
+	for _, shipped := range []string{"shell", "agent"} {
+		var err error
+		if binaries[shipped], err = os.ReadFile(filepath.Join(buildDrivers(t), "kairos-driver-"+shipped)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.write("tree.yaml", "defaults: {missing_type: shell, no_challenge_type: shell}\nchallenges:\n  - match: {}\n    evidence: [{via: "+name+"}]\n")
+	for name, content := range binaries {
+		if err := os.WriteFile(s.path("drivers/kairos-driver-"+name), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("tree.yaml", "defaults: {missing_type: shell, no_challenge_type: shell}\nchallenges:\n  - match: {}\n    evidence: [{via: "+d.via+"}]\n")
 	s.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\ntree: tree.yaml\nadmin: {socket: off}\ndrivers: {dir: drivers, settings: {%s: {folders: [%q], %s}}}\n%s",
-		name, s.path("work"), settings, more))
+		d.name, s.path("work"), settings, more))
 	if out, err := s.program("driver", "lock", s.path("drivers")).CombinedOutput(); err != nil {
 		t.Fatalf("driver lock: %v\n%s", err, out)
 	}
 	return s
 }
 
-func withPay(t *testing.T, features, timeout string) *served {
-	t.Helper()
-	return withScript(t, "pay", func(work string) string { return fmt.Sprintf(payDriver, work, features) }, "allow_effects: true, call_timeout: "+timeout, "")
-}
+// acting are the settings of a driver that may act, and what it is given for a call.
+func acting(timeout string) string { return "allow_effects: true, call_timeout: " + timeout }
 
 // keys are the lines of a file that a driver wrote.
 func (s *served) keys(file string) []string {
@@ -83,10 +127,10 @@ func (s *served) keys(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// opens stores the protocol of one command and begins a run of it.
-func (p *piped) opens() *engine.StepReply {
+// opens stores a protocol and begins a run of it.
+func (p *piped) opens(doc string) *engine.StepReply {
 	p.t.Helper()
-	args, err := json.Marshal(map[string]any{"markdown_doc": oneCommand, "llm_model_id": "test", "force_update": true})
+	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -99,11 +143,36 @@ func (p *piped) opens() *engine.StepReply {
 // told is the reply to a kairos_next without a solution, which must have a code.
 func (p *piped) told(r *engine.StepReply, code string) *engine.StepReply {
 	p.t.Helper()
-	reply := p.step("kairos_next", p.next(r, ""))
+	return expect(p.t, p.step("kairos_next", p.next(r, "")), code)
+}
+
+// expect checks that a reply has the code, or tells of the one solved step.
+func expect(t *testing.T, reply *engine.StepReply, code string) *engine.StepReply {
+	t.Helper()
 	if reply.ErrorCode != code || (code == "") != (len(reply.Solved) == 1) {
-		p.t.Fatalf("error_code = %q with %d solved, want %q: %s", reply.ErrorCode, len(reply.Solved), code, reply.Message)
+		t.Fatalf("error_code = %q with %d solved, want %q: %s", reply.ErrorCode, len(reply.Solved), code, reply.Message)
 	}
 	return reply
+}
+
+// decided runs `kairos runs decide`.
+func (s *served) decided(r *engine.StepReply, decision ...string) {
+	s.t.Helper()
+	args := append([]string{"runs", "decide", r.RunID, "--reason", "asked the bank"}, decision...)
+	if out, err := s.program(args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("runs decide: %v\n%s", err, out)
+	}
+}
+
+// acted checks that the driver acted so often, each time under another key.
+func (s *served) acted(times int) {
+	s.t.Helper()
+	acts := s.keys("acts")
+	different := slices.Clone(acts)
+	slices.Sort(different)
+	if len(acts) != times || len(slices.Compact(different)) != times {
+		s.t.Errorf("it acted for %q, want %d different keys", acts, times)
+	}
 }
 
 // A driver with effects that does not reply in time has acted once, however often
@@ -119,25 +188,103 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 	} {
 		t.Run(said, func(t *testing.T) {
 			t.Parallel()
-			s := withPay(t, "", "2s")
+			s := withScript(t, pay(""), acting("2s"), "")
 			p := s.pipe(t, legacyEra, hasNothing)
-			r := p.opens()
+			r := p.opens(oneCommand)
 			for range 3 {
 				p.told(r, "OUTCOME_UNKNOWN")
 			}
-			if acts := s.keys("acts"); len(acts) != 1 {
-				t.Fatalf("three calls acted %d times: %q", len(acts), acts)
-			}
-			args := append([]string{"runs", "decide", r.RunID, "--reason", "asked the bank"}, want.decision...)
-			if out, err := s.program(args...).CombinedOutput(); err != nil {
-				t.Fatalf("runs decide: %v\n%s", err, out)
-			}
+			s.acted(1)
+			s.decided(r, want.decision...)
 			p.told(r, "")
-			acts := s.keys("acts")
-			if len(slices.Compact(acts)) != want.acts || len(acts) != want.acts {
-				t.Errorf("after the decision it acted for %q, want %d different keys", acts, want.acts)
+			s.acted(want.acts)
+			p.leave()
+		})
+	}
+}
+
+// The same over HTTP, where each call is a request of its own.
+func TestADriverThatHangsAfterItActedActsOnceOverHTTP(t *testing.T) {
+	t.Parallel()
+	s := withScript(t, pay(""), acting("2s"), "")
+	l := s.startHTTP()
+	rest := func(tool string, args map[string]any) *engine.StepReply {
+		t.Helper()
+		raw, err := json.Marshal(l.rest(tool, args))
+		r := new(engine.StepReply)
+		if err := errors.Join(err, json.Unmarshal(raw, r)); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if status, minted := l.request("POST", "/api/kairos_mint/raw?llm_model_id=test", "text/markdown", oneCommand); status != 200 {
+		t.Fatalf("mint = %d %v", status, minted)
+	}
+	choice := l.rest("kairos_search", map[string]any{"query": "one"})["choices"].([]any)[0].(map[string]any)
+	r := rest("kairos_begin", map[string]any{"uri": choice["uri"]})
+	next := map[string]any{"uri": r.CurrentStep.URI, "run_id": r.RunID}
+	for range 3 {
+		expect(t, rest("kairos_next", next), "OUTCOME_UNKNOWN")
+	}
+	s.acted(1)
+	s.decided(r, "--did-not-happen")
+	expect(t, rest("kairos_next", next), "")
+	s.acted(2)
+}
+
+// A call that was lost before it acted is known not to have acted, so that another
+// attempt is made, under another key.
+func TestACallThatWasNotDoneIsMadeAgainUnderAnotherKey(t *testing.T) {
+	t.Parallel()
+	s := withScript(t, pay(`"recover"`), acting("2s"), "")
+	if err := os.WriteFile(s.path("work/idle"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := s.pipe(t, legacyEra, hasNothing)
+	p.told(p.opens(oneCommand), "")
+	s.acted(1)
+	if acts, asks := s.keys("acts"), s.keys("asks"); len(asks) != 1 || slices.Contains(acts, asks[0]) {
+		t.Errorf("acted for %q after it was asked about %q, want another key", acts, asks)
+	}
+	p.leave()
+}
+
+// What came of the act of a challenge driver, which judges the step, is decided as
+// well: the person's word takes the place of the verdict.
+func TestWhatAChallengeDriverDidIsDecided(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]struct {
+		decision   []string
+		acts       int
+		output     string
+		provenance driver.Provenance
+	}{
+		"it happened":       {[]string{"--happened", "--result", `{"receipt":7}`}, 1, `{"receipt":7}`, driver.AgentReported},
+		"it did not happen": {[]string{"--did-not-happen"}, 2, `{"receipt":8}`, driver.ServerObserved},
+	} {
+		t.Run(said, func(t *testing.T) {
+			t.Parallel()
+			s := withScript(t, transfer, acting("2s"), "")
+			p := s.pipe(t, legacyEra, hasNothing)
+			r := p.opens("# Transfer\n\n## Transfer it\n\nPay the bill.\n\n```json\n{\"challenge\":{\"type\":\"transfer\",\"transfer\":{}}}\n```\n")
+			expect(t, p.step("kairos_next", p.next(r, solution(r, "transfer", `{"for":"the bill"}`))), "OUTCOME_UNKNOWN")
+			p.told(r, "OUTCOME_UNKNOWN")
+			s.acted(1)
+			s.decided(r, want.decision...)
+			if end := p.step("kairos_next", p.next(r, "")); end.ErrorCode != "" {
+				t.Fatalf("after the decision: %s: %s", end.ErrorCode, end.Message)
+			}
+			s.acted(want.acts)
+			var attested engine.AttestReply
+			p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"paid"}`, r.CurrentStep.URI, r.RunID), "")
+			p.reply(&attested)
+			if !attested.Verified || attested.WeakestProvenance != want.provenance {
+				t.Errorf("attested = %+v, want verified, and %s", attested, want.provenance)
 			}
 			p.leave()
+			if shown, err := s.program("runs", "show", r.RunID).CombinedOutput(); err != nil || !strings.Contains(string(shown), want.output) {
+				t.Errorf("runs show: %v, want the output %s in\n%s", err, want.output, shown)
+			}
 		})
 	}
 }
@@ -147,9 +294,9 @@ func TestADriverThatHangsAfterItActedActsOnce(t *testing.T) {
 func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 	t.Parallel()
 	inBothEras(t, func(t *testing.T, era string) {
-		s := withPay(t, `"recover"`, "30s")
+		s := withScript(t, pay(`"recover"`), acting("30s"), "")
 		p := s.pipe(t, era, hasNothing)
-		r := p.opens()
+		r := p.opens(oneCommand)
 		p.call("kairos_next", p.next(r, ""), "")
 		eventually(t, "the driver to act", func() bool { return len(s.keys("acts")) > 0 })
 		if err := p.cmd.Process.Kill(); err != nil {
@@ -165,41 +312,19 @@ func TestADriverWhoseServerWasKilledAfterItActedIsAsked(t *testing.T) {
 	})
 }
 
-// waitDriver is a capability of the exec transport that has asked somebody, and
-// has the answer when a file with the name of the call's key is in its folder.
-const waitDriver = `#!/bin/sh
-cd %[1]q || exit 1
-if [ "$1" = --describe ]; then
-  echo '{"name":"wait","version":"1.0.0","role":"capability","handles":["evidence"],"effect":"reads","transport":"exec"}'
-  exit
-fi
-request=$(cat)
-key=$(printf %%s "$request" | sed -n 's/.*"idempotency_key":"\([^"]*\)".*/\1/p')
-case "$2" in
-Configure) echo '{}' ;;
-CheckHealth) echo '{"healthy":true}' ;;
-Render)
-  echo "$key" >>asks
-  if [ -n "$key" ] && [ -e "./$key" ]; then
-    echo '{"answer":{"provenance":"server-observed","value":` + ranWell + `}}'
-  else
-    echo '{"pending":{"reason":"the answer is not there","retry_after":0.1,"progress":0.5}}'
-  fi ;;
-*) exit 1 ;;
-esac
-`
-
 // A run waits for its own answer, across a restart, and says so in progress and
 // in a complete result.
 func TestARunWaitsForTheAnswerToItsOwnKey(t *testing.T) {
 	t.Parallel()
 	inBothEras(t, func(t *testing.T, era string) {
-		s := withScript(t, "wait", func(work string) string { return fmt.Sprintf(waitDriver, work) }, "call_timeout: 30s",
-			"mcp: {plain_wait: 1s, progress_wait: 1s}\n")
+		s := withScript(t, wait, "call_timeout: 30s", "mcp: {plain_wait: 1s, progress_wait: 1s}\n")
 		p := s.pipe(t, era, hasNothing)
-		first := p.opens()
+		first := p.opens(oneCommand)
 		p.token = "t"
-		p.told(first, "WAITING_FOR_DRIVER")
+		told := p.told(first, "WAITING_FOR_DRIVER")
+		if told.RetryAfter == nil || told.Progress == nil || *told.Progress != 0.5 || told.ProgressMessage != "Half of them have answered." {
+			t.Errorf("reply = %+v, want what the driver said in its fields", told)
+		}
 		if !strings.Contains(p.progress, `"progressToken":"t"`) {
 			t.Errorf("notifications while it waits: %q, want progress", p.progress)
 		}
