@@ -61,8 +61,8 @@ type Unavailable struct {
 // EffectEffects only with FeatureRecover.
 type Pending struct {
 	Reason string `json:"reason"` // what is waited for
-	// RetryAfter is after how many seconds asking again makes sense; 0: the
-	// host decides.
+	// RetryAfter is after how many seconds asking again makes sense, at most an
+	// hour; 0: the host decides.
 	RetryAfter float64 `json:"retry_after,omitempty"`
 	// Progress is how much is done, 0 to 1; nil: not known.
 	Progress *float64 `json:"progress,omitempty"`
