@@ -185,8 +185,8 @@ bench-library: build ## the part of bench with KAIROS_BENCH_PROTOCOLS (10000) pr
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench
 
 .PHONY: bench-search
-bench-search: ## print how well the labelled queries of testdata/search are answered, for each backend
-	@$(GO) test -count=1 -v -run '^TestProtocolsAreFound$$' ./core/search/quality
+bench-search: ## print how well KAIROS, SQLite FTS5 and bleve answer the labelled queries of testdata/search
+	@cd core/search/quality/compare && $(GO) vet ./... && $(GO) test -count=1 -v ./...
 
 fuzz: ## fuzz every parser for 20 s each
 	@for p in $$($(GO) list ./...); do \

@@ -156,31 +156,53 @@ func (a Answer) top() string {
 // Named is the report of a store or of another search engine.
 type Named struct {
 	Name string
+	// RanksOnly: the scores say nothing but the order, so nothing is sure.
+	RanksOnly bool
 	Report
 }
 
 // Print writes the figures of several reports as one table, a line for each
-// kind and report.
+// kind, half and report.
 func Print(to io.Writer, reports ...Named) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...any) { _, _ = fmt.Fprintf(w, strings.Repeat("%v\t", len(cells))+"\n", cells...) } // Flush has the error
-	row("kind", "of", "queries", "recall@1", "recall@5", "MRR", "false matches", "sure", "sure and wrong")
-	share := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-	for _, k := range Kinds() {
-		for _, r := range reports {
-			f := r.Figures(k)
-			switch {
-			case f.Queries == 0:
-			case k.wantsNothing():
-				row(k, r.Name, f.Queries, "", "", "", f.FalseMatches, f.Sure, f.SureWrong)
-			default:
-				row(k, r.Name, f.Queries, share(f.Recall1), share(f.Recall5), share(f.MRR), "", f.Sure, f.SureWrong)
+	row("kind", "half", "of", "queries", "recall@1", "recall@5", "MRR", "false matches", "sure", "sure and wrong")
+	for _, k := range append(Kinds(), all) {
+		for _, half := range []Half{Tune, HeldOut} {
+			for _, r := range reports {
+				kinds := []Kind{k}
+				if k == all {
+					kinds = nil
+				}
+				if f := r.Of(half).Figures(kinds...); f.Queries > 0 {
+					row(append([]any{k, half, r.Name}, f.cells(k, r.RanksOnly)...)...)
+				}
 			}
 		}
 	}
-	for _, r := range reports {
-		f := r.Figures()
-		row("all", r.Name, f.Queries, share(f.Recall1), share(f.Recall5), share(f.MRR), f.FalseMatches, f.Sure, f.SureWrong)
-	}
 	return w.Flush()
+}
+
+// all stands for all kinds in a table.
+const all Kind = "all"
+
+// cells are the figures that make sense for queries of the kind.
+func (f Figures) cells(k Kind, ranksOnly bool) []any {
+	share := func(part, of int) string { return fmt.Sprintf("%d (%.0f %%)", part, 100*float64(part)/float64(of)) }
+	out := []any{f.Queries, "", "", "", "", "", ""}
+	if !k.wantsNothing() {
+		for i, v := range []float64{f.Recall1, f.Recall5, f.MRR} {
+			out[1+i] = fmt.Sprintf("%.3f", v)
+		}
+	}
+	switch {
+	case k.wantsNothing():
+		out[4] = share(f.FalseMatches, f.Queries)
+	case k == all:
+		out[4] = f.FalseMatches
+	}
+	if !ranksOnly {
+		out[5], out[6] = f.Sure, f.SureWrong
+	}
+	return out
 }
