@@ -478,6 +478,24 @@ func TestDriversInheritNoOpenFiles(t *testing.T) {
 	}
 }
 
+// Inside Landlock the maps of a user namespace cannot be written, so that no
+// process can be born in one.
+func TestDriverWithoutNetworkStartsInsideLandlock(t *testing.T) {
+	i := newInstallation(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer func() { _ = l.Close() }()
+	e := newExec(t, "", driverhost.ExecSetup{
+		Offline: true, Isolation: "user namespace", Confinement: driverhost.Confinement{Hidden: i.hidden, Level: driverhost.LevelLandlock},
+	}, io.Discard)
+	if got := said(t, e, "dial", "text", l.Addr().String()); !strings.Contains(got, "permission denied") {
+		t.Errorf("dial: %s", got)
+	}
+	if words := strings.Join(e.Protection(), "\n"); !strings.Contains(words, "network: TCP denied by Landlock") {
+		t.Errorf("Protection:\n%s", words)
+	}
+}
+
 func TestLandlockRefusesAFolderThatContainsTheDatabase(t *testing.T) {
 	i := newInstallation(t)
 	e := newExec(t, "", driverhost.ExecSetup{

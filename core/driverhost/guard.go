@@ -170,6 +170,11 @@ func (g *guard) findOut() {
 // findIsolation needs the lock.
 func (g *guard) findIsolation() {
 	g.network = g.starter.network()
+	if g.network == byUserNamespace && g.level() == LevelLandlock {
+		// Landlock keeps the thread that starts the process from writing the maps
+		// of its user namespace.
+		g.network = g.starter.findLandlock()
+	}
 	if g.network == byNothing {
 		g.log.Warn("driver is to have no network, but "+noIsolation, "driver", g.name)
 	}

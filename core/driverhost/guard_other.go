@@ -21,6 +21,8 @@ func (i isolation) apply(*syscall.SysProcAttr) {}
 
 func (s *starter) findIsolation() isolation { return byNothing }
 
+func (s *starter) findLandlock() isolation { return byNothing }
+
 func (t traits) setUp() error { return errNotHere }
 
 func (s *starter) try(*syscall.SysProcAttr) error { return errNotHere }
