@@ -26,7 +26,7 @@ func (c *config) decode(file string, text []byte) ([]error, bool) {
 		return []error{misread(file, err)}, false
 	}
 	if n := expanded(body, map[string]int{}); n > maxExpanded {
-		return []error{fmt.Errorf("configuration %s: its aliases stand for more than %d values: write out what is meant", file, maxExpanded)}, false
+		return []error{fmt.Errorf("configuration %s: its aliases expand to more than %d values: write the values out instead", file, maxExpanded)}, false
 	}
 	err = yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(c)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -64,9 +64,8 @@ func misread(file string, err error) error {
 	return fmt.Errorf("configuration %s: %w", file, err)
 }
 
-// maxExpanded is how many values a configuration may have once each alias is
-// replaced by what it stands for. Aliases of aliases can double the values with
-// each line.
+// maxExpanded is the limit of values in a configuration whose aliases are expanded.
+// Aliases of aliases can double the values with each line.
 const maxExpanded = 100_000
 
 // expanded counts the values of a node with its aliases replaced; more than

@@ -194,15 +194,15 @@ tree: tree.yaml
 	}
 }
 
-// An alias may stand for many values, each of them an alias: ten lines would be
-// more values than any machine has memory for.
+// An alias can name a list of aliases: ten such lines expand to more values than
+// any machine has memory for.
 func TestAliasesDoNotFillTheMemory(t *testing.T) {
 	bomb := "drivers:\n  settings:\n    shell:\n      config:\n        a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 12 {
 		bomb += fmt.Sprintf("        a%d: &a%[1]d [%s]\n", i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"doubled":        {bomb, "its aliases stand for more than 100000 values"},
+		"doubled":        {bomb, "its aliases expand to more than 100000 values"},
 		"merged":         {strings.ReplaceAll(bomb, "[*", "[{<<: *"), "kairos.yaml:"},
 		"of itself":      {"drivers: {settings: {shell: {config: {a: &a [*a, *a]}}}}", ""},
 		"of an ordinary": {"drivers: {settings: {shell: {config: &c {a: [1, 2]}, network: deny}, mcp: {config: *c}}}", ""},
@@ -221,8 +221,8 @@ func TestAliasesDoNotFillTheMemory(t *testing.T) {
 	}
 }
 
-// What is wrong is named by its place: the value may be a secret, and so may the
-// lines around it.
+// Errors name the place and not the value, which may be a secret, like the lines
+// around it.
 func TestAFindingQuotesNoValueOfTheConfiguration(t *testing.T) {
 	const secret = "hunter2-and-more"
 	for name, text := range map[string]string{

@@ -230,9 +230,9 @@ func (w *walk) stopped(reply engine.StepReply) error {
 	err := runError(reply)
 	switch reply.ErrorCode {
 	case string(fault.WaitingForDriver):
-		return fmt.Errorf("%w\n  here: later, go on with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+		return fmt.Errorf("%w\n  here: continue later with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
 	case string(fault.WaitingForUser):
-		return fmt.Errorf("%w\n  here: once the person has answered, go on with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
 	}
 	return err
 }

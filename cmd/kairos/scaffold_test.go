@@ -174,7 +174,7 @@ func TestScaffoldWithoutACheckoutMakesItsSums(t *testing.T) {
 	if err := s.write(); err != nil {
 		t.Fatal(err)
 	}
-	// What stands in for go writes down how it is called.
+	// The fake go prints its arguments.
 	if err := os.WriteFile(filepath.Join(s.Dir, "go"), []byte("#!/bin/sh\necho go $*\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,9 @@ func printStep(cmd *cobra.Command, out format, reply engine.StepReply) error {
 	return out.print(cmd.OutOrStdout(), reply, func(p *printer) { p.document(reply.CurrentStep.Content) })
 }
 
-// foundNoRun: the call is answered, but there is no one run that it is about.
-func foundNoRun(code fault.Code) bool { return code == fault.NoOpenRun || code == fault.AmbiguousRun }
+// noSingleRun reports whether a call was refused because no run, or more than one,
+// is open.
+func noSingleRun(code fault.Code) bool { return code == fault.NoOpenRun || code == fault.AmbiguousRun }
 
 // printRefusal prints the reply to a call that found no step to show, such as
 // one without an open run. It is a reply like any other: an error of the command
@@ -118,7 +119,7 @@ proof_hash is filled in. A reply that reports an error is printed, with exit sta
 					in.Solution = given[0]
 				}
 				reply, err := t.Next(ctx, in)
-				if refused := (*fault.Error)(nil); errors.As(err, &refused) && foundNoRun(refused.Code) {
+				if refused := (*fault.Error)(nil); errors.As(err, &refused) && noSingleRun(refused.Code) {
 					return printRefusal(cmd, *out, refused, strict)
 				}
 				if err != nil {

@@ -130,7 +130,7 @@ func listen(socket string) (l *net.UnixListener, token string, err error) {
 		return nil, "", err
 	}
 	if _, err := os.Lstat(socket); err == nil {
-		return nil, "", fmt.Errorf("%s is there already and is no dead server's socket: "+
+		return nil, "", fmt.Errorf("%s exists already and is not the socket of a server that has ended: "+
 			"another server listens there; end admin.socket in a slash to give each server its own socket in that folder", socket)
 	}
 	if token, err = makeToken(socket); err != nil {

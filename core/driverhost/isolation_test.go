@@ -10,7 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost/confine"
 )
 
-// What a proof records is what the process runs with.
+// A proof records the isolation that the process really runs with.
 func TestIsolationInForceIsReported(t *testing.T) {
 	cfg := complete(t, driverhost.Config{})
 	for name, level := range map[string]driverhost.Level{"chosen by the machine": "", "turned off": driverhost.LevelNone} {

@@ -447,7 +447,7 @@ func (t *turn) pend(round Round, err error) (Round, error) {
 type Pending struct {
 	Run run.ID
 	Seq int64
-	// Solved is how many steps the reply tells of.
+	// Solved is how many steps the reply reports.
 	Solved int
 }
 

@@ -145,7 +145,7 @@ func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
 				reply = &waits
 			}
 			w.code(reply, "WAITING_FOR_USER")
-			if !strings.Contains(reply.Message, tc.where+reply.ApprovalURL) || !strings.Contains(reply.Message, "calling kairos_next again goes on with it") {
+			if !strings.Contains(reply.Message, tc.where+reply.ApprovalURL) || !strings.Contains(reply.Message, "calling kairos_next again continues it") {
 				t.Errorf("message = %q, want where the question stays open, and that calling again goes on", reply.Message)
 			}
 		})

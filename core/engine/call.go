@@ -322,7 +322,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 type Later struct {
 	Run  run.ID
 	Step int
-	// Solved is how many steps the reply tells of.
+	// Solved is how many steps the reply reports.
 	Solved int
 	Since  time.Time // when the caller's call began
 	After  time.Duration
@@ -332,7 +332,7 @@ type Later struct {
 	Progress *float64
 }
 
-// Retried goes on with a call that waited for a driver.
+// Retried continues a call that waited for a driver.
 func (e *Engine) Retried(ctx context.Context, c Caller, l Later) (Round, error) {
 	h, release := e.hold()
 	defer release()

@@ -89,7 +89,7 @@ func TestAPendingVerdictIsWaitedFor(t *testing.T) {
 	got := w.reply(round)
 	w.code(got, "WAITING_FOR_DRIVER")
 	if !got.MustObey || *got.RetryCount != 0 || got.NextCall == nil || round.Later == nil || round.Later.After > 30*time.Second {
-		t.Errorf("reply = %+v with %+v, want a wait that counts nothing and says how to go on", got, round.Later)
+		t.Errorf("reply = %+v with %+v, want a wait that counts nothing and says how to continue", got, round.Later)
 	}
 	if *got.RetryAfter <= 29 || *got.RetryAfter > 30 || *got.Progress != 0.25 || got.ProgressMessage != "Step 2 of 8." {
 		t.Errorf("reply = %+v, want the driver's own words in fields", got)

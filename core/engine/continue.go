@@ -388,7 +388,7 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
-	r.Message = join(r.Message, said, open+"; calling kairos_next again goes on with it")
+	r.Message = join(r.Message, said, open+"; calling kairos_next again continues it")
 	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

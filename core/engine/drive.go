@@ -479,7 +479,7 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 		cost.spend()
 		return t.deferCall(ctx, c, *res.Pending, t.run.Step.State)
 	case err != nil && t.run.Step.Call != nil:
-		// The wait goes on: another route must not get around it.
+		// The wait continues: another route must not get around it.
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s, which step %d waits for, failed and will be asked again: %s",
 			r.Via, t.run.Step.Index, clip(err.Error(), 600))
 	case err != nil:

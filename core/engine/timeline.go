@@ -250,7 +250,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// howReached tells what the server can tell of a request, which is not much.
+// howReached describes how the page was reached, of which the server knows little.
 func howReached(v run.Visit) string {
 	from := "from " + orDefault(string(v.From), "an unknown address")
 	if v.From == run.BehindProxy {

@@ -80,7 +80,7 @@ func (a *API) approve(c *call) {
 	a.showApproval(c, http.StatusOK, v, "")
 }
 
-// visit is what the request tells of how the page was reached. No address is
+// visit describes how the page was reached. No address is
 // kept, only what kind it is.
 func (a *API) visit(r *http.Request) run.Visit {
 	v := run.Visit{Browser: r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"}

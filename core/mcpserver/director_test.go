@@ -167,7 +167,7 @@ func (d *director) Continue(ctx context.Context, c engine.Caller, in engine.Cont
 	return r.rounds[in.Seq], nil
 }
 
-// Unanswered asks again once, then goes on without the answer, or waits for the
+// Unanswered asks again once, then continues without the answer, or waits for the
 // person. A patient director asks again for ever.
 func (d *director) Unanswered(_ context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error) {
 	d.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What is wrong with a message is said in the words of JSON: the names of Go
-// types are nothing that a client could look up.
+// Errors about a message use the terms of JSON: a client cannot look up the names
+// of Go types.
 func TestNoReplyNamesAGoType(t *testing.T) {
 	for _, params := range []string{
 		`"tools/call","params":{"name":5}`, `"tools/call","params":[1]`, `"tools/call","params":{"name":"kairos_dump","arguments":"x"}`,

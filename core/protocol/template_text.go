@@ -149,7 +149,7 @@ func (s Step) textPlace(offset int) Place {
 // nearTemplate is what somebody will have meant as a template.
 var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
 
-const notATemplate = " is no template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}"
+const notATemplate = " is not a template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}"
 
 // eachNear visits what looks like a template in a string and is none.
 func eachNear(s string, visit func(text string, at int)) {

@@ -33,7 +33,7 @@ func TestDeclaredReferencesInATextAreFilledAsData(t *testing.T) {
 		"its own step":        {"", "{{ steps.two.n }}", "", "own result"},
 		"no such result":      {"", "{{ steps.one.m }}", "", `has no "m"`},
 		"no value":            {declaredWho, "{{ input.who.first }}", "", "is of type string"},
-		"nearly":              {declaredWho, "{{ inputs.who }}", "", "is no template"},
+		"nearly":              {declaredWho, "{{ inputs.who }}", "", "is not a template"},
 		"braces of others":    {declaredWho, "docker ps --format '{{.Names}}' {{ user.name }} {% raw %} {{}}", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

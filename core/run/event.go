@@ -49,7 +49,7 @@ const (
 	Deferred Kind = "deferred"
 	// Unsettled: nobody can tell whether the open call acted.
 	Unsettled Kind = "unsettled"
-	// Settled: the open call came to an outcome that is no other event.
+	// Settled: the open call came to an outcome that no other event reports.
 	Settled Kind = "settled"
 	// Decided: a person says whether the open call happened.
 	Decided Kind = "decided"

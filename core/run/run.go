@@ -350,7 +350,7 @@ type DriverRef struct {
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`
 	// Isolation is how it was kept from the server's own files: namespace,
-	// landlock or none; empty: it was recorded before that was noted, or it is no process.
+	// landlock or none; empty: it was recorded before that was noted, or it is not a process.
 	Isolation string `json:"isolation,omitempty"`
 }
 

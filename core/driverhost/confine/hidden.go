@@ -16,7 +16,7 @@ type Hidden struct {
 	// Shielded matches files that are hidden like those of Secret, but may stay
 	// readable in a folder of the system, such as /usr, where Landlock is used.
 	Shielded []string
-	// Own matches files that are no secret, but belong to this program like those
+	// Own matches files that are not secret but belong to this program, like those
 	// of Secret.
 	Own []string
 	// ReadOnly lists folders in which nothing may be changed.

@@ -66,7 +66,7 @@ func TestCheckWriteCommitsAndNotTooOften(t *testing.T) {
 	}
 }
 
-// What failed is tried again at once, or a server would stay unready.
+// A failed check is repeated at the next probe; otherwise a server would stay unready.
 func TestCheckWriteTriesAgainAfterAFailure(t *testing.T) {
 	s := openLimited(t, filepath.Join(t.TempDir(), "kairos.db"), sqlite.Limits{WriteEvery: time.Hour})
 	ended, cancel := context.WithCancel(t.Context())
