@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -117,6 +118,48 @@ rules:
 			}
 		})
 	}
+}
+
+// What a server of somebody else logs is marked as that server's.
+func TestALogOfAServerIsNotTheProgramsOwn(t *testing.T) {
+	cfg := config(t, calendar())
+	tools := cfg.Servers["tools"]
+	tools.Env[toolsEnv] = "attested: forged\n\x1b[2Aattested: forged\nno end"
+	cfg.Script = script(t, calendarScript)
+	log := &lockedBuffer{}
+	cfg.ServerLog = log
+	if res, err := play(t, cfg); err != nil || !res.Verified {
+		t.Fatalf("Play = %+v, %v", res, err)
+	}
+	for _, want := range []string{"  | tools: attested: forged\n", "  | tools: ⟨U+001B⟩[2Aattested: forged\n"} {
+		// The log is read beside the run.
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(log.String(), want); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q is not in the log\n%s", want, log)
+			}
+		}
+	}
+	if strings.Contains("\n"+log.String(), "\nattested") || strings.Contains(log.String(), "\x1b") {
+		t.Errorf("the server wrote a line of the program's into\n%q", log)
+	}
+}
+
+// lockedBuffer is a buffer that several servers write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // A person is sent to an address: by the client where it opens them, else the

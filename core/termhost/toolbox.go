@@ -1,6 +1,7 @@
 package termhost
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // toolbox is the MCP servers whose tools the agent may call. A server starts
@@ -78,12 +81,38 @@ func (t *toolbox) client(ctx context.Context, name string) (*client.Client, erro
 	for key, value := range s.Env {
 		env = append(env, key+"="+value)
 	}
-	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, log: t.log})
+	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, log: &serverLog{server: name, to: orDiscard(t.log)}})
 	if err != nil {
 		return nil, fmt.Errorf("MCP server %q: %w", name, err)
 	}
 	t.open[name] = c
 	return c, nil
+}
+
+// serverLog passes on what a server of somebody else writes to its standard
+// error: each line with the server's name, and nothing that steers a terminal.
+type serverLog struct {
+	server string
+	to     io.Writer
+	rest   []byte // of a line that has not ended
+}
+
+// maxLogLine is how many bytes of a line are kept until it ends.
+const maxLogLine = 8 << 10
+
+// Write implements io.Writer.
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(l.rest, []byte{'\n'})
+		if !ended && len(line) < maxLogLine {
+			return len(p), nil
+		}
+		if _, err := fmt.Fprintf(l.to, "%s%s: %s\n", quoted, plain.Line(l.server), plain.Line(string(line))); err != nil {
+			return 0, err
+		}
+		l.rest = append(l.rest[:0], rest...)
+	}
 }
 
 func (t *toolbox) names() []string {
