@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "interrupted")
 		os.Exit(statusInterrupted)
 	default:
-		fmt.Fprintln(os.Stderr, plain.Text("Error: "+message(err)))
+		fmt.Fprintln(os.Stderr, "Error: "+message(err))
 		os.Exit(exitStatus(err))
 	}
 }
@@ -49,16 +50,19 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// message is what a person at a terminal can use of an error.
+// message is what a person at a terminal can use of an error. Its first line is
+// the program's; the others are indented, because a text that the error quotes
+// may have lines that look like the program's.
 func message(err error) string {
+	text := err.Error()
 	var f *fault.Error
-	if errors.As(err, &f) {
-		if f.NextAction != "" {
-			return fmt.Sprintf("%v\n  next: %s", err, f.NextAction)
-		}
+	if errors.As(err, &f) && f.NextAction != "" {
+		text += "\n  next: " + f.NextAction
 	}
-	return err.Error()
+	return continuation.ReplaceAllString(plain.Text(text), "\n  $1")
 }
+
+var continuation = regexp.MustCompile(`\n([^ \n])`)
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{

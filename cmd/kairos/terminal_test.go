@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
@@ -42,5 +43,15 @@ func TestAStatementCannotDrawOnTheTerminal(t *testing.T) {
 	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "\nsigned by the key you gave") ||
 		!strings.Contains(out.String(), "Release⟨U+001B⟩[2J signed by") || !strings.Contains(out.String(), "\nsigned by the key in the file") {
 		t.Errorf("it prints\n%q", out.String())
+	}
+}
+
+// An error may quote a text of several lines. Only its first line begins at the
+// left edge, where the program's own lines begin.
+func TestAnErrorOfSeveralLinesIsIndented(t *testing.T) {
+	refused := fault.New(fault.InvalidArgument, "the answer is \"no\nattested: verified true\x1b[2A\r\n  indented\n\nrun 1\"").WithNext("try again")
+	want := "INVALID_ARGUMENT: the answer is \"no\n  attested: verified true⟨U+001B⟩[2A\n  indented\n\n  run 1\"\n  next: try again"
+	if got := message(refused); got != want {
+		t.Errorf("message = %q, want %q", got, want)
 	}
 }
