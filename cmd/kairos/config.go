@@ -322,6 +322,7 @@ func (c *config) relativeTo(dir string) {
 			*p = filepath.Join(dir, *p)
 		}
 	}
+	c.Embedding.relativeTo(dir)
 	if p := &c.Admin.Socket; *p != "" && *p != adminOff && !filepath.IsAbs(*p) {
 		folder := strings.HasSuffix(*p, "/")
 		if *p = filepath.Join(dir, *p); folder {
@@ -559,7 +560,7 @@ func configCommand(at *source) *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.config.Drivers.Dir)
 				if e := a.config.Embedding; e.on() {
-					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, e.Model, e.URL)
+					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, filepath.Base(e.Model), e.at())
 				}
 				return nil
 			})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,13 +14,15 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/embedding/static"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
-// embeddingConfig says which endpoint turns texts into vectors.
+// embeddingConfig says which endpoint or local model turns texts into vectors.
 type embeddingConfig struct {
 	// Provider: none, openai (anything that speaks like it: Ollama, vLLM), tei,
-	// or auto: openai if OPENAI_API_KEY or a model for it is set, else tei if
+	// static (the model in the folder Model; also if Model is the path of a
+	// folder and Provider is not set), or auto: openai if OPENAI_API_KEY or a model for it is set, else tei if
 	// its URL is, else none. Empty: none, unless the environment names a model
 	// of OpenAI or the URL of a TEI server.
 	Provider string `yaml:"provider"`
@@ -44,6 +47,7 @@ const (
 	embedNone   = "none"
 	embedOpenAI = "openai"
 	embedTEI    = "tei"
+	embedStatic = "static"
 	embedAuto   = "auto"
 )
 
@@ -51,6 +55,22 @@ const (
 	openAIURL          = "https://api.openai.com/v1"
 	defaultOpenAIModel = "text-embedding-3-small"
 )
+
+// isPath reports whether the model is written as a path and not as a name.
+func (c *embeddingConfig) isPath() bool {
+	return filepath.IsAbs(c.Model) || strings.HasPrefix(c.Model, "./") || strings.HasPrefix(c.Model, "../")
+}
+
+// relativeTo makes paths of a file relative to its folder. It also settles
+// whether the model is a folder, which cannot be seen afterwards.
+func (c *embeddingConfig) relativeTo(dir string) {
+	if (c.Provider == "" || c.Provider == embedAuto) && c.isPath() {
+		c.Provider = embedStatic
+	}
+	if c.Provider == embedStatic && c.Model != "" && !filepath.IsAbs(c.Model) {
+		c.Model = filepath.Join(dir, c.Model)
+	}
+}
 
 // overlay applies the environment, by the names of the earlier server.
 func (c *embeddingConfig) overlay(lookup func(string) (string, bool)) error {
@@ -129,8 +149,11 @@ func (c embeddingConfig) problems() []error {
 			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
 		}
 	}
-	if p := c.Provider; p != "" && !slices.Contains([]string{embedNone, embedOpenAI, embedTEI}, p) {
-		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei or auto", p))
+	if p := c.Provider; p != "" && !slices.Contains([]string{embedNone, embedOpenAI, embedTEI, embedStatic}, p) {
+		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei, static or auto", p))
+	}
+	if c.Provider == embedStatic {
+		return append(errs, c.staticProblems()...)
 	}
 	if c.APIKeyEnv != "" && c.APIKeyFile != "" {
 		errs = append(errs, errors.New("embedding.api_key_env and embedding.api_key_file are both set: keep one"))
@@ -140,7 +163,7 @@ func (c embeddingConfig) problems() []error {
 	}
 	if !c.on() {
 		if c.URL != "" || c.Model != "" {
-			errs = append(errs, errors.New("embedding.url or embedding.model is set, but embedding.provider is not: set it to openai or tei"))
+			errs = append(errs, errors.New("embedding.url or embedding.model is set, but embedding.provider is not: set it to openai, tei or static"))
 		}
 		return errs
 	}
@@ -150,6 +173,28 @@ func (c embeddingConfig) problems() []error {
 		}
 	}
 	return errs
+}
+
+// staticProblems are what is wrong with a model in a folder.
+func (c embeddingConfig) staticProblems() []error {
+	switch {
+	case c.Model == "":
+		return []error{errors.New("embedding.model is not set: with the provider static it is the folder of the model")}
+	case c.URL != "" || c.APIKeyEnv != "" || c.APIKeyFile != "":
+		return []error{errors.New("embedding.url or a key is set, but the provider static asks no endpoint: remove them, or set embedding.provider to openai or tei")}
+	}
+	if err := static.Check(c.Model); err != nil {
+		return []error{fmt.Errorf("embedding.model: the folder must hold model.safetensors, tokenizer.json and config.json: %w", err)}
+	}
+	return nil
+}
+
+// at is where the vectors come from.
+func (c embeddingConfig) at() string {
+	if c.Provider == embedStatic {
+		return c.Model
+	}
+	return c.URL
 }
 
 func (c embeddingConfig) client(key embedding.Secret) embedding.Config {
@@ -178,10 +223,13 @@ func (c embeddingConfig) key() (embedding.Secret, error) {
 	return "", nil
 }
 
-// embedder is the configured endpoint, which is not asked yet; nil: none.
+// embedder is the configured endpoint or model, which is not asked yet; nil: none.
 func (c embeddingConfig) embedder(observer embedding.Observer, log *slog.Logger) (engine.Embedder, error) {
 	if !c.on() {
 		return nil, nil
+	}
+	if c.Provider == embedStatic {
+		return static.New(c.Model, log), nil
 	}
 	key, err := c.key()
 	if err != nil {
@@ -199,6 +247,14 @@ func (c embeddingConfig) embedder(observer embedding.Observer, log *slog.Logger)
 	return client, nil
 }
 
+// fix is what to do when the vectors fail.
+func (c embeddingConfig) fix() string {
+	if c.Provider == embedStatic {
+		return "put a model into the folder embedding.model names and see `kairos embedding check`; until then words alone decide"
+	}
+	return "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide"
+}
+
 // embedding says whether the endpoint answers and what is not embedded yet.
 // Missing vectors are no fault: a running server adds them.
 func (r *doctorReport) embedding(ctx context.Context, a *app) {
@@ -211,15 +267,15 @@ func (r *doctorReport) embedding(ctx context.Context, a *app) {
 	defer cancel()
 	state, err := a.engine.Embeddings(ctx)
 	if err != nil {
-		r.check("embedding", c.URL, "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide", err)
+		r.check("embedding", c.at(), c.fix(), err)
 		return
 	}
 	switch n := state.Missing; n {
 	case 0:
-		r.note("embedding", state.Model+" at "+c.URL+"; every passage has a vector")
+		r.note("embedding", state.Model+" at "+c.at()+"; every passage has a vector")
 	case engine.MaxMissing:
-		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.URL, n))
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.at(), n))
 	default:
-		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.URL, n))
+		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.at(), n))
 	}
 }

@@ -84,7 +84,7 @@ func root() *cobra.Command {
 		serveCommand(&at), runCommand(&at), runsCommand(&at),
 		lintCommand(&at), schemaCommand(&at), exportCommand(&at), importCommand(&at),
 		historyCommand(&at), diffCommand(&at), restoreCommand(&at),
-		driverCommand(&at), treeCommand(&at), configCommand(&at), doctorCommand(&at),
+		driverCommand(&at), treeCommand(&at), configCommand(&at), embeddingCommand(&at), doctorCommand(&at),
 	)
 	explainUsage(cmd)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

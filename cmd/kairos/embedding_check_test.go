@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// meanings are the words that the model of these tests knows: words of one line
+// mean the same.
+var meanings = [][]string{
+	{"restart", "reboot"}, {"web", "website", "page"}, {"server", "machine"}, {"bake", "chocolate", "cake"}, {"the", "of", "a"},
+}
+
+// writeModel writes a model whose vectors have one number for each meaning.
+func writeModel(t *testing.T, folder string, meanings [][]string) {
+	t.Helper()
+	vocab, table := map[string]int{"[UNK]": 0}, make([]float32, len(meanings))
+	for i, words := range meanings {
+		for _, word := range words {
+			vocab[word] = len(vocab)
+			row := make([]float32, len(meanings))
+			row[i] = 1
+			table = append(table, row...)
+		}
+	}
+	tokenizer, err := json.Marshal(map[string]any{
+		"normalizer": map[string]any{"type": "BertNormalizer"}, "pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
+		"model": map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := fmt.Sprintf(`{"embeddings":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}`, len(vocab), len(meanings), 4*len(table))
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	for _, x := range table {
+		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(x))
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"model.safetensors": file, "tokenizer.json": tokenizer, "config.json": []byte(`{"normalize":true}`)} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
+	absolute := filepath.Join(t.TempDir(), "absolute")
+	writeModel(t, absolute, meanings)
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"provider and name": {"embedding: {provider: static, model: potion}", "potion"},
+		"a path":            {"embedding: {model: ./models/potion}", "models/potion"},
+		"auto":              {"embedding: {provider: auto, model: ./potion}", "potion"},
+		"an absolute path":  {"embedding: {model: '" + absolute + "'}", absolute},
+	} {
+		at := configured(t, tc.yaml)
+		want := tc.want
+		if !filepath.IsAbs(want) {
+			want = filepath.Join(filepath.Dir(at.file), want)
+			writeModel(t, want, meanings)
+		}
+		c, err := at.load()
+		if err != nil {
+			t.Errorf("%s: load = %v", name, err)
+			continue
+		}
+		if c.Embedding.Provider != embedStatic || c.Embedding.Model != want {
+			t.Errorf("%s: provider %s and model %s, want static and %s", name, c.Embedding.Provider, c.Embedding.Model, want)
+		}
+	}
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"no model":    {"embedding: {provider: static}", "embedding.model is not set"},
+		"no folder":   {"embedding: {model: ./nowhere}", "embedding.model: the folder must hold model.safetensors"},
+		"a url":       {"embedding: {model: ./nowhere, url: 'http://127.0.0.1:1'}", "asks no endpoint"},
+		"only a name": {"embedding: {model: potion}", "embedding.provider is not"},
+	} {
+		if _, err := configured(t, tc.yaml).load(); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: load = %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// A query finds a protocol with none of its words, without any server for vectors.
+func TestAModelInAFolderFindsMeanings(t *testing.T) {
+	t.Parallel()
+	s := newServed(t)
+	s.lock()
+	document := s.path("restart.md")
+	if err := os.WriteFile(document, []byte("# Restart a server\n\n## Restart\n\nrestart the server\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.program("mint", document).CombinedOutput(); err != nil {
+		t.Fatalf("mint = %s, %v", out, err)
+	}
+	find := func() string {
+		t.Helper()
+		out, err := s.program("search", "reboot machine").CombinedOutput()
+		if err != nil {
+			t.Fatalf("search = %s, %v", out, err)
+		}
+		return string(out)
+	}
+	if out := find(); strings.Contains(out, "Restart a server") {
+		t.Fatalf("search by words = %s, want nothing", out)
+	}
+	writeModel(t, s.path("model"), meanings)
+	s.configure("embedding: {model: ./model}\n")
+	if out, err := s.program("mint", "--force", document).CombinedOutput(); err != nil || strings.Contains(string(out), "cannot be compared") {
+		t.Fatalf("mint = %s, %v", out, err)
+	}
+	if out := find(); !strings.Contains(out, "Restart a server") {
+		t.Errorf("search by meaning = %s, want the protocol", out)
+	}
+	// Those of the built-in protocols, which a running server embeds.
+	if out := s.doctor("passages have no vector yet"); !strings.Contains(out, s.path("model")) {
+		t.Errorf("doctor = %s, want the folder", out)
+	}
+}
+
+func TestEmbeddingCheckTellsAModelThatWorks(t *testing.T) {
+	t.Parallel()
+	s := newServed(t)
+	s.lock()
+	check := func(args ...string) (string, error) {
+		out, err := s.program(append([]string{"embedding", "check"}, args...)...).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := check(); err == nil || !strings.Contains(out, "no embedding is configured") {
+		t.Errorf("check without a model = %s, %v", out, err)
+	}
+	writeModel(t, s.path("model"), meanings)
+	s.configure("embedding: {model: ./model}\n")
+	out, err := check()
+	for _, want := range []string{"static/", s.path("model"), "14 tokens", "dimension   5", "0.866", "ok: "} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("check = %s, %v, want %q", out, err, want)
+		}
+	}
+	var r embeddingReport
+	if out, err := check("-o", "json"); err != nil || json.Unmarshal([]byte(out), &r) != nil || !r.OK || len(r.Similarities) != 2 {
+		t.Errorf("check as JSON = %s, %v", out, err)
+	}
+
+	writeModel(t, s.path("model"), [][]string{{"restart", "cake"}, {"reboot"}})
+	if out, err := check(); err == nil || !strings.Contains(out, "use another model") {
+		t.Errorf("check of a model that compares badly = %s, %v", out, err)
+	}
+	writeModel(t, s.path("model"), [][]string{{"nothing"}, {"else"}})
+	if out, err := check(); err == nil || !strings.Contains(out, "does not take the English texts") {
+		t.Errorf("check of a model without the words = %s, %v", out, err)
+	}
+	if err := os.WriteFile(s.path("model/tokenizer.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(); err == nil || !strings.Contains(out, "only WordPiece is supported") {
+		t.Errorf("check of another tokenizer = %s, %v", out, err)
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package static
+
+import (
+	"io"
+	"os"
+)
+
+// mapFile reads the file, where this program cannot map it.
+func mapFile(f *os.File, size int) ([]byte, error) {
+	b := make([]byte, size)
+	_, err := io.ReadFull(f, b)
+	return b, err
+}
+
+func unmap([]byte) {}

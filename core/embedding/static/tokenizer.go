@@ -1,0 +1,416 @@
+package static
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// tokenizer cuts texts as the tokenizers of BERT models do: clean and fold the
+// text, cut it at spaces and punctuation, and cut each word into the longest
+// pieces of the vocabulary. It gives the tokens that Hugging Face's tokenizers
+// gives for the same file, without the special tokens around a text.
+type tokenizer struct {
+	tokens []string         // by id
+	words  map[string]int32 // pieces that a word may begin with
+	suffix map[string]int32 // pieces that continue a word, without their prefix
+	added  []addedToken     // longest first
+	start  [256]bool        // the bytes that an added token begins with
+	// longest is how many bytes the longest piece has.
+	longest                      int
+	unknown                      int32 // its id; -1: there is none
+	clean, chinese, strip, lower bool
+	maxWord                      int // characters of a word; a longer one is unknown
+	maxIDs                       int // tokens of a text, unknown ones included; further ones are cut off
+	maxText                      int // characters of a text, as model2vec cuts it; further ones are cut off
+}
+
+// addedToken is found in the text as it is written, before anything else.
+type addedToken struct {
+	text string
+	id   int32
+}
+
+// maxAdded bounds the tokens that are looked for at every place of a text.
+const maxAdded = 64
+
+// definition is what is read of tokenizer.json.
+type definition struct {
+	Truncation *struct {
+		Direction string `json:"direction"`
+		MaxLength int    `json:"max_length"`
+	} `json:"truncation"`
+	Added []struct {
+		ID         int64  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		LeftStrip  bool   `json:"lstrip"`
+		RightStrip bool   `json:"rstrip"`
+		Normalized bool   `json:"normalized"`
+	} `json:"added_tokens"`
+	Normalizer struct {
+		CleanText    *bool `json:"clean_text"`
+		Chinese      *bool `json:"handle_chinese_chars"`
+		StripAccents *bool `json:"strip_accents"`
+		Lowercase    *bool `json:"lowercase"`
+	} `json:"normalizer"`
+	Model struct {
+		Unknown string           `json:"unk_token"`
+		Prefix  *string          `json:"continuing_subword_prefix"`
+		MaxWord *int             `json:"max_input_chars_per_word"`
+		Vocab   map[string]int64 `json:"vocab"`
+	} `json:"model"`
+}
+
+// kind is what a part of the tokenizer says that it is.
+type kind struct {
+	Type string `json:"type"`
+}
+
+func parseTokenizer(b []byte) (*tokenizer, error) {
+	// The vocabulary of other kinds of models is not an object, so the kinds
+	// are read before everything else.
+	var kinds struct {
+		Model        kind `json:"model"`
+		Normalizer   kind `json:"normalizer"`
+		PreTokenizer kind `json:"pre_tokenizer"`
+	}
+	if err := json.Unmarshal(b, &kinds); err != nil {
+		return nil, fmt.Errorf("it is not the JSON of a tokenizer: %w", err)
+	}
+	for _, k := range []struct {
+		part, want string
+		is         kind
+	}{
+		{"model", "WordPiece", kinds.Model},
+		{"normalizer", "BertNormalizer", kinds.Normalizer},
+		{"pre_tokenizer", "BertPreTokenizer", kinds.PreTokenizer},
+	} {
+		if k.is.Type != k.want {
+			return nil, fmt.Errorf("its %s is %.40q; only %s is supported, which the English potion models have", k.part, k.is.Type, k.want)
+		}
+	}
+	var d definition
+	if err := json.Unmarshal(b, &d); err != nil {
+		return nil, fmt.Errorf("it is not the JSON of a tokenizer: %w", err)
+	}
+	t := &tokenizer{
+		clean: or(d.Normalizer.CleanText, true), chinese: or(d.Normalizer.Chinese, true), lower: or(d.Normalizer.Lowercase, true),
+		maxWord: or(d.Model.MaxWord, 100), maxIDs: math.MaxInt,
+	}
+	t.strip = or(d.Normalizer.StripAccents, t.lower)
+	if d.Truncation != nil {
+		if d.Truncation.Direction == "Left" || d.Truncation.MaxLength < 1 {
+			return nil, errors.New("it cuts off the beginning of texts, or everything, which is not supported")
+		}
+		t.maxIDs = d.Truncation.MaxLength
+	}
+	if err := t.number(d); err != nil {
+		return nil, err
+	}
+	t.sort(or(d.Model.Prefix, "##"))
+	return t, nil
+}
+
+func or[T any](v *T, otherwise T) T {
+	if v == nil {
+		return otherwise
+	}
+	return *v
+}
+
+// number puts every token where its id says, and refuses gaps and doubles.
+func (t *tokenizer) number(d definition) error {
+	ids := d.Model.Vocab
+	if ids == nil {
+		ids = map[string]int64{}
+	}
+	t.words = make(map[string]int32, len(ids))
+	for text := range ids {
+		t.words[text] = 0 // filled below, when all ids are known to be small
+	}
+	all := make(map[string]int64, len(ids)+len(d.Added))
+	for text, id := range ids {
+		all[text] = id
+	}
+	if len(d.Added) > maxAdded {
+		return fmt.Errorf("it has %d added tokens; at most %d are supported", len(d.Added), maxAdded)
+	}
+	for _, a := range d.Added {
+		if a.Content == "" || a.SingleWord || a.LeftStrip || a.RightStrip || a.Normalized {
+			return fmt.Errorf("its added token %.40q is empty, or has single_word, lstrip, rstrip or normalized, which are not supported", a.Content)
+		}
+		if id, ok := all[a.Content]; ok && id != a.ID {
+			return fmt.Errorf("its token %.40q has two ids, %d and %d", a.Content, id, a.ID)
+		}
+		all[a.Content] = a.ID
+		t.added = append(t.added, addedToken{a.Content, int32(a.ID)}) //nolint:gosec // too large ones are refused below
+		t.start[a.Content[0]] = true
+	}
+	t.tokens = make([]string, len(all))
+	used := make([]bool, len(all))
+	for text, id := range all {
+		if id < 0 || id >= int64(len(all)) || used[id] {
+			return fmt.Errorf("its %d tokens do not have the ids from 0 to %d, each once: %.40q has %d", len(all), len(all)-1, text, id)
+		}
+		used[id], t.tokens[id] = true, text
+	}
+	for text, id := range ids {
+		t.words[text] = int32(id) //nolint:gosec // less than the number of tokens
+	}
+	t.unknown = -1
+	if id, ok := t.words[d.Model.Unknown]; ok {
+		t.unknown = id
+	} else if d.Model.Unknown != "" {
+		return fmt.Errorf("its unknown token %.40q is not in its vocabulary", d.Model.Unknown)
+	}
+	return nil
+}
+
+// sort prepares what the cutting needs.
+func (t *tokenizer) sort(prefix string) {
+	t.suffix = map[string]int32{}
+	for text, id := range t.words {
+		t.longest = max(t.longest, len(text))
+		if rest, ok := strings.CutPrefix(text, prefix); ok && rest != "" {
+			t.suffix[rest] = id
+		}
+	}
+	slices.SortFunc(t.added, func(a, b addedToken) int { return len(b.text) - len(a.text) })
+	lengths := make([]int, len(t.tokens))
+	for i, text := range t.tokens {
+		lengths[i] = utf8.RuneCountInString(text)
+	}
+	slices.Sort(lengths)
+	if n := len(lengths); n > 0 {
+		t.maxText = maxTokens * ((lengths[(n-1)/2] + lengths[n/2]) / 2)
+	}
+}
+
+// known lists the ids of a text's tokens whose vectors count.
+func (t *tokenizer) known(text string) []int32 {
+	ids := slices.DeleteFunc(t.ids(text), func(id int32) bool { return id == t.unknown })
+	return ids[:min(len(ids), maxTokens)]
+}
+
+// ids lists the tokens of a text.
+func (t *tokenizer) ids(text string) []int32 {
+	c := cutter{tokenizer: t}
+	text = beginning(strings.ToValidUTF8(text, "\ufffd"), t.maxText)
+	from := 0
+	for at := 0; at < len(text) && len(c.out) < t.maxIDs; {
+		a, ok := t.addedAt(text[at:])
+		if !ok {
+			at++
+			continue
+		}
+		c.cut(text[from:at])
+		c.out = append(c.out, a.id)
+		at += len(a.text)
+		from = at
+	}
+	c.cut(text[from:])
+	return c.out[:min(len(c.out), t.maxIDs)]
+}
+
+// beginning is at most the first n characters.
+func beginning(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+func (t *tokenizer) addedAt(text string) (addedToken, bool) {
+	if t.start[text[0]] {
+		for _, a := range t.added {
+			if strings.HasPrefix(text, a.text) {
+				return a, true
+			}
+		}
+	}
+	return addedToken{}, false
+}
+
+// cutter is the cutting of one text.
+type cutter struct {
+	*tokenizer
+	word []byte // that has begun
+	out  []int32
+}
+
+// cut appends the tokens of a text without added tokens.
+func (c *cutter) cut(text string) {
+	for _, r := range text {
+		switch {
+		case c.clean && removed(r):
+		case c.chinese && ideograph(r):
+			c.end()
+			c.fold(r)
+			c.end()
+		default:
+			c.fold(r)
+		}
+		if len(c.out) >= c.maxIDs {
+			return
+		}
+	}
+	c.end()
+}
+
+// fold takes accents and case from a character and adds what is left.
+func (c *cutter) fold(r rune) {
+	switch {
+	case r < utf8.RuneSelf:
+		if c.lower && 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		c.add(r)
+		return
+	case !c.strip:
+		c.lowered(r)
+		return
+	}
+	var b [utf8.UTFMax]byte
+	n := utf8.EncodeRune(b[:], r)
+	if d := norm.NFD.Properties(b[:n]).Decomposition(); d != nil {
+		for len(d) > 0 {
+			part, size := utf8.DecodeRune(d)
+			d = d[size:]
+			if !unicode.Is(unicode.Mn, part) {
+				c.lowered(part)
+			}
+		}
+		return
+	}
+	if l, v, ok := hangul(r); ok {
+		c.add(l)
+		c.add(v)
+		if t := (r - hangulBase) % 28; t != 0 {
+			c.add(0x11a7 + t)
+		}
+		return
+	}
+	if !unicode.Is(unicode.Mn, r) {
+		c.lowered(r)
+	}
+}
+
+// hangulBase is the first of the syllables, which Unicode decomposes by a rule.
+const hangulBase = 0xac00
+
+// hangul returns the first two letters of a syllable.
+func hangul(r rune) (leading, vowel rune, ok bool) {
+	s := r - hangulBase
+	if s < 0 || s >= 19*21*28 {
+		return 0, 0, false
+	}
+	return 0x1100 + s/(21*28), 0x1161 + s%(21*28)/28, true
+}
+
+// lowered adds a character in lower case. Of all characters one becomes two.
+func (c *cutter) lowered(r rune) {
+	switch {
+	case !c.lower:
+		c.add(r)
+	case r == 'İ':
+		c.add('i')
+		c.add('\u0307')
+	default:
+		c.add(unicode.ToLower(r))
+	}
+}
+
+// add adds a folded character to the word, or ends the word.
+func (c *cutter) add(r rune) {
+	switch {
+	case unicode.IsSpace(r):
+		c.end()
+	case punctuation(r):
+		c.end()
+		c.word = utf8.AppendRune(c.word, r)
+		c.end()
+	default:
+		c.word = utf8.AppendRune(c.word, r)
+	}
+}
+
+// end cuts the word that has begun into pieces. A word that cannot be cut
+// whole is one unknown token.
+func (c *cutter) end() {
+	word := c.word
+	c.word = c.word[:0]
+	if len(word) == 0 {
+		return
+	}
+	before := len(c.out)
+	pieces := c.words
+	if utf8.RuneCount(word) > c.maxWord {
+		pieces = nil
+	}
+	for len(word) > 0 {
+		n, id := c.piece(pieces, word)
+		if n == 0 {
+			c.out = c.out[:before]
+			if c.unknown >= 0 {
+				c.out = append(c.out, c.unknown)
+			}
+			return
+		}
+		c.out = append(c.out, id)
+		word, pieces = word[n:], c.suffix
+	}
+}
+
+// piece returns the longest beginning of the word among the pieces; 0: none.
+func (c *cutter) piece(pieces map[string]int32, word []byte) (int, int32) {
+	for n := min(len(word), c.longest); n > 0; n-- {
+		if n < len(word) && !utf8.RuneStart(word[n]) {
+			continue
+		}
+		if id, ok := pieces[string(word[:n])]; ok {
+			return n, id
+		}
+	}
+	return 0, 0
+}
+
+// removed reports whether cleaning drops a character: control and format
+// characters, private ones, and the sign for broken text. Spaces stay.
+func removed(r rune) bool {
+	switch r {
+	case '\t', '\n', '\r':
+		return false
+	case utf8.RuneError:
+		return true
+	}
+	return r < ' ' || r >= 0x7f && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
+}
+
+// ideograph reports whether a character is a word of its own. These are BERT's
+// blocks, as the reference has them, the gap at 0x2b820 included.
+func ideograph(r rune) bool {
+	return r >= 0x3400 && (r <= 0x4dbf ||
+		0x4e00 <= r && r <= 0x9fff || 0xf900 <= r && r <= 0xfaff ||
+		0x20000 <= r && r <= 0x2a6df || 0x2a700 <= r && r <= 0x2b73f || 0x2b740 <= r && r <= 0x2b81f ||
+		0x2b920 <= r && r <= 0x2ceaf || 0x2f800 <= r && r <= 0x2fa1f)
+}
+
+// punctuation reports whether a character is a word of its own: everything in
+// ASCII that is not a letter, digit or space, and Unicode's punctuation.
+func punctuation(r rune) bool {
+	if r < utf8.RuneSelf {
+		return '!' <= r && r <= '/' || ':' <= r && r <= '@' || '[' <= r && r <= '`' || '{' <= r && r <= '~'
+	}
+	return unicode.IsPunct(r)
+}
