@@ -143,7 +143,8 @@ func Validate(schema, value json.RawMessage) []driver.Diagnostic {
 // explain says what is wrong with a value by a schema; nil: by one that is not at
 // hand. It never quotes a value, which may be a secret.
 func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
-	all := leaves(verr, by)
+	e := explainer{by: by}
+	all := e.leaves(verr)
 	slices.SortStableFunc(all, func(a, b driver.Diagnostic) int { return strings.Compare(a.Pointer, b.Pointer) })
 	all = slices.Compact(all)
 	if len(all) > maxDiagnostics {
@@ -153,20 +154,27 @@ func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.D
 	return all
 }
 
+// explainer words the findings of one validation.
+type explainer struct {
+	by          *jsonschema.Schema
+	suggestions int // made so far: each costs a walk through the schema
+}
+
 // leaves collects the findings at the ends of the error tree. Of alternatives
 // only the closest one is told: all of them at once read as contradictions.
-func leaves(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
+func (e *explainer) leaves(verr *jsonschema.ValidationError) []driver.Diagnostic {
 	switch k := verr.ErrorKind.(type) {
 	case *kind.AnyOf:
-		return closest(verr, by)
+		return e.closest(verr)
 	case *kind.OneOf:
 		if len(verr.Causes) > 0 {
-			return closest(verr, by)
+			return e.closest(verr)
 		}
 	case *kind.AdditionalProperties:
 		message := "unknown key " + quoted(k.Properties)
-		if len(k.Properties) == 1 {
-			message += fields.Suggestion(k.Properties[0], keysAt(by, verr.SchemaURL))
+		if len(k.Properties) == 1 && e.suggestions < maxDiagnostics {
+			e.suggestions++
+			message += fields.Suggestion(k.Properties[0], keysAt(e.by, verr.SchemaURL))
 		}
 		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
 	}
@@ -175,15 +183,15 @@ func leaves(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Di
 	}
 	var all []driver.Diagnostic
 	for _, cause := range verr.Causes {
-		all = append(all, leaves(cause, by)...)
+		all = append(all, e.leaves(cause)...)
 	}
 	return all
 }
 
-func closest(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
+func (e *explainer) closest(verr *jsonschema.ValidationError) []driver.Diagnostic {
 	var best []driver.Diagnostic
 	for _, cause := range verr.Causes {
-		if found := leaves(cause, by); best == nil || len(found) < len(best) {
+		if found := e.leaves(cause); best == nil || len(found) < len(best) {
 			best = found
 		}
 	}
