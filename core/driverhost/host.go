@@ -84,6 +84,18 @@ type DriverConfig struct {
 	// Call and Idle take the place of Config.Call and Config.Idle; 0: they do not.
 	// Other values apply to the running process: they do not make another driver.
 	Call, Idle time.Duration
+	// Limits do not make another driver either.
+	Limits Limits
+}
+
+// Limits are what an operator lets a driver vouch for. The zero value limits
+// nothing beyond the driver's descriptor.
+type Limits struct {
+	// MaxProvenance is the strongest provenance that what the driver says is
+	// recorded with; empty: any.
+	MaxProvenance driver.Provenance
+	// NoPerson: the driver may not answer for a person.
+	NoPerson bool
 }
 
 // Host runs drivers, in sets. Its methods are safe for concurrent use.
@@ -158,21 +170,25 @@ func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	for name, s := range earlier.slots {
 		specs[name] = s.spec
 	}
-	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.drain}, earlier, nil)
+	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.limits, earlier.drain}, earlier, nil)
 }
 
 // plan is what a set is made of.
 type plan struct {
-	lock  Lock
-	specs map[string]spec
-	times map[string]times // by driver
-	drain time.Duration
+	lock   Lock
+	specs  map[string]spec
+	times  map[string]times  // by driver
+	limits map[string]Limits // by driver
+	drain  time.Duration
 }
 
 func (c Config) plan(lock Lock, specs map[string]spec) plan {
-	p := plan{lock: lock, specs: specs, times: make(map[string]times, len(specs)), drain: orDefault(c.Drain, DefaultDrain)}
+	p := plan{
+		lock: lock, specs: specs, times: make(map[string]times, len(specs)), limits: make(map[string]Limits, len(specs)),
+		drain: orDefault(c.Drain, DefaultDrain),
+	}
 	for name := range specs {
-		p.times[name] = c.timesOf(name)
+		p.times[name], p.limits[name] = c.timesOf(name), c.Drivers[name].Limits
 	}
 	return p
 }
@@ -242,7 +258,10 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 	if h.closing {
 		return nil, errors.New("the driver host is closed")
 	}
-	set := &Set{host: h, lock: p.lock, times: p.times, drain: p.drain, slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{})}
+	set := &Set{
+		host: h, lock: p.lock, times: p.times, limits: p.limits, drain: p.drain,
+		slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{}),
+	}
 	for name, sp := range p.specs {
 		s := reusable(old, name, sp, again)
 		if s == nil {
@@ -361,13 +380,13 @@ func (h *Host) letGo(s *slot) {
 }
 
 // present returns the slots of the set in use.
-func (h *Host) present() map[string]*slot {
+func (h *Host) present() *Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inUse == nil {
-		return nil
+		return &Set{}
 	}
-	return h.inUse.slots
+	return h.inUse
 }
 
 // journalOf returns the journal of a driver name. Needs the lock.

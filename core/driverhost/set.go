@@ -15,11 +15,12 @@ import (
 // Set is the drivers of one configuration. Whoever calls drivers of a set that
 // may be retired holds it meanwhile. Its methods are safe for concurrent use.
 type Set struct {
-	host  *Host
-	lock  Lock
-	times map[string]times // by driver
-	drain time.Duration
-	slots map[string]*slot // fixed at creation
+	host   *Host
+	lock   Lock
+	times  map[string]times  // by driver
+	limits map[string]Limits // by driver
+	drain  time.Duration
+	slots  map[string]*slot // fixed at creation
 
 	mu      sync.Mutex // guards the fields below
 	holders int
@@ -89,6 +90,13 @@ func (s *Set) Isolation(name string) string {
 	return string(sl.isolation())
 }
 
+// Limits are what the operator lets the named driver vouch for: the strongest
+// provenance that it is recorded with (empty: any), and whether it may answer for a person.
+func (s *Set) Limits(name string) (strongest driver.Provenance, forPersons bool) {
+	l := s.limits[name]
+	return l.MaxProvenance, !l.NoPerson
+}
+
 // Challenge returns the named challenge driver. Its first call starts the
 // process; a call under which the process dies is made once more on a fresh one.
 func (s *Set) Challenge(name string) (driver.Challenge, bool) {
@@ -141,12 +149,12 @@ type Version struct {
 type Change struct {
 	Driver string `json:"driver"`
 	// Kind is added, removed, changed, restarted, adjusted (the same process, with
-	// other timeouts) or kept.
+	// other timeouts or limits) or kept.
 	Kind string  `json:"kind"`
 	From Version `json:"from,omitzero"`
 	To   Version `json:"to,omitzero"`
 	// Why says what is different: binary, configuration, settings, environment,
-	// folder, timeouts.
+	// folder, timeouts, limits.
 	Why []string `json:"why,omitempty"`
 }
 
@@ -162,15 +170,24 @@ func (s *Set) Changes(following *Set) []Change {
 	out := make([]Change, 0, len(names))
 	for _, name := range names {
 		c := change(name, s.slots[name], following.slots[name])
-		if s.slots[name] != nil && following.slots[name] != nil && s.times[name] != following.times[name] {
-			c.Why = append(c.Why, "timeouts")
-			if c.Kind == "kept" {
-				c.Kind = "adjusted"
-			}
+		if s.slots[name] != nil && following.slots[name] != nil {
+			c.adjust("timeouts", s.times[name] != following.times[name])
+			c.adjust("limits", s.limits[name] != following.limits[name])
 		}
 		out = append(out, c)
 	}
 	return out
+}
+
+// adjust notes a difference that needs no other process.
+func (c *Change) adjust(what string, differs bool) {
+	if !differs {
+		return
+	}
+	c.Why = append(c.Why, what)
+	if c.Kind == "kept" {
+		c.Kind = "adjusted"
+	}
 }
 
 func change(name string, from, to *slot) Change {

@@ -11,34 +11,37 @@ import (
 
 // Status is what can be seen of a driver from outside. It holds no secrets.
 type Status struct {
-	Name        string             `json:"name"`
-	Version     string             `json:"version"`
-	Role        driver.Role        `json:"role"`
-	Handles     []string           `json:"handles"`
-	Effect      driver.Effect      `json:"effect"`
-	Transport   string             `json:"transport"` // grpc or exec
-	State       State              `json:"state"`
-	Since       time.Time          `json:"since"`
-	Generation  int                `json:"generation"` // of the latest start; 0: never started
-	SHA256      string             `json:"sha256"`
-	PID         int                `json:"pid,omitempty"`
-	StartedAt   time.Time          `json:"started_at,omitzero"`
-	Starts      int                `json:"starts"`
-	Crashes     int                `json:"crashes"`
-	Breaker     Breaker            `json:"breaker"`
-	RetryAt     time.Time          `json:"retry_at,omitzero"` // backoff ends
-	Calls       int64              `json:"calls"`
-	Failures    int64              `json:"failures"`
-	Repeats     int64              `json:"repeats"` // calls made again because the process died under them
-	InFlight    int                `json:"in_flight"`
-	Latency     map[string]Latency `json:"latency,omitempty"` // by method
-	RSSBytes    int64              `json:"rss_bytes,omitempty"`
-	Config      json.RawMessage    `json:"config,omitempty"` // secrets hidden
-	EnvFrom     []string           `json:"env_from,omitempty"`
-	Protection  []string           `json:"protection,omitempty"`
-	Isolation   Level              `json:"isolation"` // from the server's own files
-	LastError   string             `json:"last_error,omitempty"`
-	LastErrorAt time.Time          `json:"last_error_at,omitzero"`
+	Name       string             `json:"name"`
+	Version    string             `json:"version"`
+	Role       driver.Role        `json:"role"`
+	Handles    []string           `json:"handles"`
+	Effect     driver.Effect      `json:"effect"`
+	Transport  string             `json:"transport"` // grpc or exec
+	State      State              `json:"state"`
+	Since      time.Time          `json:"since"`
+	Generation int                `json:"generation"` // of the latest start; 0: never started
+	SHA256     string             `json:"sha256"`
+	PID        int                `json:"pid,omitempty"`
+	StartedAt  time.Time          `json:"started_at,omitzero"`
+	Starts     int                `json:"starts"`
+	Crashes    int                `json:"crashes"`
+	Breaker    Breaker            `json:"breaker"`
+	RetryAt    time.Time          `json:"retry_at,omitzero"` // backoff ends
+	Calls      int64              `json:"calls"`
+	Failures   int64              `json:"failures"`
+	Repeats    int64              `json:"repeats"` // calls made again because the process died under them
+	InFlight   int                `json:"in_flight"`
+	Latency    map[string]Latency `json:"latency,omitempty"` // by method
+	RSSBytes   int64              `json:"rss_bytes,omitempty"`
+	Config     json.RawMessage    `json:"config,omitempty"` // secrets hidden
+	EnvFrom    []string           `json:"env_from,omitempty"`
+	Protection []string           `json:"protection,omitempty"`
+	Isolation  Level              `json:"isolation"` // from the server's own files
+	// MaxProvenance and Human are the operator's Limits; empty and true: none.
+	MaxProvenance driver.Provenance `json:"max_provenance,omitempty"`
+	Human         bool              `json:"human"`
+	LastError     string            `json:"last_error,omitempty"`
+	LastErrorAt   time.Time         `json:"last_error_at,omitzero"`
 }
 
 // Breaker says whether a driver that failed too often is left alone.
@@ -49,21 +52,27 @@ type Breaker struct {
 
 // Status describes the drivers of the set in use, by name.
 func (h *Host) Status() []Status {
-	slots := h.present()
-	out := make([]Status, 0, len(slots))
-	for _, name := range slices.Sorted(maps.Keys(slots)) {
-		out = append(out, slots[name].status())
+	set := h.present()
+	out := make([]Status, 0, len(set.slots))
+	for _, name := range slices.Sorted(maps.Keys(set.slots)) {
+		out = append(out, set.status(name))
 	}
 	return out
 }
 
 // StatusOf describes one driver of the set in use.
 func (h *Host) StatusOf(name string) (Status, bool) {
-	s, ok := h.present()[name]
-	if !ok {
+	set := h.present()
+	if _, ok := set.slots[name]; !ok {
 		return Status{}, false
 	}
-	return s.status(), true
+	return set.status(name), true
+}
+
+func (s *Set) status(name string) Status {
+	out := s.slots[name].status()
+	out.MaxProvenance, out.Human = s.limits[name].MaxProvenance, !s.limits[name].NoPerson
+	return out
 }
 
 func (s *slot) status() Status {

@@ -233,13 +233,13 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	}
 	if a.Observed {
 		desc, _, _ := t.e.Drivers.Describe(k.use)
-		if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
+		if !MayClaim(desc, driver.ServerObserved) {
 			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
 				k.use, t.run.Step.Index, desc.Effect)
 		}
-		evidence = driver.Answer{Via: k.use, Provenance: driver.ServerObserved}
+		evidence = driver.Answer{Via: k.use, Provenance: t.limited(k.use, driver.ServerObserved)}
 	}
-	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
+	if problems := outputProblems(k, t.reported(evidence), a.Output); len(problems) > 0 {
 		return t.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
 	}
 	if k.common.Judge != nil {
@@ -277,12 +277,12 @@ func evidenceOf(s run.Step) (driver.Answer, bool) {
 
 // outputProblems: what the server obtained itself is held to the strict form
 // of the schema, what an agent reports to the schema as written.
-func outputProblems(k task, p driver.Provenance, output json.RawMessage) []driver.Diagnostic {
+func outputProblems(k task, reported bool, output json.RawMessage) []driver.Diagnostic {
 	if len(k.common.OutputSchema) == 0 {
 		return nil
 	}
 	s := k.common.OutputSchema
-	if p != driver.AgentReported {
+	if !reported {
 		strict, err := schema.Strict(s)
 		if err != nil {
 			return []driver.Diagnostic{driver.Problem("/output_schema", err.Error())}

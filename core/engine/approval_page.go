@@ -236,6 +236,7 @@ func (e held) linked(ctx context.Context, c Caller, id run.ID, secret string) (*
 		l.question = *q
 	}
 	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
+	l.open = l.open && l.turn.barred(l.question.Input, l.question.Via) == ""
 	return l, nil
 }
 
@@ -381,7 +382,7 @@ func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
 
 // linkHolds: the question is about what the step needs now, and its link not too old.
 func (t *turn) linkHolds(q *run.Question) bool {
-	return q != nil && q.Link != nil && q.Digest == t.run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
+	return q != nil && q.Link != nil && t.barred(q.Input, q.Via) == "" && q.Digest == t.run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
 
 // linkTo is the address of a link; empty: there is none.

@@ -123,7 +123,7 @@ func (t *turn) acceptDecided(ctx context.Context, call run.Call, in DecideInput)
 	if !json.Valid(a.Output) {
 		return fault.New(fault.InvalidArgument, "the result is not JSON")
 	}
-	if problems := outputProblems(k, evidence.Provenance, a.Output); len(problems) > 0 {
+	if problems := outputProblems(k, true, a.Output); len(problems) > 0 {
 		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", describe(problems))
 	}
 	if k.common.Judge != nil {

@@ -128,6 +128,9 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	}
 	t.trying = d.Route.Via
 	desc, _, known := t.e.Drivers.Describe(d.Route.Via)
+	if why := t.barred(in, d.Route.Via); why != "" {
+		return Round{}, t.passOver(ctx, in.ID, *d.Route, why)
+	}
 	if in.Kind == driver.KindApproval && !t.takesNoReport(k, in) && !desc.Has(driver.FeatureAgent) {
 		if err := t.tooEarly(); err != nil {
 			return Round{}, err
@@ -691,16 +694,18 @@ func (t *turn) doubt(in driver.Input, a driver.Answer, via string) string {
 		return "the answer is not JSON"
 	case len(a.Value) > maxValue:
 		return "the answer is too large"
-	case (a.Provenance == driver.ClientAttested || a.Provenance == driver.LinkHolder) && !desc.Has(driver.FeatureHuman):
-		return "claims a person's word without the feature " + driver.FeatureHuman
-	case a.Provenance == driver.ServerObserved && (desc.Has(driver.FeatureAgent) || desc.Has(driver.FeatureClientReview) || desc.Has(driver.FeatureModel)):
+	case MayClaim(desc, a.Provenance):
+	case a.Provenance == driver.ServerObserved:
 		return "claims an observation of the server for what somebody else said"
-	case in.Kind == driver.KindJudge:
+	case a.Provenance == driver.ClientAttested, a.Provenance == driver.LinkHolder:
+		return "claims a person's word without the feature " + driver.FeatureHuman
+	}
+	if in.Kind == driver.KindJudge {
 		if problems := schema.Validate(verdictSchema, a.Value); len(problems) > 0 {
 			return "the judgement is none: " + describe(problems)
 		}
 	}
-	return ""
+	return t.barred(in, via)
 }
 
 // basisOf tells how a yes came that needed no question.

@@ -249,6 +249,7 @@ func (page) Interpret(context.Context, driver.InterpretRequest) (driver.Interpre
 
 type drivers struct {
 	within sync.Map // the time that the capability driver was last called with, by name
+	limits sync.Map // of the operator, by name
 
 	mu      sync.Mutex // guards failing
 	failing map[string]bool
@@ -294,6 +295,18 @@ func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
 }
 
 func (d *drivers) Isolation(string) string { return "namespace" }
+
+// limit is what the operator lets a driver vouch for.
+type limit struct {
+	strongest driver.Provenance
+	noPerson  bool
+}
+
+func (d *drivers) Limits(name string) (driver.Provenance, bool) {
+	v, _ := d.limits.Load(name)
+	l, _ := v.(limit)
+	return l.strongest, !l.noPerson
+}
 
 func (d *drivers) Warm(context.Context, ...string) {}
 

@@ -39,6 +39,9 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 	if d.Route == nil || t.caller.Detached {
 		return Round{}, t.missingInput(missing)
 	}
+	if why := t.barred(in, d.Route.Via); why != "" {
+		return Round{}, t.passOver(ctx, in.ID, *d.Route, why)
+	}
 	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
 		return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")

@@ -216,7 +216,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		case a.Basis == run.BasisPage:
 			m.Via = viaPage
 			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
-		case a.Provenance == driver.AgentReported:
+		case a.Basis == run.BasisAgent:
 			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
 		}
 		return

@@ -137,6 +137,7 @@ func (t *turn) distrust() error {
 func (t *turn) apply(ev run.Event) error {
 	ev.Run, ev.Step = t.run.ID, t.run.Step.Index
 	ev.At, ev.Clock = t.run.Stamp(t.e.opt.Clock.Now())
+	t.limit(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
 	}

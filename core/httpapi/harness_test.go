@@ -160,6 +160,8 @@ func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
 }
 func (d *drivers) Isolation(string) string { return "namespace" }
 
+func (d *drivers) Limits(string) (driver.Provenance, bool) { return "", true }
+
 func (d *drivers) Warm(context.Context, ...string) {}
 func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
 	return command{d.wait}, name == "shell"

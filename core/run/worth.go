@@ -13,6 +13,9 @@ var strength = []driver.Provenance{
 	driver.AgentReported, driver.ModelGenerated, driver.LinkHolder, driver.ClientAttested, driver.ServerObserved,
 }
 
+// Provenances lists them all, the weakest first.
+func Provenances() []driver.Provenance { return slices.Clone(strength) }
+
 // Weakest is the provenance that proves least; one that is not known here proves
 // less than any that is. Empty: there is none.
 func Weakest(provenances []driver.Provenance) driver.Provenance {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func TestOpenStartsNothing(t *testing.T) {
@@ -83,6 +85,42 @@ func TestReloadTakesOtherTimeouts(t *testing.T) {
 	r.said(r.begin(uri))
 	if s, _ := r.host.StatusOf("staged"); s.State != driverhost.Ready || s.PID == before {
 		t.Errorf("it is %s as process %d, want it to serve again and stay", s.State, s.PID)
+	}
+}
+
+// A reload applies what a driver may vouch for to the process that runs.
+func TestReloadTakesOtherLimits(t *testing.T) {
+	r := newRig(t)
+	r.said(r.begin(r.mint(document)[0]))
+	before, _ := r.host.StatusOf("staged")
+	limits := func() (driver.Provenance, bool) {
+		s, release := r.Hold()
+		defer release()
+		return s.Drivers.Limits("staged")
+	}
+	r.change(func(r *rig) {
+		r.config["staged"] = driverhost.DriverConfig{Limits: driverhost.Limits{MaxProvenance: driver.AgentReported, NoPerson: true}}
+	})
+	report := r.reload()
+	if kinds(report)["staged"] != "adjusted" || kinds(report)["agent"] != "kept" {
+		t.Errorf("report %+v, want staged adjusted", report)
+	}
+	for _, c := range report.Changes {
+		if c.Driver == "staged" && !slices.Equal(c.Why, []string{"limits"}) {
+			t.Errorf("it changed because of %q, want the limits", c.Why)
+		}
+	}
+	if p, forPersons := limits(); p != driver.AgentReported || forPersons {
+		t.Errorf("limits = %s, %t after the reload, want those of the configuration", p, forPersons)
+	}
+	if s, _ := r.host.StatusOf("staged"); s.PID != before.PID || s.MaxProvenance != driver.AgentReported || s.Human {
+		t.Errorf("status = %+v, want the same process %d and its limits", s, before.PID)
+	}
+	if _, err := r.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p, forPersons := limits(); p != "" || !forPersons {
+		t.Errorf("limits = %s, %t after the rollback, want none", p, forPersons)
 	}
 }
 
