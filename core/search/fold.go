@@ -40,6 +40,7 @@ type splitter struct {
 	humps   []int  // where in letters camelCase goes up
 	lower   bool   // the last character was a lower-case letter
 	joiner  rune   // 0, or the joiner that was just read
+	hyphen  bool   // one of the joiners of the compound was a hyphen
 
 	before rune // the last character, of a script without blanks; else 0
 	alone  bool // before had no other such character in front of it
@@ -96,6 +97,7 @@ func (s *splitter) join(r rune) {
 	}
 	s.endWord()
 	s.joiner = r
+	s.hyphen = s.hyphen || r != '\'' && r != '’'
 }
 
 // endWord makes the word a part of the compound.
@@ -130,14 +132,14 @@ func (s *splitter) endCompound() {
 	s.joiner = 0
 	if len(s.ends) > 0 {
 		s.compound()
-		s.letters, s.ends, s.start = s.letters[:0], s.ends[:0], 0
+		s.letters, s.ends, s.start, s.hyphen = s.letters[:0], s.ends[:0], 0, false
 	}
 }
 
 func (s *splitter) compound() {
 	ends := s.ends
-	if n := len(ends); n > 1 && string(s.letters[ends[n-2]:ends[n-1]]) == "s" {
-		ends = ends[:n-1] // a user's
+	if n := len(ends); n > 1 && contracted[string(s.letters[ends[n-2]:ends[n-1]])] {
+		ends = ends[:n-1]
 	}
 	if len(ends) != 2 {
 		start := 0
@@ -147,13 +149,18 @@ func (s *splitter) compound() {
 		}
 		return
 	}
-	// e-mail is asked for as email; a follow-up as its words.
+	// e-mail is asked for as email; a follow-up as its words; l'entreprise as entreprise.
 	one, two, both := s.letters[:ends[0]], s.letters[ends[0]:ends[1]], s.letters[:min(ends[1], maxWord)]
 	split := len(one) > 1 && len(two) > 1
+	elided := !s.hyphen && len(one) == 1 && len(two) > 1
 	s.found(one, split)
-	s.found(two, split)
-	s.found(both, !split)
+	s.found(two, split || elided)
+	s.found(both, !split && !elided)
 }
+
+// contracted are the ends of a user's, I'd, I'm, we'll, we've and we're, which
+// nobody asks for.
+var contracted = set("s d m ll ve re")
 
 // character finds a character of a script without blanks: alone, and in a pair
 // with the one before it, so that a part of a sentence can be found.

@@ -29,9 +29,12 @@ type Word struct {
 	// whatever form.
 	Term string
 	// Root begins, in Document.Vocabulary, the words that the query's word is
-	// the beginning or another form of. Empty: the word is too short to be
-	// completed.
+	// another form of. Empty: the word is too short to have any.
 	Root string
+	// Unfinished: the word was typed last and may go on. It is completed.
+	Unfinished bool
+
+	short, last bool // too short to be completed; typed last
 }
 
 // TitleTerm is the entry of Document.Terms of chains that have the word in
@@ -44,16 +47,35 @@ func (w Word) LabelTerm() string { return inLabel + w.Term }
 // Completed returns the word with the term of a word of the vocabulary instead
 // of its own, to look that up.
 func (w Word) Completed(vocabulary string) Word {
-	return Word{Text: w.Text, Term: term(vocabulary), Root: w.Root}
+	w.Term = term(vocabulary)
+	return w
+}
+
+// Completes says whether a word of the vocabulary is another form of the
+// query's word, or how an unfinished one may go on.
+func (w Word) Completes(vocabulary string) bool {
+	return w.formOf(vocabulary) || w.Unfinished && strings.HasPrefix(vocabulary, w.Text)
+}
+
+// formOf: by the rules of Polish.
+func (w Word) formOf(vocabulary string) bool { return len(w.Root) >= 4 && root(vocabulary) == w.Root }
+
+// inside says whether the word is a part of another one.
+func (w Word) inside(vocabulary string) bool {
+	return utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text)
 }
 
 // Mistyped says how far a word of the vocabulary is from the query's: the number
-// of typing errors, 3 when it only contains the word, 0 when it has nothing to do with it.
+// of typing errors, 1 when it only goes on, 3 when it has the word inside, 0 when
+// it has nothing to do with it.
 func (w Word) Mistyped(vocabulary string) int {
 	if n := w.errors(vocabulary); n > 0 {
 		return n
 	}
-	if utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text) {
+	switch {
+	case !w.short && strings.HasPrefix(vocabulary, w.Text):
+		return 1
+	case w.inside(vocabulary):
 		return 3
 	}
 	return 0
@@ -102,17 +124,29 @@ func Ask(text string) Query {
 	}
 	said := telling(all)
 	q.filler = len(said) > 0 && common[said[0]]
+	last := lastTyped(text, all)
 	for _, w := range longest(distinct(said)) {
-		q.words = append(q.words, wordOf(w))
+		q.words = append(q.words, wordOf(w, w == last))
 	}
 	return q
 }
 
-func wordOf(text string) Word {
-	w := Word{Text: text, Term: term(text)}
-	if utf8.RuneCountInString(text) >= 3 {
+// lastTyped is the last of the words if the text ends with it; empty: there is
+// a mark or a blank behind it.
+func lastTyped(text string, words []string) string {
+	if r, _ := utf8.DecodeLastRuneInString(text); len(words) == 0 || separates(r) {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+func wordOf(text string, last bool) Word {
+	n := utf8.RuneCountInString(text)
+	w := Word{Text: text, Term: term(text), short: n < shortestBeginning, last: last}
+	if n >= 3 {
 		w.Root = root(text)
 	}
+	w.Unfinished = last && !w.short
 	return w
 }
 

@@ -1,32 +1,52 @@
 package search
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 )
 
-// A score says how much of the query a chain covers. Each word of the query
-// weighs as much as it is rare, and counts with the weight of the best field
-// that has it and of how much the word there is the one asked for:
+// A score says how much a chain is what somebody asks for. A name asked for as
+// it is, or with its words in any order and form, scores 0.93 to 1. Otherwise
+// two things count: how much of one of its names the query says, by the rarity
+// of the words, so that a title in the middle of a long sentence is heard, and
+// how much of the query the chain covers, where the few rarest words weigh most:
 //
-//	coverage = sum(rarity * field * likeness) / sum(rarity)
-//	score    = 0.78 coverage + 0.08 coverage of the best step + 0.03 coverage * share of the title's words asked for
+//	share    = rarity of the words said / (that + unsaidRarity * words unsaid)
+//	coverage = sum(weight * field * likeness) / sum(weight)
+//	chance   = logistic(8 share^1.5 + 2.6 coverage - 4.6)
+//	score    = max(0.55 chance, 0.51 coverage of the best step) + 0.05 share
 //
-// so that a match is at most 0.89 and never looks like a title asked for: that
-// is 1, and the title's words in another order or form 0.95. The alternative
-// title and the slug count a little less than the title.
+// where the step is for a few words that all stand in a text. The numbers were fitted to the queries of
+// testdata/search that are not held out. Only a chain of which a whole name is
+// said scores more than MaxUnsure, up to MaxInexact, because everything else
+// also looks like a request for something that is not there.
 const (
-	partCoverage = 0.78
-	partTogether = 0.08
-	partTitle    = 0.03
+	shareWeight  = 8.0
+	coverWeight  = 2.6
+	doubt        = 4.6
+	textScore    = 0.51 // of what stands together
+	saidScore    = 0.05 // of a name, so that more of a title ranks higher
+	unsaidRarity = 3.5  // taken for the words of names that are not asked for
 
+	heaviest      = 4    // words that weigh fully
+	lightWeight   = 0.15 // of the others, as a share
+	shortQuery    = 4    // words; longer ones contain words that say nothing here
+	unknownWeight = 2.0  // of a word that no chain has, in longer ones
+
+	unfinishedWeight = 0.3 // of such a word that is typed last and too short to be completed, as a share
+)
+
+const (
 	// MaxInexact is the highest score of a chain that is not asked for by name.
-	MaxInexact = partCoverage + partTogether + partTitle
+	MaxInexact = 0.83
+	// MaxUnsure is the highest score of a chain of which no whole name is said.
+	MaxUnsure = sureAlone - 0.001
 
-	// minCoverage is the least a chain must cover to be found at all. Below
+	// minCoverage is the least share of the query, or of a name, for a match. Below
 	// it, only words that say little are there.
 	minCoverage = 0.1
 )
@@ -40,14 +60,15 @@ var (
 const (
 	likeForm   = 0.97 // another form of it
 	likeRoot   = 0.9  // another form by the rules of Polish
-	likePrefix = 0.75 // it goes on after what was typed; up to likePrefixMore for the share that was
+	likePrefix = 0.8  // it goes on after what was typed; up to likePrefixMore for the share that was
 	likePart   = 0.6  // it has the word inside
-	likeTypo   = 0.75 // one typing error away
-	likeTypos  = 0.65 // two
+	likeTypo   = 0.85 // one typing error away
+	likeTypos  = 0.75 // two
 
 	likePrefixMore = 0.1
 
-	shortestPart = 5 // letters of a word that is looked for inside others
+	shortestBeginning = 4 // letters of a word that is completed
+	shortestPart      = 5 // letters of a word that is looked for inside others
 )
 
 // The rankers that explanations name.
@@ -111,12 +132,35 @@ func (q Query) Score(d Document, s Stats) (Result, bool) {
 		_, step := f.together(d.steps)
 		return Result{Score: score, Step: step}, true
 	}
-	if f.coverage < minCoverage || q.filler && f.inTitle < len(q.words) {
+	e := f.evidence(d)
+	if max(e.covered, e.said) < minCoverage || q.filler && e.inTitle < len(q.words) {
 		return Result{}, false
 	}
-	together, step := f.together(d.steps)
-	score := partCoverage*f.coverage + partTogether*together + partTitle*f.coverage*f.titled
-	return Result{Score: min(score, MaxInexact), Step: step}, true
+	return Result{Score: e.score(), Step: e.step}, true
+}
+
+// evidence is what the score of a chain is made of.
+type evidence struct {
+	covered  float64 // share of the query that stands somewhere in the chain
+	together float64 // share of it that the best step has with what belongs to all steps
+	step     int     // the best one
+	inTitle  int     // words of the query that the title has
+	said     float64 // share of a name that the query says
+	whole    bool    // it says a name from its first word to its last
+}
+
+func (e evidence) score() float64 {
+	score := max((MaxUnsure-saidScore)*e.chance(), textScore*e.together) + saidScore*e.said
+	if e.whole {
+		return sureAlone + (MaxInexact-sureAlone)*score/MaxUnsure
+	}
+	return score
+}
+
+// chance is how likely somebody who asks so means the chain.
+func (e evidence) chance() float64 {
+	z := shareWeight*e.said*math.Sqrt(e.said) + coverWeight*e.covered - doubt
+	return 1 / (1 + math.Exp(-z))
 }
 
 // Explain returns why the chain has its score: for each word of the query that
@@ -137,7 +181,7 @@ func (q Query) Explain(d Document, s Stats) []Match {
 		}
 		why = append(why, Match{
 			Ranker: best.ranker, Field: fieldName[best.at.field()], Step: best.at.step(),
-			Asked: q.words[i].Text, Found: d.word(best.word), Score: math.Round(1000*best.weight*f.rarity[i]/f.total) / 1000,
+			Asked: q.words[i].Text, Found: d.word(best.word), Score: math.Round(1000*best.weight*f.weights[i]/f.total) / 1000,
 		})
 	}
 	return why
@@ -178,11 +222,10 @@ type finding struct {
 	forgiving bool
 	hits      [][]hit   // likewise
 	rarity    []float64 // likewise
-	total     float64   // of rarity
-	coverage  float64
-	inTitle   int     // words of the query that the title has
-	titled    float64 // share of the title's words that are asked for
+	weights   []float64 // likewise
+	total     float64   // of weights
 
+	names      []saying  // by name
 	sums, best []float64 // by step; zero but while they are used
 }
 
@@ -215,7 +258,6 @@ func (q Query) find(d Document, s Stats) *finding {
 			}
 		}
 	}
-	f.cover(d)
 	return f
 }
 
@@ -223,7 +265,6 @@ func (q Query) find(d Document, s Stats) *finding {
 func (f *finding) begin(q Query, s Stats) {
 	f.looks, f.rarity = f.looks[:0], f.rarity[:0]
 	f.begins, f.forgiving = [256]bool{}, false
-	f.total, f.coverage, f.inTitle, f.titled = 0, 0, 0, 0
 	for len(f.hits) < len(q.words) {
 		f.hits = append(f.hits, nil)
 	}
@@ -234,29 +275,130 @@ func (f *finding) begin(q Query, s Stats) {
 		f.begins[word.Text[0]], f.begins[word.Term[0]] = true, true
 		f.forgiving = f.forgiving || s.unknown(i)
 		f.rarity = append(f.rarity, s.Rarity(i))
-		f.total += f.rarity[i]
+	}
+	f.weights, f.total = q.Weights(s), 0
+	for _, w := range f.weights {
+		f.total += w
 	}
 }
 
-// cover sums up what was found.
-func (f *finding) cover(d Document) {
-	if f.total == 0 {
-		return
+// Weights are how much each of Query.Words counts in what a chain covers: its
+// rarity, and little for all but the rarest ones. A word that no chain has
+// counts fully in a short query, where it says that something else is meant,
+// and little in a long one.
+func (q Query) Weights(s Stats) []float64 {
+	weights, order := make([]float64, len(q.words)), make([]int, len(q.words))
+	for i, w := range q.words {
+		weights[i], order[i] = s.Rarity(i), i
+		switch {
+		case !s.unknown(i):
+		case w.last && w.short:
+			weights[i] *= unfinishedWeight
+		case len(q.words) > shortQuery:
+			weights[i] = unknownWeight
+		}
 	}
-	covered := 0.0
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(weights[b], weights[a]), strings.Compare(q.words[a].Text, q.words[b].Text))
+	})
+	for _, i := range order[min(len(order), heaviest):] {
+		weights[i] *= lightWeight
+	}
+	return weights
+}
+
+// saying is what a query says of a name.
+type saying struct {
+	words []saidWord
+	next  int // word of the query that would go on
+	row   int // words that follow each other, in the form of the name
+}
+
+// saidWord is a word of a name.
+type saidWord struct {
+	number int // in the document
+	like   float64
+	rarity float64
+}
+
+// say adds a word, the best of those of the query that are it.
+func (s *saying) say(w saidWord) {
+	for i, have := range s.words {
+		if have.number == w.number {
+			if w.like > have.like {
+				s.words[i] = w
+			}
+			return
+		}
+	}
+	s.words = append(s.words, w)
+}
+
+// share is how much of a name of so many words is said, and whether that is
+// the whole name, beyond doubt.
+func (s *saying) share(size int) (share float64, whole bool) {
+	told, alike := 0.0, 0.0
+	for _, w := range s.words {
+		told += w.rarity * w.like
+		alike += w.like
+	}
+	if told == 0 {
+		return 0, false
+	}
+	unsaid := max(0, float64(size)-alike)
+	whole = len(s.words) >= size && unsaid <= (1-likeRoot)*float64(size)+1e-9 && (size >= 3 || size == 2 && s.row >= 2)
+	return told / (told + unsaidRarity*unsaid), whole
+}
+
+// evidence sums up what was found.
+func (f *finding) evidence(d Document) evidence {
+	var e evidence
+	if f.total == 0 {
+		return e
+	}
+	f.beginNames(len(d.names))
 	for i, hits := range f.hits {
 		best, inTitle := 0.0, false
 		for _, h := range hits {
 			best = max(best, h.weight)
-			inTitle = inTitle || h.at.field() == fieldTitle
+			if h.at.field().names() {
+				inTitle = inTitle || h.at.field() == fieldTitle
+				f.say(i, h)
+			}
 		}
-		covered += f.rarity[i] * best
+		e.covered += f.weights[i] * best / f.total
 		if inTitle {
-			f.inTitle++
+			e.inTitle++
 		}
 	}
-	f.coverage = covered / f.total
-	f.titled = min(1, float64(f.inTitle)/float64(max(1, d.names[fieldTitle].size)))
+	for i, n := range d.names {
+		share, whole := f.names[i].share(n.size)
+		e.said, e.whole = max(e.said, share), e.whole || whole
+	}
+	e.together, e.step = f.together(d.steps)
+	return e
+}
+
+// say notes that a name has a word of the query.
+func (f *finding) say(word int, h hit) {
+	like := h.weight / fieldWeight[h.at.field()]
+	s := &f.names[h.at.name()]
+	s.say(saidWord{h.word, like, f.rarity[word]})
+	if like == 1 {
+		if s.next != word {
+			s.row = 0
+		}
+		s.row, s.next = s.row+1, word+1
+	}
+}
+
+func (f *finding) beginNames(n int) {
+	for len(f.names) < n {
+		f.names = append(f.names, saying{})
+	}
+	for i := range f.names[:n] {
+		f.names[i] = saying{words: f.names[i].words[:0]}
+	}
 }
 
 // together returns how much of the query the best step covers with what the
@@ -278,10 +420,10 @@ func (f *finding) together(steps int) (coverage float64, step int) {
 				f.best[s] = max(f.best[s], h.weight)
 			}
 		}
-		whole += f.rarity[i] * chain
+		whole += f.weights[i] * chain
 		for _, h := range hits {
 			if s := h.at.step(); s < steps {
-				f.sums[s] += f.rarity[i] * max(0, f.best[s]-chain)
+				f.sums[s] += f.weights[i] * max(0, f.best[s]-chain)
 				f.best[s] = 0
 			}
 		}
@@ -299,15 +441,14 @@ func (f *finding) together(steps int) (coverage float64, step int) {
 // look is one word of a query, ready to be compared.
 type look struct {
 	Word
-	typos int // forgiven
-	part  bool
-	runes int
+	typos int  // forgiven
+	part  bool // it may be a part of another word: no chain has it
 }
 
 func (w Word) look(forgiving bool) look {
-	l := look{Word: w, runes: utf8.RuneCountInString(w.Text)}
+	l := look{Word: w}
 	if forgiving {
-		l.typos, l.part = Typos(w.Text), l.runes >= shortestPart
+		l.typos, l.part = Typos(w.Text), !w.short
 	}
 	return l
 }
@@ -321,10 +462,10 @@ func (l *look) likeness(w *walk) (float64, string) {
 		return likeForm, RankerWords
 	case l.Root != "" && len(w.text) >= len(l.Root) && string(w.text[:len(l.Root)]) == l.Root:
 		text := string(w.text)
-		if len(l.Root) >= 4 && root(text) == l.Root {
+		if l.formOf(text) {
 			return likeRoot, RankerWords
 		}
-		if strings.HasPrefix(text, l.Text) {
+		if (l.Unfinished || l.part) && strings.HasPrefix(text, l.Text) {
 			return likePrefix + likePrefixMore*float64(len(l.Text))/float64(len(text)), RankerPrefix
 		}
 	}
@@ -332,7 +473,7 @@ func (l *look) likeness(w *walk) (float64, string) {
 		return 0, ""
 	}
 	text := string(w.text)
-	if l.part && strings.Contains(text, l.Text) {
+	if l.part && l.inside(text) {
 		return likePart, RankerTypo
 	}
 	if l.typos > 0 {

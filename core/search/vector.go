@@ -14,7 +14,7 @@ type Background struct {
 
 const (
 	fewSamples = 8 // a background cannot be told from fewer
-	minShare   = 0.2
+	minShare   = 0.35
 )
 
 // BackgroundOf estimates the background from the cosines of the query with a
@@ -38,11 +38,11 @@ func BackgroundOf(cosines []float64) Background {
 // the exponent gives that distance a score that passes the default threshold.
 // What is no further than the largest of a few hundred random cosines is none.
 const (
-	cosineExponent   = 0.75
+	cosineExponent   = 0.48
 	cosineDeviations = 3.5
 )
 
-// Score is the calibrated form of a cosine, 0..MaxInexact: how far it is from
+// Score is the calibrated form of a cosine, 0..MaxUnsure: how far it is from
 // the background towards the same text. Zero: the vector alone is no match.
 func (b Background) Score(cosine float64) float64 {
 	if math.IsNaN(cosine) || cosine < b.Mean+cosineDeviations*b.Deviation || b.Mean >= 1 {
@@ -52,18 +52,23 @@ func (b Background) Score(cosine float64) float64 {
 	if share < minShare {
 		return 0
 	}
-	return MaxInexact * share
+	return MaxUnsure * share
 }
 
 // Fuse is the score of a chain from its words and from its vectors, each 0 when
 // that ranker did not find it. It is at least the better of the two, and more
-// when both agree. What is asked for by name stays as it is.
+// when both agree. What is asked for by name stays as it is, and vectors alone
+// never make a match sure.
 func Fuse(words, vector float64) float64 {
 	best, other := max(words, vector), min(words, vector)
-	if best >= MaxInexact {
+	most := MaxInexact
+	if words <= MaxUnsure {
+		most = MaxUnsure
+	}
+	if best >= most {
 		return best
 	}
-	return best + 0.5*other*(MaxInexact-best)
+	return best + 0.5*other*(most-best)
 }
 
 // Fused is the result with what the vector of a step says, 0: nothing. The step

@@ -74,17 +74,19 @@ func (v Vocabulary) Words() []string {
 	return merged(v.sorted, slices.Compact(recent))
 }
 
-// Completions are the terms of the words that begin with the word's root, the
-// shortest words first.
+// Completions are the terms of the other forms of the word and, where it is
+// unfinished, of the words that go on after it; the shortest words first.
 func (v Vocabulary) Completions(w Word) []string {
 	if w.Root == "" {
 		return nil
 	}
 	from, to := v.beginning(w.Root)
-	found := slices.Clone(v.sorted[from:to])
-	for _, word := range v.recent {
-		if strings.HasPrefix(word, w.Root) {
-			found = append(found, word)
+	var found []string
+	for _, words := range [][]string{v.sorted[from:to], v.recent} {
+		for _, word := range words {
+			if strings.HasPrefix(word, w.Root) && w.Completes(word) {
+				found = append(found, word)
+			}
 		}
 	}
 	slices.SortFunc(found, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })

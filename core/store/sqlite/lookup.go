@@ -16,6 +16,7 @@ type lookup struct {
 	spaces   []visible
 	segments []searched
 	stats    search.Stats
+	weights  []float64 // of the wanted words
 	wanted   []wanted
 	lists    map[string][][]byte // by term and segment
 	tally    tally
@@ -72,7 +73,11 @@ func (v *view) look(asked search.Query, spaces []visible) (*lookup, error) {
 	if err := l.read(terms); err != nil {
 		return nil, err
 	}
-	return l, l.count(known)
+	if err := l.count(known); err != nil {
+		return nil, err
+	}
+	l.weights = asked.Weights(l.stats)
+	return l, nil
 }
 
 // read reads the lists of terms.
@@ -135,10 +140,10 @@ func (l *lookup) list(term string, segment int) []byte {
 	return nil
 }
 
-// best are the n documents whose words roughly match best, and all that are
-// asked for by name or near.
+// best are the n documents whose words roughly match best, those whose names
+// do, and all that are asked for by name or near.
 func (l *lookup) best(n int) []int64 {
-	top := ranking{limit: n}
+	top, named := ranking{limit: n}, ranking{limit: namedCandidates}
 	ids := slices.Collect(maps.Keys(l.near))
 	for i := range l.segments {
 		s := &l.segments[i]
@@ -149,37 +154,46 @@ func (l *lookup) best(n int) []int64 {
 		for _, number := range l.tally.noted[:min(n, len(l.tally.noted))] {
 			ids = append(ids, s.document(number))
 		}
-		for number, sum := range l.sums(i) {
+		l.sum(i)
+		for number, sum := range l.tally.sums {
 			if sum > top.least {
 				top.add(s.document(int32(number)), sum) //nolint:gosec // a segment spans less than 1<<31
 			}
 		}
+		for number, sum := range l.tally.named {
+			if sum > named.least {
+				named.add(s.document(int32(number)), sum) //nolint:gosec // likewise
+			}
+		}
 	}
-	for _, d := range top.documents {
+	for _, d := range slices.Concat(top.documents, named.documents) {
 		ids = append(ids, d.id)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
 
-// sums are the rough scores of the documents of a segment, by their numbers in
-// it. They are good until the next call.
-func (l *lookup) sums(segment int) []float32 {
+// sum makes the rough scores of the documents of a segment.
+func (l *lookup) sum(segment int) {
 	s := &l.segments[segment]
 	t := &l.tally
 	t.sums = append(t.sums[:0], make([]float32, s.span)...)
+	t.named = append(t.named[:0], make([]float32, s.span)...)
 	for i, w := range l.wanted {
 		t.begin(s)
 		t.note(l.list(w.word.Term, segment), &asWord)
 		for _, other := range w.others {
 			t.note(l.list(other, segment), &asOther)
 		}
-		rarity := float32(l.stats.Rarity(i))
+		weight, rarity := float32(l.weights[i]), float32(l.stats.Rarity(i))
 		for _, number := range t.noted {
-			t.sums[number] += rarity * roughly[t.marks[number]]
+			mark := t.marks[number]
+			t.sums[number] += weight * roughly[mark]
+			if mark == asWord[search.InName] || mark == asOther[search.InName] {
+				t.named[number] += rarity * roughly[mark]
+			}
 		}
 	}
-	return t.sums
 }
 
 // tally notes how well the documents of a segment have one word.
@@ -187,7 +201,8 @@ type tally struct {
 	segment *searched
 	marks   []standing // by number in the segment
 	noted   []int32    // numbers that have a mark
-	sums    []float32
+
+	sums, named []float32 // rough scores by number: of all words, and of those in names
 }
 
 // begin forgets all marks.

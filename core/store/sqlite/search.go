@@ -12,9 +12,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// minCandidates is how many chains at least are judged, if so many have
-// anything to do with the query.
-const minCandidates = 50
+// How many chains are judged, if so many have anything to do with the query:
+// at least minCandidates by all their words, and namedCandidates by those of
+// their names, because a few words that are a whole title say more than many
+// that stand in texts.
+const (
+	minCandidates   = 40
+	namedCandidates = 25
+)
 
 // The queries of a search.
 const (
