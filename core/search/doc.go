@@ -6,4 +6,4 @@ package search
 
 // Version is the version of the analyser. Documents and terms of another
 // version must be made anew.
-const Version = 2
+const Version = 3
