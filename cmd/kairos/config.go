@@ -23,6 +23,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
@@ -118,6 +119,16 @@ type driverSettings struct {
 	// IdleStop and CallTimeout take the place of those of all drivers.
 	IdleStop    *duration `yaml:"idle_stop"`
 	CallTimeout duration  `yaml:"call_timeout"`
+	// MaxProvenance is the strongest provenance that what the driver says is
+	// recorded with. Default: any that its descriptor allows.
+	MaxProvenance string `yaml:"max_provenance"`
+	// Human: the driver may answer for a person. Default true.
+	Human *bool `yaml:"human"`
+}
+
+// limits are what the driver may vouch for.
+func (s driverSettings) limits() driverhost.Limits {
+	return driverhost.Limits{MaxProvenance: driver.Provenance(s.MaxProvenance), NoPerson: s.Human != nil && !*s.Human}
 }
 
 type userInputConfig struct {
@@ -468,6 +479,9 @@ func (d driversConfig) problems() []error {
 		errs = append(errs, timeProblems("drivers.settings."+name, s.IdleStop, s.CallTimeout)...)
 		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
+		}
+		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, list(run.Provenances())))
 		}
 		if s.MemoryMiB < 0 {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))

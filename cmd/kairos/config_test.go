@@ -102,6 +102,8 @@ func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
 		"its own time": {"drivers: {call_timeout: 1m, settings: {llm: {call_timeout: 3s, config: {timeout: 30s}}}}", "shorter than its call timeout, 3s"},
 		"one's idle":   {"drivers: {settings: {shell: {idle_stop: -1s}}}", "drivers.settings.shell.idle_stop"},
 		"one's calls":  {"drivers: {settings: {shell: {call_timeout: -1s}}}", "drivers.settings.shell.call_timeout"},
+		"provenance":   {"drivers: {settings: {shell: {max_provenance: observed}}}", `drivers.settings.shell.max_provenance is "observed": must be one of agent-reported, model-generated, link-holder, client-attested, server-observed`},
+		"human":        {"drivers: {settings: {shell: {human: perhaps}}}", "drivers.settings.shell.human must be true or false"},
 		"a typo":       {"drivers: {wacth: true}", "wacth"},
 	} {
 		t.Run(name, func(t *testing.T) {

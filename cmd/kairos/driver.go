@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -38,13 +39,18 @@ type driverList struct {
 
 // listedDriver is a driver of the lock and where it stands in each server.
 type listedDriver struct {
-	Name      string        `json:"name"`
-	Version   string        `json:"version"`
-	Role      driver.Role   `json:"role"`
-	Handles   []string      `json:"handles"`
-	Effect    driver.Effect `json:"effect"`
-	Features  []string      `json:"features"`
-	Platforms []string      `json:"platforms"` // the lock has a sum for
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`
+	Role     driver.Role   `json:"role"`
+	Handles  []string      `json:"handles"`
+	Effect   driver.Effect `json:"effect"`
+	Features []string      `json:"features"`
+	// Vouches is the strongest provenance that it is recorded with; empty: it
+	// vouches for nothing itself. Human: it may answer for a person. Both are
+	// within what the configuration allows.
+	Vouches   driver.Provenance `json:"vouches,omitempty"`
+	Human     bool              `json:"human"`
+	Platforms []string          `json:"platforms"` // the lock has a sum for
 	// Locked is false for a driver that a server runs but the lock does not have.
 	Locked bool         `json:"locked"`
 	Live   []liveDriver `json:"live"`
@@ -78,7 +84,7 @@ func driverListCommand(at *source, out *format) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				list, err := listDrivers(cmd.Context(), c.Drivers.Dir, lock, servers)
+				list, err := listDrivers(cmd.Context(), c.config, lock, servers)
 				if err != nil {
 					return err
 				}
@@ -90,11 +96,13 @@ func driverListCommand(at *source, out *format) *cobra.Command {
 	return cmd
 }
 
-func listDrivers(ctx context.Context, dir string, lock driverhost.Lock, servers []admin.Found) (driverList, error) {
-	list := driverList{DriversDir: dir, Drivers: []listedDriver{}, Servers: []serverInfo{}}
+func listDrivers(ctx context.Context, c config, lock driverhost.Lock, servers []admin.Found) (driverList, error) {
+	list := driverList{DriversDir: c.Drivers.Dir, Drivers: []listedDriver{}, Servers: []serverInfo{}}
 	for _, e := range lock.Drivers {
 		d := listed(e.Descriptor)
 		d.Locked = true
+		limits := c.Drivers.Settings[e.Name].limits()
+		d.Vouches, d.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
 		for platform := range e.SHA256 {
 			d.Platforms = append(d.Platforms, platform)
 		}
@@ -143,16 +151,16 @@ func (l *driverList) join(server int, s driverhost.Status) {
 }
 
 func (l driverList) text(p *printer) {
-	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES"}
+	head := []string{"NAME", "VERSION", "ROLE", "HANDLES", "EFFECT", "FEATURES", "VOUCHES"}
 	if len(l.Servers) > 0 {
 		head = append(head, "SERVER", "STATE", "GENERATION", "PID")
 	}
 	rows := [][]string{head}
 	for _, d := range l.Drivers {
-		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ",")}
+		row := []string{d.Name, d.Version, string(d.Role), strings.Join(d.Handles, ","), string(d.Effect), strings.Join(d.Features, ","), d.vouches()}
 		for i, live := range d.Live {
 			if i > 0 {
-				row = []string{"", "", "", "", "", ""}
+				row = []string{"", "", "", "", "", "", ""}
 			}
 			rows = append(rows, append(row, strconv.Itoa(live.Server), live.words(d), strconv.Itoa(live.Generation), pid(live.PID)))
 		}
@@ -161,6 +169,15 @@ func (l driverList) text(p *printer) {
 		}
 	}
 	p.table(rows)
+}
+
+// vouches is the column of that name.
+func (d listedDriver) vouches() string {
+	text := cmp.Or(string(d.Vouches), "-")
+	if slices.Contains(d.Features, driver.FeatureHuman) && !d.Human {
+		text += " (no person)"
+	}
+	return text
 }
 
 // words is the state, and how the server's driver differs from the lock's.

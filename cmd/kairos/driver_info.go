@@ -15,14 +15,18 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/admin"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // driverInfo is what `driver info` prints: what the lock says of a driver, and
 // what each running server does.
 type driverInfo struct {
-	Name    string                  `json:"name"`
-	Locked  *driverhost.LockedEntry `json:"locked,omitempty"`
-	Servers []driverIn              `json:"servers"` // none: no server runs
+	Name   string                  `json:"name"`
+	Locked *driverhost.LockedEntry `json:"locked,omitempty"`
+	// Vouches and Human are what the configuration lets the locked driver vouch for.
+	Vouches driver.Provenance `json:"vouches,omitempty"`
+	Human   bool              `json:"human"`
+	Servers []driverIn        `json:"servers"` // none: no server runs
 }
 
 // driverIn is a driver in one server.
@@ -50,6 +54,8 @@ func driverInfoCommand(at *source, out *format) *cobra.Command {
 				info := driverInfo{Name: args[0], Servers: []driverIn{}}
 				if e, ok := entryOf(lock, args[0]); ok {
 					info.Locked = &e
+					limits := c.Drivers.Settings[e.Name].limits()
+					info.Vouches, info.Human = vouches(e.Descriptor, limits), answersForPersons(e.Descriptor, limits)
 				}
 				known := info.Locked != nil
 				for _, s := range servers {
@@ -130,6 +136,7 @@ func (i driverInfo) text(p *printer) {
 	p.printf("%s\n", i.Name)
 	if e := i.Locked; e != nil {
 		printEntry(p, *e)
+		p.row("vouches", vouchesText(i.Vouches, e.Descriptor.Has(driver.FeatureHuman) && !i.Human))
 	} else {
 		p.printf("  not in the lock\n")
 	}
@@ -198,6 +205,7 @@ func printStatus(p *printer, s driverhost.Status) {
 	if s.RSSBytes > 0 {
 		p.row("memory", fmt.Sprintf("%.1f MiB", float64(s.RSSBytes)/(1<<20)))
 	}
+	p.row("limits", limitsText(driverhost.Limits{MaxProvenance: s.MaxProvenance, NoPerson: !s.Human}))
 	p.row("config", compactJSON(s.Config))
 	p.row("env_from", strings.Join(s.EnvFrom, ", "))
 	p.row("isolation", string(s.Isolation))

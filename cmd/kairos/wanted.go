@@ -70,7 +70,7 @@ func (s source) hostConfig(c config) (driverhost.Config, error) {
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
 			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB, Folders: absolute(s.Folders...),
-			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop),
+			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop), Limits: s.limits(),
 		}
 	}
 	var err error
