@@ -69,7 +69,7 @@ DRIVER_PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 EXAMPLES    := $(BIN)/examples/drivers
 GO_EXAMPLES := http-check ask-folder
 WORD_COUNT  := examples/drivers/word-count
-INSTALL     := KAIROS_DRIVERS_DIR=$(EXAMPLES) $(BIN)/kairos driver install
+INSTALL     := KAIROS_DRIVERS_DIR=$(EXAMPLES) $(BIN)/kairos driver install --yes
 lacks = ! PATH=$(DRIVER_PATH) command -v $(1) >/dev/null 2>&1
 
 .PHONY: examples

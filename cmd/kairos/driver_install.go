@@ -17,24 +17,30 @@ import (
 	"github.com/kairos-mcp/kairos/core/admin"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 func driverInstallCommand(at *source, out *format) *cobra.Command {
-	var force bool
+	var force, yes bool
 	cmd := &cobra.Command{
 		Use:   "install FILE...",
 		Short: "Copy driver binaries into the drivers folder and lock them",
 		Long: "Copies each file into the drivers folder as kairos-driver-NAME, in one step, and updates its entry of\n" +
 			"drivers.lock; entries of other drivers stay as they are. A driver that is installed already is replaced,\n" +
 			"but one that would change its role or no longer handle what it handles now only with --force, because\n" +
-			"protocols and the decision tree rely on it.",
+			"protocols and the decision tree rely on it. Two drivers cannot handle one challenge type.\n\n" +
+			"Before anything is installed it shows what each driver may do then, and of an update what changes. At a\n" +
+			"terminal it asks; elsewhere it needs --yes.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := at.load()
 			if err != nil {
 				return err
 			}
-			report, err := c.install(cmd.Context(), args, force, c.confinement(at.file))
+			report, err := c.install(cmd.Context(), args, installation{
+				force: force, isolation: c.confinement(at.file),
+				approve: func(grants []grant) error { return approveGrants(cmd, grants, yes) },
+			})
 			if err != nil {
 				return err
 			}
@@ -44,12 +50,20 @@ func driverInstallCommand(at *source, out *format) *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "install without asking")
 	cmd.Flags().BoolVar(&force, "force", false, "also where a driver changes its role or what it handles")
 	return cmd
 }
 
+// installation says how drivers are installed.
+type installation struct {
+	force     bool // also where a driver takes something away
+	isolation driverhost.Confinement
+	approve   func([]grant) error // an error: nothing is installed
+}
+
 // install copies and locks the files, all or none of them.
-func (c config) install(ctx context.Context, files []string, force bool, isolation driverhost.Confinement) (report lockReport, err error) {
+func (c config) install(ctx context.Context, files []string, how installation) (report lockReport, err error) {
 	dir := c.Drivers.Dir
 	report = lockReport{Lock: lockPath(dir), Warnings: []string{}}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -64,7 +78,7 @@ func (c config) install(ctx context.Context, files []string, force bool, isolati
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	staged, err := stageAll(ctx, dir, files, isolation)
+	staged, err := stageAll(ctx, dir, files, how.isolation)
 	defer func() {
 		for _, s := range staged {
 			_ = os.Remove(s.temp) // gone already where it was installed
@@ -76,13 +90,19 @@ func (c config) install(ctx context.Context, files []string, force bool, isolati
 	next := old
 	next.Drivers = slices.Clone(old.Drivers)
 	for _, s := range staged {
-		if err := mayReplace(old, s.entry, force); err != nil {
+		if err := mayReplace(old, s.entry, how.force); err != nil {
 			return report, err
 		}
 		next.Drivers = slices.DeleteFunc(next.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == s.entry.Name })
 		next.Drivers = append(next.Drivers, s.entry)
 	}
 	keepPlatforms(old, &next)
+	if err := sharedType(next, staged); err != nil {
+		return report, err
+	}
+	if err := how.approve(c.grants(old, staged)); err != nil {
+		return report, err
+	}
 	for _, s := range staged {
 		to := filepath.Join(dir, s.entry.File)
 		if err := os.Rename(s.temp, to); err != nil {
@@ -194,6 +214,26 @@ func mayReplace(old driverhost.Lock, e driverhost.LockedEntry, force bool) error
 		if !slices.Contains(e.Descriptor.Handles, handled) {
 			return fmt.Errorf("driver %s handles %s now, %s would handle %s: --force replaces it all the same",
 				e.Name, strings.Join(was.Descriptor.Handles, ", "), e.Version, strings.Join(e.Descriptor.Handles, ", "))
+		}
+	}
+	return nil
+}
+
+// sharedType refuses a driver that handles a challenge type of another one: which
+// of the two judges a step would depend on a tree that nobody wrote for that.
+func sharedType(next driverhost.Lock, staged []stagedDriver) error {
+	for _, s := range staged {
+		if s.entry.Descriptor.Role != driver.RoleChallenge {
+			continue
+		}
+		for _, challengeType := range s.entry.Descriptor.Handles {
+			for _, other := range next.Drivers {
+				if other.Name == s.entry.Name || other.Descriptor.Role != driver.RoleChallenge || !slices.Contains(other.Descriptor.Handles, challengeType) {
+					continue
+				}
+				return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; delete %s from the drivers folder "+
+					"and run `kairos driver lock`, or change what %s handles", s.entry.Name, other.Name, challengeType, other.File, s.entry.Name)
+			}
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func in(t *testing.T, dir, name string, args ...string) {
 func installs(t *testing.T, s scaffold) {
 	t.Helper()
 	c := config{Drivers: driversConfig{Dir: filepath.Join(t.TempDir(), "drivers")}}
-	if _, err := c.install(t.Context(), []string{filepath.Join(s.Dir, s.Binary)}, false, driverhost.Confinement{}); err != nil {
+	if _, err := c.install(t.Context(), []string{filepath.Join(s.Dir, s.Binary)}, installation{approve: func([]grant) error { return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	lock, err := driverhost.ReadLock(lockPath(c.Drivers.Dir))
