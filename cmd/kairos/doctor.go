@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -117,7 +120,7 @@ func (r *doctorReport) warn(problem, fix string) {
 // drivers looks at lock, binaries, permissions and tree.
 func (r *doctorReport) drivers(ctx context.Context, c config) {
 	relock := fmt.Sprintf("run `kairos driver lock %s` if the drivers in there are those you want", c.Drivers.Dir)
-	_, err := c.readLock()
+	lock, err := c.readLock()
 	r.check("driver lock", lockPath(c.Drivers.Dir), relock, err)
 	if err != nil {
 		return
@@ -128,8 +131,12 @@ func (r *doctorReport) drivers(ctx context.Context, c config) {
 		problems = append(problems, finding{Problem: err.Error()})
 	}
 	for _, d := range verified.Drivers {
+		fix := relock
+		if !c.hasBinary(lock, d.Name) {
+			fix = fmt.Sprintf("install it again with `kairos driver install FILE`, or run `kairos driver remove %s`", d.Name)
+		}
 		for _, problem := range d.Problems {
-			problems = append(problems, finding{Problem: problem, Fix: relock})
+			problems = append(problems, finding{Problem: problem, Fix: fix})
 		}
 	}
 	r.note("driver binaries", fmt.Sprintf("%d of %s", len(verified.Drivers), c.Drivers.Dir), problems...)
@@ -140,6 +147,13 @@ func (r *doctorReport) drivers(ctx context.Context, c config) {
 		detail = "the one that is shipped"
 	}
 	r.check("decision tree", detail, "run `kairos tree check` after you have mended it", err)
+}
+
+// hasBinary reports whether the file of a locked driver is there.
+func (c config) hasBinary(lock driverhost.Lock, name string) bool {
+	e, _ := entryOf(lock, name)
+	_, err := os.Lstat(filepath.Join(c.Drivers.Dir, e.File))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // servers looks at what runs.

@@ -21,7 +21,7 @@ func driverCommand(at *source) *cobra.Command {
 	out.addTo(cmd)
 	cmd.AddCommand(
 		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
-		driverLockCommand(at, out), driverInstallCommand(at, out), driverNewCommand(out),
+		driverLockCommand(at, out), driverInstallCommand(at, out), driverRemoveCommand(at, out), driverNewCommand(out),
 		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(at),
 	)
 	return cmd

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
@@ -91,18 +88,9 @@ func approveGrants(cmd *cobra.Command, grants []grant, yes bool) error {
 	if p.err != nil || yes {
 		return p.err
 	}
-	if !isTerminal(cmd.InOrStdin()) {
-		return errors.New("nothing was installed, because nobody can be asked here: add --yes")
+	ok, err := agreed(cmd, p, "install?")
+	if err == nil && !ok {
+		err = errors.New("nothing was installed")
 	}
-	if p.printf("install? [y/N] "); p.err != nil {
-		return p.err
-	}
-	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was installed")
-	}
-	return nil
+	return err
 }

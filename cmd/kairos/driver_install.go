@@ -231,8 +231,8 @@ func sharedType(next driverhost.Lock, staged []stagedDriver) error {
 				if other.Name == s.entry.Name || other.Descriptor.Role != driver.RoleChallenge || !slices.Contains(other.Descriptor.Handles, challengeType) {
 					continue
 				}
-				return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; delete %s from the drivers folder "+
-					"and run `kairos driver lock`, or change what %s handles", s.entry.Name, other.Name, challengeType, other.File, s.entry.Name)
+				return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; run `kairos driver remove %s` first, "+
+					"or change what %s handles", s.entry.Name, other.Name, challengeType, other.Name, s.entry.Name)
 			}
 		}
 	}

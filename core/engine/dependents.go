@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Dependent is an open run that cannot continue without a driver.
+type Dependent struct {
+	Run      run.ID `json:"run_id"`
+	Protocol string `json:"protocol"` // title
+	Step     int    `json:"step"`     // 1-based
+	Label    string `json:"label"`
+	// Reason says what the driver has to do for the run.
+	Reason string `json:"reason"`
+}
+
+// Dependents lists the caller's runs that need the driver at their open step:
+// to judge it, or to bring back the answer that is waited for. It starts no
+// driver. A run that cannot be read is left out: Unserved names it.
+func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([]Dependent, error) {
+	h, release := e.hold()
+	defer release()
+	if err := e.ready(ctx); err != nil {
+		return nil, err
+	}
+	live, err := h.live(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	out := []Dependent{}
+	for _, s := range live {
+		if s.StepIndex < 1 || s.StepIndex > s.StepCount {
+			continue
+		}
+		d, needed, err := h.dependent(ctx, s, driverName)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if code := fault.CodeOf(err); code == fault.StoreUnavailable {
+			return nil, err
+		}
+		if err == nil && needed {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// dependent reports whether the run needs the driver, and for what.
+func (e held) dependent(ctx context.Context, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
+	r, err := e.read(ctx, s.ID)
+	if err != nil {
+		return d, false, err
+	}
+	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	if err != nil || r.Step.Index > len(chain.Steps) {
+		return d, false, err
+	}
+	step := chain.Steps[r.Step.Index-1]
+	d = Dependent{Run: r.ID, Protocol: chain.Title, Step: r.Step.Index, Label: step.Label}
+	switch {
+	case r.Step.Question != nil && r.Step.Question.Via == driverName:
+		d.Reason = "its question is open"
+	case r.Step.Call != nil && r.Step.Call.Driver == driverName:
+		d.Reason = "it is waited for"
+	case e.judges(driverName, step):
+		d.Reason = "it judges the step"
+	default:
+		return d, false, nil
+	}
+	return d, true, nil
+}
+
+// judges reports whether the tree names the driver for the step's challenge.
+func (e held) judges(driverName string, step protocol.Step) bool {
+	if step.Challenge == nil {
+		return false
+	}
+	use, problem := e.judgeOf(step)
+	return problem == nil && use == driverName
+}
