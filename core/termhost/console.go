@@ -21,7 +21,7 @@ type console struct {
 	turn chan struct{} // holds one token; whoever has it may ask
 
 	outMu sync.Mutex // guards out
-	out   io.Writer
+	out   io.Writer  // io.Discard once closed
 
 	// The fields below belong to whoever has the token.
 	in      *bufio.Reader // nil: nobody answers
@@ -43,6 +43,14 @@ func newConsole(in io.Reader, out io.Writer) *console {
 	}
 	c.turn <- struct{}{}
 	return c
+}
+
+// close drops whatever is said from now on. A connection may deliver a last
+// notification after it was closed, when the output belongs to the caller again.
+func (c *console) close() {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	c.out = io.Discard
 }
 
 // quoted begins each line that somebody else wrote.

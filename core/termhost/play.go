@@ -48,6 +48,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 		// the connections any more.
 		fail(nil)
 		err = errors.Join(err, h.quiet(context.Background()), h.tools.close(), closeClient(server))
+		h.console.close()
 	}()
 	server.OnNotification(h.notified)
 	h.tools.adopt(cfg.serverName(), server)
