@@ -352,11 +352,15 @@ func TestBackgroundsCalibrateModels(t *testing.T) {
 }
 
 func TestFusedScoresKeepTheirOrder(t *testing.T) {
-	score := rapid.Float64Range(0, search.MaxInexact)
+	words, vectors := rapid.Float64Range(0, search.MaxInexact), rapid.Float64Range(0, search.MaxUnsure)
 	rapid.Check(t, func(t *rapid.T) {
-		w, v, more := score.Draw(t, "words"), score.Draw(t, "vector"), score.Draw(t, "more")
-		f := search.Fuse(w, v)
-		if f < max(w, v) || f > search.MaxInexact || f != search.Fuse(v, w) || search.Fuse(max(w, more), v) < f-1e-9 {
+		w, v := words.Draw(t, "words"), vectors.Draw(t, "vector")
+		more, nearer := max(w, words.Draw(t, "more")), max(v, vectors.Draw(t, "nearer"))
+		f, most := search.Fuse(w, v), search.MaxInexact
+		if w <= search.MaxUnsure {
+			most = search.MaxUnsure
+		}
+		if f < max(w, v) || f > most || search.Fuse(more, v) < f-1e-9 || search.Fuse(w, nearer) < f-1e-9 {
 			t.Fatalf("Fuse(%v, %v) = %v", w, v, f)
 		}
 	})

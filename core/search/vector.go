@@ -56,7 +56,7 @@ func (b Background) Score(cosine float64) float64 {
 }
 
 // Fuse is the score of a chain from its words and from its vectors, each 0 when
-// that ranker did not find it. It is at least the better of the two, and more
+// that ranker did not find it; vector is at most MaxUnsure. It is at least the better of the two, and more
 // when both agree. What is asked for by name stays as it is, and vectors alone
 // never make a match sure.
 func Fuse(words, vector float64) float64 {
