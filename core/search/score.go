@@ -276,7 +276,7 @@ func (f *finding) begin(q Query, s Stats) {
 		f.forgiving = f.forgiving || s.unknown(i)
 		f.rarity = append(f.rarity, s.Rarity(i))
 	}
-	f.weights, f.total = q.Weights(s), 0
+	f.weights, f.total = q.weigh(s, f.weights[:0]), 0
 	for _, w := range f.weights {
 		f.total += w
 	}
@@ -286,17 +286,22 @@ func (f *finding) begin(q Query, s Stats) {
 // rarity, and little for all but the rarest ones. A word that no chain has
 // counts fully in a short query, where it says that something else is meant,
 // and little in a long one.
-func (q Query) Weights(s Stats) []float64 {
-	weights, order := make([]float64, len(q.words)), make([]int, len(q.words))
+func (q Query) Weights(s Stats) []float64 { return q.weigh(s, nil) }
+
+// weigh appends the weights to an empty slice.
+func (q Query) weigh(s Stats, weights []float64) []float64 {
+	var known [maxWords]int
+	order := known[:0]
 	for i, w := range q.words {
-		weights[i], order[i] = s.Rarity(i), i
+		weight := s.Rarity(i)
 		switch {
 		case !s.unknown(i):
 		case w.last && w.short:
-			weights[i] *= unfinishedWeight
+			weight *= unfinishedWeight
 		case len(q.words) > shortQuery:
-			weights[i] = unknownWeight
+			weight = unknownWeight
 		}
+		weights, order = append(weights, weight), append(order, i)
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(weights[b], weights[a]), strings.Compare(q.words[a].Text, q.words[b].Text))

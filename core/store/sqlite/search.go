@@ -17,8 +17,8 @@ import (
 // their names, because a few words that are a whole title say more than many
 // that stand in texts.
 const (
-	minCandidates   = 40
-	namedCandidates = 25
+	minCandidates   = 30
+	namedCandidates = 15
 )
 
 // The queries of a search.
