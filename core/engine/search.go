@@ -199,7 +199,7 @@ func searchReply(hits []Hit, sure bool) SearchReply {
 		r.Confidence = ConfidenceSure
 		r.Message = fmt.Sprintf("The first match fits (%d%%).", percent(r.Choices[0]))
 		r.Choices[0].Description = summary(hits[0].Chain)
-		r.NextAction = "follow the first choice's next_action: " + r.Choices[0].NextAction
+		r.NextAction = "follow the first choice's next_action"
 		r.NextCall = beginCall(r.Choices[0].URI)
 	default:
 		for i, h := range hits {
