@@ -257,14 +257,19 @@ func (c config) afterInstall(old, next driverhost.Lock, staged []stagedDriver) [
 			}
 		}
 	}
+	return append(out, c.misfits(next)...)
+}
+
+// misfits says that the decision tree does not fit the drivers of a lock, if so.
+func (c config) misfits(lock driverhost.Lock) []string {
 	src, err := c.treeSource()
 	if err == nil {
-		_, err = decision.Compile(src, next.Descriptors())
+		_, err = decision.Compile(src, lock.Descriptors())
 	}
-	if err != nil {
-		out = append(out, fmt.Sprintf("the decision tree does not fit these drivers, so no server takes them up: %v", err))
+	if err == nil {
+		return nil
 	}
-	return out
+	return []string{fmt.Sprintf("the decision tree does not fit these drivers, so no server takes them up: %v", err)}
 }
 
 // unchangedVersion says that a driver is another one although its version is not.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
@@ -107,13 +106,7 @@ func (c config) remove(name string, approve func() ([]engine.Dependent, error)) 
 			report.Drivers = append(report.Drivers, change)
 		}
 	}
-	src, err := c.treeSource()
-	if err == nil {
-		_, err = decision.Compile(src, next.Descriptors())
-	}
-	if err != nil {
-		report.Warnings = append(report.Warnings, fmt.Sprintf("the decision tree does not fit the remaining drivers, so no server takes them up: %v", err))
-	}
+	report.Warnings = append(report.Warnings, c.misfits(next)...)
 	return report, nil
 }
 
