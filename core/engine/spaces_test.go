@@ -80,6 +80,9 @@ var reaches = map[string]map[string]ask{
 	"AnswerApproval": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
 		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", engine.ApprovalAnswer{Decision: "approved"})
 	}},
+	"Dependents": {"driver": func(w *world, c engine.Caller, _ probe) (any, error) {
+		return w.Dependents(w.t.Context(), c, "shell")
+	}},
 	"Attest": {
 		"head": func(w *world, c engine.Caller, p probe) (any, error) {
 			return w.Attest(w.t.Context(), c, engine.AttestInput{URI: p.Head, Outcome: "success", Message: "m"})
