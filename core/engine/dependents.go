@@ -20,7 +20,8 @@ type Dependent struct {
 
 // Dependents lists the caller's runs that need the driver at their open step:
 // to judge it, or to bring back the answer that is waited for. It starts no
-// driver. A run that cannot be read is left out: Unserved names it.
+// driver. A run of a space that the caller no longer sees is left out, and so is
+// one that cannot be read, which Unserved names.
 func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([]Dependent, error) {
 	h, release := e.hold()
 	defer release()
@@ -36,7 +37,7 @@ func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([
 		if s.StepIndex < 1 || s.StepIndex > s.StepCount {
 			continue
 		}
-		d, needed, err := h.dependent(ctx, s, driverName)
+		d, needed, err := h.dependent(ctx, c, s, driverName)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -51,9 +52,9 @@ func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([
 }
 
 // dependent reports whether the run needs the driver, and for what.
-func (e held) dependent(ctx context.Context, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
+func (e held) dependent(ctx context.Context, c Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
 	r, err := e.read(ctx, s.ID)
-	if err != nil {
+	if err != nil || !c.reads(r.Space) {
 		return d, false, err
 	}
 	chain, err := e.store.Index.Pinned(ctx, r.Pin)

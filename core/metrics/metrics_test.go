@@ -85,7 +85,7 @@ func operations() []operation {
 			`kairos_mcp_tool_error_codes_total{tool="kairos_dump",error_code="NOT_FOUND"}`, `kairos_memory_retrieve_total{status="error"}`,
 		}},
 		{"a mint of nearly the same", func(s *server) {
-			s.call("kairos_mint", map[string]any{"markdown_doc": document("Make everything now", "shell"), "llm_model_id": "m"})
+			s.call("kairos_mint", map[string]any{"markdown_doc": document("Everything, make", "shell"), "llm_model_id": "m"})
 		}, []string{`kairos_mint_similar_memory_found_total{transport="http",` + me + `}`}},
 		{"an update", func(s *server) {
 			s.call("kairos_update", map[string]any{"uris": []string{uri}, "updates": map[string]any{"label": "Do it well"}})
