@@ -20,7 +20,7 @@ type Dependent struct {
 
 // Dependents lists the caller's runs that need the driver at their open step:
 // to judge it, or to bring back the answer that is waited for. It starts no
-// driver. A run of a space that the caller no longer sees is left out, and so is
+// driver. A run of a protocol that the caller no longer sees is left out, and so is
 // one that cannot be read, which Unserved names.
 func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([]Dependent, error) {
 	h, release := e.hold()
@@ -54,11 +54,11 @@ func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([
 // dependent reports whether the run needs the driver, and for what.
 func (e held) dependent(ctx context.Context, c Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
 	r, err := e.read(ctx, s.ID)
-	if err != nil || !c.reads(r.Space) {
+	if err != nil {
 		return d, false, err
 	}
 	chain, err := e.store.Index.Pinned(ctx, r.Pin)
-	if err != nil || r.Step.Index > len(chain.Steps) {
+	if err != nil || !c.reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}
 	step := chain.Steps[r.Step.Index-1]
