@@ -140,8 +140,8 @@ func Validate(schema, value json.RawMessage) []driver.Diagnostic {
 	return s.Validate(value)
 }
 
-// explain says what is wrong with a value by a schema; nil: by one that is not at
-// hand. It never quotes a value, which may be a secret.
+// explain says what is wrong with a value by a schema; nil: with a schema itself.
+// It never quotes a value, which may be a secret.
 func explain(verr *jsonschema.ValidationError, by *jsonschema.Schema) []driver.Diagnostic {
 	e := explainer{by: by}
 	all := e.leaves(verr)
@@ -179,7 +179,11 @@ func (e *explainer) leaves(verr *jsonschema.ValidationError) []driver.Diagnostic
 		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
 	}
 	if len(verr.Causes) == 0 {
-		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), words(verr.ErrorKind))}
+		message := words(verr.ErrorKind)
+		if format, ok := verr.ErrorKind.(*kind.Format); ok && e.by == nil {
+			message += ": " + format.Err.Error() // a schema keeps no secrets
+		}
+		return []driver.Diagnostic{driver.Problem(fields.Pointer(verr.InstanceLocation...), message)}
 	}
 	var all []driver.Diagnostic
 	for _, cause := range verr.Causes {
