@@ -116,7 +116,7 @@ check: static ## what every commit has to pass: static, and the tests without th
 static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags $(TAGS),conformance ./core/mcpserver ./e2e/conformance
+	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
 	$(MAKE) lint
 	$(MAKE) api
 
@@ -186,7 +186,7 @@ bench-library: build ## the part of bench with KAIROS_BENCH_PROTOCOLS (10000) pr
 
 .PHONY: bench-search
 bench-search: ## print how well KAIROS, SQLite FTS5 and bleve answer the labelled queries of testdata/search
-	@cd core/search/quality/compare && $(GO) vet ./... && $(GO) test -count=1 -v ./...
+	@cd core/search/evaluation/compare && $(GO) vet ./... && $(GO) test -count=1 -v ./...
 
 fuzz: ## fuzz every parser for 20 s each
 	@for p in $$($(GO) list ./...); do \

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/httpapi"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 // approvalPage knows by which address people reach the approval page. Its zero
@@ -31,7 +31,7 @@ func (p *approvalPage) url(id run.ID, secret string) string {
 	if base == nil {
 		return ""
 	}
-	return *base + httpapi.ApprovalPath(id, secret)
+	return *base + rest.ApprovalPath(id, secret)
 }
 
 // reachedAt is the address of a listener as people of this machine write it.
@@ -47,15 +47,15 @@ func reachedAt(scheme string, at net.Addr) string {
 // until ctx ends. Hosts start servers twice, so one that cannot listen goes on
 // without the page.
 func (a *app) serveApprovals(ctx context.Context, version string) error {
-	api, err := httpapi.New(httpapi.Config{
+	api, err := rest.New(rest.Config{
 		Version: version, Approvals: a.engine, Principal: localPrincipal, Space: localSpace,
-		Access: httpapi.Access{Local: true}, Limits: httpapi.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
+		Access: rest.Access{Local: true}, Limits: rest.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
 	}, a.log)
 	if err != nil {
 		return err
 	}
 	listening := false
-	err = httpapi.Serve(ctx, httpapi.Listen{
+	err = rest.Serve(ctx, rest.Listen{
 		Address: a.config.Approval.Listen, Connections: 64, Shutdown: time.Second,
 		Started: func(at net.Addr) {
 			listening = true

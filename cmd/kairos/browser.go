@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 
-	"github.com/kairos-mcp/kairos/core/termhost"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 )
 
 // browser opens an address for the person at this terminal; nil: there is no
@@ -24,7 +24,7 @@ func browser() func(context.Context, string) error {
 	}
 	return func(ctx context.Context, address string) error {
 		cmd := exec.CommandContext(ctx, path, address)
-		cmd.Env = termhost.Environment()
+		cmd.Env = terminal.Environment()
 		return cmd.Run()
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/termhost"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 )
 
 func TestTheBrowserIsGivenTheAddressAndNotTheModelsKey(t *testing.T) {
@@ -20,7 +20,7 @@ func TestTheBrowserIsGivenTheAddressAndNotTheModelsKey(t *testing.T) {
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("DISPLAY", ":0")
-	t.Setenv(termhost.KeyEnv, "a-key-that-is-secret")
+	t.Setenv(terminal.KeyEnv, "a-key-that-is-secret")
 	if err := browser()(t.Context(), "http://127.0.0.1:1/approve/x"); err != nil {
 		t.Fatal(err)
 	}

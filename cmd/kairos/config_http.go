@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/httpapi"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 // Where the ports are unless configured.
@@ -193,10 +193,10 @@ func (c httpConfig) proxies() ([]netip.Prefix, error) {
 }
 
 // access says from where requests are taken on the address.
-func (c httpConfig) access() (httpapi.Access, error) {
+func (c httpConfig) access() (rest.Access, error) {
 	proxies, err := c.proxies()
 	host, _, _ := net.SplitHostPort(c.Listen) // problems has
-	a := httpapi.Access{Local: isLocal(c.Listen), Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Proxies: proxies}
+	a := rest.Access{Local: isLocal(c.Listen), Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Proxies: proxies}
 	if host != "" {
 		a.Hosts = append([]string{host}, a.Hosts...)
 	}
@@ -207,8 +207,8 @@ func (c httpConfig) access() (httpapi.Access, error) {
 	return a, err
 }
 
-func (c httpConfig) limits() httpapi.Limits {
-	return httpapi.Limits{
+func (c httpConfig) limits() rest.Limits {
+	return rest.Limits{
 		Body: c.MaxBody, Concurrent: c.MaxConcurrent, Waiting: c.MaxWaiting, PerMinute: c.Rate.PerMinute, Burst: c.Rate.Burst,
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/admin"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
 // isolationAuto is the best level that the machine offers.

@@ -4,8 +4,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/httpapi"
-	"github.com/kairos-mcp/kairos/core/mcpserver"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 // The observers below are nil, and not merely hold a nil, where nothing is measured.
@@ -32,7 +32,7 @@ func (a *app) toolObserver() mcpserver.Observer {
 	return a.measures
 }
 
-func (a *app) httpObserver() httpapi.Observer {
+func (a *app) httpObserver() rest.Observer {
 	if a.measures == nil {
 		return nil
 	}

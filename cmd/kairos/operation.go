@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/admin"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
 // operation is what an operator does to a running server: reload by signal, by

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/termhost"
 )
 
 // playFlags are the flags of `kairos run`.
@@ -34,7 +34,7 @@ func runCommand(at *source) *cobra.Command {
 			"asks for, shows the addresses it asks at and every request to a model before it is sent, and does the agent's\n" +
 			"work where the server leaves it to the agent. A FILE is stored in a database of its own, removed afterwards,\n" +
 			"unless --keep is given.\n" +
-			"The key of a model's endpoint is read from " + termhost.KeyEnv + ".",
+			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return play(cmd, at, f, args) },
 	}
@@ -65,7 +65,7 @@ func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error
 	if ownDB != "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(ownDB))) }()
 	}
-	result, playErr := termhost.Play(cmd.Context(), config)
+	result, playErr := terminal.Play(cmd.Context(), config)
 	if result.RunID == "" {
 		return playErr
 	}
@@ -87,7 +87,7 @@ func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error
 
 // config makes a terminal host's configuration; ownDB is the database made for
 // this run alone, if any.
-func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c termhost.Config, ownDB string, err error) {
+func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c terminal.Config, ownDB string, err error) {
 	loaded, err := at.load()
 	if err != nil {
 		return c, "", err
@@ -96,9 +96,9 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 	if err != nil {
 		return c, "", fmt.Errorf("find this program to start its server: %w", err)
 	}
-	c = termhost.Config{
-		Era: termhost.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
-		Model: termhost.Model{URL: f.llmURL, Name: f.llmModel, Key: termhost.Secret(os.Getenv(termhost.KeyEnv))},
+	c = terminal.Config{
+		Era: terminal.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
+		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: terminal.Secret(os.Getenv(terminal.KeyEnv))},
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
 		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
@@ -143,13 +143,13 @@ func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c term
 }
 
 // files reads the script and the servers that the flags name.
-func (f playFlags) files(c *termhost.Config) error {
+func (f playFlags) files(c *terminal.Config) error {
 	if f.script != "" {
 		b, err := readFile(f.script)
 		if err != nil {
 			return fmt.Errorf("read the script: %w", err)
 		}
-		if c.Script, err = termhost.ParseScript(b); err != nil {
+		if c.Script, err = terminal.ParseScript(b); err != nil {
 			return fmt.Errorf("script %s: %w", f.script, err)
 		}
 	}
@@ -158,7 +158,7 @@ func (f playFlags) files(c *termhost.Config) error {
 		if err != nil {
 			return fmt.Errorf("read the servers: %w", err)
 		}
-		file, err := termhost.ParseHostFile(b, os.LookupEnv)
+		file, err := terminal.ParseHostFile(b, os.LookupEnv)
 		if err != nil {
 			return fmt.Errorf("servers %s: %w", f.servers, err)
 		}

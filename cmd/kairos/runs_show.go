@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/explain"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 )
 
 // runsShow is `kairos runs show`: what happened in one run.
@@ -42,7 +42,7 @@ func runsShow(at *source, out *format) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writePage(cmd, html, explain.Run{Timeline: line, Decisions: made, Tree: drawn.Outline()})
+				return writePage(cmd, html, runpage.Run{Timeline: line, Decisions: made, Tree: drawn.Outline()})
 			})
 		},
 	}
@@ -53,7 +53,7 @@ func runsShow(at *source, out *format) *cobra.Command {
 
 // writePage writes the page of a run to a file that only its owner can read, or
 // for "-" to standard output.
-func writePage(cmd *cobra.Command, to string, r explain.Run) error {
+func writePage(cmd *cobra.Command, to string, r runpage.Run) error {
 	if to == "-" {
 		return r.Page(cmd.OutOrStdout())
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/mcpserver"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
 // transports are what `kairos serve` serves.

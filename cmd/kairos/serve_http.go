@@ -17,13 +17,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/httpapi"
-	"github.com/kairos-mcp/kairos/core/mcpserver"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 // httpService is the main port and, beside it, that of the metrics.
 type httpService struct {
-	api     *httpapi.API
+	api     *rest.API
 	metrics http.Handler // nil: no port of its own
 	config  config
 	log     *slog.Logger
@@ -40,9 +40,9 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 	if err != nil {
 		return nil, err
 	}
-	api, err := httpapi.New(httpapi.Config{
+	api, err := rest.New(rest.Config{
 		Version: name, Engine: a.engine, Approvals: a.engine, MCP: s.HTTP(), Session: s.HasSession, Principal: localPrincipal, Space: localSpace,
-		Tools: func() []httpapi.Tool { return restTools(s.Tools()) }, Check: s.Check,
+		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: a.health(), Ready: a.ready,
 		Access: access, Limits: c.HTTP.limits(), Observer: a.httpObserver(),
 	}, a.log)
@@ -56,10 +56,10 @@ func (a *app) httpService(s *mcpserver.Server, name string) (*httpService, error
 	return h, nil
 }
 
-func restTools(tools []mcpserver.ToolSchema) []httpapi.Tool {
-	out := make([]httpapi.Tool, len(tools))
+func restTools(tools []mcpserver.ToolSchema) []rest.Tool {
+	out := make([]rest.Tool, len(tools))
 	for i, t := range tools {
-		out[i] = httpapi.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
+		out[i] = rest.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func (h *httpService) serve(ctx context.Context) error {
 	}
 	var ending sync.WaitGroup
 	defer ending.Wait()
-	return httpapi.Serve(ctx, httpapi.Listen{
+	return rest.Serve(ctx, rest.Listen{
 		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
 		Started: func(at net.Addr) {
 			scheme := "http"
@@ -98,10 +98,10 @@ func (h *httpService) serve(ctx context.Context) error {
 func (h *httpService) serveMetrics(ctx context.Context) error {
 	configured := h.config.Metrics.Listen
 	address := cmp.Or(configured, defaultMetrics)
-	err := httpapi.Serve(ctx, httpapi.Listen{
+	err := rest.Serve(ctx, rest.Listen{
 		Address: address, Connections: 64, Shutdown: time.Second,
 		Started: func(at net.Addr) { fmt.Fprintf(h.say, "kairos: metrics at http://%s/metrics\n", at) },
-	}, httpapi.Hosts(httpapi.Access{Local: isLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
+	}, rest.Hosts(rest.Access{Local: isLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
 	if configured == "" && errors.Is(err, syscall.EADDRINUSE) {
 		h.log.Warn("no metrics are served: another program has their port; set metrics.listen to another one, or to off", "address", address)
 		<-ctx.Done()
@@ -162,12 +162,12 @@ func (a *app) databaseAnswers(ctx context.Context) error {
 const embeddingProbe = time.Minute
 
 // health looks at what the server depends on.
-func (a *app) health() func(context.Context) httpapi.Health {
+func (a *app) health() func(context.Context) rest.Health {
 	var mu sync.Mutex // guards the fields below
 	var asked time.Time
 	var failed error
-	return func(ctx context.Context) httpapi.Health {
-		h := httpapi.Health{
+	return func(ctx context.Context) rest.Health {
+		h := rest.Health{
 			Store: a.storesAnswer(ctx), Qdrant: a.qdrant != nil,
 			Provider: cmp.Or(a.config.Embedding.Provider, embedNone), Preferred: cmp.Or(a.config.Embedding.Provider, embedNone),
 		}

@@ -24,9 +24,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/httpapi"
-	"github.com/kairos-mcp/kairos/core/mcpserver"
 	"github.com/kairos-mcp/kairos/core/metrics"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -159,9 +159,9 @@ func (s *server) serve(log *slog.Logger) {
 	}, s.engine, log)
 	check(s.t, err)
 	s.t.Cleanup(func() { check(s.t, mcp.Close()) })
-	api, err := httpapi.New(httpapi.Config{
+	api, err := rest.New(rest.Config{
 		Version: "v1", Engine: s.engine, MCP: mcp.HTTP(), Principal: "me", Space: space, Observer: s.metrics,
-		Access: httpapi.Access{Local: true},
+		Access: rest.Access{Local: true},
 	}, log)
 	check(s.t, err)
 	front := httptest.NewServer(api)

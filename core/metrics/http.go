@@ -3,13 +3,13 @@ package metrics
 import (
 	"strconv"
 
-	"github.com/kairos-mcp/kairos/core/httpapi"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
-var _ httpapi.Observer = (*Metrics)(nil)
+var _ rest.Observer = (*Metrics)(nil)
 
-// Served implements httpapi.Observer.
-func (m *Metrics) Served(e httpapi.Exchange) {
+// Served implements rest.Observer.
+func (m *Metrics) Served(e rest.Exchange) {
 	method, route, tenant := m.methods.value(e.Method), m.patterns.value(e.Route), m.tenant(e.Space)
 	m.httpRequests.WithLabelValues(method, route, statusOf(e.Status), tenant).Inc()
 	m.httpDuration.WithLabelValues(method, route, tenant).Observe(e.Took.Seconds())
@@ -17,7 +17,7 @@ func (m *Metrics) Served(e httpapi.Exchange) {
 	m.httpOutput.WithLabelValues(method, route, tenant).Observe(float64(e.Out))
 }
 
-// Active implements httpapi.Observer.
+// Active implements rest.Observer.
 func (m *Metrics) Active(delta int) { m.httpActive.WithLabelValues().Add(float64(delta)) }
 
 func statusOf(code int) string {

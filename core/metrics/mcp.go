@@ -1,6 +1,6 @@
 package metrics
 
-import "github.com/kairos-mcp/kairos/core/mcpserver"
+import mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 
 var _ mcpserver.Observer = (*Metrics)(nil)
 

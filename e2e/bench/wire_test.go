@@ -23,8 +23,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/core/engine"
-	"github.com/kairos-mcp/kairos/core/httpapi"
-	"github.com/kairos-mcp/kairos/core/mcpserver"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 // The eras of the protocol that are measured.
@@ -89,9 +89,9 @@ func ourWire() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return httpapi.New(httpapi.Config{
+	return rest.New(rest.Config{
 		Version: "1", Engine: idleEngine{}, MCP: s.HTTP(), Principal: "local", Space: "space:local",
-		Access: httpapi.Access{Local: true}, Limits: httpapi.Limits{PerMinute: -1},
+		Access: rest.Access{Local: true}, Limits: rest.Limits{PerMinute: -1},
 	}, log)
 }
 

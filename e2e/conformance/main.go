@@ -13,8 +13,8 @@ import (
 	"net"
 	"os"
 
-	"github.com/kairos-mcp/kairos/core/httpapi"
-	"github.com/kairos-mcp/kairos/core/mcpserver"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
 const principal, space = "local", "space:conformance"
@@ -39,14 +39,14 @@ func serve(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	api, err := httpapi.New(httpapi.Config{
+	api, err := rest.New(rest.Config{
 		Version: "v0.0.0", Engine: unused{}, MCP: s.HTTP(), Principal: principal, Space: space,
-		Tools: func() []httpapi.Tool { return nil }, Check: s.Check, Access: httpapi.Access{Local: true},
+		Tools: func() []rest.Tool { return nil }, Check: s.Check, Access: rest.Access{Local: true},
 	}, log)
 	if err != nil {
 		return err
 	}
-	return httpapi.Serve(ctx, httpapi.Listen{
+	return rest.Serve(ctx, rest.Listen{
 		Address:  "127.0.0.1:0",
 		Started:  func(at net.Addr) { fmt.Printf("http://%s/mcp\n", at) },
 		Draining: func() { api.Drain(); _ = s.Close() },
@@ -54,4 +54,4 @@ func serve(ctx context.Context, log *slog.Logger) error {
 }
 
 // unused is the engine of a REST mirror that nobody calls.
-type unused struct{ httpapi.Engine }
+type unused struct{ rest.Engine }

@@ -6,7 +6,7 @@
 // | fact | tests |
 // |---|---|
 // | tools: exactly nine, with title, object schema with properties, a description | this: the tools are the nine |
-// | tools: a reply is JSON text, equal to the structured content, which fits the output schema | every call below; core/mcpserver TestEveryResultFitsTheOutputSchemaAndItsText |
+// | tools: a reply is JSON text, equal to the structured content, which fits the output schema | every call below; core/server/mcp TestEveryResultFitsTheOutputSchemaAndItsText |
 // | tools: wrong arguments are a result that is an error and names the field | this: wrong arguments are named |
 // | documents: markdown or a JSON string of it | this: a document may be a JSON string |
 // | documents: numbers are taken off headings | this: headings lose their numbers; core/protocol TestStepHeadingsLoseTheirNumbers |
@@ -32,25 +32,25 @@
 // | next: of two steps the first solved names kairos_attest | this: two steps may be attested after the first |
 // | next: the following step may be named | this: the step after the one being solved may be named |
 // | next: absent fields | this: three steps are solved in order |
-// | next: without a solution the message says so | this: a missing solution is named; core/httpapi TestAMissingSolutionIsAReply |
+// | next: without a solution the message says so | this: a missing solution is named; core/server/rest TestAMissingSolutionIsAReply |
 // | next: a solved step has a quality in Qdrant | core/store/qdrant TestOtherProgramsFindTheStepsInQdrant |
 // | attest: results, totals, a rated_at, a bonus | this: two steps may be attested after the first |
 // | attest: a protocol that was never begun | this: a new protocol may be attested |
 // | mint: items and status | this: minting tells what was stored |
 // | mint: the same again is refused as a duplicate or similar, and stored with force | this: the same document again is refused unless forced |
-// | update: lists of different lengths are an error | this: update and delete; core/httpapi TestWrongInputIsInvalidInput |
+// | update: lists of different lengths are an error | this: update and delete; core/server/rest TestWrongInputIsInvalidInput |
 // | delete: an unknown step is counted as failed | this: update and delete |
 // | dump: a step, a protocol, nothing | this: dumps |
 // | spaces: Kairos app has at least two chains | this: the built-in protocols are there |
 // | resources: the guide; no templates | this: resources and prompts |
 // | HTTP: replies are JSON without a session | every call below |
-// | REST: errors of input | core/httpapi TestWrongInputIsInvalidInput |
-// | REST: a document as it is; an empty one | core/httpapi TestMintTakesADocumentAsItIs; core/httpapi TestAnEmptyDocumentIsInvalidInput |
-// | REST: a dump of nothing is 404 | core/httpapi TestWhatIsNotThereIs404 |
-// | REST: snapshots have a status and a target | core/httpapi TestSnapshotsSayWhatHappened |
-// | REST: GET /api is a card with the endpoints | core/httpapi TestCards; this: the main port |
-// | REST: the protected resource describes itself twice | core/httpapi TestTheProtectedResourceDescribesItselfTwice; this: the main port |
-// | health: the word healthy | core/httpapi TestHealthSaysHealthy; this: the main port |
+// | REST: errors of input | core/server/rest TestWrongInputIsInvalidInput |
+// | REST: a document as it is; an empty one | core/server/rest TestMintTakesADocumentAsItIs; core/server/rest TestAnEmptyDocumentIsInvalidInput |
+// | REST: a dump of nothing is 404 | core/server/rest TestWhatIsNotThereIs404 |
+// | REST: snapshots have a status and a target | core/server/rest TestSnapshotsSayWhatHappened |
+// | REST: GET /api is a card with the endpoints | core/server/rest TestCards; this: the main port |
+// | REST: the protected resource describes itself twice | core/server/rest TestTheProtectedResourceDescribesItselfTwice; this: the main port |
+// | health: the word healthy | core/server/rest TestHealthSaysHealthy; this: the main port |
 // | metrics: their port, names, labels and health | core/metrics TestTheNamesThatClientsKnowAreThereFromTheStart; core/metrics TestThePortOfTheMetricsHasItsOwnHealth |
 // | metrics: a search does not lower the count of searches | core/metrics TestEverySeriesMovesWhenItsOperationHappens |
 // | CLI: --url over the environment, before or after the command; errors | cmd/kairos/testdata/script url.txtar |

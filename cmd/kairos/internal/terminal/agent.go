@@ -1,0 +1,208 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// agent does the work of steps that the server could not get done itself.
+type agent struct{ host *host }
+
+// task is the work that an open step asks for.
+type task struct {
+	content   string // Markdown of the step
+	challenge challenge
+}
+
+// demandsFiles reports whether the work is done and its files are to be reported.
+func (t task) demandsFiles() bool {
+	var show struct {
+		Files []json.RawMessage `json:"files"`
+	}
+	return json.Unmarshal(t.challenge.Display, &show) == nil && len(show.Files) > 0
+}
+
+// asks is what the challenge asks for.
+func (t task) asks() string {
+	if t.challenge.Description == "" {
+		return strings.TrimSpace(t.content)
+	}
+	return t.challenge.Description
+}
+
+// text is the step with what its challenge asks for.
+func (t task) text() string {
+	return strings.TrimSpace(t.content + "\n\n" + t.challenge.Description)
+}
+
+// defaultTimeout of a command whose challenge names none.
+const defaultTimeout = 30 * time.Second
+
+// solve does the work and returns the solution to submit; errRefused when the
+// person did not want it done.
+func (a agent) solve(ctx context.Context, t task) (map[string]any, error) {
+	// The one place that knows how each type's work is done: here the host is
+	// an agent like any other. Types it has no hands for are left to the person.
+	work, known := map[string]func(context.Context, task) (any, error){
+		"shell":      a.shell,
+		"mcp":        a.tool,
+		"user_input": a.confirm,
+		"comment":    a.comment,
+	}[t.challenge.Type]
+	key := t.challenge.Type
+	if !known || t.demandsFiles() {
+		work, key = a.evidence, "evidence"
+	}
+	done, err := work(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return t.challenge.solution(key, done), nil
+}
+
+func (a agent) shell(ctx context.Context, t task) (any, error) {
+	var show struct {
+		Command string  `json:"cmd"`
+		Timeout float64 `json:"timeout_seconds"`
+	}
+	if err := json.Unmarshal(t.challenge.Display, &show); err != nil || show.Command == "" {
+		return nil, errors.New("the shell challenge names no command")
+	}
+	timeout := defaultTimeout
+	if show.Timeout > 0 {
+		timeout = time.Duration(show.Timeout * float64(time.Second))
+	}
+	d, err := a.host.decide(ctx, question{
+		kind: KindShell, text: fmt.Sprintf("Run with sh, at most %s:\n%s", timeout, show.Command),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if d.verb != verbRun {
+		return nil, errRefused
+	}
+	res, err := runCommand(ctx, a.host.cfg.Dir, show.Command, timeout)
+	if err != nil {
+		return nil, err
+	}
+	a.host.console.say("command: exit code %d", res.ExitCode)
+	a.host.console.quote(res.Stdout + res.Stderr)
+	return res, nil
+}
+
+// toolReport is what the agent says of a tool call.
+type toolReport struct {
+	Tool      string          `json:"tool_name"`
+	Arguments map[string]any  `json:"arguments"`
+	Result    json.RawMessage `json:"result"`
+	Success   bool            `json:"success"`
+}
+
+func (a agent) tool(ctx context.Context, t task) (any, error) {
+	var show struct {
+		Tool      string         `json:"tool_name"`
+		Arguments map[string]any `json:"arguments"`
+	}
+	if err := json.Unmarshal(t.challenge.Display, &show); err != nil || show.Tool == "" {
+		return nil, errors.New("the mcp challenge names no tool")
+	}
+	ref, err := a.host.tools.find(ctx, show.Tool)
+	if err != nil {
+		return nil, err
+	}
+	if show.Arguments == nil && a.host.hasModel() {
+		if show.Arguments, err = a.proposeArguments(ctx, t, ref); err != nil {
+			return nil, err
+		}
+	}
+	args, err := a.host.consent(ctx, ref, show.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	res, err := a.host.tools.call(ctx, ref.server, ref.tool.Name, args)
+	if err != nil {
+		return nil, err
+	}
+	a.host.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.value)
+	return toolReport{Tool: show.Tool, Arguments: args, Result: res.value, Success: res.success}, nil
+}
+
+// proposeArguments asks the model how to call a tool; nil when it has no idea.
+func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[string]any, error) {
+	listed, err := ref.forModel()
+	if err != nil {
+		return nil, err
+	}
+	c, err := a.host.cfg.Model.complete(ctx, prompt{
+		System: "Give the arguments of one call of the tool " + ref.tool.Name + " as one JSON object and nothing else. JSON Schema: " +
+			string(listed.Function.Parameters),
+		User: t.text(),
+	}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	args, _ := readArguments(c.Text)
+	return args, nil
+}
+
+func (a agent) comment(ctx context.Context, t task) (any, error) {
+	d, err := a.host.decide(ctx, question{kind: KindComment, text: t.text(), canRun: a.host.hasModel()})
+	if err != nil {
+		return nil, err
+	}
+	text := d.text()
+	switch d.verb {
+	case verbRefuse:
+		return nil, errRefused
+	case verbRun:
+		c, err := a.host.askModel(ctx, prompt{
+			System: "You carry out one step of a procedure. Write only the text that the step asks for.",
+			User:   t.text(),
+		}, false)
+		if err != nil {
+			return nil, err
+		}
+		if text, err = a.host.decider.review(ctx, c.Text); err != nil {
+			return nil, err
+		}
+	}
+	a.host.console.say("comment: %s", text)
+	return map[string]any{"text": text}, nil
+}
+
+// rejected is how an agent reports a person's no.
+const rejected = "rejected"
+
+func (a agent) confirm(ctx context.Context, t task) (any, error) {
+	d, err := a.host.decide(ctx, question{kind: KindConfirm, text: t.asks()})
+	if err != nil {
+		return nil, err
+	}
+	text := d.text()
+	if d.verb == verbDecline {
+		text = rejected
+	}
+	a.host.console.say("answer: %s", text)
+	return map[string]any{"confirmation": text, "timestamp": time.Now().UTC().Format(time.RFC3339)}, nil
+}
+
+func (a agent) evidence(ctx context.Context, t task) (any, error) {
+	d, err := a.host.decide(ctx, question{
+		kind: KindEvidence, text: fmt.Sprintf("%s\n%s", t.text(), t.challenge.Display),
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch d.verb {
+	case verbRefuse:
+		return nil, errRefused
+	case verbCall:
+		res, err := a.host.scriptedCall(ctx, d)
+		return res.value, err
+	}
+	return d.answer, nil
+}

@@ -1,0 +1,155 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// errNoInput: a question needs a person and there is nobody.
+var errNoInput = errors.New("the question needs an answer, but the input has ended")
+
+// console is the terminal: one dialog at a time, and text of others cannot
+// move the cursor or pretend to be ours.
+type console struct {
+	turn chan struct{} // holds one token; whoever has it may ask
+
+	outMu sync.Mutex // guards out
+	out   io.Writer  // io.Discard once closed
+
+	// The fields below belong to whoever has the token.
+	in      *bufio.Reader // nil: nobody answers
+	pending chan line     // a read that a cancelled question left behind
+}
+
+type line struct {
+	text string
+	err  error
+}
+
+func newConsole(in io.Reader, out io.Writer) *console {
+	c := &console{turn: make(chan struct{}, 1), out: out}
+	if out == nil {
+		c.out = io.Discard
+	}
+	if in != nil {
+		c.in = bufio.NewReader(in)
+	}
+	c.turn <- struct{}{}
+	return c
+}
+
+// close drops whatever is said from now on. A connection may deliver a last
+// notification after it was closed, when the output belongs to the caller again.
+func (c *console) close() {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	c.out = io.Discard
+}
+
+// quoted begins each line that somebody else wrote.
+const quoted = "  | "
+
+// say prints a line of ours, after an empty one if the format begins with a line
+// feed. Any other line feed is a value's: what follows it is quoted, so that no
+// value can write a line that looks like ours.
+func (c *console) say(format string, args ...any) {
+	line, apart := strings.CutPrefix(format, "\n")
+	text := strings.ReplaceAll(plain.Text(fmt.Sprintf(line, args...)), "\n", "\n"+quoted)
+	if apart {
+		text = "\n" + text
+	}
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	fmt.Fprintln(c.out, text)
+}
+
+// quote prints a text of somebody else, set off from ours.
+func (c *console) quote(text string) {
+	if text = strings.TrimRight(text, "\r\n"); text != "" {
+		c.say("%s%s", quoted, text)
+	}
+}
+
+// dialog waits for the terminal; call the returned function when done.
+func (c *console) dialog(ctx context.Context) (func(), error) {
+	select {
+	case <-c.turn:
+		return func() { c.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// ask prints a prompt and returns one line without its end. The caller has the dialog.
+func (c *console) ask(ctx context.Context, prompt string) (string, error) {
+	if c.in == nil {
+		return "", errNoInput
+	}
+	c.outMu.Lock()
+	fmt.Fprint(c.out, plain.Line(prompt)+" ")
+	c.outMu.Unlock()
+	if c.pending == nil {
+		// A read cannot be interrupted, so it runs beside us. One that nobody
+		// waits for any more stays until its line comes or the input is closed.
+		pending := make(chan line, 1)
+		in := c.in
+		go func() {
+			text, err := in.ReadString('\n')
+			pending <- line{text, err}
+		}()
+		c.pending = pending
+	}
+	select {
+	case l := <-c.pending:
+		c.pending = nil
+		if l.err != nil && l.text == "" {
+			return "", errNoInput
+		}
+		return strings.TrimRight(l.text, "\r\n"), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// paragraph reads lines until one that is only a dot.
+func (c *console) paragraph(ctx context.Context, prompt string) (string, error) {
+	c.say("%s (end with a line that is only a dot)", prompt)
+	var lines []string
+	for {
+		l, err := c.ask(ctx, ">")
+		if err != nil {
+			return "", err
+		}
+		if l == "." {
+			return strings.Join(lines, "\n"), nil
+		}
+		lines = append(lines, l)
+	}
+}
+
+// choose asks until the answer is the first letter or the whole of an option.
+func (c *console) choose(ctx context.Context, prompt string, options ...string) (string, error) {
+	var shown []string
+	for _, o := range options {
+		shown = append(shown, "["+o[:1]+"]"+o[1:])
+	}
+	for {
+		got, err := c.ask(ctx, prompt+" "+strings.Join(shown, ", ")+":")
+		if err != nil {
+			return "", err
+		}
+		got = strings.ToLower(strings.TrimSpace(got))
+		for _, o := range options {
+			if got == o || got == o[:1] {
+				return o, nil
+			}
+		}
+	}
+}

@@ -1,0 +1,436 @@
+package terminal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// host answers what the server asks its client. Its methods are called by the
+// connection, concurrently with the run.
+type host struct {
+	cfg     Config
+	console *console
+	decider decider
+	script  *prompter // the decider, if it is a script
+	tools   *toolbox
+	// fail ends the run: a question could not even be put.
+	fail context.CancelCauseFunc
+
+	mu sync.Mutex // guards the fields below
+	// open counts the questions being answered; idle is closed when it falls to 0.
+	open int
+	idle chan struct{}
+	// refused prompts, by digest. A client of the stateless era cannot tell the
+	// server of a refusal, so it will be asked again.
+	refused map[[32]byte]bool
+	// visited are the addresses that the person went to.
+	visited map[string]bool
+	// dismissed: the person closed the server's last question without an answer.
+	dismissed bool
+}
+
+func newHost(cfg Config, fail context.CancelCauseFunc) *host {
+	h := &host{
+		cfg: cfg, console: newConsole(cfg.In, cfg.Out), tools: newToolbox(cfg.Servers, cfg.ServerLog),
+		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
+	}
+	h.decider = person{h.console}
+	if cfg.Script != nil {
+		h.script = newPrompter(cfg.Script)
+		h.decider = h.script
+	}
+	return h
+}
+
+// options are the handlers of the capabilities that are declared.
+func (h *host) options() []client.ClientOption {
+	var options []client.ClientOption
+	if h.cfg.elicits() != nil {
+		options = append(options, client.WithElicitationHandler(h))
+	}
+	if h.cfg.declares(Sampling) {
+		options = append(options, client.WithSamplingHandler(h))
+	}
+	if h.cfg.declares(Roots) {
+		options = append(options, client.WithRootsHandler(h))
+	}
+	return options
+}
+
+// ListRoots names the directory that the agent works in.
+func (h *host) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	dir, err := filepath.Abs(h.cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}
+	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: uri.String(), Name: filepath.Base(dir)}}}, nil
+}
+
+// opened counts a question until the returned function is called.
+func (h *host) opened() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open++; h.open == 1 {
+		h.idle = make(chan struct{})
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.open--; h.open == 0 {
+			close(h.idle)
+		}
+	}
+}
+
+// quiet waits until no question is being answered.
+func (h *host) quiet(ctx context.Context) error {
+	h.mu.Lock()
+	idle, open := h.idle, h.open
+	h.mu.Unlock()
+	if open == 0 {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// decide puts a question to the person or the script. What a script decides
+// is shown too: a run that nobody watches can be read afterwards.
+func (h *host) decide(ctx context.Context, q question) (decision, error) {
+	if h.script != nil {
+		h.console.say("\n%s", heading(q.kind))
+		h.console.quote(q.text)
+	}
+	return h.decider.decide(ctx, q)
+}
+
+// Elicit shows the server's form, or the address where the person answers.
+func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	defer h.opened()()
+	ask := h.elicit
+	if req.Params.Mode == mcp.ElicitationModeURL {
+		ask = h.elicitAt
+	}
+	res, err := ask(ctx, req.Params)
+	if err != nil {
+		h.fail(err)
+		return nil, err
+	}
+	h.mu.Lock()
+	h.dismissed = res.Action == mcp.ElicitationResponseActionCancel
+	h.mu.Unlock()
+	return res, nil
+}
+
+// closedTheQuestion reports whether the person closed the last question.
+func (h *host) closedTheQuestion() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dismissed
+}
+
+func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
+	raw, err := json.Marshal(params.RequestedSchema)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseForm(raw)
+	if err != nil {
+		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
+	}
+	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), schema: raw})
+	if err != nil {
+		return nil, err
+	}
+	res := &mcp.ElicitationResult{}
+	switch d.verb {
+	case verbDecline:
+		res.Action = mcp.ElicitationResponseActionDecline
+	case verbCancel:
+		res.Action = mcp.ElicitationResponseActionCancel
+	default:
+		content, err := f.content(d.answer)
+		if err != nil {
+			return nil, fmt.Errorf("the answer to %q does not fit the form: %w", firstLine(params.Message), err)
+		}
+		res.Action, res.Content = mcp.ElicitationResponseActionAccept, content
+	}
+	h.console.say("form: %s %s", res.Action, d.text())
+	return res, nil
+}
+
+// CreateMessage shows the server's prompt and lets a model answer it.
+func (h *host) CreateMessage(ctx context.Context, req mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	defer h.opened()()
+	c, err := h.sample(ctx, req.CreateMessageParams)
+	if err != nil {
+		if !errors.Is(err, errRefused) {
+			h.fail(err)
+		}
+		return nil, err
+	}
+	res := &mcp.CreateMessageResult{Model: c.Model, StopReason: c.StopReason}
+	res.Role = mcp.RoleAssistant
+	res.Content = mcp.NewTextContent(c.Text)
+	return res, nil
+}
+
+func (h *host) sample(ctx context.Context, params mcp.CreateMessageParams) (completion, error) {
+	p, err := readPrompt(params)
+	if err != nil {
+		return completion{}, err
+	}
+	digest := sha256.Sum256([]byte(p.text()))
+	if h.wasRefused(digest) {
+		return completion{}, errRefused
+	}
+	c, err := h.answerPrompt(ctx, p)
+	if errors.Is(err, errRefused) {
+		h.mu.Lock()
+		h.refused[digest] = true
+		h.mu.Unlock()
+		h.console.say("sampling: refused")
+	}
+	if err == nil {
+		h.console.say("sampling: %s answers %s", c.Model, c.Text)
+	}
+	return c, err
+}
+
+func (h *host) wasRefused(digest [32]byte) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refused[digest]
+}
+
+func (h *host) answerPrompt(ctx context.Context, p prompt) (completion, error) {
+	if h.unseen(p) {
+		return h.askModel(ctx, p, true)
+	}
+	d, err := h.decide(ctx, question{kind: KindSampling, text: p.text(), canRun: h.hasModel()})
+	if err != nil {
+		return completion{}, err
+	}
+	switch d.verb {
+	case verbRefuse:
+		return completion{}, errRefused
+	case verbCall:
+		res, err := h.scriptedCall(ctx, d)
+		return completion{Text: string(res.value), Model: "tool:" + d.call.Tool, StopReason: "endTurn"}, err
+	case verbRun:
+		if d.prompt != "" {
+			p.User = d.prompt
+		}
+		c, err := h.askModel(ctx, p, false)
+		if err != nil {
+			return completion{}, err
+		}
+		c.Text, err = h.decider.review(ctx, c.Text)
+		return c, err
+	}
+	return completion{Text: d.text(), Model: h.writer(), StopReason: "endTurn"}, nil
+}
+
+// unseen reports whether the prompt may go to the model without a look: the
+// server asked for that and the person trusts this server with it.
+func (h *host) unseen(p prompt) bool {
+	return h.script == nil && p.Approval == "auto" && h.hasModel() &&
+		slices.Contains(h.cfg.AllowAutoSampling, h.cfg.serverName())
+}
+
+func (h *host) hasModel() bool { return h.cfg.Model.URL != "" }
+
+// writer is who wrote an answer that no model gave.
+func (h *host) writer() string {
+	if h.script != nil {
+		return "script"
+	}
+	return "person"
+}
+
+// scriptedCall makes the tool call of a rule and keeps its result.
+func (h *host) scriptedCall(ctx context.Context, d decision) (toolResult, error) {
+	server, name := d.call.Server, d.call.Tool
+	if server == "" {
+		ref, err := h.tools.find(ctx, name)
+		if err != nil {
+			return toolResult{}, err
+		}
+		server, name = ref.server, ref.tool.Name
+	}
+	res, err := h.tools.call(ctx, server, name, d.arguments)
+	if err != nil {
+		return toolResult{}, err
+	}
+	h.console.say("call: %s.%s(%s) -> %s", server, name, compact(d.arguments), res.value)
+	h.script.keep(d.call.As, res.value)
+	return res, nil
+}
+
+// askModel lets the model answer, with the tools of the agent's servers at
+// hand. A call that changes something needs the person even when unseen.
+func (h *host) askModel(ctx context.Context, p prompt, unseen bool) (completion, error) {
+	if !h.hasModel() {
+		return completion{}, errors.New("there is no model to ask (--llm-url)")
+	}
+	var tools []modelTool
+	byName := map[string]toolRef{}
+	if len(h.cfg.Servers) > 0 {
+		refs, err := h.tools.all(ctx, slices.Sorted(maps.Keys(h.cfg.Servers))...)
+		if err != nil {
+			return completion{}, err
+		}
+		for _, ref := range refs {
+			t, err := ref.forModel()
+			if err != nil {
+				return completion{}, err
+			}
+			tools, byName[t.Function.Name] = append(tools, t), ref
+		}
+	}
+	return h.cfg.Model.complete(ctx, p, tools, func(ctx context.Context, name, arguments string) (string, error) {
+		ref, ok := byName[name]
+		if !ok {
+			return fmt.Sprintf("there is no tool %q", name), nil
+		}
+		args, ok := readArguments(arguments)
+		if !ok {
+			return "the arguments are not a JSON object", nil
+		}
+		if unseen && ref.readOnly() {
+			return h.callFor(ctx, ref, args)
+		}
+		args, err := h.consent(ctx, ref, args)
+		if errors.Is(err, errRefused) {
+			return "the person refused this call", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return h.callFor(ctx, ref, args)
+	})
+}
+
+// readArguments reads what a model wrote as a tool's arguments.
+func readArguments(text string) (args map[string]any, ok bool) {
+	err := json.Unmarshal([]byte(text), &args)
+	return args, err == nil && args != nil
+}
+
+func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (string, error) {
+	res, err := h.tools.call(ctx, ref.server, ref.tool.Name, args)
+	if err != nil {
+		return "", err
+	}
+	h.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.value)
+	return string(res.value), nil
+}
+
+// consent asks whether a tool may be called, and with what. It returns
+// errRefused when it may not.
+func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (map[string]any, error) {
+	text := fmt.Sprintf("Call %s of %s with %s", ref.tool.Name, ref.server, compact(args))
+	if args == nil {
+		text = fmt.Sprintf("Call %s of %s; its arguments are not known.", ref.tool.Name, ref.server)
+		if schema, err := json.Marshal(ref.tool); err == nil {
+			text += "\n" + string(schema)
+		}
+	}
+	d, err := h.decide(ctx, question{kind: KindTool, text: text, arguments: args})
+	if err != nil {
+		return nil, err
+	}
+	switch d.verb {
+	case verbRun:
+		return args, nil
+	case verbArguments:
+		return d.arguments, nil
+	}
+	return nil, errRefused
+}
+
+// forModel is the tool as a model sees it.
+func (r toolRef) forModel() (modelTool, error) {
+	raw, err := json.Marshal(r.tool)
+	if err != nil {
+		return modelTool{}, err
+	}
+	var listed struct {
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	if err := json.Unmarshal(raw, &listed); err != nil {
+		return modelTool{}, err
+	}
+	name := strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') {
+			return c
+		}
+		return '_'
+	}, r.server+"__"+r.tool.Name)
+	return modelTool{"function", modelToolFunction{name, r.tool.Description, listed.InputSchema}}, nil
+}
+
+// readPrompt reads a sampling request. Only text can be shown and sent on.
+func readPrompt(params mcp.CreateMessageParams) (prompt, error) {
+	p := prompt{System: params.SystemPrompt, Temperature: params.Temperature, MaxTokens: params.MaxTokens}
+	var parts []string
+	for i, m := range params.Messages {
+		content, err := mcp.ParseSamplingContent(m.Content)
+		if err != nil {
+			return prompt{}, fmt.Errorf("sampling message %d: %w", i+1, err)
+		}
+		text, ok := content.(mcp.TextContent)
+		if !ok {
+			return prompt{}, fmt.Errorf("sampling message %d: only text is supported, not %T", i+1, content)
+		}
+		parts = append(parts, text.Text)
+	}
+	p.User = strings.Join(parts, "\n\n")
+	raw, err := json.Marshal(params.Metadata)
+	if err != nil {
+		return prompt{}, err
+	}
+	var meta struct {
+		TopP     float64 `json:"top_p"`
+		Approval string  `json:"approval"`
+		Mode     string  `json:"approvalMode"`
+	}
+	// Metadata is free-form: what is not ours to understand is not an error.
+	if json.Unmarshal(raw, &meta) == nil {
+		p.TopP, p.Approval = meta.TopP, meta.Approval
+		if p.Approval == "" {
+			p.Approval = meta.Mode
+		}
+	}
+	return p, nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return clip(line)
+}
+
+func compact(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
+}

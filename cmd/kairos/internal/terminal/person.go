@@ -1,0 +1,187 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// person decides at the console.
+type person struct{ console *console }
+
+// decide shows the question and asks until the answer fits.
+func (p person) decide(ctx context.Context, q question) (decision, error) {
+	done, err := p.console.dialog(ctx)
+	if err != nil {
+		return decision{}, err
+	}
+	defer done()
+	ask := map[Kind]func(context.Context, question) (decision, error){
+		KindElicitation: p.form,
+		KindVisit:       p.visit,
+		KindSampling:    p.sampling,
+		KindTool:        p.tool,
+		KindShell:       p.command,
+		KindComment:     p.comment,
+		KindConfirm:     p.confirm,
+		KindEvidence:    p.evidence,
+	}[q.kind]
+	p.console.say("\n%s", heading(q.kind))
+	p.console.quote(q.text)
+	return ask(ctx, q)
+}
+
+func heading(k Kind) string {
+	return map[Kind]string{
+		KindElicitation: "The server asks you:",
+		KindVisit:       "The server asks you at an address:",
+		KindSampling:    "The server wants to ask your model:",
+		KindTool:        "The step needs a tool call:",
+		KindShell:       "The step needs a command:",
+		KindComment:     "The step needs a text:",
+		KindConfirm:     "The step asks you:",
+		KindEvidence:    "The step needs an answer as JSON:",
+	}[k]
+}
+
+func (p person) form(ctx context.Context, q question) (decision, error) {
+	f, err := parseForm(q.schema)
+	if err != nil {
+		return decision{}, err
+	}
+	return f.fill(ctx, p.console)
+}
+
+func (p person) sampling(ctx context.Context, q question) (decision, error) {
+	options := []string{"write the answer", "refuse"}
+	if q.canRun {
+		options = []string{"approve", "edit", "write the answer", "refuse"}
+	}
+	got, err := p.console.choose(ctx, "Send it?", options...)
+	if err != nil {
+		return decision{}, err
+	}
+	switch got {
+	case "approve":
+		return decision{verb: verbRun}, nil
+	case "edit":
+		edited, err := p.console.paragraph(ctx, "The prompt as it should be")
+		return decision{verb: verbRun, prompt: edited}, err
+	case "refuse":
+		return decision{verb: verbRefuse}, nil
+	}
+	text, err := p.console.paragraph(ctx, "The model's answer")
+	return textAnswer(text), err
+}
+
+func (p person) review(ctx context.Context, answer string) (string, error) {
+	done, err := p.console.dialog(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	p.console.say("\nThe model answers:")
+	p.console.quote(answer)
+	got, err := p.console.choose(ctx, "Hand it on?", "yes", "write another", "refuse")
+	if err != nil {
+		return "", err
+	}
+	switch got {
+	case "yes":
+		return answer, nil
+	case "refuse":
+		return "", errRefused
+	}
+	return p.console.paragraph(ctx, "The answer instead")
+}
+
+func (p person) tool(ctx context.Context, q question) (decision, error) {
+	got := "edit the arguments"
+	var err error
+	if q.arguments != nil {
+		if got, err = p.console.choose(ctx, "Call it?", "yes", "edit the arguments", "refuse"); err != nil {
+			return decision{}, err
+		}
+	}
+	switch got {
+	case "yes":
+		return decision{verb: verbRun}, nil
+	case "refuse":
+		return decision{verb: verbRefuse}, nil
+	}
+	for {
+		text, err := p.console.ask(ctx, "Arguments as one line of JSON ("+typedDecline+" refuses):")
+		if err != nil {
+			return decision{}, err
+		}
+		if strings.TrimSpace(text) == typedDecline {
+			return decision{verb: verbRefuse}, nil
+		}
+		var arguments map[string]any
+		if err := json.Unmarshal([]byte(text), &arguments); err == nil && arguments != nil {
+			return decision{verb: verbArguments, arguments: arguments}, nil
+		}
+		p.console.say("  not a JSON object")
+	}
+}
+
+func (p person) command(ctx context.Context, _ question) (decision, error) {
+	got, err := p.console.choose(ctx, "Run it?", "yes", "refuse")
+	if err != nil || got == "refuse" {
+		return decision{verb: verbRefuse}, err
+	}
+	return decision{verb: verbRun}, nil
+}
+
+func (p person) comment(ctx context.Context, q question) (decision, error) {
+	if q.canRun {
+		got, err := p.console.choose(ctx, "Who writes it?", "model", "person", "refuse")
+		if err != nil {
+			return decision{}, err
+		}
+		switch got {
+		case "model":
+			return decision{verb: verbRun}, nil
+		case "refuse":
+			return decision{verb: verbRefuse}, nil
+		}
+	}
+	text, err := p.console.paragraph(ctx, "The text, or "+typedDecline)
+	if strings.TrimSpace(text) == typedDecline {
+		return decision{verb: verbRefuse}, err
+	}
+	return textAnswer(text), err
+}
+
+func (p person) confirm(ctx context.Context, _ question) (decision, error) {
+	for {
+		text, err := p.console.ask(ctx, fmt.Sprintf("Your answer (approved, %s, or a text):", typedDecline))
+		if err != nil {
+			return decision{}, err
+		}
+		switch text = strings.TrimSpace(text); text {
+		case "":
+		case typedDecline:
+			return decision{verb: verbDecline}, nil
+		default:
+			return textAnswer(text), nil
+		}
+	}
+}
+
+func (p person) evidence(ctx context.Context, _ question) (decision, error) {
+	for {
+		text, err := p.console.ask(ctx, "One line of JSON ("+typedDecline+" refuses):")
+		if err != nil {
+			return decision{}, err
+		}
+		if strings.TrimSpace(text) == typedDecline {
+			return decision{verb: verbRefuse}, nil
+		}
+		if json.Valid([]byte(text)) {
+			return decision{verb: verbAnswer, answer: json.RawMessage(text)}, nil
+		}
+		p.console.say("  not JSON")
+	}
+}

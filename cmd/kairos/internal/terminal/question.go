@@ -1,0 +1,57 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// question is something that the person, or the script in their place, decides.
+type question struct {
+	kind Kind
+	// text is the whole question as a person reads it.
+	text string
+	// schema of the form (KindElicitation).
+	schema json.RawMessage
+	// arguments of the tool call in question; nil: not known yet.
+	arguments map[string]any
+	// canRun: there is a model to ask.
+	canRun bool
+	// open shows the person the address (KindVisit); nil: they open it themselves.
+	open func(context.Context) error
+}
+
+// decision is what was decided.
+type decision struct {
+	verb verb
+	// answer with verbAnswer, as JSON.
+	answer json.RawMessage
+	// arguments of the tool call with verbArguments and verbCall.
+	arguments map[string]any
+	// prompt as edited, with verbRun on sampling; "" means unchanged.
+	prompt string
+	call   *scriptCall
+}
+
+// text of the answer: a string as it is, anything else as JSON.
+func (d decision) text() string { return plainText(d.answer) }
+
+// decider answers questions: a person or a script.
+type decider interface {
+	decide(ctx context.Context, q question) (decision, error)
+	// review shows what the model said; the result may be another text. It
+	// returns errRefused if it must not be used.
+	review(ctx context.Context, answer string) (string, error)
+}
+
+func plainText(raw json.RawMessage) string {
+	var text string
+	if err := json.Unmarshal(raw, &text); err == nil {
+		return text
+	}
+	return string(raw)
+}
+
+func textAnswer(text string) decision {
+	raw, _ := json.Marshal(text) // a string always encodes
+	return decision{verb: verbAnswer, answer: raw}
+}

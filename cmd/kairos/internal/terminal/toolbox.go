@@ -1,0 +1,233 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// toolbox is the MCP servers whose tools the agent may call. A server starts
+// when it is first needed. Safe for concurrent use.
+type toolbox struct {
+	servers Servers
+	log     io.Writer
+
+	mu   sync.Mutex // guards open; held while a server starts
+	open map[string]*client.Client
+}
+
+// toolRef is a tool of one server.
+type toolRef struct {
+	server string
+	tool   mcp.Tool
+}
+
+// toolResult is what a call returned: its structured result, else its text.
+type toolResult struct {
+	value   json.RawMessage
+	success bool
+}
+
+func newToolbox(servers Servers, log io.Writer) *toolbox {
+	return &toolbox{servers: servers, log: log, open: map[string]*client.Client{}}
+}
+
+// adopt adds a connection that somebody else closes.
+func (t *toolbox) adopt(name string, c *client.Client) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, configured := t.servers[name]; !configured {
+		t.open[name] = c
+	}
+}
+
+// close stops the servers that were started here.
+func (t *toolbox) close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var errs []error
+	for name, c := range t.open {
+		if _, ours := t.servers[name]; ours {
+			errs = append(errs, closeClient(c))
+		}
+		delete(t.open, name)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *toolbox) client(ctx context.Context, name string) (*client.Client, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c, ok := t.open[name]; ok {
+		return c, nil
+	}
+	s, ok := t.servers[name]
+	if !ok {
+		return nil, fmt.Errorf("no MCP server %q is configured (mcpServers)", name)
+	}
+	var env []string
+	for key, value := range s.Env {
+		env = append(env, key+"="+value)
+	}
+	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, log: &serverLog{server: name, to: orDiscard(t.log)}})
+	if err != nil {
+		return nil, fmt.Errorf("MCP server %q: %w", name, err)
+	}
+	t.open[name] = c
+	return c, nil
+}
+
+// serverLog passes on what a server of somebody else writes to its standard
+// error: each line with the server's name, and nothing that steers a terminal.
+type serverLog struct {
+	server string
+	to     io.Writer
+	rest   []byte // of a line that has not ended
+}
+
+// maxLogLine is how many bytes of a line are kept until it ends.
+const maxLogLine = 8 << 10
+
+// Write implements io.Writer.
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(l.rest, []byte{'\n'})
+		if !ended && len(line) < maxLogLine {
+			return len(p), nil
+		}
+		if _, err := fmt.Fprintf(l.to, "%s%s: %s\n", quoted, plain.Line(l.server), plain.Line(string(line))); err != nil {
+			return 0, err
+		}
+		l.rest = append(l.rest[:0], rest...)
+	}
+}
+
+func (t *toolbox) names() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := slices.Collect(maps.Keys(t.servers))
+	for name := range t.open {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// all lists the tools of the named servers; of every server without a name.
+func (t *toolbox) all(ctx context.Context, names ...string) ([]toolRef, error) {
+	if len(names) == 0 {
+		names = t.names()
+	}
+	var refs []toolRef
+	for _, name := range names {
+		c, err := t.client(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		if err != nil {
+			return nil, fmt.Errorf("list the tools of %q: %w", name, cause(ctx, err))
+		}
+		for _, tool := range list.Tools {
+			refs = append(refs, toolRef{name, tool})
+		}
+	}
+	return refs, nil
+}
+
+// find returns the tool that a challenge names; hosts put the server's name in
+// front of a tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot").
+func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
+	refs, err := t.all(ctx)
+	if err != nil {
+		return toolRef{}, err
+	}
+	var found []toolRef
+	for _, ref := range refs {
+		if ref.tool.Name == name || prefixed(name, ref.tool.Name) {
+			found = append(found, ref)
+		}
+	}
+	if len(found) > 1 {
+		// The prefix, if there is one, says which server is meant.
+		if meant := slices.DeleteFunc(slices.Clone(found), func(ref toolRef) bool {
+			return !strings.Contains(strings.ToLower(name), strings.ToLower(ref.server))
+		}); len(meant) == 1 {
+			found = meant
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		if len(t.names()) == 0 {
+			return toolRef{}, fmt.Errorf("nothing has a tool %q: name the MCP servers to use with --servers FILE", name)
+		}
+		return toolRef{}, fmt.Errorf("no configured MCP server has a tool %q (--servers FILE names: %s)", name, strings.Join(t.names(), ", "))
+	}
+	return toolRef{}, fmt.Errorf("several MCP servers have a tool %q: %s and %s", name, found[0].server, found[1].server)
+}
+
+func prefixed(name, tool string) bool {
+	for _, separator := range []string{"__", ".", ":", "/"} {
+		if strings.HasSuffix(name, separator+tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// call calls a tool. A result that reports a failure is a result.
+func (t *toolbox) call(ctx context.Context, server, tool string, arguments map[string]any) (toolResult, error) {
+	c, err := t.client(ctx, server)
+	if err != nil {
+		return toolResult{}, err
+	}
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	var req mcp.CallToolRequest
+	req.Params.Name = tool
+	req.Params.Arguments = arguments
+	res, err := c.CallTool(ctx, req)
+	if err != nil {
+		return toolResult{}, fmt.Errorf("call %s of %q: %w", tool, server, cause(ctx, err))
+	}
+	value, err := payload(res)
+	if err != nil {
+		// Not JSON: the text itself is the result.
+		if value, err = json.Marshal(resultText(res)); err != nil {
+			return toolResult{}, err
+		}
+	}
+	return toolResult{value: value, success: !res.IsError && !saysFailure(value)}, nil
+}
+
+// saysFailure reports whether a result calls itself a failure.
+func saysFailure(value json.RawMessage) bool {
+	var said struct {
+		Success *bool `json:"success"`
+	}
+	return json.Unmarshal(value, &said) == nil && said.Success != nil && !*said.Success
+}
+
+// readOnly reports whether the tool says that it changes nothing.
+func (r toolRef) readOnly() bool {
+	hint := r.tool.Annotations.ReadOnlyHint
+	return hint != nil && *hint
+}

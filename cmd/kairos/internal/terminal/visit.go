@@ -1,0 +1,113 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// A person may be asked at an address instead of here: the host shows it and
+// asks whether they go there, and the server says when they have answered. What
+// they answer does not pass through the host.
+
+// elicitAt answers an elicitation in url mode.
+func (h *host) elicitAt(ctx context.Context, params mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
+	d, err := h.sendTo(ctx, params.Message, params.URL)
+	if err != nil {
+		return nil, err
+	}
+	res := &mcp.ElicitationResult{}
+	res.Action = map[verb]mcp.ElicitationResponseAction{
+		verbRun: mcp.ElicitationResponseActionAccept, verbDecline: mcp.ElicitationResponseActionDecline,
+		verbCancel: mcp.ElicitationResponseActionCancel,
+	}[d.verb]
+	h.console.say("address: %s", res.Action)
+	if d.verb == verbRun {
+		h.went(params.URL)
+	}
+	return res, nil
+}
+
+// visit shows the address that the server gave the agent to show, once.
+func (h *host) visit(ctx context.Context, r stepReply) error {
+	h.mu.Lock()
+	_, been := h.visited[r.ApprovalURL]
+	h.mu.Unlock()
+	if been {
+		return nil
+	}
+	if !h.cfg.visits() {
+		return &StopError{Code: StopRefused, Message: "nobody is here to answer at " + r.ApprovalURL, NextAction: r.NextAction}
+	}
+	due := fmt.Sprintf("Step %d of %d, %s, waits for a person's answer.", r.StepIndex, r.StepCount, stepTitle(r))
+	d, err := h.sendTo(ctx, due, r.ApprovalURL)
+	if err != nil {
+		return err
+	}
+	if d.verb != verbRun {
+		stop := refusal("the visit of " + r.ApprovalURL)
+		stop.NextAction = r.NextAction
+		return stop
+	}
+	h.went(r.ApprovalURL)
+	return nil
+}
+
+func (h *host) went(address string) {
+	h.mu.Lock()
+	h.visited[address] = true
+	h.mu.Unlock()
+	h.console.say("waiting for what is answered there; an interrupt leaves the run open")
+}
+
+// sendTo asks whether the person goes to the address. Nobody there is a cancel,
+// not a no: nobody chose.
+func (h *host) sendTo(ctx context.Context, message, address string) (decision, error) {
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || plain.Line(address) != address {
+		return decision{}, fmt.Errorf("the server sends you to %q, which is no web address", address)
+	}
+	q := question{kind: KindVisit, text: message + "\n\n" + address}
+	if h.cfg.Open != nil {
+		q.open = func(ctx context.Context) error { return h.cfg.Open(ctx, address) }
+	}
+	d, err := h.decide(ctx, q)
+	if errors.Is(err, errNoInput) {
+		h.console.say("nobody is here to open the address")
+		return decision{verb: verbCancel}, nil
+	}
+	return d, err
+}
+
+// notified tells the person that the server has what they answered.
+func (h *host) notified(n mcp.JSONRPCNotification) {
+	if n.Method == string(mcp.MethodNotificationElicitationComplete) {
+		h.console.say("the server has the answer that was given there")
+	}
+}
+
+func (p person) visit(ctx context.Context, q question) (decision, error) {
+	options := []string{"yes", "no", "cancel"}
+	if q.open != nil {
+		options = append([]string{"open it for me"}, options...)
+	}
+	got, err := p.console.choose(ctx, "Will you open it and answer there?", options...)
+	if err != nil {
+		return decision{}, err
+	}
+	switch got {
+	case "no":
+		return decision{verb: verbDecline}, nil
+	case "cancel":
+		return decision{verb: verbCancel}, nil
+	case "open it for me":
+		if err := q.open(ctx); err != nil {
+			p.console.say("  it cannot be opened from here (%v): open it yourself", err)
+		}
+	}
+	return decision{verb: verbRun}, nil
+}

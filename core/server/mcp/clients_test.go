@@ -1,0 +1,114 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// person answers forms; model answers prompts.
+type person struct{ action mcp.ElicitationResponseAction }
+
+func (p person) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{
+		Action: p.action, Content: map[string]any{"ok": true},
+	}}, nil
+}
+
+type model struct{ err error }
+
+func (m model) CreateMessage(_ context.Context, req mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	return &mcp.CreateMessageResult{
+		SamplingMessage: mcp.SamplingMessage{Role: mcp.RoleAssistant, Content: mcp.NewTextContent("42")},
+		Model:           "m",
+	}, nil
+}
+
+func connect(t *testing.T, d *director, version string, options ...client.ClientOption) *client.Client {
+	t.Helper()
+	in, out := serve(t, config(), d)
+	c := client.NewClient(
+		transport.NewIO(out, in, io.NopCloser(strings.NewReader(""))),
+		append(options, client.WithProtocolVersion(version))...)
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_, err := c.Initialize(t.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
+		ProtocolVersion: version, ClientInfo: mcp.Implementation{Name: "lib", Version: "1"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func callTool(t *testing.T, c *client.Client, tool string, args any) *mcp.CallToolResult {
+	t.Helper()
+	res, err := c.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: tool, Arguments: args}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fitsOutputSchema(t, tool, res.RawStructuredContent)
+	return res
+}
+
+func TestRealClientsInEveryEra(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			d := newDirector(elicit("sure?"), sample("how much?"))
+			c := connect(t, d, version,
+				client.WithElicitationHandler(person{mcp.ElicitationResponseActionAccept}),
+				client.WithSamplingHandler(model{}))
+			res := callTool(t, c, "kairos_begin", beginArgs)
+			got := decode[step](t, res.RawStructuredContent)
+			if len(got.Solved) != 2 || !strings.Contains(string(got.Solved[1].Output), "42") {
+				t.Errorf("solved = %+v, want the person's and the model's answer", got.Solved)
+			}
+			if era := d.lastClient().Era; era != version {
+				t.Errorf("era = %s, want %s", era, version)
+			}
+			if _, err := c.ListTools(t.Context(), mcp.ListToolsRequest{}); err != nil {
+				t.Errorf("ListTools = %v", err)
+			}
+		})
+	}
+}
+
+func TestRealClientThatRefusesSampling(t *testing.T) {
+	d := newDirector(sample("how much?"))
+	c := connect(t, d, "2025-11-25", client.WithSamplingHandler(model{errors.New("no")}))
+	res := callTool(t, c, "kairos_begin", beginArgs)
+	got := decode[step](t, res.RawStructuredContent)
+	if len(got.Solved) != 1 {
+		t.Fatalf("reply = %+v", got)
+	}
+	out := decode[struct {
+		Error driver.ClientError `json:"client_error"`
+	}](t, got.Solved[0].Output)
+	if out.Error.Code == 0 || out.Error.Message == "" {
+		t.Errorf("refusal = %+v, want the client's code and message", out.Error)
+	}
+}
+
+func TestRealClientWithoutCapabilitiesIsNeverAsked(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		d := newDirector(elicit("sure?"))
+		res := callTool(t, connect(t, d, version), "kairos_begin", beginArgs)
+		got := decode[step](t, res.RawStructuredContent)
+		if len(got.Solved) != 1 || !strings.Contains(string(got.Solved[0].Output), "has not declared") {
+			t.Errorf("%s: reply = %+v, want the question settled without the client", version, got)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+const memPrefix = "kairos://mem/"
+
+// Bounds of a completion.
+const (
+	maxValues  = 100  // that a client is given, as MCP has it
+	titlesPage = 1000 // read at a time
+	maxTitles  = 5000 // looked at; who has more types more
+)
+
+// completion offers the protocols that the caller may read: for the prompt's
+// argument their titles, or URIs once what is typed begins like one, and for a
+// reference to kairos://mem/ the ids of their first steps. What is typed is part
+// of the title, or the beginning of the URI or id.
+type completion struct{ server *Server }
+
+// CompletePromptArgument implements server.PromptCompletionProvider.
+func (c completion) CompletePromptArgument(
+	ctx context.Context, prompt string, argument mcp.CompleteArgument, _ mcp.CompleteContext,
+) (*mcp.Completion, error) {
+	if prompt != promptName || argument.Name != promptProtocol {
+		return &mcp.Completion{}, nil
+	}
+	return c.complete(ctx, argument.Value, func(p engine.ChainInfo) string { return p.Title })
+}
+
+// CompleteResourceArgument implements server.ResourceCompletionProvider.
+func (c completion) CompleteResourceArgument(
+	ctx context.Context, uri string, argument mcp.CompleteArgument, _ mcp.CompleteContext,
+) (*mcp.Completion, error) {
+	if !strings.HasPrefix(uri, memPrefix) {
+		return &mcp.Completion{}, nil
+	}
+	return c.complete(ctx, argument.Value, func(p engine.ChainInfo) string { return strings.TrimPrefix(p.URI, memPrefix) })
+}
+
+// complete lists what fits what is typed; shown is how a protocol is named
+// unless a URI is typed.
+func (c completion) complete(ctx context.Context, typed string, shown func(engine.ChainInfo) string) (*mcp.Completion, error) {
+	typed = strings.ToLower(strings.TrimSpace(typed))
+	isURI := len(typed) > len("kairos:") && strings.HasPrefix(memPrefix, typed) || strings.HasPrefix(typed, memPrefix)
+	if isURI {
+		shown = func(p engine.ChainInfo) string { return p.URI }
+	}
+	var out mcp.Completion
+	seen := 0
+	err := c.server.eachTitle(ctx, c.server.caller(ctx, mcp.CallToolRequest{}), func(p engine.ChainInfo) bool {
+		seen++
+		if fits(p, typed, isURI) {
+			if len(out.Values) == maxValues {
+				out.HasMore = true
+				return false
+			}
+			out.Values = append(out.Values, shown(p))
+		}
+		if seen == maxTitles {
+			out.HasMore = true
+		}
+		return seen < maxTitles
+	})
+	if !out.HasMore {
+		out.Total = len(out.Values)
+	}
+	return &out, c.server.unknown(ctx, err, typed)
+}
+
+func fits(p engine.ChainInfo, typed string, isURI bool) bool {
+	if isURI {
+		return strings.HasPrefix(p.URI, typed)
+	}
+	return strings.Contains(strings.ToLower(p.Title), typed) || strings.HasPrefix(p.URI, memPrefix+typed)
+}
+
+// eachTitle goes through the caller's protocols until do says no.
+func (s *Server) eachTitle(ctx context.Context, c engine.Caller, do func(engine.ChainInfo) bool) error {
+	for in := (engine.SpacesInput{Titles: true, Limit: titlesPage}); ; {
+		page, err := s.engine.Spaces(ctx, c, in)
+		if err != nil {
+			return err
+		}
+		for _, space := range page.Spaces {
+			for _, chain := range space.Chains {
+				if !do(chain) {
+					return nil
+				}
+			}
+		}
+		if page.NextCursor == "" || page.NextCursor == in.Cursor {
+			return nil
+		}
+		in.Cursor = page.NextCursor
+	}
+}

@@ -1,0 +1,206 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// peer carries messages to the client of one request. It is the seam between
+// the exchange and a transport; methods are called concurrently.
+type peer interface {
+	// hears reports whether a request would reach the client.
+	hears() bool
+	// call sends a question, closes its out, and waits for the reply: a
+	// result, the client's own error, or an error when the reply can no longer
+	// come; errUnheard if the client could not be reached.
+	call(ctx context.Context, q *question, r clientRequest) (json.RawMessage, *driver.ClientError, error)
+	// rejoin says that this request waits for that question, too. It is sent
+	// again if the way that it was sent by was lost.
+	rejoin(key questionKey)
+	// notify sends a notification.
+	notify(method string, params any) error
+}
+
+// origin says where a request comes from.
+type origin struct {
+	transport string
+	who       engine.Caller // Principal, Space and Groups
+	conn      *connection   // nil: a request without one, whose client can do nothing
+	peer      peer          // nil without a connection
+	era       string        // without a connection: what the request says
+}
+
+// connection is one client of the legacy eras, or the wire that a client of the
+// modern era happens to use.
+type connection struct {
+	id        string
+	questions *questions
+	// background runs f in a goroutine that the transport waits for, with a
+	// context that outlives the call.
+	background func(f func(ctx context.Context))
+
+	mu     sync.Mutex // guards the fields below
+	client driver.Client
+	wants  mcp.LoggingLevel // see logged
+}
+
+type originKey struct{}
+
+func withOrigin(ctx context.Context, o *origin) context.Context {
+	return context.WithValue(ctx, originKey{}, o)
+}
+
+// originOf is never nil.
+func originOf(ctx context.Context) *origin {
+	if o, ok := ctx.Value(originKey{}).(*origin); ok {
+		return o
+	}
+	return &origin{}
+}
+
+// operator is who calls where requests do not say it.
+func (s *Server) operator() engine.Caller {
+	return engine.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
+}
+
+// initialized keeps what the client said of itself in the legacy handshake.
+func (c *connection) initialized(p mcp.InitializeParams, version, transport string) {
+	client := describe(&p.ClientInfo, &p.Capabilities, version, transport)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.client = client
+}
+
+// maxName bounds what is kept of a client's name and version, in bytes.
+const maxName = 256
+
+func shortened(text string) string {
+	if len(text) <= maxName {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxName], "")
+}
+
+func (c *connection) legacyClient() driver.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.client
+}
+
+// describe says what a client can do. An elicitation capability that names no
+// mode means forms, which was the only mode when it was introduced.
+func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, transport string) driver.Client {
+	d := driver.Client{Era: era, Transport: transport}
+	if info != nil {
+		// They stay as long as the connection, or with the questions of a run.
+		d.Name, d.Version = shortened(info.Name), shortened(info.Version)
+	}
+	if caps == nil {
+		return d
+	}
+	if e := caps.Elicitation; e != nil {
+		d.ElicitationURL = e.URL != nil
+		d.ElicitationForm = e.Form != nil || e.URL == nil
+	}
+	d.Sampling = caps.Sampling != nil
+	d.Roots = caps.Roots != nil
+	return d
+}
+
+// caller says who makes this request, in either era.
+func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) engine.Caller {
+	from := originOf(ctx)
+	c := engine.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: s.cfg.PlainWait}
+	if progressToken(req) != nil {
+		c.CanWait = s.cfg.ProgressWait
+	}
+	if server.IsModernRequest(ctx) {
+		info := server.RequestProtocolInfoFromContext(ctx)
+		c.Client = describe(info.ClientInfo, info.ClientCapabilities, info.ProtocolVersion, from.transport)
+		return c
+	}
+	conn := from.conn
+	if conn == nil {
+		c.Client = driver.Client{Era: from.era, Transport: from.transport}
+		return c
+	}
+	c.Connection = conn.id
+	c.Client = conn.legacyClient()
+	c.Client.Transport = from.transport
+	if !from.peer.hears() {
+		c.Client = deaf(c.Client)
+	}
+	c.Holding = func(id run.ID, seq int64) bool { return conn.questions.holds(questionKey{id, seq}) }
+	c.Asked = func(id run.ID, seq int64) { conn.questions.expect(questionKey{id, seq}) }
+	return c
+}
+
+// deaf is the client without what needs a way to reach it.
+func deaf(c driver.Client) driver.Client {
+	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
+}
+
+func progressToken(req mcp.CallToolRequest) any {
+	if req.Params.Meta == nil {
+		return nil
+	}
+	return req.Params.Meta.ProgressToken
+}
+
+// note travels with one request and brings back what mcp-go cannot carry.
+type note struct {
+	err *rpcError
+	// requests replace the typed inputRequests of the result, which drop
+	// zero temperatures and unknown fields.
+	requests map[string]clientRequest
+	// errorCode is that of an error result or of a run error.
+	errorCode string
+	// data is that of a JSON-RPC error; nil: as mcp-go has it.
+	data any
+}
+
+// clientRequest is a request for the client exactly as a driver rendered it.
+type clientRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+type noteKey struct{}
+
+func withNote(ctx context.Context, n *note) context.Context {
+	return context.WithValue(ctx, noteKey{}, n)
+}
+
+func noteFrom(ctx context.Context) *note {
+	n, _ := ctx.Value(noteKey{}).(*note)
+	return n
+}
+
+// noteCode keeps the code of an error result for the Observer.
+func noteCode(ctx context.Context, code string) {
+	if n := noteFrom(ctx); n != nil {
+		n.errorCode = code
+	}
+}
+
+// rpcError is a handler's error with the JSON-RPC code it deserves; mcp-go
+// gives every one -32603.
+type rpcError struct {
+	code    int
+	message string
+}
+
+func (e *rpcError) Error() string { return e.message }
+
+func invalidParams(err error) error {
+	return &rpcError{code: mcp.INVALID_PARAMS, message: err.Error()}
+}

@@ -1,0 +1,401 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+)
+
+func TestDeletedSessionIsOver(t *testing.T) {
+	d := newDirector(elicit("sure?"))
+	v := newSite(t, config(), d).visit(everything)
+	get := v.do(http.MethodGet, nil, nil)
+	id, r := v.call("kairos_begin", beginArgs)
+	r.question("elicitation/create")
+	if r := v.do(http.MethodDelete, nil, nil); r.status != http.StatusOK {
+		t.Errorf("DELETE = %d, want 200", r.status)
+	}
+	get.over()
+	if m := r.reply(id); m.Error == nil {
+		t.Errorf("call that waited = %v, want an error", m)
+	}
+	if r := v.post(rpc(1, "ping", obj{}), nil); r.status != http.StatusNotFound {
+		t.Errorf("call after DELETE = %d, want 404", r.status)
+	}
+	if len(d.continued) != 0 {
+		t.Error("the engine was told an answer that nobody gave")
+	}
+}
+
+func TestWhoOpensManySessionsEndsTheirOwn(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions, cfg.Identify = 4, asked
+	s := newSite(t, cfg, newDirector())
+	visitAs := func(who string) *visitor {
+		v := &visitor{site: s, who: who}
+		v.initialize(everything)
+		return v
+	}
+	quiet := visitAs("ada")
+	busy := []*visitor{visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob"), visitAs("bob")}
+	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
+	if got := alive(quiet); got != http.StatusOK {
+		t.Errorf("the session of ada, who has one, = %d: it made room for bob, who has all others", got)
+	}
+	if got := alive(busy[0]); got != http.StatusNotFound {
+		t.Errorf("the first session of bob = %d, want 404", got)
+	}
+	late := visitAs("eve")
+	if got := alive(late); got != http.StatusOK {
+		t.Errorf("eve's session = %d: who has none gets room from who has most", got)
+	}
+	if got := alive(busy[2]); got != http.StatusNotFound {
+		t.Errorf("the longest idle session of bob = %d, want 404", got)
+	}
+}
+
+func TestConcurrentInitializesGetSessionsOfTheirOwn(t *testing.T) {
+	s := newSite(t, config(), newDirector())
+	var wg sync.WaitGroup
+	ids := make([]string, 100)
+	for i := range ids {
+		wg.Go(func() { ids[i] = s.visit(everything).session })
+	}
+	wg.Wait()
+	slices.Sort(ids)
+	if n := len(slices.Compact(ids)); n != len(ids) {
+		t.Errorf("%d sessions for %d clients", n, len(ids))
+	}
+}
+
+func TestFullServerEvictsTheLongestIdleSession(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions = 3
+	s := newSite(t, cfg, newDirector(elicit("sure?")))
+	asking, streaming, idle := s.visit(everything), s.visit(everything), s.visit(everything)
+	streaming.do(http.MethodGet, nil, nil)
+	_, r := asking.call("kairos_begin", beginArgs)
+	question := r.question("elicitation/create")
+	r.hangUp() // the question alone keeps the session
+
+	next := s.visit(everything)
+	alive := func(v *visitor) int { return v.post(rpc("alive", "ping", obj{}), nil).status }
+	for what, check := range map[string]struct {
+		v    *visitor
+		want int
+	}{"with a question": {asking, 200}, "with a stream": {streaming, 200}, "idle": {idle, 404}, "new": {next, 200}} {
+		if got := alive(check.v); got != check.want {
+			t.Errorf("session %s = %d, want %d", what, got, check.want)
+		}
+	}
+	next.do(http.MethodGet, nil, nil)
+	full := &visitor{site: s}
+	r = full.post(rpc(0, "initialize", obj{"protocolVersion": "2025-11-25", "capabilities": obj{}, "clientInfo": obj{}}), nil)
+	if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || r.header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("initialize with all sessions in use = %d %v, want 503 with Retry-After", r.status, r.header)
+	}
+	asking.answer(question.ID, accepted)
+}
+
+// direct speaks to a handler without a network, so that time can be a bubble's.
+type direct struct {
+	t *testing.T
+	h http.Handler
+}
+
+func (d direct) do(ctx context.Context, method, session, body string) *httptest.ResponseRecorder {
+	d.t.Helper()
+	r := httptest.NewRequestWithContext(ctx, method, "/mcp", strings.NewReader(body))
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Content-Type", "application/json")
+	if session != "" {
+		r.Header.Set("Mcp-Session-Id", session)
+	}
+	w := httptest.NewRecorder()
+	d.h.ServeHTTP(w, r)
+	return w
+}
+
+func (d direct) initialize() string {
+	d.t.Helper()
+	w := d.do(d.t.Context(), http.MethodPost, "", rpc(0, "initialize", obj{
+		"protocolVersion": "2025-11-25", "capabilities": obj{"elicitation": obj{}}, "clientInfo": obj{"name": "old", "version": "1"},
+	}))
+	return w.Header().Get("Mcp-Session-Id")
+}
+
+func (d direct) alive(session string) bool {
+	return d.do(d.t.Context(), http.MethodPost, session, rpc("alive", "ping", obj{})).Code == http.StatusOK
+}
+
+// bubble serves in a bubble of time.
+func bubble(t *testing.T, cfg mcpserver.Config, e mcpserver.Engine, f func(t *testing.T, d direct)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := mcpserver.New(cfg, e, testLog(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f(t, direct{t, s.HTTP()})
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+}
+
+func TestIdleSessionsEndAndUsedOnesGoOn(t *testing.T) {
+	cfg := config()
+	cfg.SessionIdle, cfg.SessionAge = time.Hour, 5*time.Hour
+	cfg.ProgressEvery = time.Second
+	bubble(t, cfg, newDirector(elicit("sure?")), func(t *testing.T, d direct) {
+		idle, used, streams, asks := d.initialize(), d.initialize(), d.initialize(), d.initialize()
+		ctx, hangUp := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		var stream *httptest.ResponseRecorder
+		wg.Go(func() { stream = d.do(ctx, http.MethodGet, streams, "") })
+		call := rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs})
+		wg.Go(func() { d.do(t.Context(), http.MethodPost, asks, call) })
+		for range 3 {
+			time.Sleep(50 * time.Minute)
+			if !d.alive(used) {
+				t.Fatal("a session that is used has ended")
+			}
+		}
+		if d.alive(idle) {
+			t.Error("an idle session has not ended")
+		}
+		if d.alive(asks) {
+			t.Error("a session whose client has left a question open and gone has not ended")
+		}
+		if !d.alive(streams) {
+			t.Error("a session with a stream has ended")
+		}
+		time.Sleep(3 * time.Hour)
+		for _, id := range []string{used, streams} {
+			if d.alive(id) {
+				t.Error("a session has outlived its age")
+			}
+		}
+		hangUp()
+		wg.Wait()
+		if n := strings.Count(stream.Body.String(), ": ping\n\n"); n < 4*60 {
+			t.Errorf("%d pings on a stream of five hours, want one every 15 s", n)
+		}
+	})
+}
+
+// The question is kept by its run, so the session of a client that asked and
+// vanished is worth nothing: as many as there may be must not keep others out.
+func TestClientsThatAskAndVanishMakeRoom(t *testing.T) {
+	cfg := config()
+	cfg.MaxSessions, cfg.SessionIdle, cfg.PlainWait = 8, time.Hour, time.Minute
+	d := newDirector(elicit("sure?"))
+	bubble(t, cfg, d, func(t *testing.T, here direct) {
+		var calls sync.WaitGroup
+		for range cfg.MaxSessions {
+			id := here.initialize()
+			ctx, hangUp := context.WithCancel(t.Context())
+			calls.Go(func() {
+				here.do(ctx, http.MethodPost, id, rpc(1, "tools/call", obj{"name": "kairos_begin", "arguments": beginArgs}))
+			})
+			synctest.Wait() // the question is out
+			hangUp()
+		}
+		calls.Wait()
+		if id := here.initialize(); id != "" {
+			t.Error("a session with an open question made room before session_idle was over")
+		}
+		time.Sleep(cfg.SessionIdle + cfg.SessionIdle/10)
+		if id := here.initialize(); id == "" || !here.alive(id) {
+			t.Error("initialize is refused: sessions of clients that have gone are kept")
+		}
+	})
+}
+
+func TestCloseLetsHTTPCallsFinish(t *testing.T) {
+	e := newSlowEngine()
+	s := newSite(t, config(), e)
+	v := s.visit(`{}`)
+	get := v.do(http.MethodGet, nil, nil)
+	done := make(chan int)
+	go func() {
+		_, r := v.call("kairos_spaces", obj{})
+		done <- r.status
+	}()
+	<-e.entered
+	closed := make(chan error)
+	go func() { closed <- s.server.Close() }()
+	get.over() // streams end at once
+	other := &visitor{site: s}
+	if r := other.post(rpc(1, "ping", obj{}), nil); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
+		t.Errorf("request to a closing server = %d, want 503 with Retry-After", r.status)
+	}
+	close(e.release)
+	if status := <-done; status != http.StatusOK {
+		t.Errorf("call in flight = %d, want 200", status)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+func TestCloseCancelsHTTPCallsThatHang(t *testing.T) {
+	cfg := config()
+	cfg.DrainTimeout = time.Millisecond
+	e := newSlowEngine()
+	s := newSite(t, cfg, e)
+	v := s.visit(`{}`)
+	go v.call("kairos_spaces", obj{})
+	<-e.entered
+	if err := s.server.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := <-e.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the engine's call ended with %v, want its context cancelled", err)
+	}
+}
+
+func TestCloseDoesNotWaitForHalfAMessage(t *testing.T) {
+	cfg := config()
+	cfg.DrainTimeout = time.Hour
+	s := newSite(t, cfg, newDirector())
+	v := &visitor{site: s}
+	body, half := io.Pipe()
+	done := make(chan int)
+	go func() { done <- v.do(http.MethodPost, body, nil).status }()
+	if _, err := io.WriteString(half, `{"jsonrpc":`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if _, err := io.WriteString(half, `"2.0","id":1,"method":"ping"}`); err != nil {
+		t.Fatal(err)
+	}
+	half.Close()
+	if status := <-done; status != http.StatusServiceUnavailable {
+		t.Errorf("the message that came after Close = %d, want 503", status)
+	}
+}
+
+// ledger is an Observer.
+type ledger struct{ calls chan mcpserver.ToolCall }
+
+func (l ledger) ToolCalled(c mcpserver.ToolCall) { l.calls <- c }
+
+// denying is an engine whose runs have failed.
+type denying struct{ *director }
+
+func (e denying) Next(context.Context, engine.Caller, engine.NextInput) (engine.Round, error) {
+	r := stepReply("run-1")
+	r.ErrorCode = "NONCE_MISMATCH"
+	return engine.Round{Reply: &r}, nil
+}
+
+func TestEveryToolCallIsObserved(t *testing.T) {
+	l := ledger{make(chan mcpserver.ToolCall, 10)}
+	cfg := config()
+	cfg.Observer, cfg.Identify = l, asked
+	e := denying{newDirector()}
+	v := &visitor{site: newSite(t, cfg, e), who: "alice"}
+	w := dial(t, cfg, e)
+	w.initialize(`{}`)
+	for name, tc := range map[string]struct {
+		tool      string
+		args      any
+		errorCode string
+		failed    bool
+	}{
+		"result":        {tool: "kairos_spaces", args: obj{}},
+		"run error":     {tool: "kairos_next", args: beginArgs, errorCode: "NONCE_MISMATCH"},
+		"invalid input": {tool: "kairos_begin", args: obj{}, errorCode: "INVALID_ARGUMENT", failed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.call(tc.tool, tc.args)
+			over := <-l.calls
+			w.reply(w.call(tc.tool, tc.args))
+			stdio := <-l.calls
+			if over.Transport != "http" || over.Principal != "alice" || over.Space != "space:alice" {
+				t.Errorf("over HTTP = %+v, want alice's call", over)
+			}
+			if stdio.Transport != "stdio" || stdio.Principal != "local" {
+				t.Errorf("over stdio = %+v, want the operator's call", stdio)
+			}
+			for _, c := range []mcpserver.ToolCall{over, stdio} {
+				if c.Tool != tc.tool || c.ErrorCode != tc.errorCode || c.Failed != tc.failed || c.In == 0 || c.Out == 0 || c.Took <= 0 {
+					t.Errorf("call = %+v, want code %q, failed %v, and sizes", c, tc.errorCode, tc.failed)
+				}
+			}
+		})
+	}
+}
+
+func TestObserverHearsOfCallsWithoutResult(t *testing.T) {
+	l := ledger{make(chan mcpserver.ToolCall, 1)}
+	cfg := config()
+	cfg.Observer = l
+	v := &visitor{site: newSite(t, cfg, panicky{newDirector()})}
+	v.call("kairos_delete", obj{"uris": []string{stepURI}})
+	if c := <-l.calls; !c.Failed || c.ErrorCode == "" {
+		t.Errorf("call that panicked = %+v, want it failed", c)
+	}
+}
+
+func TestRealClientsOverHTTPInEveryEra(t *testing.T) {
+	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		for name, options := range map[string][]transport.StreamableHTTPCOption{
+			"posts alone":   nil,
+			"with a stream": {transport.WithContinuousListening()}, //nolint:staticcheck // deprecated with the eras that have it
+		} {
+			if version == "2026-07-28" && options != nil {
+				continue // has none, and the client falls back to an older era
+			}
+			t.Run(fmt.Sprint(version, " ", name), func(t *testing.T) {
+				d := newDirector(elicit("sure?"), sample("how much?"))
+				s := newSite(t, config(), d)
+				way, err := transport.NewStreamableHTTP(s.http.URL, append(options, transport.WithHTTPBasicClient(s.http.Client()))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := client.NewClient(way,
+					client.WithElicitationHandler(person{mcp.ElicitationResponseActionAccept}),
+					client.WithSamplingHandler(model{}), client.WithProtocolVersion(version))
+				if err := c.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if _, err := c.Initialize(t.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
+					ProtocolVersion: version, ClientInfo: mcp.Implementation{Name: "lib", Version: "1"},
+				}}); err != nil {
+					t.Fatal(err)
+				}
+				if tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{}); err != nil || len(tools.Tools) != 9 {
+					t.Errorf("tools = %v, %v", tools, err)
+				}
+				got := decode[step](t, callTool(t, c, "kairos_begin", beginArgs).RawStructuredContent)
+				if len(got.Solved) != 2 || !strings.Contains(string(got.Solved[1].Output), "42") {
+					t.Errorf("solved = %+v, want the person's and the model's answer", got.Solved)
+				}
+				if c := d.lastClient(); c.Era != version || c.Transport != "http" {
+					t.Errorf("client = %+v, want era %s over http", c, version)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// logged tells a client what became of its call, if it has asked for messages
+// of that level: by logging/setLevel, or in the modern era by the level in the
+// _meta of the call. Who has not asked is told nothing: a message makes an
+// event stream of a reply over HTTP, which not every client expects.
+func (s *Server) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if wantedLevel(ctx) == "" {
+			return h(ctx, req)
+		}
+		res, err := h(ctx, req)
+		level, data := mcp.LoggingLevelInfo, map[string]any{"tool": req.Params.Name}
+		switch n := noteFrom(ctx); {
+		case err != nil:
+			level, data["error"] = mcp.LoggingLevelError, err.Error()
+		case n != nil && n.errorCode != "":
+			level, data["error_code"] = mcp.LoggingLevelWarning, n.errorCode
+		}
+		s.say(ctx, level, data)
+		return res, err
+	}
+}
+
+// say sends a log message about the present call to its client.
+func (s *Server) say(ctx context.Context, level mcp.LoggingLevel, data any) {
+	if !level.ShouldSendTo(wantedLevel(ctx)) {
+		return
+	}
+	params := map[string]any{"level": level, "logger": "kairos", "data": data}
+	var err error
+	if from := originOf(ctx); from.peer != nil {
+		err = from.peer.notify(methodLogMessage, params)
+	} else {
+		err = s.mcp.SendNotificationToClient(ctx, methodLogMessage, params)
+	}
+	if err != nil {
+		s.log.DebugContext(ctx, "log message not sent", "error", err)
+	}
+}
+
+const methodLogMessage = "notifications/message"
+
+// wantedLevel is the least level that the client of this call wants to hear;
+// empty: none.
+func wantedLevel(ctx context.Context) mcp.LoggingLevel {
+	if server.IsModernRequest(ctx) {
+		return server.RequestProtocolInfoFromContext(ctx).LogLevel
+	}
+	if conn := originOf(ctx).conn; conn != nil {
+		return conn.logLevel()
+	}
+	return ""
+}
+
+func (c *connection) logLevel() mcp.LoggingLevel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wants
+}
+
+// SetLogLevel implements server.SessionWithLogging. Without a connection there
+// is nothing to remember it by.
+func (s *session) SetLogLevel(level mcp.LoggingLevel) {
+	if s.conn == nil {
+		return
+	}
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	s.conn.wants = level
+}
+
+// GetLogLevel implements server.SessionWithLogging.
+func (s *session) GetLogLevel() mcp.LoggingLevel {
+	if s.conn == nil {
+		return ""
+	}
+	return s.conn.logLevel()
+}

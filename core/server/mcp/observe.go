@@ -1,0 +1,73 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// Observer hears of every tool call. It is called concurrently and returns at once.
+type Observer interface {
+	ToolCalled(ToolCall)
+}
+
+// ToolCall is a tool call that has ended.
+type ToolCall struct {
+	Tool, Transport, Principal, Space string
+	Took                              time.Duration
+	// In and Out are bytes of the arguments and of the result.
+	In, Out int
+	// ErrorCode is that of an error result or of a run error; empty: success.
+	ErrorCode string
+	// Failed: the result is an error, or there is a JSON-RPC error instead.
+	Failed bool
+}
+
+// rpcFailed is the ErrorCode of a call that ended in a JSON-RPC error.
+const rpcFailed = "RPC_ERROR"
+
+// observed is the one place where calls are told, whatever their transport.
+func (s *Server) observed(h server.ToolHandlerFunc) server.ToolHandlerFunc {
+	if s.cfg.Observer == nil {
+		return h
+	}
+	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
+		from, started := originOf(ctx), time.Now()
+		defer func() { // also after a panic
+			c := ToolCall{
+				Tool: req.Params.Name, Transport: from.transport, Principal: from.who.Principal, Space: from.who.Space,
+				Took: time.Since(started), In: len(req.Params.RawArguments), ErrorCode: rpcFailed, Failed: true,
+			}
+			if res != nil && err == nil {
+				c.Out, c.ErrorCode, c.Failed = size(ctx, res), "", res.IsError
+				if n := noteFrom(ctx); n != nil {
+					c.ErrorCode = n.errorCode
+				}
+			}
+			s.cfg.Observer.ToolCalled(c)
+		}()
+		return h(ctx, req)
+	}
+}
+
+// size is what a result takes on the wire, without what every result has.
+func size(ctx context.Context, res *mcp.CallToolResult) int {
+	bytes := len(res.RequestState)
+	if text, ok := res.StructuredContent.(json.RawMessage); ok {
+		bytes += len(text)
+	}
+	for _, c := range res.Content {
+		if text, ok := c.(mcp.TextContent); ok {
+			bytes += len(text.Text)
+		}
+	}
+	if n := noteFrom(ctx); n != nil {
+		for _, r := range n.requests {
+			bytes += len(r.Params)
+		}
+	}
+	return bytes
+}

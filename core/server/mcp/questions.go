@@ -1,0 +1,244 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Bounds of what one connection may hold.
+const (
+	maxHeld    = 512 // unanswered questions
+	maxSettled = 128 // answered ones that a slower call may still join
+)
+
+var (
+	errGone        = errors.New("the connection ended before the client answered")
+	errUnheard     = errors.New("the client has no stream open on which it could be asked")
+	errLost        = errors.New("taking the client's answer failed")
+	errTooManyHeld = fault.New(fault.Conflict,
+		"Too many questions on this connection are unanswered: answer or cancel some, then call again.")
+)
+
+type questionKey struct {
+	run run.ID
+	seq int64
+}
+
+// question is a request that was sent to the client. It outlives the call that
+// asked: the answer counts whenever it comes while the connection lives.
+type question struct {
+	key      questionKey
+	cancel   context.CancelFunc
+	out      chan struct{} // closed when it was sent
+	settled  chan struct{} // closed when round and err are set
+	resolved chan struct{} // closed when nothing is said of it to the client any more
+
+	round engine.Round
+	err   error
+
+	// guarded by questions.mu
+	waiters int
+	caller  func() engine.Caller // of the call that joined last
+}
+
+func (q *question) isSettled() bool {
+	select {
+	case <-q.settled:
+		return true
+	default:
+		return false
+	}
+}
+
+// questions are those of one connection.
+type questions struct {
+	mu      sync.Mutex // guards the fields below and each question's
+	closed  bool
+	coming  map[run.ID]int64 // seq of a question that a call is about to join
+	held    map[questionKey]*question
+	recent  map[questionKey]*question // settled without error
+	settled []questionKey             // of recent, oldest first
+}
+
+func newQuestions() *questions {
+	return &questions{} // the maps are made when needed: most connections are idle
+}
+
+func (qs *questions) holds(k questionKey) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	_, ok := qs.held[k]
+	seq, coming := qs.coming[k.run]
+	return ok || coming && seq == k.seq
+}
+
+// expect says that a call will join the question, or refuse it. Who comes in
+// between must not take it for a question that nobody waits for.
+func (qs *questions) expect(k questionKey) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.coming == nil {
+		qs.coming = map[run.ID]int64{}
+	}
+	qs.coming[k.run] = k.seq
+}
+
+// refused is for a question that is expected and not sent.
+func (qs *questions) refused(k questionKey) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.arrivedLocked(k)
+}
+
+func (qs *questions) arrivedLocked(k questionKey) {
+	if qs.coming[k.run] == k.seq {
+		delete(qs.coming, k.run)
+	}
+}
+
+// join returns the question of the ask, and whether it is new: then the caller
+// has to send it and settle it, and cancel ends the wait for the answer. An
+// older question of the same run is over, because its answer would lose: those
+// who wait for it go on with this one.
+func (qs *questions) join(
+	a *engine.Ask, caller func() engine.Caller, cancel context.CancelFunc,
+) (q *question, fresh bool, err error) {
+	key := questionKey{a.Run, a.Seq}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.arrivedLocked(key)
+	if q, ok := qs.recent[key]; ok {
+		q.waiters++
+		return q, false, nil
+	}
+	if q, ok := qs.held[key]; ok {
+		q.waiters++
+		q.caller = caller
+		return q, false, nil
+	}
+	if qs.closed {
+		return nil, false, errGone
+	}
+	for k, old := range qs.held {
+		if k.run == key.run {
+			qs.settleLocked(old, engine.Round{Ask: a}, nil)
+			old.cancel()
+		}
+	}
+	if len(qs.held) >= maxHeld {
+		return nil, false, errTooManyHeld
+	}
+	q = &question{
+		key: key, waiters: 1, caller: caller, cancel: cancel,
+		out: make(chan struct{}), settled: make(chan struct{}), resolved: make(chan struct{}),
+	}
+	if qs.held == nil {
+		qs.held, qs.recent = map[questionKey]*question{}, map[questionKey]*question{}
+	}
+	qs.held[key] = q
+	return q, true, nil
+}
+
+// leave says that a call waits no longer.
+func (qs *questions) leave(q *question) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	q.waiters--
+}
+
+// giveUp withdraws a question that nobody waits for any more, and reports
+// whether it did.
+func (qs *questions) giveUp(q *question) bool {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if q.waiters != 0 || qs.held[q.key] != q {
+		return false
+	}
+	qs.settleLocked(q, engine.Round{}, errLost)
+	q.cancel()
+	return true
+}
+
+// open is the number of questions that wait for an answer.
+func (qs *questions) open() int {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return len(qs.held)
+}
+
+// forget lets go of the settled questions, when there is no call that might
+// still join one.
+func (qs *questions) forget() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.settled = nil
+	if len(qs.held) == 0 {
+		qs.held, qs.recent = nil, nil
+		return
+	}
+	clear(qs.recent)
+}
+
+// answering says for whom an answer that has just come is taken: the call that
+// waits, or nobody.
+func (qs *questions) answering(q *question) engine.Caller {
+	qs.mu.Lock()
+	caller, detached := q.caller, q.waiters == 0
+	qs.mu.Unlock()
+	c := caller()
+	c.Detached = detached
+	return c
+}
+
+func (qs *questions) settle(q *question, round engine.Round, err error) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.settleLocked(q, round, err)
+}
+
+// settleLocked keeps a question that went well for a while: a call that saw it
+// open in the run record may arrive here after it was answered.
+func (qs *questions) settleLocked(q *question, round engine.Round, err error) {
+	if qs.held[q.key] != q {
+		return // superseded before
+	}
+	delete(qs.held, q.key)
+	q.round, q.err = round, err
+	close(q.settled)
+	if err != nil {
+		return
+	}
+	qs.recent[q.key] = q
+	qs.settled = append(qs.settled, q.key)
+	if len(qs.settled) > maxSettled {
+		delete(qs.recent, qs.settled[0])
+		qs.settled = qs.settled[1:]
+	}
+}
+
+// over reports whether a connection has ended. Its questions are cancelled then,
+// so that who waits for an answer has to look why.
+func over(gone <-chan struct{}) bool {
+	select {
+	case <-gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// abandon gives up all questions and refuses new ones. Answers that are being
+// taken already go on.
+func (qs *questions) abandon() {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.closed = true
+	for _, q := range qs.held {
+		q.cancel()
+	}
+}

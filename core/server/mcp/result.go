@@ -1,0 +1,90 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// replied is the result of begin and next. A run error is a normal reply.
+func replied(r *engine.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
+
+// result carries a reply as structured content and as the same JSON in text,
+// which is what most clients read. A non-empty indent sets out the text.
+func result(reply any, indent string) (*mcp.CallToolResult, error) {
+	text, err := engine.Encode(reply, indent)
+	if err != nil {
+		return nil, fmt.Errorf("encode reply: %w", err)
+	}
+	return &mcp.CallToolResult{
+		Content:           []mcp.Content{mcp.TextContent{Type: "text", Text: string(text)}},
+		StructuredContent: json.RawMessage(text),
+	}, nil
+}
+
+// failed turns an error into what the client sees: a result that is an error,
+// because a model reads results, or a JSON-RPC error for a broken exchange and
+// for calls that nobody waits for.
+func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
+	var rpc *rpcError
+	if errors.As(err, &rpc) {
+		return nil, rpc
+	}
+	if errors.Is(err, errGone) || ctx.Err() != nil {
+		return nil, &rpcError{code: mcp.INTERNAL_ERROR, message: "the call was cancelled or its connection ended"}
+	}
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code == fault.Internal {
+		s.log.ErrorContext(ctx, "tool call failed", "tool", req.Params.Name, "error", err)
+		f = fault.New(fault.Internal, "Internal error. Nothing was decided; the server's log has the cause.")
+	} else if f.Unwrap() != nil {
+		s.log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
+	}
+	noteCode(ctx, string(f.Code))
+	return errorResult(req, f)
+}
+
+// errorResult is the result that carries an error. The contract gives mint's
+// code another name than that of the rest; it has both.
+func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, error) {
+	fields := f.Reply(tried(req))
+	if id := req.GetString("run_id", ""); id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
+		fields["run_id"] = id
+	}
+	if req.Params.Name == toolMint {
+		fields["error"] = f.Code
+	}
+	res, err := result(fields, "")
+	if err != nil {
+		return nil, err
+	}
+	res.IsError = true
+	return res, nil
+}
+
+// maxEcho bounds, in bytes, what an error repeats of the arguments; a URI has 50.
+const maxEcho = 200
+
+// tried says which call failed.
+func tried(req mcp.CallToolRequest) string {
+	var about struct {
+		URI  string   `json:"uri"`
+		URIs []string `json:"uris"`
+	}
+	// Arguments that cannot be read are named by the message.
+	_ = json.Unmarshal(object(req.Params.RawArguments), &about)
+	uri := about.URI
+	if len(about.URIs) > 0 {
+		uri = about.URIs[0]
+	}
+	if uri == "" || len(uri) > maxEcho {
+		return req.Params.Name
+	}
+	return req.Params.Name + " with " + uri
+}

@@ -1,0 +1,282 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Runs executes protocols. Methods are called concurrently.
+type Runs interface {
+	Begin(ctx context.Context, c engine.Caller, in engine.BeginInput) (engine.Round, error)
+	Next(ctx context.Context, c engine.Caller, in engine.NextInput) (engine.Round, error)
+	Attest(ctx context.Context, c engine.Caller, in engine.AttestInput) (engine.AttestReply, error)
+}
+
+// Questions takes what becomes of an engine.Ask.
+type Questions interface {
+	// Continue takes the client's reply. A repeat with the same reply returns
+	// the recorded round; with another one it is fault.Replayed.
+	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
+	// Unanswered is for a client that came back without an answer to an
+	// engine.Ask: it is asked again, or the call ends without the answer.
+	Unanswered(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error)
+	// Waiting is the reply to a call whose Ask.Wait has passed.
+	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.StepReply, error)
+	// Settled waits until a question is open no more, whoever answered it where.
+	Settled(ctx context.Context, id run.ID, seq int64) error
+	// Resumed is the reply once what was Pending is settled.
+	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (engine.StepReply, error)
+	Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error)
+}
+
+// Library reads protocols.
+type Library interface {
+	Search(ctx context.Context, c engine.Caller, in engine.SearchInput) (engine.SearchReply, error)
+	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (engine.DumpReply, error)
+	Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error)
+}
+
+// Authoring changes protocols.
+type Authoring interface {
+	Mint(ctx context.Context, c engine.Caller, in engine.MintInput) (engine.MintReply, error)
+	Update(ctx context.Context, c engine.Caller, in engine.UpdateInput) (engine.UpdateReply, error)
+	Delete(ctx context.Context, c engine.Caller, uris []string) (engine.DeleteReply, error)
+}
+
+// Engine is everything the nine tools call.
+type Engine interface {
+	Runs
+	Questions
+	Library
+	Authoring
+}
+
+var _ Engine = (*engine.Engine)(nil)
+
+// Config of a Server. Version, ChallengeTypes, Principal and Space are required.
+type Config struct {
+	// Version is reported in serverInfo.
+	Version string
+	// ChallengeTypes returns the enum of solution.type, in this order, as it is
+	// now. It is called often and concurrently, and returns at once.
+	ChallengeTypes func() []string
+	// FirstCall, if set, is called once, when the first tool call comes, and
+	// returns at once.
+	FirstCall func()
+	// Principal and Space are those of every caller that Identify does not name.
+	Principal string
+	Space     string
+
+	// StateKey returns the key that seals requestState, and is called when one
+	// is first needed, because a start alone must have no side effects.
+	// Replicas that shall continue each other's questions share a key; nil:
+	// random, good for this process only.
+	StateKey func() ([32]byte, error)
+	// StateTTL is how long a requestState may be sent back; zero: 24 h.
+	StateTTL time.Duration
+	// Clock is the time by which a requestState expires; nil: this machine's.
+	Clock *clock.Clock
+	// PlainWait is how long a call without a progress token may wait for a
+	// person; zero: 50 s, because old clients give up after 60 s.
+	PlainWait time.Duration
+	// ProgressWait is the same for a call with a progress token; zero: 10 min.
+	ProgressWait time.Duration
+	// ProgressEvery is the interval of progress notes; zero: 1 s.
+	ProgressEvery time.Duration
+	// DrainTimeout bounds how long calls may go on after their connection has
+	// ended; zero: 5 s.
+	DrainTimeout time.Duration
+
+	// Identify says who sends an HTTP request: Principal, Space and Groups; nil:
+	// Principal and Space above. A fault.Forbidden is answered with 403. Called
+	// concurrently.
+	Identify func(*http.Request) (engine.Caller, error)
+	// MaxSessions bounds the HTTP sessions of the legacy eras; zero: 10000.
+	// When there is no room the one that has been idle longest makes it, of whoever
+	// has the most.
+	MaxSessions int
+	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
+	// call, a stream or an open question is in use.
+	SessionIdle time.Duration
+	// SessionAge bounds the life of any session; zero: 24 h.
+	SessionAge time.Duration
+	// Observer hears of every tool call; nil: nobody does.
+	Observer Observer
+}
+
+// Validate reports what is missing or impossible.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Version == "" {
+		errs = append(errs, errors.New("version is empty"))
+	}
+	if c.ChallengeTypes == nil || len(c.ChallengeTypes()) == 0 {
+		errs = append(errs, errors.New("challenge types: none given"))
+	}
+	if c.Principal == "" || c.Space == "" {
+		errs = append(errs, errors.New("principal and space are required"))
+	}
+	for name, d := range map[string]time.Duration{
+		"state ttl": c.StateTTL, "plain wait": c.PlainWait, "progress wait": c.ProgressWait,
+		"progress interval": c.ProgressEvery, "drain timeout": c.DrainTimeout,
+		"session idle": c.SessionIdle, "session age": c.SessionAge,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative", name))
+		}
+	}
+	if c.MaxSessions < 0 {
+		errs = append(errs, errors.New("max sessions is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	for d, fallback := range map[*time.Duration]time.Duration{
+		&c.StateTTL:      24 * time.Hour,
+		&c.PlainWait:     50 * time.Second,
+		&c.ProgressWait:  10 * time.Minute,
+		&c.ProgressEvery: time.Second,
+		&c.DrainTimeout:  5 * time.Second,
+		&c.SessionIdle:   time.Hour,
+		&c.SessionAge:    24 * time.Hour,
+	} {
+		if *d == 0 {
+			*d = fallback
+		}
+	}
+	if c.MaxSessions == 0 {
+		c.MaxSessions = 10_000
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.StateKey == nil {
+		c.StateKey = randomKey
+	}
+	return c
+}
+
+// Server is the MCP face of an engine. Its methods may be called concurrently.
+type Server struct {
+	cfg    Config
+	engine Engine
+	log    *slog.Logger
+	mcp    *server.MCPServer
+	seal   sealer
+	first  sync.Once
+	next   typedTool
+	checks map[string]func() (inputCheck, error) // of the other tools; fixed by New
+	web    *web
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	links  map[*stdioLink]link
+	served sync.WaitGroup
+}
+
+// link is a connection that is being served.
+type link struct {
+	conn *connection
+	stop func()
+}
+
+// New returns a server for the engine. It starts nothing and has no side effects.
+func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}, checks: map[string]func() (inputCheck, error){}}
+	s.seal = newSealer(cfg.StateKey, cfg.StateTTL, cfg.Clock)
+	s.web = newWeb(s)
+	instructions, err := text("instructions")
+	if err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
+		server.WithInstructions(instructions),
+		server.WithIcons(icon("server")),
+		server.WithCompletions(),
+		server.WithPromptCompletionProvider(completion{s}),
+		server.WithResourceCompletionProvider(completion{s}),
+		server.WithToolCapabilities(false), // see hooks
+		server.WithResourceCapabilities(false, false),
+		server.WithPromptCapabilities(false),
+		server.WithLogging(),
+		server.WithHooks(s.hooks()),
+	)
+	if err := s.addTools(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	if err := s.addResources(); err != nil {
+		return nil, fmt.Errorf("mcp server: %w", err)
+	}
+	return s, nil
+}
+
+// hooks keep what mcp-go would lose: the capabilities of a legacy client, which
+// it overwrites with those of any modern request on the same session, and the
+// JSON-RPC code of a handler's error.
+func (s *Server) hooks() *server.Hooks {
+	h := &server.Hooks{}
+	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) {
+		if err := s.next.refresh(s); err != nil {
+			s.log.ErrorContext(ctx, "tool list is not up to date", "error", err)
+		}
+	})
+	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
+		if from := originOf(ctx); from.conn != nil {
+			from.conn.initialized(req.Params, res.ProtocolVersion, from.transport)
+		}
+		// Only legacy clients are told that the list changed; with the option
+		// of mcp-go, modern ones would hold a stream open for it.
+		if res.Capabilities.Tools != nil {
+			res.Capabilities.Tools.ListChanged = true
+		}
+	})
+	h.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, message any, err error) {
+		n := noteFrom(ctx)
+		if n == nil {
+			return
+		}
+		errors.As(err, &n.err)
+		if read, ok := message.(*mcp.ReadResourceRequest); ok && errors.Is(err, server.ErrResourceNotFound) {
+			n.data = map[string]any{"uri": read.Params.URI}
+		}
+	})
+	return h
+}
+
+// Close ends all connections and waits for them: calls in flight get
+// Config.DrainTimeout. It may be called more than once.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for _, l := range s.links {
+		l.stop()
+	}
+	s.mu.Unlock()
+	err := s.web.close(s.cfg.DrainTimeout)
+	s.served.Wait()
+	return err
+}
+
+// randomKey is a key nobody else has.
+func randomKey() (key [32]byte, err error) {
+	_, err = rand.Read(key[:])
+	return key, err
+}

@@ -1,0 +1,328 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// ServeStdio serves one client on a pair of streams, one JSON message per line,
+// until in ends (then it returns nil) or ctx is done. Calls in flight get
+// Config.DrainTimeout to finish; a reply that waits for the client does not.
+//
+// When ctx ends first, in is closed if it is an io.Closer, so that a read that
+// blocks on it returns.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	l := &stdioLink{
+		server: s, log: s.log, out: out,
+		broken: make(chan struct{}), gone: make(chan struct{}),
+	}
+	conn := &connection{
+		id: uuid.NewString(), questions: newQuestions(),
+		background: func(f func(context.Context)) {
+			l.running.Go(func() {
+				defer l.recovered(work, nil)
+				f(work)
+			})
+		},
+	}
+	if !s.register(l, link{conn, stopReading}) {
+		return errors.New("the server is closed")
+	}
+	defer s.unregister(l)
+	l.session = &session{id: conn.id, conn: conn}
+	from := &origin{transport: "stdio", who: s.operator(), conn: conn, peer: l}
+	serving := s.mcp.WithContext(withOrigin(work, from), l.session)
+	err := l.serve(serving, reading.Done(), readLines(reading, in))
+	stopReading()
+	if c, ok := in.(io.Closer); ok && err != nil {
+		err = errors.Join(err, c.Close())
+	}
+	if errors.Is(err, errStopped) {
+		err = ctx.Err() // nil after Close
+	}
+	conn.questions.abandon()
+	return errors.Join(err, l.drain(stopWork, s.cfg.DrainTimeout))
+}
+
+// errStopped: the connection was ended from this side.
+var errStopped = errors.New("stopped")
+
+// register keeps a link until it is unregistered; false: the server is closed.
+func (s *Server) register(l *stdioLink, as link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.links[l] = as
+	s.served.Add(1)
+	return true
+}
+
+func (s *Server) unregister(l *stdioLink) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.links, l)
+	s.served.Done()
+}
+
+// stdioLink is our own link between the streams and mcp-go. mcp-go's would
+// share one session among all servers of the process, serve five calls at a
+// time, drop the code of a client's error and lose large request ids.
+type stdioLink struct {
+	server *Server
+	log    *slog.Logger
+
+	running sync.WaitGroup // handlers and background work
+	gone    chan struct{}  // closed when the client sends no more
+	session *session
+
+	writing sync.Mutex // guards out and failed
+	out     io.Writer
+	failed  error         // of the first write that failed
+	broken  chan struct{} // closed with failed
+
+	lastID   atomic.Int64
+	asked    asked
+	inflight inflights
+}
+
+// line is one line of input, or why there is none.
+type line struct {
+	text    []byte
+	tooLong bool
+}
+
+// readLines reads in a goroutine of its own, because a read cannot be
+// cancelled. The channel is closed at the end of the input.
+func readLines(ctx context.Context, in io.Reader) <-chan line {
+	lines := make(chan line)
+	go func() {
+		defer close(lines)
+		r := bufio.NewReaderSize(in, 64<<10)
+		for {
+			l, err := readLine(r)
+			if len(bytes.TrimSpace(l.text)) > 0 || l.tooLong {
+				select {
+				case lines <- l:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return lines
+}
+
+// readLine reads to the end of the line, and drops it when it is too long.
+func readLine(r *bufio.Reader) (line, error) {
+	var l line
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(l.text)+len(part) > maxMessage {
+			l.text, l.tooLong = nil, true
+		}
+		if !l.tooLong {
+			l.text = append(l.text, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return l, err
+		}
+	}
+}
+
+// serve takes messages until the input ends, done is closed, or the client
+// cannot be written to.
+func (l *stdioLink) serve(ctx context.Context, done <-chan struct{}, lines <-chan line) error {
+	for {
+		select {
+		case <-done:
+			return errStopped
+		case <-l.broken:
+			return fmt.Errorf("write to client: %w", l.failed)
+		case in, ok := <-lines:
+			if !ok {
+				return nil
+			}
+			l.receive(ctx, in)
+		}
+	}
+}
+
+// receive sorts one line: a reply to us, a notification, a request, or rubbish.
+func (l *stdioLink) receive(ctx context.Context, in line) {
+	if in.tooLong {
+		l.refuse(nil, mcp.INVALID_REQUEST, fmt.Sprintf("message longer than %d bytes", maxMessage))
+		return
+	}
+	m, kind, problem := read(in.text)
+	if problem != nil {
+		l.send(ctx, refusal(m.ID, problem))
+		return
+	}
+	switch kind {
+	case isAnswer:
+		if !l.asked.answered(m) {
+			l.log.WarnContext(ctx, "client answered a question that is not open")
+		}
+	case isNotification:
+		l.notified(ctx, m, in.text)
+	case isRequest:
+		l.request(ctx, m, in.text)
+	}
+}
+
+func (l *stdioLink) notified(ctx context.Context, m rpcMessage, raw json.RawMessage) {
+	if *m.Method == string(mcp.MethodNotificationCancelled) {
+		l.inflight.cancelled(m.Params)
+		return
+	}
+	defer l.recovered(ctx, nil)
+	l.server.mcp.HandleMessage(ctx, raw)
+}
+
+// request serves a request in a goroutine of its own. Only initialize is served
+// at once, since what follows depends on it.
+func (l *stdioLink) request(ctx context.Context, m rpcMessage, raw json.RawMessage) {
+	ctx, cancel := context.WithCancel(ctx)
+	r, err := l.inflight.add(m.ID, cancel)
+	switch {
+	case errors.Is(err, errTwice):
+		cancel()
+		// With the id it would be taken for the reply to the first.
+		l.refuse(nil, mcp.INVALID_REQUEST, fmt.Sprintf("id %s: %v", m.ID, err))
+	case err != nil:
+		cancel()
+		l.refuse(m.ID, mcp.INTERNAL_ERROR, err.Error())
+	case *m.Method == string(mcp.MethodInitialize):
+		l.handle(ctx, m.ID, r, raw)
+	default:
+		l.running.Go(func() { l.handle(ctx, m.ID, r, raw) })
+	}
+}
+
+func (l *stdioLink) handle(ctx context.Context, id json.RawMessage, r *inflight, raw json.RawMessage) {
+	defer r.cancel()
+	defer l.recovered(ctx, id)
+	defer l.inflight.remove(id, r) // also after a panic
+	response := l.server.respond(ctx, id, raw)
+	wanted := l.inflight.remove(id, r)
+	l.session.sendNotes(func(v any) { l.send(ctx, v) })
+	if response != nil && wanted {
+		l.send(ctx, response)
+	}
+}
+
+// recovered keeps a panic in one handler from ending the process.
+func (l *stdioLink) recovered(ctx context.Context, id json.RawMessage) {
+	if r := recover(); r != nil {
+		l.log.ErrorContext(ctx, "panic in a request handler", "panic", r, "stack", string(debug.Stack()))
+		if id != nil {
+			l.refuse(id, mcp.INTERNAL_ERROR, "internal error")
+		}
+	}
+}
+
+func (l *stdioLink) refuse(id json.RawMessage, code int, text string) {
+	l.send(context.Background(), refusal(id, &replyError{Code: code, Message: text}))
+}
+
+// send logs what it cannot write; serve ends with the error.
+func (l *stdioLink) send(ctx context.Context, v any) {
+	if err := l.write(v); err != nil {
+		l.log.WarnContext(ctx, "message to client not sent", "error", err)
+	}
+}
+
+func (l *stdioLink) write(v any) error {
+	text, err := engine.Encode(v, "")
+	if err != nil {
+		return fmt.Errorf("encode message: %w", err)
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if l.failed != nil {
+		return l.failed
+	}
+	if _, err := l.out.Write(append(text, '\n')); err != nil {
+		l.failed = err
+		close(l.broken)
+		return err
+	}
+	return nil
+}
+
+// hears is always true: whoever is connected reads.
+func (l *stdioLink) hears() bool { return true }
+
+// rejoin does nothing: what was written to a stream arrives.
+func (l *stdioLink) rejoin(questionKey) {}
+
+// call sends a request to the client and waits for its reply.
+func (l *stdioLink) call(
+	ctx context.Context, q *question, r clientRequest,
+) (json.RawMessage, *driver.ClientError, error) {
+	id := l.lastID.Add(1)
+	answer := l.asked.open(id)
+	defer l.asked.close(id)
+	if err := l.write(ourRequest{mcp.JSONRPC_VERSION, id, r}); err != nil {
+		return nil, nil, fmt.Errorf("ask client: %w", err)
+	}
+	close(q.out)
+	select {
+	case r := <-answer:
+		return r.result, r.err, nil
+	case <-l.gone:
+		return nil, nil, errGone
+	case <-ctx.Done():
+		if over(l.gone) {
+			return nil, nil, errGone
+		}
+		return nil, nil, errors.Join(ctx.Err(), l.write(withdrawal(id)))
+	}
+}
+
+func (l *stdioLink) notify(method string, params any) error { return l.write(notice(method, params)) }
+
+// drain lets calls finish after the client has gone: an answer that was taken
+// is worth writing down. What takes longer is cancelled.
+func (l *stdioLink) drain(stopWork context.CancelFunc, limit time.Duration) error {
+	close(l.gone)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.running.Wait()
+	}()
+	timeout := time.AfterFunc(limit, stopWork)
+	defer timeout.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-time.After(2*limit + time.Second):
+		return errors.New("calls did not end after their connection: the client reads nothing, or the engine hangs")
+	}
+}

@@ -1,0 +1,371 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+// The tools. Their names are part of the contract.
+const (
+	toolSearch = "kairos_search"
+	toolBegin  = "kairos_begin"
+	toolNext   = "kairos_next"
+	toolAttest = "kairos_attest"
+	toolMint   = "kairos_mint"
+	toolUpdate = "kairos_update"
+	toolDelete = "kairos_delete"
+	toolDump   = "kairos_dump"
+	toolSpaces = "kairos_spaces"
+)
+
+// declarations is what agents see of each tool.
+//
+//go:embed schema/*.json
+var declarations embed.FS
+
+// declaration is one file of schema/.
+type declaration struct {
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Annotations struct {
+		ReadOnly    *bool `json:"readOnlyHint"`
+		Destructive *bool `json:"destructiveHint"`
+		Idempotent  *bool `json:"idempotentHint"`
+		OpenWorld   *bool `json:"openWorldHint"`
+	} `json:"annotations"`
+	InputSchema  map[string]any  `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+}
+
+func declared(name string) (declaration, error) {
+	var d declaration
+	raw, err := declarations.ReadFile("schema/" + name + ".json")
+	if err != nil {
+		return d, fmt.Errorf("tool %s: %w", name, err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return d, fmt.Errorf("tool %s: %w", name, err)
+	}
+	return d, nil
+}
+
+// handler serves a tool whose arguments fit its input schema.
+type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error)
+
+func (s *Server) addTools() error {
+	for name, h := range map[string]handler{
+		toolSearch: s.search, toolBegin: s.begin, toolAttest: s.attest, toolMint: s.mint,
+		toolUpdate: s.update, toolDelete: s.delete, toolDump: s.dump, toolSpaces: s.spaces,
+	} {
+		d, err := declared(name)
+		if err != nil {
+			return err
+		}
+		tool, check, err := d.tool(name)
+		if err != nil {
+			return err
+		}
+		s.checks[name] = check
+		s.addTool(tool, check, h)
+	}
+	d, err := declared(toolNext)
+	if err != nil {
+		return err
+	}
+	// Whether there is a type is for the engine to say: an open challenge may be
+	// of one whose driver was removed.
+	if _, s.checks[toolNext], err = d.tool(toolNext); err != nil {
+		return err
+	}
+	return s.next.refresh(s)
+}
+
+// tool is what agents see, and the check of its arguments.
+func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), error) {
+	input, err := engine.Encode(d.InputSchema, "")
+	if err != nil {
+		return mcp.Tool{}, nil, fmt.Errorf("tool %s: input schema: %w", name, err)
+	}
+	// Compiled at the first call: a start must be quick, hosts make many of them.
+	check := sync.OnceValues(func() (inputCheck, error) { return newInputCheck(name, input) })
+	return mcp.Tool{
+		Name: name, Title: d.Title, Description: d.Description,
+		RawInputSchema: input, RawOutputSchema: d.OutputSchema, Icons: []mcp.Icon{icon(name)},
+		Annotations: mcp.ToolAnnotation{
+			Title: d.Title, ReadOnlyHint: d.Annotations.ReadOnly, DestructiveHint: d.Annotations.Destructive,
+			IdempotentHint: d.Annotations.Idempotent, OpenWorldHint: d.Annotations.OpenWorld,
+		},
+	}, check, nil
+}
+
+// addTool serves a tool, or replaces it.
+func (s *Server) addTool(tool mcp.Tool, check func() (inputCheck, error), h handler) {
+	s.mcp.AddTool(tool, s.observed(s.logged(func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if s.cfg.FirstCall != nil {
+			s.first.Do(s.cfg.FirstCall)
+		}
+		c, err := check()
+		if err != nil {
+			return nil, fmt.Errorf("input schema of %s: %w", tool.Name, err)
+		}
+		if f := c.problem(req.Params.RawArguments); f != nil {
+			noteCode(ctx, string(f.Code))
+			return errorResult(req, f)
+		}
+		return h(traced(ctx, req), req)
+	})))
+}
+
+// typedTool is kairos_next, whose schema lists the types of challenges that
+// there are now.
+type typedTool struct {
+	mu    sync.Mutex // guards the fields below
+	types []string
+	told  []string // the types that clients know, or were told to ask for
+}
+
+// refresh declares the tool anew when there are other types than before. A
+// list without any is not taken: no schema allows it.
+func (n *typedTool) refresh(s *Server) error {
+	types := s.cfg.ChallengeTypes()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(types) == 0 || slices.Equal(types, n.types) {
+		return nil
+	}
+	d, err := declared(toolNext)
+	if err != nil {
+		return err
+	}
+	if err := listTypes(d.InputSchema, types); err != nil {
+		return fmt.Errorf("tool %s: %w", toolNext, err)
+	}
+	tool, _, err := d.tool(toolNext)
+	if err != nil {
+		return err
+	}
+	if n.told == nil {
+		n.told = types
+	}
+	n.types = types
+	s.addTool(tool, s.checks[toolNext], s.nextStep)
+	return nil
+}
+
+// tell reports whether clients have still to be told of the present types.
+func (n *typedTool) tell() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.Equal(n.types, n.told) {
+		return false
+	}
+	n.told = n.types
+	return true
+}
+
+// Refresh tells clients that their list of tools is out of date, if it is. It
+// is called after the types of challenges may have changed. Clients of the
+// modern era are told by the time to live of their list.
+func (s *Server) Refresh() error {
+	if err := s.next.refresh(s); err != nil || !s.next.tell() {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l, served := range s.links {
+		if served.conn.legacyClient().Era == "" {
+			continue // has not introduced itself, or not in this way
+		}
+		if err := l.notify(string(mcp.MethodNotificationToolsListChanged), map[string]any{}); err != nil {
+			s.log.Debug("a client was not told of its new tools", "error", err)
+		}
+	}
+	s.web.tell(notice(string(mcp.MethodNotificationToolsListChanged), map[string]any{}))
+	return nil
+}
+
+// listTypes sets the enum of solution.type: the types are those of the
+// configured drivers, which this package does not know.
+func listTypes(schema map[string]any, types []string) error {
+	at, err := within(schema, "properties", "solution", "properties", "type")
+	if err != nil {
+		return err
+	}
+	at["enum"] = types
+	return nil
+}
+
+// within is the object that the keys lead to.
+func within(schema map[string]any, keys ...string) (map[string]any, error) {
+	for _, key := range keys {
+		next, ok := schema[key].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("schema: no %q on the way to %v", key, keys)
+		}
+		schema = next
+	}
+	return schema, nil
+}
+
+// inputCheck judges arguments against a tool's input schema.
+type inputCheck struct{ schema *jsonschema.Schema }
+
+// newInputCheck compiles the schema that is enforced. It is the one agents see,
+// but for the solution of kairos_next: leaving it or a part of it out is an
+// answer that the engine deals with.
+func newInputCheck(tool string, schema []byte) (inputCheck, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return inputCheck{}, err
+	}
+	if tool == toolNext {
+		relaxSolution(doc)
+	}
+	c := jsonschema.NewCompiler()
+	url := "kairos:///" + tool
+	if err := c.AddResource(url, doc); err != nil {
+		return inputCheck{}, err
+	}
+	compiled, err := c.Compile(url)
+	return inputCheck{compiled}, err
+}
+
+func relaxSolution(doc any) {
+	root, _ := doc.(map[string]any)
+	root["required"] = []any{"uri"}
+	properties, _ := root["properties"].(map[string]any)
+	dropRequired(properties["solution"])
+}
+
+func dropRequired(schema any) {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	delete(m, "required")
+	properties, _ := m["properties"].(map[string]any)
+	for _, p := range properties {
+		dropRequired(p)
+	}
+}
+
+// problem says what is wrong with the arguments, nil: nothing. A null is taken
+// as left out, which is how some clients send what they do not use.
+func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
+	if len(object(arguments)) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil {
+		return invalidInput("arguments: not JSON")
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return invalidInput("arguments: must be an object")
+	}
+	for k, field := range m {
+		if field == nil {
+			delete(m, k)
+		}
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(c.schema.Validate(m), &invalid) {
+		return nil
+	}
+	f := invalidInput(strings.Join(leaves(invalid, nil), "; "))
+	if len(invalid.Causes) > 0 && atURI(invalid) {
+		f = f.WithNext("call kairos_search with what you are looking for, and use the uri of a choice")
+	}
+	return f
+}
+
+func invalidInput(text string) *fault.Error {
+	return fault.New(fault.InvalidArgument, "Input validation error: %s", text).
+		WithNext("correct what the message names and call the tool again")
+}
+
+// maxLeaves bounds an error text; an agent repairs the first ones first.
+const maxLeaves = 8
+
+// leaves lists the findings with the path of the field each is about.
+func leaves(e *jsonschema.ValidationError, found []string) []string {
+	causes := slices.Clone(e.Causes) // their order is that of a map
+	slices.SortStableFunc(causes, func(a, b *jsonschema.ValidationError) int {
+		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+	})
+	for _, cause := range causes {
+		found = leaves(cause, found)
+	}
+	if len(e.Causes) > 0 || len(found) >= maxLeaves {
+		return found
+	}
+	path := strings.Join(e.InstanceLocation, ".")
+	if missing, ok := e.ErrorKind.(*kind.Required); ok {
+		for _, name := range missing.Missing {
+			found = append(found, strings.TrimPrefix(path+"."+name, ".")+": is required")
+		}
+		return found
+	}
+	text := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	return append(found, strings.TrimPrefix(path+": "+text, ": "))
+}
+
+func atURI(e *jsonschema.ValidationError) bool {
+	for _, cause := range e.Causes {
+		if at := cause.InstanceLocation; len(at) > 0 && (at[0] == "uri" || at[0] == "uris") {
+			return true
+		}
+		if missing, ok := cause.ErrorKind.(*kind.Required); ok && len(missing.Missing) > 0 && missing.Missing[0] == "uri" {
+			return true
+		}
+	}
+	return false
+}
+
+// bind decodes arguments that passed the check.
+func bind(req mcp.CallToolRequest, into any) error {
+	if len(req.Params.RawArguments) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(req.Params.RawArguments, into); err != nil {
+		return invalidParams(fmt.Errorf("arguments: %w", fields.Plain(err)))
+	}
+	return nil
+}
+
+// object is a JSON value that may be left out, by absence or by null.
+func object(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// answered encodes what an engine call returned.
+func answered[T any](
+	ctx context.Context, s *Server, req mcp.CallToolRequest, reply T, err error,
+) (*mcp.CallToolResult, error) {
+	if err != nil {
+		return s.failed(ctx, req, err)
+	}
+	return result(reply, "")
+}

@@ -1,0 +1,454 @@
+package mcp_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestWhatAgentsSeeOfTheTools(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	w.initialize(`{}`)
+	m := w.reply(w.request("tools/list", obj{}))
+	var got bytes.Buffer
+	if err := json.Indent(&got, m.Result, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	got.WriteByte('\n')
+	again := w.reply(w.request("tools/list", obj{}))
+	if !bytes.Equal(m.Result, again.Result) {
+		t.Error("tools/list differs from call to call")
+	}
+	golden := filepath.Join("testdata", "tools.json")
+	if *update {
+		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("tools/list (-golden +got), write it with -update:\n%s", diff)
+	}
+}
+
+type toolInfo struct {
+	Name        string         `json:"name"`
+	Title       string         `json:"title"`
+	Description string         `json:"description"`
+	Annotations map[string]any `json:"annotations"`
+	Icons       []struct {
+		Src  string `json:"src"`
+		MIME string `json:"mimeType"`
+	} `json:"icons"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+}
+
+func (w *wire) tools() map[string]toolInfo {
+	w.t.Helper()
+	list := decode[struct {
+		Tools []toolInfo `json:"tools"`
+	}](w.t, w.reply(w.request("tools/list", obj{})).Result)
+	byName := map[string]toolInfo{}
+	for _, tool := range list.Tools {
+		byName[tool.Name] = tool
+	}
+	return byName
+}
+
+// drawable reports whether the address holds a small image itself.
+func drawable(t *testing.T, src string) bool {
+	t.Helper()
+	data, ok := strings.CutPrefix(src, "data:image/svg+xml;base64,")
+	svg, err := base64.StdEncoding.DecodeString(data)
+	return ok && err == nil && len(svg) < 1000 && xml.Unmarshal(svg, new(struct{})) == nil && !strings.Contains(string(svg), `d=""`)
+}
+
+func TestToolsKeepTheContract(t *testing.T) {
+	cfg := config()
+	types := []string{"weather", "shell"}
+	cfg.ChallengeTypes = func() []string { return types }
+	w := dial(t, cfg, newDirector())
+	w.initialize(`{}`)
+	tools := w.tools()
+	if len(tools) != 9 {
+		t.Errorf("%d tools, want 9", len(tools))
+	}
+	for name, tool := range tools {
+		if tool.Title == "" || len(tool.Description) <= 20 {
+			t.Errorf("%s: title %q, description %q", name, tool.Title, tool.Description)
+		}
+		if len(tool.Icons) != 1 || tool.Icons[0].MIME != "image/svg+xml" || !drawable(t, tool.Icons[0].Src) {
+			t.Errorf("%s: icons = %v, want one small drawing", name, tool.Icons)
+		}
+		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
+			if _, ok := tool.Annotations[hint].(bool); !ok {
+				t.Errorf("%s: no %s", name, hint)
+			}
+		}
+		for which, raw := range map[string]json.RawMessage{"input": tool.InputSchema, "output": tool.OutputSchema} {
+			s := decode[struct {
+				Type       string         `json:"type"`
+				Properties map[string]any `json:"properties"`
+			}](t, raw)
+			if s.Type != "object" || s.Properties == nil {
+				t.Errorf("%s: %s schema is not an object with properties", name, which)
+			}
+		}
+	}
+	solution := decode[struct {
+		Required   []string `json:"required"`
+		Properties struct {
+			Solution struct {
+				Required   []string `json:"required"`
+				Properties map[string]struct {
+					Enum []string `json:"enum"`
+				} `json:"properties"`
+			} `json:"solution"`
+		} `json:"properties"`
+	}](t, tools["kairos_next"].InputSchema)
+	if diff := cmp.Diff([]string{"uri", "solution"}, solution.Required); diff != "" {
+		t.Errorf("required of kairos_next (-want +got):\n%s", diff)
+	}
+	properties := solution.Properties.Solution.Properties
+	if diff := cmp.Diff(types, properties["type"].Enum); diff != "" {
+		t.Errorf("enum of solution.type (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"shell", "mcp", "user_input", "comment", "evidence", "nonce", "proof_hash"} {
+		if _, ok := properties[name]; !ok {
+			t.Errorf("solution has no property %q", name)
+		}
+	}
+}
+
+// goodArgs are arguments that each tool takes.
+var goodArgs = map[string]obj{
+	"kairos_search": {"query": "release"},
+	"kairos_begin":  {"uri": stepURI, "input": obj{"who": "me"}},
+	"kairos_next":   {"uri": stepURI, "run_id": "run-1", "solution": obj{"type": "shell", "nonce": "n", "shell": obj{"exit_code": 0}}},
+	"kairos_attest": {"uri": stepURI, "outcome": "success", "message": "done"},
+	"kairos_mint":   {"markdown_doc": "# A\n\n## B\n", "llm_model_id": "m"},
+	"kairos_update": {"uris": []string{stepURI}, "markdown_doc": []string{"## B"}},
+	"kairos_delete": {"uris": []string{stepURI}},
+	"kairos_dump":   {"uri": stepURI},
+	"kairos_spaces": {"include_chain_titles": true},
+}
+
+func TestEveryResultFitsTheOutputSchemaAndItsText(t *testing.T) {
+	for name, err := range map[string]error{
+		"success":  nil,
+		"fault":    fault.New(fault.NotFound, "no such thing").WithNext("call kairos_search").With("items", []obj{{"label": "l", "uri": stepURI}}),
+		"internal": errors.New("disk on fire at /secret"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			w := dial(t, config(), d)
+			w.initialize(`{}`)
+			w.step(w.call("kairos_begin", beginArgs))
+			d.err = err
+			for tool := range w.tools() {
+				r := w.result(w.call(tool, goodArgs[tool]))
+				if r.IsError != (err != nil) {
+					t.Errorf("%s: isError = %v with error %v: %s", tool, r.IsError, err, r.Structured)
+				}
+				if len(r.Content) != 1 || r.Content[0].Type != "text" {
+					t.Fatalf("%s: content = %+v, want one text", tool, r.Content)
+				}
+				text := r.Content[0].Text
+				if diff := cmp.Diff(decode[any](t, json.RawMessage(text)), decode[any](t, r.Structured)); diff != "" {
+					t.Errorf("%s: text and structured content differ:\n%s", tool, diff)
+				}
+				if strings.Contains(text, "secret") || strings.Contains(text, `\u0026`) {
+					t.Errorf("%s: text is %s", tool, text)
+				}
+			}
+		})
+	}
+}
+
+func TestErrorsCarryCodeAndDetails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tool string
+		err  error
+		want obj
+	}{
+		"mint": {"kairos_mint",
+			fault.New(fault.DuplicateChain, "exists").WithNext("call kairos_dump").With("chain_id", "c").With("items", []any{}),
+			obj{
+				"error": "DUPLICATE_CHAIN", "error_code": "DUPLICATE_CHAIN", "message": "exists", "chain_id": "c", "items": []any{},
+				"must_obey": false, "next_action": "call kairos_dump", "tried": "kairos_mint",
+			}},
+		"mint with must_obey": {"kairos_mint",
+			fault.New(fault.SimilarMemoryFound, "similar").WithNext("call kairos_dump").With("must_obey", true),
+			obj{
+				"error": "SIMILAR_MEMORY_FOUND", "error_code": "SIMILAR_MEMORY_FOUND", "message": "similar", "must_obey": true,
+				"next_action": "call kairos_dump", "tried": "kairos_mint",
+			}},
+		"others": {"kairos_begin",
+			fault.New(fault.NotFound, "no protocol").WithNext("call kairos_begin").WithCall("kairos_begin", obj{"uri": "u"}),
+			obj{
+				"error_code": "NOT_FOUND", "message": "no protocol", "must_obey": false, "next_action": "call kairos_begin",
+				"next_call": obj{"tool": "kairos_begin", "arguments": obj{"uri": "u"}}, "tried": "kairos_begin with " + stepURI,
+			}},
+		"several uris": {"kairos_delete",
+			fault.New(fault.Forbidden, "not yours"),
+			obj{
+				"error_code": "FORBIDDEN", "message": "not yours", "must_obey": false, "tried": "kairos_delete with " + stepURI,
+				"next_action": "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
+			}},
+		"cause stays inside": {"kairos_dump",
+			fault.Wrap(errors.New("disk"), fault.StoreUnavailable, "cannot read"),
+			obj{
+				"error_code": "STORE_UNAVAILABLE", "message": "cannot read", "must_obey": false, "tried": "kairos_dump with " + stepURI,
+				"next_action": "call the tool again in a while: nothing was stored",
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			d.err = tc.err
+			w := dial(t, config(), d)
+			r := w.result(w.call(tc.tool, goodArgs[tc.tool]))
+			if diff := cmp.Diff(tc.want, decode[obj](t, r.Structured)); diff != "" || !r.IsError {
+				t.Errorf("isError %v, error (-want +got):\n%s", r.IsError, diff)
+			}
+		})
+	}
+}
+
+func TestInvalidInputIsAResultThatNamesTheField(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tool  string
+		args  string
+		field string
+	}{
+		"mint without document":  {"kairos_mint", `{"llm_model_id":"m"}`, "markdown_doc"},
+		"mint without model":     {"kairos_mint", `{"markdown_doc":"# A"}`, "llm_model_id"},
+		"mint with empty model":  {"kairos_mint", `{"markdown_doc":"# A","llm_model_id":""}`, "llm_model_id"},
+		"mint with null":         {"kairos_mint", `{"markdown_doc":null,"llm_model_id":"m"}`, "markdown_doc"},
+		"search without query":   {"kairos_search", `{}`, "query"},
+		"search, no arguments":   {"kairos_search", ``, "query"},
+		"begin, foreign uri":     {"kairos_begin", `{"uri":"https://example.org"}`, "uri"},
+		"begin, input no object": {"kairos_begin", `{"uri":"` + stepURI + `","input":[1]}`, "input"},
+		"next without uri":       {"kairos_next", `{"solution":{"type":"shell"}}`, "uri"},
+		"next, type no text":     {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":7}}`, "solution.type"},
+		"next, exit code text":   {"kairos_next", `{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{"exit_code":"0"}}}`, "solution.shell.exit_code"},
+		"next, solution text":    {"kairos_next", `{"uri":"` + stepURI + `","solution":"done"}`, "solution"},
+		"attest, other outcome":  {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"maybe","message":"m"}`, "outcome"},
+		"attest without message": {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"success"}`, "message"},
+		"update, no uris":        {"kairos_update", `{"uris":[]}`, "uris"},
+		"update, lengths":        {"kairos_update", `{"uris":["` + stepURI + `"],"markdown_doc":["a","b"]}`, "markdown_doc"},
+		"delete, bad uri":        {"kairos_delete", `{"uris":["x"]}`, "uris.0"},
+		"dump, no uri":           {"kairos_dump", `{"uri":""}`, "uri"},
+		"spaces, text":           {"kairos_spaces", `{"include_chain_titles":"yes"}`, "include_chain_titles"},
+		"arguments no object":    {"kairos_spaces", `[]`, "arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := dial(t, config(), newDirector())
+			params := obj{"name": tc.tool}
+			if tc.args != "" {
+				params["arguments"] = json.RawMessage(tc.args)
+			}
+			r := w.result(w.request("tools/call", params))
+			if !r.IsError || len(r.Content) == 0 {
+				t.Fatalf("result = %+v, want an error", r)
+			}
+			text := r.Content[0].Text
+			if !strings.Contains(text, "Input validation error: "+tc.field+":") {
+				t.Errorf("text = %s, want it to name %s", text, tc.field)
+			}
+			got := decode[struct {
+				Code  string `json:"error_code"`
+				Tried string `json:"tried"`
+				Next  string `json:"next_action"`
+			}](t, r.Structured)
+			if got.Code != "INVALID_ARGUMENT" || !strings.HasPrefix(got.Tried, tc.tool) || got.Next == "" {
+				t.Errorf("error = %+v, want code, what was tried and what to do next", got)
+			}
+		})
+	}
+}
+
+func TestMissingOrPlaceholderSolutionReachesTheEngine(t *testing.T) {
+	for name, tc := range map[string]struct{ args, want string }{
+		"none":              {`{"uri":"` + stepURI + `","run_id":"run-1"}`, ``},
+		"null":              {`{"uri":"` + stepURI + `","run_id":"run-1","solution":null}`, ``},
+		"empty":             {`{"uri":"` + stepURI + `","run_id":"run-1","solution":{}}`, `{}`},
+		"placeholder":       {`{"uri":"` + stepURI + `","solution":{"type":"user_input","nonce":"n"}}`, `{"type":"user_input","nonce":"n"}`},
+		"empty sub-object":  {`{"uri":"` + stepURI + `","solution":{"type":"shell","shell":{}}}`, `{"type":"shell","shell":{}}`},
+		"unknown additions": {`{"uri":"` + stepURI + `","solution":{"type":"shell","x":12345678901234567890}}`, `{"type":"shell","x":12345678901234567890}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDirector()
+			w := dial(t, config(), d)
+			w.step(w.call("kairos_begin", beginArgs))
+			m := w.reply(w.call("kairos_next", json.RawMessage(tc.args)))
+			if len(d.nexts) != 1 {
+				t.Fatalf("the engine was not called: %v", m)
+			}
+			if got := string(d.nexts[0].Solution); got != tc.want {
+				t.Errorf("solution = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestArgumentsReachTheEngine(t *testing.T) {
+	d := newDirector()
+	w := dial(t, config(), d)
+	w.result(w.call("kairos_begin", obj{"uri": stepURI, "input": obj{"n": 1}, "session_id": "s"}))
+	if got := d.begins[0]; got.URI != stepURI || string(got.Input) != `{"n":1}` || got.SessionID != "s" {
+		t.Errorf("begin input = %+v", got)
+	}
+	w.result(w.call("kairos_mint", obj{"markdown_doc": "d", "llm_model_id": "m", "force_update": true, "space": "s"}))
+	if got := d.mints[0]; got.Document != "d" || got.ModelID != "m" || !got.Force || got.Space != "s" {
+		t.Errorf("mint input = %+v", got)
+	}
+	for args, want := range map[string]string{
+		`{"query":"q","space":"a","space_id":"b"}`:    "q|a|0|",
+		`{"query":"q","space_id":"b"}`:                "q|b|0|",
+		`{"query":"q","queries":["r","s"],"limit":7}`: "q||7|r,s",
+	} {
+		r := w.result(w.call("kairos_search", json.RawMessage(args)))
+		if got := decode[step](t, r.Structured).Message; got != want {
+			t.Errorf("search %s looked for %s, want %s", args, got, want)
+		}
+	}
+	if c := d.lastCaller(); c.Principal != "local" || c.Space != "space:personal" {
+		t.Errorf("caller = %+v", c)
+	}
+}
+
+func TestAttestTextIsSetOut(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	r := w.result(w.call("kairos_attest", goodArgs["kairos_attest"]))
+	if !strings.HasPrefix(r.Content[0].Text, "{\n  \"results\": [") {
+		t.Errorf("text = %s, want two blanks of indent", r.Content[0].Text)
+	}
+}
+
+func TestServerInfoResourcesAndPrompts(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	init := decode[struct {
+		ServerInfo   obj            `json:"serverInfo"`
+		Capabilities map[string]any `json:"capabilities"`
+		Instructions string         `json:"instructions"`
+	}](t, w.reply(w.request("initialize", obj{
+		"protocolVersion": "2025-06-18", "capabilities": obj{}, "clientInfo": obj{"name": "c", "version": "1"},
+	})).Result)
+	icons, _ := init.ServerInfo["icons"].([]any)
+	if len(icons) != 1 {
+		t.Errorf("icons of the server = %v, want one", icons)
+	}
+	delete(init.ServerInfo, "icons")
+	if diff := cmp.Diff(obj{"name": "KAIROS", "version": "v1.2.3"}, init.ServerInfo); diff != "" {
+		t.Errorf("serverInfo (-want +got):\n%s", diff)
+	}
+	if len(init.Capabilities) != 5 || !strings.Contains(init.Instructions, "kairos_search") || len(init.Instructions) > 700 {
+		t.Errorf("capabilities = %v, instructions = %q; want tools, resources, prompts, completions, logging and a few sentences",
+			init.Capabilities, init.Instructions)
+	}
+	resources := string(w.reply(w.request("resources/list", obj{})).Result)
+	for _, want := range []string{"kairos://doc/building-kairos-workflows", "Building-Kairos-Workflows", "text/markdown"} {
+		if !strings.Contains(resources, want) {
+			t.Errorf("resources/list = %s, want %s", resources, want)
+		}
+	}
+	if got := string(w.reply(w.request("resources/templates/list", obj{})).Result); !strings.Contains(got, `"resourceTemplates":[]`) {
+		t.Errorf("templates = %s, want none", got)
+	}
+	guide := string(w.reply(w.request("resources/read", obj{"uri": "kairos://doc/building-kairos-workflows"})).Result)
+	if !strings.Contains(guide, "# Building KAIROS workflows") {
+		t.Errorf("guide = %.200s", guide)
+	}
+	if m := w.reply(w.request("resources/read", obj{"uri": stepURI})); m.Error == nil || !strings.Contains(string(m.Error.Data), stepURI) {
+		t.Errorf("reading a step as a resource = %+v, want an error whose data names it", m)
+	}
+	if got := string(w.reply(w.request("prompts/list", obj{})).Result); !strings.Contains(got, `"contextual-prompt"`) {
+		t.Errorf("prompts/list = %s", got)
+	}
+	if got := string(w.reply(w.request("prompts/get", obj{"name": "contextual-prompt"})).Result); !strings.Contains(got, "must_obey") {
+		t.Errorf("prompt = %s", got)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for name, spoil := range map[string]func(*mcpserver.Config){
+		"no version":   func(c *mcpserver.Config) { c.Version = "" },
+		"no types":     func(c *mcpserver.Config) { c.ChallengeTypes = func() []string { return nil } },
+		"no principal": func(c *mcpserver.Config) { c.Principal = "" },
+		"no space":     func(c *mcpserver.Config) { c.Space = "" },
+		"negative":     func(c *mcpserver.Config) { c.StateTTL = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config()
+			spoil(&cfg)
+			if _, err := mcpserver.New(cfg, newDirector(), testLog(t)); err == nil {
+				t.Error("New took it")
+			}
+		})
+	}
+}
+
+func TestToolsAreTheOnesThatClientsList(t *testing.T) {
+	cfg := config()
+	types := []string{"weather"}
+	cfg.ChallengeTypes = func() []string { return types }
+	s, in, out := newServed(t, cfg, newDirector())
+	w := speak(t, in, out)
+	w.initialize(`{}`)
+	types = []string{"weather", "shell"} // s has to notice by itself
+	var names []string
+	for _, got := range s.Tools() {
+		names = append(names, got.Name)
+		want, ok := w.tools()[got.Name]
+		if !ok || got.Title != want.Title || got.Description != want.Description {
+			t.Errorf("Tools has %s %q, tools/list %+v", got.Name, got.Title, want)
+		}
+		for which, pair := range map[string][2]json.RawMessage{"input": {want.InputSchema, got.Input}, "output": {want.OutputSchema, got.Output}} {
+			if diff := cmp.Diff(decode[any](t, pair[0]), decode[any](t, pair[1])); diff != "" {
+				t.Errorf("%s schema of %s (-tools/list +Tools):\n%s", which, got.Name, diff)
+			}
+		}
+	}
+	want := "kairos_search kairos_begin kairos_next kairos_attest kairos_mint kairos_update kairos_delete kairos_dump kairos_spaces"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("Tools lists %s, want %s", got, want)
+	}
+}
+
+func TestTheFourTypesHaveFieldsOfTheirOwn(t *testing.T) {
+	got, err := mcpserver.SolutionFields()
+	if diff := cmp.Diff([]string{"comment", "mcp", "shell", "user_input"}, got); err != nil || diff != "" {
+		t.Errorf("SolutionFields: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestFindingsAboutArgumentsHaveAnOrder(t *testing.T) {
+	w := dial(t, config(), newDirector())
+	w.initialize(`{}`)
+	wrong := obj{"uri": 1, "outcome": 2, "message": 3, "quality_bonus": "4", "run_id": 5, "llm_model_id": 6}
+	said := map[string]bool{}
+	for range 30 {
+		said[w.result(w.call("kairos_attest", wrong)).Content[0].Text] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("one mistake is told in %d ways", len(said))
+	}
+}

@@ -1,0 +1,75 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// ToolSchema is what clients are told of a tool, for faces other than MCP.
+type ToolSchema struct {
+	Name        string
+	Title       string
+	Description string
+	// Input and Output are JSON Schemas of objects. Output describes error
+	// replies too.
+	Input  json.RawMessage
+	Output json.RawMessage
+}
+
+// toolOrder is the order of a run, then of authoring.
+var toolOrder = []string{
+	toolSearch, toolBegin, toolNext, toolAttest, toolMint, toolUpdate, toolDelete, toolDump, toolSpaces,
+}
+
+// Tools lists the nine tools as they are now: the schema of kairos_next names
+// the types of challenges that there are. It may be called concurrently.
+func (s *Server) Tools() []ToolSchema {
+	if err := s.next.refresh(s); err != nil {
+		s.log.Error("tool list is not up to date", "error", err)
+	}
+	served := s.mcp.ListTools() // New has added all of them
+	out := make([]ToolSchema, len(toolOrder))
+	for i, name := range toolOrder {
+		t := served[name].Tool
+		out[i] = ToolSchema{
+			Name: name, Title: t.Title, Description: t.Description, Input: t.RawInputSchema, Output: t.RawOutputSchema,
+		}
+	}
+	return out
+}
+
+// Check judges the arguments of a tool as a call of it would, for faces other
+// than MCP; nil: they are taken. What is wrong is a *fault.Error.
+func (s *Server) Check(tool string, arguments json.RawMessage) error {
+	check, ok := s.checks[tool]
+	if !ok {
+		return fault.New(fault.NotFound, "no tool %q", tool)
+	}
+	c, err := check()
+	if err != nil {
+		return fmt.Errorf("input schema of %s: %w", tool, err)
+	}
+	if f := c.problem(arguments); f != nil {
+		return f
+	}
+	return nil
+}
+
+// SolutionFields are the challenge types that have a field of their own in the
+// solutions of kairos_next, in alphabetical order.
+func SolutionFields() ([]string, error) {
+	d, err := declared(toolNext)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := within(d.InputSchema, "properties", "solution", "properties")
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", toolNext, err)
+	}
+	common := []string{"type", "nonce", "proof_hash", "evidence"}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(name string) bool { return slices.Contains(common, name) }), nil
+}

@@ -1,0 +1,211 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/web"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Approvals is what people answer on the approval page. Methods are called
+// concurrently.
+type Approvals interface {
+	Approval(ctx context.Context, c engine.Caller, id run.ID, secret string) (engine.ApprovalView, error)
+	AnswerApproval(ctx context.Context, c engine.Caller, id run.ID, secret string, in engine.ApprovalAnswer) (engine.ApprovalView, error)
+}
+
+var _ Approvals = (*engine.Engine)(nil)
+
+const (
+	approvePrefix = "/approve/"
+	// approvePattern is what logs and metrics see: the path holds a secret.
+	approvePattern = approvePrefix + "{run}/{secret}"
+	// maxApproveForm is more than a decision, a digest and a phrase take, in bytes.
+	maxApproveForm = 16 << 10
+)
+
+// ApprovalPath is the path of the page for an approval.
+func ApprovalPath(id run.ID, secret string) string { return approvePrefix + string(id) + "/" + secret }
+
+//go:embed approve.html
+var approveHTML string
+
+var approvePage = template.Must(template.New("approve").Funcs(template.FuncMap{"plain": plain.Text, "utc": utc}).Parse(approveHTML))
+
+// shownApproval is what the template shows.
+type shownApproval struct {
+	engine.ApprovalView
+	Does    string // Display, set out
+	Problem string // with the answer before
+	// Known: the server knows who people are; Who answers then.
+	Known bool
+	Who   string
+}
+
+// approve serves the page. Reading it decides nothing: programs that preview
+// links read it, too.
+func (a *API) approve(c *call) {
+	h := c.w.Header()
+	// no-referrer would make browsers send the Origin null with the form.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("X-Robots-Tag", "noindex, nofollow")
+	c.caller.Visit = a.visit(c.r)
+	id, secret, _ := strings.Cut(strings.TrimPrefix(c.r.URL.Path, approvePrefix), "/")
+	if c.r.Method == http.MethodPost {
+		a.takeApproval(c, run.ID(id), secret)
+		return
+	}
+	v, err := a.cfg.Approvals.Approval(c.r.Context(), c.caller, run.ID(id), secret)
+	if err != nil {
+		a.noApproval(c, err)
+		return
+	}
+	a.showApproval(c, http.StatusOK, v, "")
+}
+
+// visit describes how the page was reached. No address is
+// kept, only what kind it is.
+func (a *API) visit(r *http.Request) run.Visit {
+	v := run.Visit{Browser: r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	at, wrong := netip.ParseAddr(a.remote(r))
+	forwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
+	switch {
+	case err != nil || wrong != nil:
+	case forwarded && !a.trusts(peer.Addr().Unmap()):
+		v.From = run.BehindProxy
+	case at.IsLoopback():
+		v.From = run.ThisMachine
+	case at.IsPrivate(), at.IsLinkLocalUnicast():
+		v.From = run.PrivateNetwork
+	default:
+		v.From = run.PublicNetwork
+	}
+	return v
+}
+
+func (a *API) takeApproval(c *call, id run.ID, secret string) {
+	switch c.r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+	default: // a browser says that another site's page sends this, with or without an Origin
+		a.showNote(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
+		return
+	}
+	if len(c.body) > maxApproveForm {
+		a.showNote(c, http.StatusRequestEntityTooLarge, "This is too long for an answer",
+			fmt.Sprintf("At most %d bytes are taken, and nothing was decided. Open the link again and answer there.", maxApproveForm))
+		return
+	}
+	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	form, err := url.ParseQuery(string(c.body))
+	if kind != "application/x-www-form-urlencoded" || err != nil {
+		a.showNote(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
+		return
+	}
+	in := engine.ApprovalAnswer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
+	if a.cfg.Identify != nil {
+		in.By = c.caller.Principal
+	}
+	v, err := a.cfg.Approvals.AnswerApproval(c.r.Context(), c.caller, id, secret, in)
+	switch {
+	case fault.CodeOf(err) == fault.InvalidArgument && v.State != "":
+		a.showApproval(c, http.StatusUnprocessableEntity, v, messageOf(err))
+	case err != nil:
+		a.noApproval(c, err)
+	case v.Late:
+		a.showApproval(c, http.StatusConflict, v, "Your answer came too late and changed nothing.")
+	default:
+		// Loading the page again must not answer again.
+		// Relative, for a proxy that serves us below a path of its own.
+		c.w.Header().Set("Location", secret)
+		c.w.WriteHeader(http.StatusSeeOther)
+	}
+}
+
+func (a *API) showApproval(c *call, status int, v engine.ApprovalView, problem string) {
+	s := shownApproval{ApprovalView: v, Does: setOut(v.Display), Problem: problem, Known: a.cfg.Identify != nil}
+	if s.Known {
+		s.Who = c.caller.Principal
+	}
+	var body bytes.Buffer
+	if err := approvePage.Execute(&body, s); err != nil {
+		a.log.ErrorContext(c.r.Context(), "the approval page could not be made", "error", err)
+		a.showNote(c, http.StatusInternalServerError, "The page could not be made", "The server's log has the cause.")
+		return
+	}
+	a.html(c, status, fmt.Sprintf("Approval: %s", v.Label), body.Bytes())
+}
+
+// noApproval says why there is nothing to show.
+func (a *API) noApproval(c *call, err error) {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		a.log.ErrorContext(c.r.Context(), "the approval page failed", "error", err)
+		a.showNote(c, http.StatusInternalServerError, "This did not work", "Nothing was decided. The server's log has the cause.")
+		return
+	}
+	status, title := http.StatusConflict, "This did not work"
+	switch f.Code {
+	case fault.NotFound:
+		status, title = http.StatusNotFound, "No such approval"
+	case fault.Forbidden:
+		status, title = http.StatusForbidden, "Not yours to answer"
+	case fault.StoreUnavailable:
+		status = http.StatusServiceUnavailable
+	}
+	a.showNote(c, status, title, f.Message)
+}
+
+func (a *API) showNote(c *call, status int, title, text string) {
+	var body bytes.Buffer
+	fmt.Fprintf(&body, `<div class="narrow"><h1>%s</h1><p>%s</p></div>`, template.HTMLEscapeString(title), template.HTMLEscapeString(text))
+	a.html(c, status, title, body.Bytes())
+}
+
+func (a *API) html(c *call, status int, title string, body []byte) {
+	c.w.Header().Set("Content-Security-Policy", web.Policy())
+	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	c.w.WriteHeader(status)
+	p := web.Page{Title: plain.Text(title), Body: template.HTML(body)} // #nosec G203 -- a template of ours has escaped it
+	if err := p.Render(c.w); err != nil {
+		a.log.DebugContext(c.r.Context(), "page not sent", "error", err)
+	}
+}
+
+// setOut is a JSON document for people, with characters instead of escapes;
+// what is none stays as it is.
+func setOut(raw json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return string(raw)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if enc.Encode(v) != nil {
+		return string(raw)
+	}
+	return strings.TrimSpace(text.String())
+}
+
+func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -1,0 +1,20 @@
+package rest
+
+// Waiting is how many callers are in line for room or a place.
+func (a *API) Waiting() int { return a.bodies.waiting() + a.slots.working.waiting() }
+
+// Reserved is how much room for bodies is taken, in bytes.
+func (a *API) Reserved() int64 {
+	a.bodies.mu.Lock()
+	defer a.bodies.mu.Unlock()
+	return a.bodies.used
+}
+
+func (s *shares) waiting() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		n += len(line)
+	}
+	return n
+}

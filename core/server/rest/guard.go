@@ -1,0 +1,278 @@
+package rest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// guarded puts the guards before a handler. The first one sees a request first
+// and its reply last. What costs least and refuses most comes early; nothing of
+// a body is read before it is clear that it may come, and nothing is worked on
+// before its body is whole.
+func (a *API) guarded(h handler) handler {
+	for _, guard := range slices.Backward([]func(handler) handler{
+		a.observed,    // access log and metrics, refusals included
+		a.recovered,   // a panic is a 500 and ends nothing else
+		a.hardened,    // headers that keep browsers from guessing
+		a.located,     // canonical paths only; finds the route
+		a.hosted,      // the Host is ours: no DNS rebinding
+		a.crossOrigin, // the Origin may call; preflight
+		a.routed,      // 404, 405
+		a.identified,  // who calls
+		a.rated,       // 429
+		a.bodied,      // 413, 408, 400: size, time, shape
+		a.slotted,     // 503: how many at a time
+	}) {
+		h = guard(h)
+	}
+	return h
+}
+
+// observed logs every request. Queries, bodies and credentials are never logged.
+func (a *API) observed(next handler) handler {
+	return func(c *call) {
+		ctx := traced(c.r)
+		c.r = c.r.WithContext(ctx)
+		// What the request before on this connection has left must not end this one.
+		_ = c.w.control.SetWriteDeadline(time.Time{})
+		if c.r.ContentLength != 0 { // also of a call that is refused: the server reads on
+			_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))
+		}
+		if a.cfg.Observer != nil {
+			a.cfg.Observer.Active(1)
+			defer a.cfg.Observer.Active(-1)
+		}
+		defer func() {
+			c.w.extend() // for what is still to be flushed
+			a.tell(c)
+		}()
+		next(c)
+	}
+}
+
+// tell hands the finished call to log and metrics.
+func (a *API) tell(c *call) {
+	e := Exchange{
+		Method: "other", Route: "other", Status: c.w.status, Took: time.Since(c.began),
+		In: int64(len(c.body)), Out: c.w.out, Space: c.caller.Space,
+	}
+	if e.Status == 0 {
+		e.Status = http.StatusOK // net/http does so when nothing was written
+	}
+	if slices.Contains(methods, c.r.Method) {
+		e.Method = c.r.Method
+	}
+	if c.route != nil {
+		e.Route = c.route.pattern
+	}
+	if a.cfg.Observer != nil {
+		a.cfg.Observer.Served(e)
+	}
+	level := slog.LevelInfo
+	if c.route != nil && c.route.probe {
+		level = slog.LevelDebug
+	}
+	a.log.Log(c.r.Context(), level, "http request", "method", e.Method, "route", e.Route, "status", e.Status, "in", e.In, "bytes", e.Out,
+		"ms", float64(e.Took.Microseconds())/1000, "principal", c.caller.Principal, "remote", a.remote(c.r))
+}
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// recovered turns a panic into a 500.
+func (a *API) recovered(next handler) handler {
+	return func(c *call) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(p) // the handler wants the connection closed
+			}
+			a.log.ErrorContext(c.r.Context(), "a request panicked", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			if c.w.status != 0 {
+				panic(http.ErrAbortHandler) // half a reply must not look whole
+			}
+			c.refuse(http.StatusInternalServerError, "INTERNAL", "Internal error; the server's log has the cause.")
+		}()
+		next(c)
+	}
+}
+
+// hardened: nothing here is a page, and nothing of it belongs into a cache.
+func (a *API) hardened(next handler) handler {
+	return func(c *call) {
+		h := c.w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next(c)
+	}
+}
+
+// located finds the route by the path as it was sent. There is one spelling of
+// each: what a proxy and this server could read differently is refused.
+func (a *API) located(next handler) handler {
+	return func(c *call) {
+		p := c.r.URL.EscapedPath()
+		if !canonical(p) {
+			c.refuse(http.StatusBadRequest, "INVALID_PATH", "The path is not canonical: no //, no dot segments, nothing escaped.")
+			return
+		}
+		if c.route = a.routes[p]; c.route == nil && strings.HasPrefix(p, approvePrefix) && strings.Count(p, "/") == 3 {
+			c.route = a.routes[approvePattern]
+		}
+		next(c)
+	}
+}
+
+// canonical reports whether there is no other way to write the path.
+func canonical(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, `%\;`) && (path.Clean(p) == p || path.Clean(p)+"/" == p)
+}
+
+// routed refuses what has no route or another method.
+func (a *API) routed(next handler) handler {
+	return func(c *call) {
+		switch {
+		case c.route == nil:
+			c.json(http.StatusNotFound, map[string]any{"error": "Not found"})
+		case len(c.route.methods) == 0 || slices.Contains(c.route.methods, c.r.Method):
+			next(c)
+		case c.r.Method == http.MethodOptions:
+			c.w.Header().Set("Allow", c.route.allow())
+			c.w.WriteHeader(http.StatusNoContent)
+		default:
+			c.w.Header().Set("Allow", c.route.allow())
+			if c.route.pattern == approvePattern { // people read it
+				a.showNote(c, http.StatusMethodNotAllowed, "This page is opened and answered", "Open the link in a browser and use its buttons.")
+				return
+			}
+			c.refuse(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "%s takes %s.", c.route.pattern, c.route.allow())
+		}
+	}
+}
+
+// identified says who calls.
+func (a *API) identified(next handler) handler {
+	return func(c *call) {
+		c.caller.Principal, c.caller.Space = a.cfg.Principal, a.cfg.Space
+		if a.cfg.Identify == nil || c.route.open {
+			next(c)
+			return
+		}
+		caller, err := a.cfg.Identify(c.r)
+		switch {
+		case err == nil:
+			c.caller = caller
+			next(c)
+		case fault.CodeOf(err) == fault.Forbidden:
+			c.caller.Principal, c.caller.Space = "", ""
+			c.refuse(http.StatusForbidden, "forbidden", "%s", messageOf(err))
+		default:
+			c.caller.Principal, c.caller.Space = "", ""
+			a.log.ErrorContext(c.r.Context(), "a caller could not be identified", "error", err)
+			c.refuse(http.StatusInternalServerError, "INTERNAL", "Who calls could not be found out; the server's log has the cause.")
+		}
+	}
+}
+
+// messageOf is what of an error may be shown.
+func messageOf(err error) string {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Message
+	}
+	return "internal error"
+}
+
+// clientOf names who shares the limits: whoever is identified, and without a
+// login the MCP session, else the address.
+func (a *API) clientOf(c *call) string {
+	if a.cfg.Identify != nil {
+		return "principal " + c.caller.Principal
+	}
+	if id := c.r.Header.Get("Mcp-Session-Id"); id != "" && a.cfg.Session != nil && a.cfg.Session(id) {
+		return "session " + id
+	}
+	return "address " + a.remote(c.r)
+}
+
+// rated bounds how much one client calls. Without a login the sessions of one
+// address share a bound of their own.
+func (a *API) rated(next handler) handler {
+	return func(c *call) {
+		if c.route.open {
+			next(c)
+			return
+		}
+		c.client = a.clientOf(c)
+		wait := a.rates.take(c.client)
+		if wait == 0 && a.cfg.Identify == nil {
+			wait = a.addresses.take(a.remote(c.r))
+		}
+		if wait > 0 {
+			c.later(wait)
+			c.refuse(http.StatusTooManyRequests, "RATE_LIMITED", "Too many calls; try again in %d s.", seconds(wait))
+			return
+		}
+		next(c)
+	}
+}
+
+// slotted bounds how many calls are worked on at a time. One that waits, for a
+// person or as an open stream, gives its place to others. Where all places are
+// taken, clients get the next free one in turn.
+func (a *API) slotted(next handler) handler {
+	return func(c *call) {
+		if c.route.open {
+			next(c)
+			return
+		}
+		s, ok := a.place(c)
+		if !ok {
+			c.later(busyFor)
+			c.refuse(http.StatusServiceUnavailable, "BUSY", "The server works on as many calls as it can; try again in %d s.", seconds(busyFor))
+			return
+		}
+		defer s.release()
+		c.w.onStream = s.park
+		defer s.parkAfter(a.cfg.Limits.WaitsAfter)()
+		next(c)
+	}
+}
+
+func (a *API) place(c *call) (*slot, bool) {
+	if c.route.pattern == mcpPath && c.r.Method == http.MethodGet {
+		return a.slots.stream()
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), a.cfg.Limits.Patience)
+	defer cancel()
+	return a.slots.work(ctx, c.client)
+}
+
+// traced puts the trace of a request into its context: the client's or a new one.
+func traced(r *http.Request) context.Context {
+	ctx := driver.WithTrace(r.Context(), r.Header.Get("Traceparent"))
+	if driver.TraceOf(ctx) != "" {
+		return ctx
+	}
+	var id [24]byte
+	_, _ = rand.Read(id[:]) // never fails
+	return driver.WithTrace(r.Context(), fmt.Sprintf("00-%x-%x-00", id[:16], id[16:]))
+}

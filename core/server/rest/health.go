@@ -1,0 +1,157 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// rememberFor is how long a look at the parts of the server stays good: probes
+// are not to be a burden, however many ask.
+const rememberFor = time.Second
+
+// probeTime bounds a look at the parts of the server.
+const probeTime = 5 * time.Second
+
+// remembered is the result of a look that is not repeated too often.
+type remembered[T any] struct {
+	mu   sync.Mutex // guards the fields below, and is held while looking
+	at   time.Time
+	last T
+}
+
+func (m *remembered[T]) of(ctx context.Context, look func(context.Context) T) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at.IsZero() || time.Since(m.at) >= rememberFor {
+		// Whoever asked may leave; those who wait want the answer all the same.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+		defer cancel()
+		m.last, m.at = look(ctx), time.Now()
+	}
+	return m.last
+}
+
+// The words of /health. Clients wait for the first one.
+const (
+	isHealthy   = "healthy"
+	isDegraded  = "degraded"
+	isUnhealthy = "unhealthy"
+)
+
+// notConfigured is said in the details of a component that is healthy only
+// because there is none: the contract has no other word for its state.
+const notConfigured = "not configured"
+
+func word(err error) string {
+	if err != nil {
+		return isUnhealthy
+	}
+	return isHealthy
+}
+
+// healthy tells of the server and what it depends on, by the names of the
+// earlier server: qdrant is whatever store keeps the protocols, and redis never
+// fails, because there is none. The details say what is not configured.
+func (a *API) healthy(c *call) {
+	var h Health
+	if a.cfg.Health != nil {
+		h = a.health.of(c.r.Context(), a.cfg.Health)
+	}
+	status, overall := http.StatusOK, isHealthy
+	switch {
+	case h.Store != nil:
+		status, overall = http.StatusServiceUnavailable, isUnhealthy
+	case h.Embedding != nil:
+		overall = isDegraded
+	}
+	details := map[string]any{"provider": h.Provider, "providerPref": h.Preferred, "embedding": "ok", "redis": notConfigured + "; this server has no use for it"}
+	if !h.Qdrant {
+		details["qdrant"] = notConfigured + "; the protocols are in SQLite"
+	}
+	switch {
+	case h.Provider == "" || h.Provider == "none":
+		details["embedding"] = notConfigured + "; words alone are compared"
+	case h.Embedding != nil:
+		details["embedding"] = "does not answer; words alone are compared"
+	}
+	if h.Store != nil {
+		details["store"] = messageOf(h.Store)
+	}
+	c.json(status, map[string]any{
+		"status": overall, "service": "KAIROS", "version": a.cfg.Version, "transport": "http",
+		"uptime":       int64(time.Since(a.began).Seconds()),
+		"dependencies": map[string]string{"qdrant": word(h.Store), "redis": isHealthy, "embedding": word(h.Embedding)},
+		"details":      details,
+	})
+}
+
+// alive: the process answers.
+func (a *API) alive(c *call) { c.json(http.StatusOK, map[string]string{"status": "ok"}) }
+
+// isReady: calls can be served.
+func (a *API) isReady(c *call) {
+	if a.ending.Err() != nil {
+		c.json(http.StatusServiceUnavailable, map[string]string{"status": "unready", "reason": "the server is stopping"})
+		return
+	}
+	var err error
+	if a.cfg.Ready != nil {
+		err = a.ready.of(c.r.Context(), a.cfg.Ready)
+	}
+	if err != nil {
+		a.log.WarnContext(c.r.Context(), "not ready", "error", err)
+		c.json(http.StatusServiceUnavailable, map[string]string{"status": "unready", "reason": messageOf(err)})
+		return
+	}
+	c.json(http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// card says what is here to whoever opens the address.
+func (a *API) card(c *call) {
+	endpoints := struct {
+		MCP    string `json:"mcp,omitempty"`
+		API    string `json:"api"`
+		Health string `json:"health"`
+		Live   string `json:"live"`
+		Ready  string `json:"ready"`
+	}{API: "/api", Health: "/health", Live: "/healthz", Ready: "/readyz"}
+	if a.cfg.MCP != nil {
+		endpoints.MCP = mcpPath
+	}
+	c.json(http.StatusOK, map[string]any{"service": "KAIROS", "version": a.cfg.Version, "endpoints": endpoints})
+}
+
+// apiCard lists what REST serves.
+func (a *API) apiCard(c *call) {
+	endpoints := map[string]string{"kairos_mint": "POST /api/kairos_mint/raw", "snapshot": "POST /api/snapshot"}
+	for _, t := range restTools {
+		endpoints[t.name] = "POST /api/" + t.name
+	}
+	if a.cfg.Tools != nil {
+		endpoints["openapi"] = "GET /api/openapi.json"
+	}
+	c.json(http.StatusOK, map[string]any{"service": "KAIROS API", "version": a.cfg.Version, "endpoints": endpoints})
+}
+
+// resourcePath is where RFC 9728 has a resource describe itself.
+const resourcePath = "/.well-known/oauth-protected-resource"
+
+// protectedResource describes the MCP endpoint as a resource. As long as there
+// is no authentication, nobody authorizes anybody: the list is empty.
+func (a *API) protectedResource(c *call) {
+	c.json(http.StatusOK, map[string]any{
+		"resource":                         a.base(c.r) + mcpPath,
+		"resource_name":                    "KAIROS",
+		"authorization_servers":            []string{},
+		"scopes_supported":                 []string{"openid"},
+		"bearer_methods_supported":         []string{"header"},
+		"authorization_request_parameters": map[string]string{"prompt": "login"},
+	})
+}
+
+// authCallback is where a login would end.
+func (a *API) authCallback(c *call) {
+	c.refuse(http.StatusServiceUnavailable, "auth_not_configured", "This server has no login.")
+}

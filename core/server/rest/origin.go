@@ -1,0 +1,196 @@
+package rest
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// anyName in a list of hosts or origins allows all of them.
+const anyName = "*"
+
+// hosted refuses names that are not the server's: a page whose name was made to
+// resolve to this machine (DNS rebinding) still sends its own name.
+func (a *API) hosted(next handler) handler {
+	return func(c *call) {
+		if !a.cfg.Access.host(c.r.Host) {
+			c.refuse(http.StatusForbidden, "HOST_NOT_ALLOWED",
+				"This server is not called %.100q. If it is, add the name to http.allowed_hosts.", c.r.Host)
+			return
+		}
+		next(c)
+	}
+}
+
+// host reports whether the server may be called so.
+func (a Access) host(hostport string) bool {
+	name := hostname(hostport)
+	if slices.Contains(a.Hosts, anyName) || loopback(name) {
+		return true
+	}
+	for _, allowed := range a.Hosts {
+		if name != "" && name == hostname(allowed) {
+			return true
+		}
+	}
+	// Rebinding needs a name; an address is where the client has really gone.
+	_, err := netip.ParseAddr(name)
+	return err == nil && !a.Local
+}
+
+// hostname is a host without port and brackets, as names are compared.
+func hostname(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// loopback reports whether a host name means this machine.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// What browsers may send and read across origins.
+const (
+	corsHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, " +
+		"Traceparent, X-LLM-Model-ID, X-Force-Update"
+	corsExposed = "Mcp-Session-Id, Retry-After"
+	corsMethods = "GET, POST, DELETE, OPTIONS"
+)
+
+// crossOrigin refuses pages of other origins and answers what browsers ask
+// before they let an allowed page call. Programs send no Origin.
+func (a *API) crossOrigin(next handler) handler {
+	return func(c *call) {
+		sent := c.r.Header.Values("Origin")
+		if len(sent) == 0 {
+			next(c)
+			return
+		}
+		h := c.w.Header()
+		h.Add("Vary", "Origin")
+		if len(sent) > 1 || !a.allows(sent[0], c.r.Host) {
+			c.refuse(http.StatusForbidden, "ORIGIN_NOT_ALLOWED",
+				"Pages of %.100q may not call this server. If they should, add the origin to http.allowed_origins.", sent[0])
+			return
+		}
+		h.Set("Access-Control-Allow-Origin", sent[0])
+		h.Set("Access-Control-Expose-Headers", corsExposed)
+		if c.r.Method != http.MethodOptions || c.r.Header.Get("Access-Control-Request-Method") == "" {
+			next(c)
+			return
+		}
+		if c.route == nil {
+			c.json(http.StatusNotFound, map[string]any{"error": "Not found"})
+			return
+		}
+		h.Add("Vary", "Access-Control-Request-Method, Access-Control-Request-Headers")
+		h.Set("Access-Control-Allow-Methods", corsMethods)
+		if len(c.route.methods) > 0 {
+			h.Set("Access-Control-Allow-Methods", c.route.allow())
+		}
+		h.Set("Access-Control-Allow-Headers", corsHeaders)
+		h.Set("Access-Control-Max-Age", "600") // seconds
+		c.w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// allows reports whether pages of the origin may call: those that the server
+// itself serves, and those that are listed. Other pages of this machine may not:
+// any program, also one of another user, can serve one.
+func (a *API) allows(origin, host string) bool {
+	if slices.Contains(a.cfg.Access.Origins, anyName) {
+		return true
+	}
+	o, err := parseOrigin(origin)
+	if err != nil {
+		return false // "null" among them: anybody can have that one
+	}
+	if a.origins[o] {
+		return true
+	}
+	own := "http://" + host
+	if strings.HasPrefix(o, "https:") { // TLS may end at a proxy
+		own = "https://" + host
+	}
+	own, err = parseOrigin(own)
+	return err == nil && o == own
+}
+
+// parseOrigin returns an origin in the form in which origins are compared.
+func parseOrigin(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("origin %.100q must be like https://app.example.org", s)
+	}
+	host := strings.ToLower(u.Host)
+	switch u.Scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return strings.ToLower(u.Scheme) + "://" + host, nil
+}
+
+// remote is the client's address: what trusted proxies say it is, else the
+// connection's.
+func (a *API) remote(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	at := peer.Addr().Unmap()
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		if !a.trusts(at) {
+			break
+		}
+		ip, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		at = ip.Unmap()
+	}
+	return at.String()
+}
+
+func (a *API) trusts(ip netip.Addr) bool {
+	return slices.ContainsFunc(a.cfg.Access.Proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// base is the address by which the client called, without a slash at its end.
+func (a *API) base(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil && a.trusts(peer.Addr().Unmap()) && r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// Hosts lets only requests through to h that name the server as it is called,
+// as the guards of an API do: for other ports.
+func Hosts(access Access, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !access.host(r.Host) {
+			http.Error(w, "This server is not called so. If it is, add the name to http.allowed_hosts.", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

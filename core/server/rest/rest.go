@@ -1,0 +1,396 @@
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+// The tools whose error names differ from the rest.
+const (
+	toolBegin  = "kairos_begin"
+	toolNext   = "kairos_next"
+	toolMint   = "kairos_mint"
+	toolSpaces = "kairos_spaces"
+)
+
+// restTool is one tool as REST serves it.
+type restTool struct {
+	name string
+	// failed is the error name of what is nobody's fault but the server's.
+	failed string
+	call   func(ctx context.Context, e Engine, c engine.Caller, body []byte) (any, error)
+}
+
+// restTools are the routes /api/<name>. Each is: decode, one engine call, encode.
+var restTools = []restTool{
+	{"kairos_search", "SEARCH_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		Query   string   `json:"query"`
+		Queries []string `json:"queries"`
+		Space   string   `json:"space"`
+		SpaceID string   `json:"space_id"`
+		Limit   int      `json:"limit"`
+	},
+	) (any, error) {
+		return e.Search(ctx, c, engine.SearchInput{
+			Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
+		})
+	})},
+	{toolBegin, "BEGIN_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URI       string          `json:"uri"`
+		Input     json.RawMessage `json:"input"`
+		SessionID string          `json:"session_id"`
+		Roots     []string        `json:"roots"`
+	},
+	) (any, error) {
+		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
+			return e.Begin(ctx, c, engine.BeginInput{
+				URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID, Roots: in.Roots,
+			})
+		})
+	})},
+	{toolNext, "NEXT_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URI      string          `json:"uri"`
+		Solution json.RawMessage `json:"solution"`
+		RunID    string          `json:"run_id"`
+	},
+	) (any, error) {
+		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
+			return e.Next(ctx, c, engine.NextInput{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
+		})
+	})},
+	{"kairos_attest", "ATTEST_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URI          string  `json:"uri"`
+		Outcome      string  `json:"outcome"`
+		Message      string  `json:"message"`
+		QualityBonus float64 `json:"quality_bonus"`
+		ModelID      string  `json:"llm_model_id"`
+		RunID        string  `json:"run_id"`
+	},
+	) (any, error) {
+		return e.Attest(ctx, c, engine.AttestInput{
+			URI: in.URI, Outcome: in.Outcome, Message: in.Message, QualityBonus: in.QualityBonus, ModelID: in.ModelID, RunID: in.RunID,
+		})
+	})},
+	{"kairos_update", "UPDATE_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URIs      []string        `json:"uris"`
+		Documents []string        `json:"markdown_doc"`
+		Updates   json.RawMessage `json:"updates"`
+	},
+	) (any, error) {
+		return e.Update(ctx, c, engine.UpdateInput{URIs: in.URIs, Documents: in.Documents, Updates: orNone(in.Updates)})
+	})},
+	{"kairos_delete", "DELETE_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URIs []string `json:"uris"`
+	},
+	) (any, error) {
+		return e.Delete(ctx, c, in.URIs)
+	})},
+	{"kairos_dump", "DUMP_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		URI      string `json:"uri"`
+		Protocol bool   `json:"protocol"`
+	},
+	) (any, error) {
+		return e.Dump(ctx, c, in.URI, in.Protocol)
+	})},
+	{toolSpaces, "SPACES_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+		Titles bool   `json:"include_chain_titles"`
+		Limit  int    `json:"limit"`
+		Cursor string `json:"cursor"`
+	},
+	) (any, error) {
+		return e.Spaces(ctx, c, engine.SpacesInput{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
+	})},
+}
+
+// on decodes the body for a call.
+func on[In any](call func(context.Context, Engine, engine.Caller, In) (any, error)) func(context.Context, Engine, engine.Caller, []byte) (any, error) {
+	return func(ctx context.Context, e Engine, c engine.Caller, body []byte) (any, error) {
+		var in In
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, undecodable(err)
+		}
+		return call(ctx, e, c, in)
+	}
+}
+
+// undecodable names the field that has the wrong type.
+func undecodable(err error) *fault.Error {
+	var wrong *fields.TypeError
+	if errors.As(fields.Plain(err), &wrong) && wrong.Pointer != "" {
+		return fault.New(fault.InvalidArgument, "%s", wrong.Message)
+	}
+	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", fields.Plain(err))
+}
+
+// orNone is a JSON value that may be left out, by absence or by null.
+func orNone(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+// rest serves one tool.
+func (a *API) rest(t restTool) handler {
+	return func(c *call) {
+		body, err := a.arguments(c, t.name)
+		if err != nil {
+			a.fail(c, t.name, t.failed, err)
+			return
+		}
+		reply, err := t.call(c.r.Context(), a.cfg.Engine, c.restCaller(), body)
+		if err != nil {
+			a.fail(c, t.name, t.failed, err)
+			return
+		}
+		a.succeed(c, reply, map[string]any{"duration_ms": c.ms()})
+	}
+}
+
+// restCaller is who calls, through a client that cannot be asked anything.
+func (c *call) restCaller() engine.Caller {
+	caller := c.caller
+	name, version := product(c.r.UserAgent())
+	caller.Client = driver.Client{Name: name, Version: version, Transport: "rest"}
+	return caller
+}
+
+// product is the first product of a User-Agent.
+func product(agent string) (name, version string) {
+	first, _, _ := strings.Cut(agent, " ")
+	name, version, _ = strings.Cut(first, "/")
+	return clip(name, 100), clip(version, 100)
+}
+
+func clip(s string, n int) string {
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}
+
+// errMediaType: the body is not what the route takes.
+var errMediaType = fault.New(fault.InvalidArgument, "the body must be JSON: send Content-Type: application/json")
+
+// arguments are the body as the tool's schema has it.
+func (a *API) arguments(c *call, tool string) ([]byte, error) {
+	if media := c.mediaType(); media != "" && media != "application/json" && !strings.HasSuffix(media, "+json") {
+		return nil, errMediaType
+	}
+	body := bytes.TrimSpace(c.body)
+	if len(body) == 0 {
+		body = []byte("{}")
+	}
+	if !json.Valid(body) || body[0] != '{' {
+		var v map[string]json.RawMessage
+		return nil, undecodable(json.Unmarshal(body, &v))
+	}
+	body, err := withWholeURIs(body)
+	if err != nil || a.cfg.Check == nil {
+		return body, err
+	}
+	return body, a.cfg.Check(tool, body)
+}
+
+func (c *call) mediaType() string {
+	media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil {
+		return c.r.Header.Get("Content-Type")
+	}
+	return media
+}
+
+// lastUUID is what REST clients may send instead of a URI: a UUID, or anything
+// whose last part is one.
+var lastUUID = regexp.MustCompile(`(?i)(?:^|/)([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+
+func wholeURI(s string) string {
+	if m := lastUUID.FindStringSubmatch(strings.TrimSpace(s)); m != nil {
+		return "kairos://mem/" + strings.ToLower(m[1])
+	}
+	return s
+}
+
+// withWholeURIs makes URIs of what stands for them.
+func withWholeURIs(body []byte) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, undecodable(err)
+	}
+	changed := false
+	var one string
+	if json.Unmarshal(fields["uri"], &one) == nil && wholeURI(one) != one {
+		fields["uri"], changed = quoted(wholeURI(one)), true
+	}
+	var many []string
+	if json.Unmarshal(fields["uris"], &many) == nil {
+		for i, uri := range many {
+			many[i] = wholeURI(uri)
+			changed = changed || many[i] != uri
+		}
+	}
+	if !changed {
+		return body, nil
+	}
+	if many != nil {
+		raw, err := json.Marshal(many)
+		if err != nil {
+			return nil, err
+		}
+		fields["uris"] = raw
+	}
+	return json.Marshal(fields)
+}
+
+func quoted(s string) json.RawMessage {
+	b, _ := json.Marshal(s) // a string always encodes
+	return b
+}
+
+// mintRaw takes a document as it is.
+func (a *API) mintRaw(c *call) {
+	query, header := c.r.URL.Query(), c.r.Header
+	model := cmp.Or(query.Get("llm_model_id"), header.Get("X-LLM-Model-ID"), c.r.UserAgent(), "unknown")
+	if len(bytes.TrimSpace(c.body)) == 0 {
+		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
+		return
+	}
+	if body := bytes.TrimSpace(c.body); body[0] != '"' && json.Valid(body) {
+		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument,
+			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
+		return
+	}
+	reply, err := a.cfg.Engine.Mint(c.r.Context(), c.restCaller(), engine.MintInput{
+		Document: string(c.body), ModelID: model, Space: query.Get("space"),
+		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),
+	})
+	if err != nil {
+		a.fail(c, toolMint, "STORE_FAILED", err)
+		return
+	}
+	a.succeed(c, reply, map[string]any{"count": len(reply.Items), "duration_ms": c.ms(), "llm_model_id": model})
+}
+
+func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
+
+// snapshot makes a snapshot of the store of protocols, where it can make one.
+func (a *API) snapshot(c *call) {
+	const target = "qdrant"
+	if a.cfg.Snapshot == nil {
+		c.json(http.StatusAccepted, map[string]any{
+			"status": "skipped", "target": target, "durationMs": c.ms(),
+			"message": "This server makes no snapshots of its store; back up the database, or let Qdrant make its own.",
+		})
+		return
+	}
+	s, err := a.cfg.Snapshot(c.r.Context())
+	if err != nil {
+		a.log.ErrorContext(c.r.Context(), "no snapshot was made", "error", err)
+		c.json(http.StatusBadGateway, map[string]any{"status": "failed", "target": target, "durationMs": c.ms(), "message": messageOf(err)})
+		return
+	}
+	c.json(http.StatusOK, map[string]any{
+		"status": "completed", "target": target, "snapshotName": s.Name, "filePath": s.Path, "bytesWritten": s.Bytes, "durationMs": c.ms(),
+		"message": "The snapshot is made.",
+	})
+}
+
+// succeed answers with the reply of the tool and what REST adds to it.
+func (a *API) succeed(c *call, reply any, metadata map[string]any) {
+	b, err := engine.Encode(reply, "")
+	if err != nil {
+		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
+		return
+	}
+	fields := json.RawMessage(b)
+	extra, err := engine.Encode(map[string]any{"metadata": metadata}, "")
+	if err != nil {
+		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
+		return
+	}
+	if len(fields) > len("{}") {
+		fields = append(append(fields[:len(fields)-1:len(fields)-1], ','), extra[1:]...)
+	} else {
+		fields = extra
+	}
+	c.raw(http.StatusOK, fields)
+}
+
+// invalidInput is the error name of what a caller got wrong.
+const invalidInput = "INVALID_INPUT"
+
+// statuses says what an error of the engine is in HTTP. What is not listed is
+// an error of the run: the reply of begin and next, a conflict elsewhere.
+var statuses = map[fault.Code]struct {
+	status int
+	name   string // empty: the code itself
+}{
+	fault.InvalidArgument:    {http.StatusBadRequest, invalidInput},
+	fault.NotFound:           {http.StatusNotFound, ""},
+	fault.Forbidden:          {http.StatusForbidden, "forbidden"},
+	fault.SpaceReadOnly:      {http.StatusForbidden, ""},
+	fault.NoSpace:            {http.StatusForbidden, ""},
+	fault.SpaceNotFound:      {http.StatusNotFound, ""},
+	fault.DuplicateChain:     {http.StatusConflict, ""},
+	fault.SimilarMemoryFound: {http.StatusConflict, ""},
+	fault.Conflict:           {http.StatusConflict, ""},
+	fault.StoreFailed:        {http.StatusInternalServerError, ""},
+	fault.StoreUnavailable:   {http.StatusServiceUnavailable, ""},
+	fault.DriverUnavailable:  {http.StatusServiceUnavailable, ""},
+}
+
+// fail answers with an error of a tool.
+func (a *API) fail(c *call, tool, failed string, err error) {
+	f := a.shown(c, tool, err)
+	status, name := http.StatusConflict, string(f.Code)
+	if at, ok := statuses[f.Code]; ok {
+		status, name = at.status, cmp.Or(at.name, name)
+	} else if tool == toolBegin || tool == toolNext {
+		status = http.StatusOK
+	}
+	switch _, refused := f.Details["diagnostics"]; {
+	case f.Code == fault.Internal:
+		status, name = http.StatusInternalServerError, failed
+	case f.Code == fault.StoreFailed && refused:
+		status = http.StatusUnprocessableEntity // the document's fault, not the server's
+	case errors.Is(err, errMediaType):
+		status = http.StatusUnsupportedMediaType
+	case status == http.StatusServiceUnavailable:
+		c.later(busyFor)
+	}
+	fields := f.Reply(tool)
+	if status == http.StatusOK { // an error of the run, in the form of its replies
+		a.succeed(c, fields, map[string]any{"duration_ms": c.ms()})
+		return
+	}
+	fields["error"], fields["duration_ms"] = name, c.ms()
+	c.json(status, fields)
+}
+
+// shown is what of an error the client may see; the rest is logged.
+func (a *API) shown(c *call, tool string, err error) *fault.Error {
+	var f *fault.Error
+	switch {
+	case !errors.As(err, &f) || f.Code == fault.Internal:
+		if c.r.Context().Err() == nil {
+			a.log.ErrorContext(c.r.Context(), "tool call failed", "tool", tool, "error", err)
+		}
+		return fault.New(fault.Internal, "Internal error. Nothing was decided; the server's log has the cause.")
+	case f.Unwrap() != nil:
+		a.log.WarnContext(c.r.Context(), "tool call refused", "tool", tool, "error", err)
+	}
+	return f
+}

@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+// mcpPath is where the MCP endpoint is mounted.
+const mcpPath = "/mcp"
+
+// route is what is served at one path.
+type route struct {
+	pattern string
+	methods []string // empty: the handler's own business
+	handle  handler
+	// open: for everybody, whoever calls and however many do. It must cost little.
+	open bool
+	// probe: asked every few seconds, so it is logged at debug level.
+	probe bool
+	// json: the body is one JSON text.
+	json bool
+}
+
+// allow is the value of the Allow header.
+func (r *route) allow() string {
+	return strings.Join(append(r.methods[:len(r.methods):len(r.methods)], http.MethodOptions), ", ")
+}
+
+// table lists everything that is served.
+func (a *API) table() map[string]*route {
+	get := []string{http.MethodGet, http.MethodHead}
+	post := []string{http.MethodPost}
+	var list []*route
+	if a.cfg.Approvals != nil {
+		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.approve})
+	}
+	if a.cfg.Engine != nil {
+		list = append(list, a.tools(get, post)...)
+	}
+	routes := make(map[string]*route, len(list))
+	for _, r := range list {
+		routes[r.pattern] = r
+	}
+	return routes
+}
+
+// tools are all routes but the approval page's.
+func (a *API) tools(get, post []string) []*route {
+	list := []*route{
+		{pattern: "/", methods: get, handle: a.card, open: true},
+		{pattern: "/api", methods: get, handle: a.apiCard, open: true},
+		{pattern: "/health", methods: get, handle: a.healthy, open: true, probe: true},
+		{pattern: "/healthz", methods: get, handle: a.alive, open: true, probe: true},
+		{pattern: "/readyz", methods: get, handle: a.isReady, open: true, probe: true},
+		{pattern: resourcePath, methods: get, handle: a.protectedResource, open: true},
+		{pattern: resourcePath + mcpPath, methods: get, handle: a.protectedResource, open: true},
+		{pattern: "/auth/callback", methods: get, handle: a.authCallback, open: true},
+		{pattern: "/api/kairos_mint/raw", methods: post, handle: a.mintRaw},
+		{pattern: "/api/snapshot", methods: post, handle: a.snapshot},
+	}
+	for _, t := range restTools {
+		list = append(list, &route{pattern: "/api/" + t.name, methods: post, handle: a.rest(t), json: true})
+	}
+	if a.cfg.Tools != nil {
+		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.openAPI, open: true})
+	}
+	if a.cfg.MCP != nil {
+		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
+	}
+	return list
+}
+
+// mcp hands over to the MCP endpoint. Its streams end when the server is about to.
+func (a *API) mcp(c *call) {
+	if c.r.Method != http.MethodGet {
+		a.cfg.MCP.ServeHTTP(c.w, c.r)
+		return
+	}
+	ctx, cancel := context.WithCancel(c.r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.ending, cancel)()
+	a.cfg.MCP.ServeHTTP(c.w, c.r.WithContext(ctx))
+}
