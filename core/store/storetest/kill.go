@@ -143,8 +143,9 @@ func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open fu
 	rounds := Rounds()
 	var acked progress
 	usual := 100 * time.Millisecond // until the first acknowledgement
+	first := rand.IntN(maxAcknowledged)
 	for round := range rounds {
-		acked, usual = killOne(t, start, acked, usual)
+		acked, usual = killOne(t, start, acked, usual, (first+round)%maxAcknowledged)
 		s := open(t)
 		found := wantWholeLibrary(t, s)
 		if err := s.Close(); err != nil {
@@ -174,10 +175,14 @@ func (p progress) ledTo(found progress) bool {
 	return found.one >= p.one && found.all >= p.all && more <= 1
 }
 
-// killOne starts the process and kills it, before or some time after it has
-// acknowledged a few saves. It returns what was acknowledged at last, before
-// included, and how long the first acknowledgement took.
-func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress, usual time.Duration) (progress, time.Duration) {
+// maxAcknowledged is one more than the acknowledgements after which a process is
+// killed. Each number has its turn, so that the rounds together store enough.
+const maxAcknowledged = 6
+
+// killOne starts the process and kills it some time after it has acknowledged
+// this many saves; 0: while it starts. It returns what was acknowledged at last,
+// before included, and how long the first acknowledgement took.
+func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress, usual time.Duration, after int) (progress, time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -193,7 +198,6 @@ func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress
 	kill := func(within time.Duration) {
 		time.AfterFunc(rand.N(within), func() { _ = cmd.Process.Kill() })
 	}
-	after := rand.IntN(6) // acknowledgements; 0: while it starts
 	if after == 0 {
 		kill(usual)
 	}
