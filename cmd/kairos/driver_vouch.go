@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -12,7 +12,7 @@ import (
 // vouches is the strongest provenance that a driver can be recorded with: what its
 // descriptor allows, within the operator's limit. Empty: it vouches for nothing itself.
 func vouches(d driver.Descriptor, l driverhost.Limits) driver.Provenance {
-	strongest := engine.StrongestClaim(d)
+	strongest := drivers.StrongestClaim(d)
 	if l.MaxProvenance == "" {
 		return strongest
 	}

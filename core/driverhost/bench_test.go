@@ -158,7 +158,7 @@ func BenchmarkSwapUnderLoad(b *testing.B) {
 // BenchmarkKillUnderLoad ends the process under eight callers, again and again.
 func BenchmarkKillUnderLoad(b *testing.B) {
 	h := newHost(b, driverhost.Config{}, io.Discard)
-	load := startLoad(b, 8, func() (drivers, func()) { return h, func() {} })
+	load := startLoad(b, 8, func() (challenges, func()) { return h, func() {} })
 	for b.Loop() {
 		if err := syscall.Kill(pidOf(b, h, "alpha"), syscall.SIGKILL); err != nil {
 			b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -73,7 +74,7 @@ func newClinic(t *testing.T) *clinic {
 	c.engine = engine.New(engine.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, History: store,
-	}, engine.Fixed(engine.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
+	}, drivers.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
 	t.Cleanup(func() { check(t, c.engine.Close()) })
 	minted, err := c.engine.Mint(t.Context(), patient, engine.MintInput{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)

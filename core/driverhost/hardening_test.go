@@ -49,7 +49,7 @@ func scripted(t *testing.T, cfg driverhost.Config) (hosted, driverhost.Config) {
 	return newHost(t, cfg, io.Discard), cfg
 }
 
-func tell(ctx context.Context, on drivers, do string) (string, error) {
+func tell(ctx context.Context, on challenges, do string) (string, error) {
 	c, _ := on.Challenge("script")
 	res, err := c.Advance(ctx, driver.AdvanceRequest{Challenge: json.RawMessage(`{"do":"` + do + `"}`)})
 	if err != nil {
@@ -60,7 +60,7 @@ func tell(ctx context.Context, on drivers, do string) (string, error) {
 
 // naps starts calls that last until the returned function is called, which
 // returns what became of them.
-func naps(t *testing.T, on drivers, n int) (end func() error) {
+func naps(t *testing.T, on challenges, n int) (end func() error) {
 	t.Helper()
 	dir := t.TempDir()
 	errs := make([]error, n)

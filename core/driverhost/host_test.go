@@ -133,8 +133,8 @@ type hosted struct {
 	*driverhost.Set
 }
 
-// drivers is what finds a driver: a set.
-type drivers interface {
+// challenges is what finds a challenge driver: a set.
+type challenges interface {
 	Challenge(name string) (driver.Challenge, bool)
 }
 
@@ -172,7 +172,7 @@ func complete(t testing.TB, cfg driverhost.Config) driverhost.Config {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // obey sends an order to a challenge driver and returns its proof.
-func obey(ctx context.Context, t testing.TB, h drivers, name, do string, more ...string) (string, error) {
+func obey(ctx context.Context, t testing.TB, h challenges, name, do string, more ...string) (string, error) {
 	t.Helper()
 	c, ok := h.Challenge(name)
 	if !ok {
@@ -193,7 +193,7 @@ func obey(ctx context.Context, t testing.TB, h drivers, name, do string, more ..
 	return string(res.Accepted.Proof), nil
 }
 
-func mustObey(t testing.TB, h drivers, name, do string, more ...string) string {
+func mustObey(t testing.TB, h challenges, name, do string, more ...string) string {
 	t.Helper()
 	proof, err := obey(t.Context(), t, h, name, do, more...)
 	if err != nil {
@@ -202,7 +202,7 @@ func mustObey(t testing.TB, h drivers, name, do string, more ...string) string {
 	return proof
 }
 
-func pidOf(t testing.TB, h drivers, name string) int {
+func pidOf(t testing.TB, h challenges, name string) int {
 	t.Helper()
 	pid, err := strconv.Atoi(mustObey(t, h, name, "pid"))
 	if err != nil {
@@ -347,7 +347,7 @@ func TestKilledInTheMiddleOfACallItIsMadeAgain(t *testing.T) {
 
 func TestManyCallsUnderRepeatedKillsAllSucceed(t *testing.T) {
 	h := newHost(t, driverhost.Config{}, io.Discard)
-	load := startLoad(t, 8, func() (drivers, func()) { return h, func() {} })
+	load := startLoad(t, 8, func() (challenges, func()) { return h, func() {} })
 	for range shortened(50, 5) {
 		pid := pidOf(t, h, "alpha")
 		check(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -378,7 +378,7 @@ type load struct {
 
 // startLoad starts the callers. Each call is made on what hold gives, which is
 // released after it.
-func startLoad(t testing.TB, callers int, hold func() (drivers, func())) *load {
+func startLoad(t testing.TB, callers int, hold func() (challenges, func())) *load {
 	t.Helper()
 	l := &load{
 		answered: make([]atomic.Int64, callers), worst: make([]time.Duration, callers),

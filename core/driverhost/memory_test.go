@@ -12,7 +12,7 @@ import (
 )
 
 // counts asks a driver how many calls have reached its process.
-func counts(t *testing.T, h drivers, name string, req driver.AdvanceRequest) string {
+func counts(t *testing.T, h challenges, name string, req driver.AdvanceRequest) string {
 	t.Helper()
 	c, _ := h.Challenge(name)
 	req.Challenge = json.RawMessage(`{"do":"count"}`)

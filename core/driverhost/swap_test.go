@@ -78,7 +78,7 @@ func (h hosted) swap(t testing.TB, cfg driverhost.Config, again ...string) hoste
 // switched is the set in use, as a server keeps it.
 type switched struct{ atomic.Pointer[driverhost.Set] }
 
-func (s *switched) hold() (drivers, func()) {
+func (s *switched) hold() (challenges, func()) {
 	for {
 		if set := s.Load(); set.Hold() {
 			return set, set.Release

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -233,7 +234,7 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 	}
 	if a.Observed {
 		desc, _, _ := t.e.Drivers.Describe(k.use)
-		if !MayClaim(desc, driver.ServerObserved) {
+		if !drivers.MayClaim(desc, driver.ServerObserved) {
 			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
 				k.use, t.run.Step.Index, desc.Effect)
 		}

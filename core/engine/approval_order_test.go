@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -51,9 +51,9 @@ func oneTool(mode driver.ApprovalMode) string {
 }
 
 // approving is a setup whose only rule and whose driver mcp have these modes.
-func approving(w *world, rule, desc driver.ApprovalMode) engine.Setup {
+func approving(w *world, rule, desc driver.ApprovalMode) drivers.Setup {
 	w.t.Helper()
-	c := catalog{drivers: w.drivers, descriptors: maps.Clone(descriptors)}
+	c := catalog{fakeDrivers: w.drivers, descriptors: maps.Clone(descriptors)}
 	d := c.descriptors["mcp"]
 	d.Approval = desc
 	c.descriptors["mcp"] = d
@@ -66,5 +66,5 @@ func approving(w *world, rule, desc driver.ApprovalMode) engine.Setup {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return engine.Setup{Drivers: c, Tree: tree}
+	return drivers.Setup{Drivers: c, Tree: tree}
 }

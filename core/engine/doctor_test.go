@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -110,7 +111,7 @@ func TestStepsOfADriverThatIsGoneAreListed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.setups.replace(engine.Setup{Drivers: w.drivers, Tree: tree})
+	w.setups.replace(drivers.Setup{Drivers: w.drivers, Tree: tree})
 	w.wantUnserved([]string{"First shell  gone"}, []string{"First shell  gone"})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -694,7 +695,7 @@ func (t *turn) doubt(in driver.Input, a driver.Answer, via string) string {
 		return "the answer is not JSON"
 	case len(a.Value) > maxValue:
 		return "the answer is too large"
-	case MayClaim(desc, a.Provenance):
+	case drivers.MayClaim(desc, a.Provenance):
 	case a.Provenance == driver.ServerObserved:
 		return "claims an observation of the server for what somebody else said"
 	case a.Provenance == driver.ClientAttested, a.Provenance == driver.LinkHolder:

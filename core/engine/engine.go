@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -77,7 +78,7 @@ type Options struct {
 // Engine is the use cases. Its methods may be called concurrently.
 type Engine struct {
 	store  Store
-	setups Setups
+	setups drivers.Setups
 	opt    Options
 	log    *slog.Logger
 
@@ -96,7 +97,7 @@ type Engine struct {
 }
 
 // New returns an engine. It touches neither store nor setups until called.
-func New(store Store, setups Setups, opt Options, log *slog.Logger) *Engine {
+func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Engine {
 	opt.RunTTL = orDefault(opt.RunTTL, 7*24*time.Hour)
 	opt.UntouchedTTL = orDefault(opt.UntouchedTTL, 24*time.Hour)
 	opt.ApprovalTTL = orDefault(opt.ApprovalTTL, time.Hour)

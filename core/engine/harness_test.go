@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -247,7 +248,7 @@ func (page) Interpret(context.Context, driver.InterpretRequest) (driver.Interpre
 	return driver.CannotInterpret("not through the client"), nil
 }
 
-type drivers struct {
+type fakeDrivers struct {
 	within sync.Map // the time that the capability driver was last called with, by name
 	limits sync.Map // of the operator, by name
 
@@ -255,20 +256,20 @@ type drivers struct {
 	failing map[string]bool
 }
 
-func (d *drivers) knob(name string) bool {
+func (d *fakeDrivers) knob(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failing[name]
 }
 
-func (d *drivers) fail(name string) error {
+func (d *fakeDrivers) fail(name string) error {
 	if d.knob(name) {
 		return fmt.Errorf("driver %s is broken", name)
 	}
 	return nil
 }
 
-func (d *drivers) set(name string, failing bool) {
+func (d *fakeDrivers) set(name string, failing bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failing[name] = failing
@@ -289,12 +290,12 @@ var descriptors = map[string]driver.Descriptor{
 	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel}, Needs: []string{driver.NeedSampling}},
 }
 
-func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
+func (d *fakeDrivers) Describe(name string) (driver.Descriptor, string, bool) {
 	desc, ok := descriptors[name]
 	return desc, "sha-of-" + name, ok
 }
 
-func (d *drivers) Isolation(string) string { return "namespace" }
+func (d *fakeDrivers) Isolation(string) string { return "namespace" }
 
 // limit is what the operator lets a driver vouch for.
 type limit struct {
@@ -302,20 +303,20 @@ type limit struct {
 	noPerson  bool
 }
 
-func (d *drivers) Limits(name string) (driver.Provenance, bool) {
+func (d *fakeDrivers) Limits(name string) (driver.Provenance, bool) {
 	v, _ := d.limits.Load(name)
 	l, _ := v.(limit)
 	return l.strongest, !l.noPerson
 }
 
-func (d *drivers) Warm(context.Context, ...string) {}
+func (d *fakeDrivers) Warm(context.Context, ...string) {}
 
-func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
+func (d *fakeDrivers) Challenge(name string) (driver.Challenge, bool) {
 	desc, ok := descriptors[name]
 	return deed{person: name == "user_input", name: name, fail: d.fail, knob: d.knob}, ok && desc.Role == driver.RoleChallenge
 }
 
-func (d *drivers) Capability(name string, within time.Duration) (driver.Capability, bool) {
+func (d *fakeDrivers) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	d.within.Store(name, within)
 	switch name {
 	case "agent":
@@ -383,7 +384,7 @@ type world struct {
 	*engine.Engine
 	t       testing.TB
 	store   *sqlite.Store
-	drivers *drivers
+	drivers *fakeDrivers
 	setups  *setups
 	machine machine
 	caller  engine.Caller
@@ -402,12 +403,12 @@ type setups struct {
 	t testing.TB
 
 	mu      sync.Mutex // guards the fields below
-	present engine.Setup
+	present drivers.Setup
 	held    int // now
 	holds   int // ever
 }
 
-func newSetups(t testing.TB, s engine.Setup) *setups {
+func newSetups(t testing.TB, s drivers.Setup) *setups {
 	u := &setups{t: t, present: s}
 	t.Cleanup(func() {
 		u.mu.Lock()
@@ -419,7 +420,7 @@ func newSetups(t testing.TB, s engine.Setup) *setups {
 	return u
 }
 
-func (u *setups) Hold() (engine.Setup, func()) {
+func (u *setups) Hold() (drivers.Setup, func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.held++
@@ -443,7 +444,7 @@ func (u *setups) count() int {
 	return u.holds
 }
 
-func (u *setups) replace(s engine.Setup) {
+func (u *setups) replace(s drivers.Setup) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.present = s
@@ -480,7 +481,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	setup := engine.Fixed(engine.Setup{Drivers: &drivers{failing: map[string]bool{}}, Tree: tree})
+	setup := drivers.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
 	e := engine.New(engineStore(store), setup, engine.Options{Clock: clock.New(newMachine())}, log)
 	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, engine.SpacesInput{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
@@ -521,13 +522,13 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, store: store, drivers: &drivers{failing: map[string]bool{}}, machine: newMachine()}
+	w := &world{t: t, store: store, drivers: &fakeDrivers{failing: map[string]bool{}}, machine: newMachine()}
 	opt := choices{Options: engine.Options{SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
 	opt.Settings.Approval.DelegateToClient = true
 	if change != nil {
 		change(&opt)
 	}
-	w.setups = newSetups(t, engine.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
+	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
 	w.another = func() *engine.Engine {
 		opt.Clock = clock.New(w.machine)
 		e := engine.New(engineStore(store), w.setups, opt.Options, log)

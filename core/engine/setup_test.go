@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -54,7 +55,7 @@ func (s staged) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Ad
 
 // catalog is a set of drivers beside the usual ones of a world.
 type catalog struct {
-	*drivers
+	*fakeDrivers
 	challenges  map[string]driver.Challenge
 	descriptors map[string]driver.Descriptor
 }
@@ -71,25 +72,25 @@ func (c catalog) Challenge(name string) (driver.Challenge, bool) {
 	if d, ok := c.challenges[name]; ok {
 		return d, true
 	}
-	return c.drivers.Challenge(name)
+	return c.fakeDrivers.Challenge(name)
 }
 
 func (c catalog) Capability(name string, within time.Duration) (driver.Capability, bool) {
 	if _, ok := c.descriptors[name]; !ok {
 		return nil, false
 	}
-	return c.drivers.Capability(name, within)
+	return c.fakeDrivers.Capability(name, within)
 }
 
 // setup is one in which the driver user_input is the given one.
-func (w *world) setup(version string, d driver.Challenge, reads ...int) engine.Setup {
+func (w *world) setup(version string, d driver.Challenge, reads ...int) drivers.Setup {
 	desc := descriptors["user_input"]
 	desc.Version, desc.StateVersions = version, reads
 	return w.setupOf(map[string]driver.Challenge{"user_input": d}, desc)
 }
 
 // without is a setup of version 1.0.0 that lacks drivers.
-func (w *world) without(names ...string) engine.Setup {
+func (w *world) without(names ...string) drivers.Setup {
 	s := w.setup("1.0.0", staged{writes: 1}, 1)
 	drivers, _ := s.Drivers.(catalog)
 	for _, name := range names {
@@ -98,8 +99,8 @@ func (w *world) without(names ...string) engine.Setup {
 	return w.compiled(drivers)
 }
 
-func (w *world) setupOf(challenges map[string]driver.Challenge, described ...driver.Descriptor) engine.Setup {
-	c := catalog{drivers: w.drivers, challenges: challenges, descriptors: maps.Clone(descriptors)}
+func (w *world) setupOf(challenges map[string]driver.Challenge, described ...driver.Descriptor) drivers.Setup {
+	c := catalog{fakeDrivers: w.drivers, challenges: challenges, descriptors: maps.Clone(descriptors)}
 	for _, d := range described {
 		c.descriptors[d.Name] = d
 	}
@@ -118,7 +119,7 @@ inputs:
   files: [{via: agent}]
 `
 
-func (w *world) compiled(c catalog) engine.Setup {
+func (w *world) compiled(c catalog) drivers.Setup {
 	w.t.Helper()
 	elicit := ""
 	if _, ok := c.descriptors["elicitation"]; ok {
@@ -129,7 +130,7 @@ func (w *world) compiled(c catalog) engine.Setup {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return engine.Setup{Drivers: c, Tree: tree}
+	return drivers.Setup{Drivers: c, Tree: tree}
 }
 
 const stagedStep = "# Staged\n\n## Say\n\nsay it\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"say\"}}}\n```\n"

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -94,9 +95,9 @@ func (f *faulty) Rate(ctx context.Context, space string, all []engine.Rating) er
 }
 
 // setup is one that never changes.
-type setup struct{ engine.Setup }
+type setup struct{ drivers.Setup }
 
-func (s setup) Hold() (engine.Setup, func()) { return s.Setup, func() {} }
+func (s setup) Hold() (drivers.Setup, func()) { return s.Setup, func() {} }
 
 func check(t testing.TB, err error) {
 	t.Helper()
@@ -124,7 +125,7 @@ func newServer(t *testing.T) *server {
 	s.engine = engine.New(s.metrics.Store(engine.Store{
 		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: s.store, Vectors: s.store, Ratings: s.store,
 		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
-	}), setup{engine.Setup{Drivers: s.set, Tree: compiled}}, engine.Options{
+	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, engine.Options{
 		Embedder: embedder, SimilarThreshold: 0.6, Observer: s.metrics,
 	}, log)
 	t.Cleanup(func() { check(t, s.engine.Close()) })

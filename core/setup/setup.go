@@ -13,7 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -141,7 +141,7 @@ func (c *Current) drop(set *driverhost.Set) {
 
 // Hold returns the present setup, whose drivers go on until release even when
 // another setup takes its place; see engine.Setups.
-func (c *Current) Hold() (engine.Setup, func()) {
+func (c *Current) Hold() (drivers.Setup, func()) {
 	for {
 		s := c.present.Load()
 		// A set that is retired and still the present one is that of a closed
@@ -151,7 +151,7 @@ func (c *Current) Hold() (engine.Setup, func()) {
 			if held {
 				release = s.set.Release
 			}
-			return engine.Setup{Drivers: s.set, Tree: s.tree, Settings: s.wanted.Settings}, release
+			return drivers.Setup{Drivers: s.set, Tree: s.tree, Settings: s.wanted.Settings}, release
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -112,14 +113,14 @@ func (elsewhere) Interpret(context.Context, driver.InterpretRequest) (driver.Int
 	return driver.CannotInterpret("not through the client"), nil
 }
 
-type drivers struct {
+type fakeDrivers struct {
 	mu   sync.Mutex // guards the field below
 	held chan struct{}
 	in   chan struct{}
 }
 
 // hold makes the next calls wait until let go; entered tells of each.
-func (d *drivers) hold() (entered <-chan struct{}, letGo func()) {
+func (d *fakeDrivers) hold() (entered <-chan struct{}, letGo func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held, in := make(chan struct{}), make(chan struct{}, 1000)
@@ -132,7 +133,7 @@ func (d *drivers) hold() (entered <-chan struct{}, letGo func()) {
 	})
 }
 
-func (d *drivers) wait(ctx context.Context) {
+func (d *fakeDrivers) wait(ctx context.Context) {
 	d.mu.Lock()
 	held, in := d.held, d.in
 	d.mu.Unlock()
@@ -154,20 +155,20 @@ var descriptors = map[string]driver.Descriptor{
 	"reckless": {Name: "reckless", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence}, Effect: driver.EffectReads},
 }
 
-func (d *drivers) Describe(name string) (driver.Descriptor, string, bool) {
+func (d *fakeDrivers) Describe(name string) (driver.Descriptor, string, bool) {
 	desc, ok := descriptors[name]
 	return desc, "sha-of-" + name, ok
 }
-func (d *drivers) Isolation(string) string { return "namespace" }
+func (d *fakeDrivers) Isolation(string) string { return "namespace" }
 
-func (d *drivers) Limits(string) (driver.Provenance, bool) { return "", true }
+func (d *fakeDrivers) Limits(string) (driver.Provenance, bool) { return "", true }
 
-func (d *drivers) Warm(context.Context, ...string) {}
-func (d *drivers) Challenge(name string) (driver.Challenge, bool) {
+func (d *fakeDrivers) Warm(context.Context, ...string) {}
+func (d *fakeDrivers) Challenge(name string) (driver.Challenge, bool) {
 	return command{d.wait}, name == "shell"
 }
 
-func (d *drivers) Capability(name string, _ time.Duration) (driver.Capability, bool) {
+func (d *fakeDrivers) Capability(name string, _ time.Duration) (driver.Capability, bool) {
 	switch name {
 	case "agent":
 		return agent{}, true
@@ -194,7 +195,7 @@ inputs:
 // world is an API on a real engine, store and MCP server.
 type world struct {
 	t       testing.TB
-	drivers *drivers
+	drivers *fakeDrivers
 	engine  *engine.Engine
 	store   *sqlite.Store
 	api     *rest.API
@@ -205,9 +206,9 @@ type world struct {
 }
 
 // setups is a setup that can be replaced.
-type setups struct{ present atomic.Pointer[engine.Setup] }
+type setups struct{ present atomic.Pointer[drivers.Setup] }
 
-func (s *setups) Hold() (engine.Setup, func()) { return *s.present.Load(), func() {} }
+func (s *setups) Hold() (drivers.Setup, func()) { return *s.present.Load(), func() {} }
 
 // compile makes the setup without some drivers.
 func (w *world) compile(without ...string) {
@@ -222,7 +223,7 @@ func (w *world) compile(without ...string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.setups.present.Store(&engine.Setup{Drivers: w.drivers, Tree: compiled})
+	w.setups.present.Store(&drivers.Setup{Drivers: w.drivers, Tree: compiled})
 }
 
 // types are those of the earlier server, less those that lost their driver.
@@ -254,7 +255,7 @@ func (l *lockedBuffer) String() string {
 // newWorld serves an API as kairos does; change may be nil.
 func newWorld(t testing.TB, change func(*rest.Config)) *world {
 	t.Helper()
-	w := &world{t: t, drivers: &drivers{}, log: &lockedBuffer{}, setups: &setups{}}
+	w := &world{t: t, drivers: &fakeDrivers{}, log: &lockedBuffer{}, setups: &setups{}}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	w.openEngine(log)
 	mcp, err := mcpserver.New(mcpserver.Config{
