@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,21 +35,44 @@ const (
 	fillTimes = 3
 )
 
-// meaningOf is what a search compares besides words; nil where nothing embeds
-// or the endpoint fails, and words alone decide.
-func (e *Engine) meaningOf(ctx context.Context, text string) *Embedding {
+// meanings are what a search compares besides words, one for each of the texts:
+// nil where nothing embeds, the endpoint fails or it refuses the text, and words
+// alone decide. All texts share one budget.
+func (e *Engine) meanings(ctx context.Context, texts []string) []*Embedding {
+	out := make([]*Embedding, len(texts))
 	if e.opt.Embedder == nil {
-		return nil
+		return out
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
 	defer cancel()
-	out, err := e.opt.Embedder.Embed(ctx, []string{beginning(text, maxMeaning)})
-	if err != nil {
-		e.log.DebugContext(ctx, "a search goes by words alone", "error", err)
-		return nil
+	short := make([]string, len(texts))
+	for i, text := range texts {
+		short[i] = beginning(text, maxMeaning)
 	}
-	e.saw(out.Model)
-	return &Embedding{Model: out.Model, Vector: out.Vectors[0]}
+	err := e.meaningsOf(ctx, short, out)
+	if errors.Is(err, ErrTextRefused) && len(short) > 1 {
+		// One refused text must not hide the meaning of the others.
+		for i := range short {
+			err = cmp.Or(err, e.meaningsOf(ctx, short[i:i+1], out[i:i+1]))
+		}
+	}
+	if err != nil {
+		e.log.DebugContext(ctx, "a search compares words alone", "error", err)
+	}
+	return out
+}
+
+// meaningsOf embeds all of the texts into out, or none.
+func (e *Engine) meaningsOf(ctx context.Context, texts []string, out []*Embedding) error {
+	embedded, err := e.opt.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return err
+	}
+	e.saw(embedded.Model)
+	for i, vector := range embedded.Vectors {
+		out[i] = &Embedding{Model: embedded.Model, Vector: vector}
+	}
+	return nil
 }
 
 // saw notes which model embeds. When it is another one than before, everything

@@ -337,6 +337,68 @@ func TestSearchGoesOnByWordsWhenTheEndpointFails(t *testing.T) {
 	w.mintReply(credentials)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})
 	w.findsByWords("rotating credentials")
+	if reply := w.find(engine.SearchInput{Query: "rotating credentials"}); !strings.Contains(reply.Message, "Only words were compared") {
+		t.Errorf("message %q does not say that only words were compared", reply.Message)
+	}
+}
+
+func TestASearchEmbedsAllItsTextsInOneRequest(t *testing.T) {
+	w := newEmbedded(t, embedtest.Options{}, nil)
+	w.mintReply(credentials)
+	before := w.server.Requests()
+	w.find(engine.SearchInput{Query: "a", Queries: []string{"b", "c", "d", "e", "f"}})
+	if n := w.server.Requests() - before; n != 1 {
+		t.Errorf("a search for six texts makes %d requests, want 1", n)
+	}
+}
+
+// One text that the model does not take costs the meaning of that text alone,
+// and no further budget.
+func TestARefusedTextOfASearchLeavesTheOthersTheirMeaning(t *testing.T) {
+	timed := &deadlines{}
+	w := newEmbedded(t, embedtest.Options{}, func(c *choices) {
+		timed.Embedder = picky{c.Embedder}
+		c.Embedder = timed
+	})
+	w.mintReply(credentials)
+	timed.seen = nil
+	const meant = "exchange secrets, produce a token" // only its meaning is in the protocol
+	reply := w.find(engine.SearchInput{Query: "POISON", Queries: []string{meant, "PEBBLE"}})
+	if reply.Choices[0].Role != "match" {
+		t.Errorf("choices %+v, want the protocol that %q means first", reply.Choices, meant)
+	}
+	if strings.Contains(reply.Message, "Only words were compared") {
+		t.Errorf("message %q, want none about words: a meaning was compared", reply.Message)
+	}
+	for _, at := range timed.seen {
+		if !at.Equal(timed.seen[0]) {
+			t.Fatalf("the calls of one search have the deadlines %v, want one for all", timed.seen)
+		}
+	}
+	if len(timed.seen) < 2 {
+		t.Errorf("%d calls, want one for all texts and then one for each", len(timed.seen))
+	}
+}
+
+func (w *world) find(in engine.SearchInput) engine.SearchReply {
+	w.t.Helper()
+	reply, err := w.Search(context.Background(), w.caller, in)
+	if err != nil {
+		w.t.Fatalf("Search(%+v) = %v, want nil", in, err)
+	}
+	return reply
+}
+
+// deadlines notes until when each call may take.
+type deadlines struct {
+	engine.Embedder
+	seen []time.Time
+}
+
+func (d *deadlines) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+	at, _ := ctx.Deadline()
+	d.seen = append(d.seen, at)
+	return d.Embedder.Embed(ctx, texts)
 }
 
 // compared is the similarity that is recorded for a text about a step.

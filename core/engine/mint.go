@@ -347,7 +347,7 @@ func duplicate(old protocol.Chain) *fault.Error {
 
 // similar refuses what is nearly another protocol.
 func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) error {
-	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1, Embedding: e.meaningOf(ctx, chain.Title)})
+	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1, Embedding: e.meanings(ctx, []string{chain.Title})[0]})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}

@@ -111,12 +111,13 @@ func (in SearchInput) texts() ([]string, error) {
 
 // found returns the protocols that match any of the texts, each with its best
 // score, best first. wordsOnly reports that meanings should have been compared
-// and were not.
+// and none was.
 func (e *Engine) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
 	at := map[string]int{} // in hits, by the URI of the protocol
-	for _, text := range texts {
-		q.Text, q.Embedding = text, e.meaningOf(ctx, text)
-		wordsOnly = wordsOnly || q.Embedding == nil && e.opt.Embedder != nil
+	meanings := e.meanings(ctx, texts)
+	wordsOnly = e.opt.Embedder != nil && !slices.ContainsFunc(meanings, func(m *Embedding) bool { return m != nil })
+	for i, text := range texts {
+		q.Text, q.Embedding = text, meanings[i]
 		found, err := e.store.Searcher.Search(ctx, q)
 		if err != nil {
 			return nil, false, fmt.Errorf("search: %w", err)
@@ -126,11 +127,11 @@ func (e *Engine) found(ctx context.Context, q Query, texts []string) (hits []Hit
 				continue
 			}
 			uri := protocol.URI(h.Chain.Steps[0].UUID)
-			if i, again := at[uri]; !again {
+			if known, again := at[uri]; !again {
 				at[uri] = len(hits)
 				hits = append(hits, h)
-			} else if h.Score > hits[i].Score {
-				hits[i] = h
+			} else if h.Score > hits[known].Score {
+				hits[known] = h
 			}
 		}
 	}
