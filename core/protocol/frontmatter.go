@@ -25,9 +25,11 @@ const (
 	maxYAMLTokens  = 10_000
 	maxYAMLNesting = 32
 	maxTags        = 100
-	maxTriggers    = 20
 	maxWord        = 200 // characters of a tag, a trigger, a slug or a version
 )
+
+// MaxTriggers is how many triggers a protocol has at most.
+const MaxTriggers = 20
 
 // frontMatter is the YAML at the start of a document.
 type frontMatter struct {
@@ -283,7 +285,7 @@ func (p *parse) tags(n ast.Node) []string {
 // triggers reads a list of phrases, or a single one, which may contain commas.
 func (p *parse) triggers(n ast.Node) []string {
 	if list, ok := n.(*ast.SequenceNode); ok {
-		return p.list("triggers", "a trigger", list, maxTriggers)
+		return p.list("triggers", "a trigger", list, MaxTriggers)
 	}
 	if _, none := n.(*ast.NullNode); none {
 		return nil

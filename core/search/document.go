@@ -18,9 +18,8 @@ import (
 
 // The limits of a document. A chain that is larger is found by its first words.
 const (
-	maxEntries  = 20_000 // distinct words
-	maxPlaces   = 16     // of one word in one field
-	maxTriggers = 64
+	maxEntries = 20_000 // distinct words
+	maxPlaces  = 16     // of one word in one field
 )
 
 // field is where in a chain a word stands. The numbers are stored.
@@ -102,7 +101,7 @@ func Analyse(c protocol.Chain) Document {
 		d.names = append(d.names, nameOf(text))
 		a.add(0, field(f), text)
 	}
-	for i, text := range c.Triggers[:min(len(c.Triggers), maxTriggers)] {
+	for i, text := range c.Triggers[:min(len(c.Triggers), protocol.MaxTriggers)] {
 		d.names = append(d.names, nameOf(text))
 		a.add(i, fieldTrigger, text)
 	}
@@ -399,7 +398,7 @@ func OpenDocument(b []byte) (Document, error) {
 	r := reader{rest: b[1:]}
 	var d Document
 	d.steps = r.number(1 << 28)
-	d.names = make([]name, r.number(int(fieldTrigger)+maxTriggers))
+	d.names = make([]name, r.number(int(fieldTrigger)+protocol.MaxTriggers))
 	for i := range d.names {
 		d.names[i] = name{exact: r.word(), loose: r.word(), size: r.number(1 << 20)}
 	}
