@@ -45,20 +45,20 @@ mistakes as compilers do: file:line:col: error: ... The challenge drivers judge 
 	return cmd
 }
 
-// withoutDrivers finds what can be said of a document alone.
-func withoutDrivers(_ context.Context, document string) ([]protocol.Diagnostic, error) {
+// withoutDrivers judges a document alone.
+func withoutDrivers(_ context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found := protocol.Parse([]byte(document))
 	for _, c := range chains {
 		found = append(found, protocol.CheckReferences(c)...)
 	}
 	protocol.SortDiagnostics(found)
-	return found, nil
+	return chains, found, nil
 }
 
 // linter is one run of the command.
 type linter struct {
 	stdin io.Reader
-	judge func(ctx context.Context, document string) ([]protocol.Diagnostic, error)
+	judge func(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error)
 }
 
 // lintReport is what the command prints.
@@ -81,10 +81,10 @@ func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 	r := lintReport{Files: len(files), Findings: []lintFinding{}}
 	for _, file := range files {
 		text, err := file.read(cmd.Context(), l.stdin)
+		var chains []protocol.Chain
 		var found []protocol.Diagnostic
 		if err == nil {
-			r.WithoutTriggers += withoutTriggers(text)
-			found, err = l.judge(cmd.Context(), string(text))
+			chains, found, err = l.judge(cmd.Context(), string(text))
 		}
 		if err != nil {
 			if cmd.Context().Err() != nil {
@@ -95,6 +95,11 @@ func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 		name := file.name
 		if name == "-" {
 			name = "<stdin>"
+		}
+		for _, c := range chains {
+			if len(c.Triggers) == 0 {
+				r.WithoutTriggers++
+			}
 		}
 		for _, d := range found {
 			r.Findings = append(r.Findings, lintFinding{name, d})
@@ -116,16 +121,6 @@ func (l linter) run(cmd *cobra.Command, out format, files []document) error {
 			"and searches in plain words find it\n", count(r.WithoutTriggers, "protocol"))
 	}
 	return err
-}
-
-func withoutTriggers(document []byte) (n int) {
-	chains, _ := protocol.Parse(document)
-	for _, c := range chains {
-		if len(c.Triggers) == 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func (r lintReport) summary() string {

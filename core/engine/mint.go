@@ -119,13 +119,14 @@ func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, 
 	return h.check(ctx, document)
 }
 
-// Lint returns everything that is to say about a document, in its order.
-func (e *Engine) Lint(ctx context.Context, document string) ([]protocol.Diagnostic, error) {
+// Lint is Check that refuses nothing: it returns the protocols of a document and
+// every finding, in the order of the document.
+func (e *Engine) Lint(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	h, release := e.hold()
 	defer release()
-	_, found, err := h.findings(ctx, document)
+	chains, found, err := h.findings(ctx, document)
 	protocol.SortDiagnostics(found)
-	return found, err
+	return chains, found, err
 }
 
 func (e held) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
