@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/embedding/static"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/search"
 )
 
 // embeddingReport is what `embedding check` prints.
@@ -99,19 +100,10 @@ func (c embeddingConfig) examine(ctx context.Context) (embeddingReport, error) {
 	}
 	r.Milliseconds = float64(time.Since(began).Microseconds()) / 1000
 	r.Model, r.Dimension = out.Model, len(out.Vectors[0])
-	same, other := cosine(out.Vectors[0], out.Vectors[1]), cosine(out.Vectors[0], out.Vectors[2])
+	same, other := search.Cosine(out.Vectors[0], out.Vectors[1]), search.Cosine(out.Vectors[0], out.Vectors[2])
 	r.Similarities = []similarityOfTwo{{checkedText, checkedLike, same}, {checkedText, checkedOther, other}}
 	r.OK = same > other
 	return r, nil
-}
-
-// cosine of two vectors of length 1.
-func cosine(a, b []float32) float64 {
-	var sum float64
-	for i := range a {
-		sum += float64(a[i]) * float64(b[i])
-	}
-	return sum
 }
 
 func (r embeddingReport) text(p *printer) {

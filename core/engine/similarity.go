@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -28,12 +29,8 @@ func (e *Engine) similarity(ctx context.Context, in driver.Similarity) driver.Si
 		e.log.DebugContext(ctx, "two texts are compared by words", "error", err)
 		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: methodLexical}
 	}
-	var dot float64
-	for i, x := range out.Vectors[0] {
-		dot += float64(x) * float64(out.Vectors[1][i])
-	}
-	// Vectors have unit length; what points away is as far as can be.
-	return driver.SimilarityValue{Score: min(1, max(0, dot)), Method: methodEmbedding}
+	// Vectors that point away from each other are as different as can be.
+	return driver.SimilarityValue{Score: max(0, search.Cosine(out.Vectors[0], out.Vectors[1])), Method: methodEmbedding}
 }
 
 // lexicalSimilarity is the cosine of the two texts' word counts, 0..1. Words
