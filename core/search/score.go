@@ -9,21 +9,26 @@ import (
 	"sync"
 )
 
-// A score says how much a chain is what somebody asks for. A name asked for as
-// it is, or with its words in any order and form, scores 0.93 to 1. Otherwise
-// two things count: how much of one of its names the query says, by the rarity
-// of the words, so that a title in the middle of a long sentence is heard, and
-// how much of the query the chain covers, where the few rarest words weigh most:
+// A score says how likely a chain is the one that somebody asks for. A name that
+// is asked for as it is, or with its words in any order and form, has a score of
+// its own: scoreExact, scoreLoose. Otherwise two things count: how much of one of
+// the chain's names the query says, so that a title in the middle of a long
+// sentence is heard, and how much of the query the chain covers, where the rarest
+// words weigh most:
 //
 //	share    = rarity of the words said / (that + unsaidRarity * words unsaid)
 //	coverage = sum(weight * field * likeness) / sum(weight)
-//	chance   = logistic(8 share^1.5 + 2.6 coverage - 4.6)
-//	score    = max(0.55 chance, 0.51 coverage of the best step) + 0.05 share
+//	chance   = logistic(shareWeight * share^1.5 + coverWeight * coverage - doubt)
+//	score    = max((MaxUnsure - saidScore) * chance, textScore * step coverage) + saidScore * share
 //
-// where the step is for a few words that all stand in a text. The numbers were fitted to the queries of
-// testdata/search that are not held out. Only a chain of which a whole name is
-// said scores more than MaxUnsure, up to MaxInexact, because everything else
-// also looks like a request for something that is not there.
+// Step coverage is the coverage of the best step alone. It finds a few words that
+// stand together in a text.
+//
+// Only a chain of which a whole name is said scores more than MaxUnsure, because
+// any other score is also reached by requests for something that is not stored.
+//
+// The constants were fitted to that half of the queries of testdata/search that is
+// not held out; decision 64 says how.
 const (
 	shareWeight  = 8.0
 	coverWeight  = 2.6
