@@ -50,6 +50,7 @@ var allowed = map[string][]string{
 	"core/restclient":              {"core/engine", "core/fault"},
 	"cmd/kairos/internal/terminal": {"sdk/fields", "sdk/plain", "sdk/schema"},
 	"sdk/driver":                   {},
+	"sdk/driverpb":                 {},
 	"sdk/plain":                    {},
 	"sdk/schema":                   {"sdk/driver", "sdk/fields", "sdk/plain"},
 	"sdk/prompt":                   {"sdk/driver"},
@@ -60,18 +61,17 @@ var allowed = map[string][]string{
 	"sdk/internal/shape":           {"sdk/driver", "sdk/fields"},
 	"sdk/settings":                 {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
 	"sdk/challenge":                {"sdk/driver", "sdk/fields", "sdk/internal/shape"},
-	"sdk/driverrpc":                {"sdk/driver", "proto"},
+	"sdk/driverrpc":                {"sdk/driver", "sdk/driverpb"},
 	"sdk/drivertest":               {"sdk/driver", "sdk/driverrpc", "sdk/plain"},
 	"plugins":                      {"sdk"},
-	"proto":                        {},
 	"examples":                     {},
 	"e2e/conformance":              {"core/server/mcp", "core/server/rest"},
 }
 
 // owners says who may import a module that is not ours.
 var owners = map[string][]string{
-	"google.golang.org/grpc":                {"proto", "sdk/driverrpc", "core/driverhost", "core/store/qdrant"},
-	"google.golang.org/protobuf":            {"proto", "sdk/driverrpc"},
+	"google.golang.org/grpc":                {"sdk/driverpb", "sdk/driverrpc", "core/driverhost", "core/store/qdrant"},
+	"google.golang.org/protobuf":            {"sdk/driverpb", "sdk/driverrpc"},
 	"github.com/hashicorp/go-plugin":        {"sdk/driverrpc", "core/driverhost"},
 	"github.com/hashicorp/go-hclog":         {"core/driverhost"},
 	"github.com/mark3labs/mcp-go/server":    {"core/server/mcp", "examples"},

@@ -22,27 +22,27 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // bareDriver is a driver as docs/wire.md says that one is written without Go:
 // no go-plugin, none of its services, a plain leaf certificate.
 type bareDriver struct {
-	driverv1.UnimplementedDriverServiceServer
-	driverv1.UnimplementedChallengeServiceServer
+	driverpb.UnimplementedDriverServiceServer
+	driverpb.UnimplementedChallengeServiceServer
 }
 
-func (bareDriver) Describe(context.Context, *driverv1.DescribeRequest) (*driverv1.DescribeResponse, error) {
-	return &driverv1.DescribeResponse{
-		Name: "bare", Version: "1.0.0", Role: driverv1.Role_ROLE_CHALLENGE, Handles: []string{"bare"},
-		Effect: driverv1.Effect_EFFECT_PURE, Transport: driverv1.Transport_TRANSPORT_GRPC,
+func (bareDriver) Describe(context.Context, *driverpb.DescribeRequest) (*driverpb.DescribeResponse, error) {
+	return &driverpb.DescribeResponse{
+		Name: "bare", Version: "1.0.0", Role: driverpb.Role_ROLE_CHALLENGE, Handles: []string{"bare"},
+		Effect: driverpb.Effect_EFFECT_PURE, Transport: driverpb.Transport_TRANSPORT_GRPC,
 	}, nil
 }
 
-func (bareDriver) Validate(context.Context, *driverv1.ValidateRequest) (*driverv1.ValidateResponse, error) {
-	return &driverv1.ValidateResponse{ChallengeJson: []byte(`{"seen":true}`)}, nil
+func (bareDriver) Validate(context.Context, *driverpb.ValidateRequest) (*driverpb.ValidateResponse, error) {
+	return &driverpb.ValidateResponse{ChallengeJson: []byte(`{"seen":true}`)}, nil
 }
 
 // serveBare is the main function of such a driver.
@@ -60,8 +60,8 @@ func serveBare() {
 		Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
 		MinVersion: tls.VersionTLS12,
 	})))
-	driverv1.RegisterDriverServiceServer(server, bareDriver{})
-	driverv1.RegisterChallengeServiceServer(server, bareDriver{})
+	driverpb.RegisterDriverServiceServer(server, bareDriver{})
+	driverpb.RegisterChallengeServiceServer(server, bareDriver{})
 	fmt.Printf("1|1|unix|%s|grpc|%s\n", address, base64.RawStdEncoding.EncodeToString(cert.Certificate[0]))
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // the lifeline

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
 // Client calls a driver over gRPC. It is safe for concurrent use. Errors of
@@ -25,7 +25,7 @@ func NewClient(cc grpc.ClientConnInterface) *Client { return &Client{cc: sendTra
 
 // Describe returns the driver's descriptor, checked.
 func (c *Client) Describe(ctx context.Context) (driver.Descriptor, error) {
-	resp, err := driverv1.NewDriverServiceClient(c.cc).Describe(ctx, &driverv1.DescribeRequest{})
+	resp, err := driverpb.NewDriverServiceClient(c.cc).Describe(ctx, &driverpb.DescribeRequest{})
 	if err != nil {
 		return driver.Descriptor{}, err
 	}
@@ -42,8 +42,8 @@ func (c *Client) Describe(ctx context.Context) (driver.Descriptor, error) {
 
 // Configure sets the driver's configuration, or with dryRun only judges it.
 func (c *Client) Configure(ctx context.Context, config json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
-	resp, err := driverv1.NewDriverServiceClient(c.cc).Configure(ctx,
-		&driverv1.ConfigureRequest{ConfigJson: config, DryRun: dryRun})
+	resp, err := driverpb.NewDriverServiceClient(c.cc).Configure(ctx,
+		&driverpb.ConfigureRequest{ConfigJson: config, DryRun: dryRun})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (c *Client) Configure(ctx context.Context, config json.RawMessage, dryRun b
 
 // CheckHealth returns nil when the driver can serve calls now.
 func (c *Client) CheckHealth(ctx context.Context) error {
-	resp, err := driverv1.NewDriverServiceClient(c.cc).CheckHealth(ctx, &driverv1.CheckHealthRequest{})
+	resp, err := driverpb.NewDriverServiceClient(c.cc).CheckHealth(ctx, &driverpb.CheckHealthRequest{})
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (c *Client) Capability() driver.Capability { return capabilityClient{c.cc} 
 type challengeClient struct{ cc grpc.ClientConnInterface }
 
 func (c challengeClient) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	resp, err := driverv1.NewChallengeServiceClient(c.cc).Validate(ctx,
-		&driverv1.ValidateRequest{ChallengeJson: req.Challenge})
+	resp, err := driverpb.NewChallengeServiceClient(c.cc).Validate(ctx,
+		&driverpb.ValidateRequest{ChallengeJson: req.Challenge})
 	if err != nil {
 		return driver.ValidateResult{}, err
 	}
@@ -86,7 +86,7 @@ func (c challengeClient) Advance(ctx context.Context, req driver.AdvanceRequest)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	resp, err := driverv1.NewChallengeServiceClient(c.cc).Advance(ctx, in)
+	resp, err := driverpb.NewChallengeServiceClient(c.cc).Advance(ctx, in)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
@@ -100,7 +100,7 @@ func (c capabilityClient) Render(ctx context.Context, req driver.RenderRequest) 
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
-	resp, err := driverv1.NewCapabilityServiceClient(c.cc).Render(ctx, in)
+	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Render(ctx, in)
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
@@ -112,7 +112,7 @@ func (c capabilityClient) Interpret(ctx context.Context, req driver.InterpretReq
 	if err != nil {
 		return driver.InterpretResult{}, err
 	}
-	resp, err := driverv1.NewCapabilityServiceClient(c.cc).Interpret(ctx, in)
+	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Interpret(ctx, in)
 	if err != nil {
 		return driver.InterpretResult{}, err
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
 // conversion carries the first error of a conversion between proto and Go
@@ -23,40 +23,40 @@ func (c *conversion) fail(format string, args ...any) {
 // The enums, Go value to wire value. UNSPECIFIED is in a table only where the
 // Go type has a meaningful zero; anywhere else it is an unknown value.
 var (
-	roles = map[driver.Role]driverv1.Role{
-		driver.RoleChallenge:  driverv1.Role_ROLE_CHALLENGE,
-		driver.RoleCapability: driverv1.Role_ROLE_CAPABILITY,
+	roles = map[driver.Role]driverpb.Role{
+		driver.RoleChallenge:  driverpb.Role_ROLE_CHALLENGE,
+		driver.RoleCapability: driverpb.Role_ROLE_CAPABILITY,
 	}
-	effects = map[driver.Effect]driverv1.Effect{
-		driver.EffectPure:    driverv1.Effect_EFFECT_PURE,
-		driver.EffectReads:   driverv1.Effect_EFFECT_READS,
-		driver.EffectEffects: driverv1.Effect_EFFECT_EFFECTS,
+	effects = map[driver.Effect]driverpb.Effect{
+		driver.EffectPure:    driverpb.Effect_EFFECT_PURE,
+		driver.EffectReads:   driverpb.Effect_EFFECT_READS,
+		driver.EffectEffects: driverpb.Effect_EFFECT_EFFECTS,
 	}
-	transports = map[driver.Transport]driverv1.Transport{
-		driver.TransportGRPC: driverv1.Transport_TRANSPORT_UNSPECIFIED,
-		driver.TransportExec: driverv1.Transport_TRANSPORT_EXEC,
+	transports = map[driver.Transport]driverpb.Transport{
+		driver.TransportGRPC: driverpb.Transport_TRANSPORT_UNSPECIFIED,
+		driver.TransportExec: driverpb.Transport_TRANSPORT_EXEC,
 	}
-	approvals = map[driver.ApprovalMode]driverv1.ApprovalMode{
-		"":                  driverv1.ApprovalMode_APPROVAL_MODE_UNSPECIFIED,
-		driver.ApprovalAuto: driverv1.ApprovalMode_APPROVAL_MODE_AUTO,
-		driver.ApprovalUser: driverv1.ApprovalMode_APPROVAL_MODE_USER,
+	approvals = map[driver.ApprovalMode]driverpb.ApprovalMode{
+		"":                  driverpb.ApprovalMode_APPROVAL_MODE_UNSPECIFIED,
+		driver.ApprovalAuto: driverpb.ApprovalMode_APPROVAL_MODE_AUTO,
+		driver.ApprovalUser: driverpb.ApprovalMode_APPROVAL_MODE_USER,
 	}
-	severities = map[driver.Severity]driverv1.Severity{
-		driver.SeverityError:   driverv1.Severity_SEVERITY_ERROR,
-		driver.SeverityWarning: driverv1.Severity_SEVERITY_WARNING,
+	severities = map[driver.Severity]driverpb.Severity{
+		driver.SeverityError:   driverpb.Severity_SEVERITY_ERROR,
+		driver.SeverityWarning: driverpb.Severity_SEVERITY_WARNING,
 	}
-	escapings = map[driver.Escaping]driverv1.Escaping{
-		driver.EscapeText:  driverv1.Escaping_ESCAPING_TEXT,
-		driver.EscapeJSON:  driverv1.Escaping_ESCAPING_JSON,
-		driver.EscapeShell: driverv1.Escaping_ESCAPING_SHELL,
-		driver.EscapeQuote: driverv1.Escaping_ESCAPING_QUOTE,
+	escapings = map[driver.Escaping]driverpb.Escaping{
+		driver.EscapeText:  driverpb.Escaping_ESCAPING_TEXT,
+		driver.EscapeJSON:  driverpb.Escaping_ESCAPING_JSON,
+		driver.EscapeShell: driverpb.Escaping_ESCAPING_SHELL,
+		driver.EscapeQuote: driverpb.Escaping_ESCAPING_QUOTE,
 	}
-	provenances = map[driver.Provenance]driverv1.Provenance{
-		driver.AgentReported:  driverv1.Provenance_PROVENANCE_AGENT_REPORTED,
-		driver.ModelGenerated: driverv1.Provenance_PROVENANCE_MODEL_GENERATED,
-		driver.LinkHolder:     driverv1.Provenance_PROVENANCE_LINK_HOLDER,
-		driver.ClientAttested: driverv1.Provenance_PROVENANCE_CLIENT_ATTESTED,
-		driver.ServerObserved: driverv1.Provenance_PROVENANCE_SERVER_OBSERVED,
+	provenances = map[driver.Provenance]driverpb.Provenance{
+		driver.AgentReported:  driverpb.Provenance_PROVENANCE_AGENT_REPORTED,
+		driver.ModelGenerated: driverpb.Provenance_PROVENANCE_MODEL_GENERATED,
+		driver.LinkHolder:     driverpb.Provenance_PROVENANCE_LINK_HOLDER,
+		driver.ClientAttested: driverpb.Provenance_PROVENANCE_CLIENT_ATTESTED,
+		driver.ServerObserved: driverpb.Provenance_PROVENANCE_SERVER_OBSERVED,
 	}
 )
 
@@ -82,8 +82,8 @@ func fromEnum[G ~string, W ~int32](c *conversion, table map[G]W, w W) G {
 }
 
 // fromTransport knows the two ways to say gRPC.
-func (c *conversion) fromTransport(t driverv1.Transport) driver.Transport {
-	if t == driverv1.Transport_TRANSPORT_GRPC {
+func (c *conversion) fromTransport(t driverpb.Transport) driver.Transport {
+	if t == driverpb.Transport_TRANSPORT_GRPC {
 		return driver.TransportGRPC
 	}
 	return fromEnum(c, transports, t)
@@ -116,8 +116,8 @@ func toAll[G, W any](items []G, one func(G) W) []W {
 	return out
 }
 
-func (c *conversion) toDescriptor(d driver.Descriptor) *driverv1.DescribeResponse {
-	return &driverv1.DescribeResponse{
+func (c *conversion) toDescriptor(d driver.Descriptor) *driverpb.DescribeResponse {
+	return &driverpb.DescribeResponse{
 		Name:          d.Name,
 		Version:       d.Version,
 		Role:          toEnum(c, roles, d.Role),
@@ -132,7 +132,7 @@ func (c *conversion) toDescriptor(d driver.Descriptor) *driverv1.DescribeRespons
 	}
 }
 
-func (c *conversion) fromDescriptor(d *driverv1.DescribeResponse) driver.Descriptor {
+func (c *conversion) fromDescriptor(d *driverpb.DescribeResponse) driver.Descriptor {
 	return driver.Descriptor{
 		Name:          d.GetName(),
 		Version:       d.GetVersion(),
@@ -148,45 +148,45 @@ func (c *conversion) fromDescriptor(d *driverv1.DescribeResponse) driver.Descrip
 	}
 }
 
-func (c *conversion) toDiagnostics(all []driver.Diagnostic) []*driverv1.Diagnostic {
-	return toAll(all, func(d driver.Diagnostic) *driverv1.Diagnostic {
-		return &driverv1.Diagnostic{
+func (c *conversion) toDiagnostics(all []driver.Diagnostic) []*driverpb.Diagnostic {
+	return toAll(all, func(d driver.Diagnostic) *driverpb.Diagnostic {
+		return &driverpb.Diagnostic{
 			Severity: toEnum(c, severities, d.Severity), Pointer: d.Pointer, Message: d.Message,
 		}
 	})
 }
 
-func (c *conversion) fromDiagnostics(all []*driverv1.Diagnostic) []driver.Diagnostic {
-	return toAll(all, func(d *driverv1.Diagnostic) driver.Diagnostic {
+func (c *conversion) fromDiagnostics(all []*driverpb.Diagnostic) []driver.Diagnostic {
+	return toAll(all, func(d *driverpb.Diagnostic) driver.Diagnostic {
 		return driver.Diagnostic{
 			Severity: fromEnum(c, severities, d.GetSeverity()), Pointer: d.GetPointer(), Message: d.GetMessage(),
 		}
 	})
 }
 
-func (c *conversion) toStep(s driver.Step) *driverv1.Step {
-	return &driverv1.Step{
+func (c *conversion) toStep(s driver.Step) *driverpb.Step {
+	return &driverpb.Step{
 		Protocol: s.Protocol, Label: s.Label, Text: s.Text,
 		Index: c.toUint32("step index", s.Index), Count: c.toUint32("step count", s.Count),
 	}
 }
 
-func fromStep(s *driverv1.Step) driver.Step {
+func fromStep(s *driverpb.Step) driver.Step {
 	return driver.Step{
 		Protocol: s.GetProtocol(), Label: s.GetLabel(), Text: s.GetText(),
 		Index: int(s.GetIndex()), Count: int(s.GetCount()),
 	}
 }
 
-func toClient(cl driver.Client) *driverv1.Client {
-	return &driverv1.Client{
+func toClient(cl driver.Client) *driverpb.Client {
+	return &driverpb.Client{
 		Name: cl.Name, Version: cl.Version, Era: cl.Era, Transport: cl.Transport,
 		ElicitationForm: cl.ElicitationForm, ElicitationUrl: cl.ElicitationURL,
 		Sampling: cl.Sampling, Roots: cl.Roots,
 	}
 }
 
-func fromClient(cl *driverv1.Client) driver.Client {
+func fromClient(cl *driverpb.Client) driver.Client {
 	return driver.Client{
 		Name: cl.GetName(), Version: cl.GetVersion(), Era: cl.GetEra(), Transport: cl.GetTransport(),
 		ElicitationForm: cl.GetElicitationForm(), ElicitationURL: cl.GetElicitationUrl(),
@@ -194,20 +194,20 @@ func fromClient(cl *driverv1.Client) driver.Client {
 	}
 }
 
-func (c *conversion) toInput(in driver.Input) *driverv1.Input {
-	out := &driverv1.Input{
+func (c *conversion) toInput(in driver.Input) *driverpb.Input {
+	out := &driverpb.Input{
 		Id: in.ID, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
 		Schema: in.Schema, Type: in.Type, Display: in.Display,
 		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: c.toUint32("max_tokens", in.MaxTokens),
 		Approval: toEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
 	}
 	if in.Similarity != nil {
-		out.Similarity = &driverv1.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}
+		out.Similarity = &driverpb.Similarity{Text: in.Similarity.Text, Reference: in.Similarity.Reference}
 	}
 	return out
 }
 
-func (c *conversion) fromInput(in *driverv1.Input) driver.Input {
+func (c *conversion) fromInput(in *driverpb.Input) driver.Input {
 	if in == nil {
 		c.fail("the input is missing")
 		return driver.Input{}
@@ -224,14 +224,14 @@ func (c *conversion) fromInput(in *driverv1.Input) driver.Input {
 	return out
 }
 
-func (c *conversion) toAnswer(a driver.Answer) *driverv1.Answer {
-	return &driverv1.Answer{
+func (c *conversion) toAnswer(a driver.Answer) *driverpb.Answer {
+	return &driverpb.Answer{
 		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
 		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: c.toUsage(a.Usage),
 	}
 }
 
-func (c *conversion) fromAnswer(a *driverv1.Answer) driver.Answer {
+func (c *conversion) fromAnswer(a *driverpb.Answer) driver.Answer {
 	return driver.Answer{
 		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
 		Provenance: fromEnum(c, provenances, a.GetProvenance()),
@@ -239,42 +239,42 @@ func (c *conversion) fromAnswer(a *driverv1.Answer) driver.Answer {
 	}
 }
 
-func (c *conversion) toUsage(u *driver.Usage) *driverv1.Usage {
+func (c *conversion) toUsage(u *driver.Usage) *driverpb.Usage {
 	if u == nil {
 		return nil
 	}
-	return &driverv1.Usage{
+	return &driverpb.Usage{
 		InputTokens: c.toUint32("input tokens", u.InputTokens), OutputTokens: c.toUint32("output tokens", u.OutputTokens),
 	}
 }
 
-func fromUsage(u *driverv1.Usage) *driver.Usage {
+func fromUsage(u *driverpb.Usage) *driver.Usage {
 	if u == nil {
 		return nil
 	}
 	return &driver.Usage{InputTokens: int(u.GetInputTokens()), OutputTokens: int(u.GetOutputTokens())}
 }
 
-func (c *conversion) toState(s driver.State) *driverv1.State {
-	return &driverv1.State{Version: c.toUint32("state version", s.Version), Data: s.Data}
+func (c *conversion) toState(s driver.State) *driverpb.State {
+	return &driverpb.State{Version: c.toUint32("state version", s.Version), Data: s.Data}
 }
 
-func fromState(s *driverv1.State) driver.State {
+func fromState(s *driverpb.State) driver.State {
 	return driver.State{Version: int(s.GetVersion()), Data: fromBytes(s.GetData())}
 }
 
 // toPending and fromPending refuse numbers that mean nothing.
-func (c *conversion) toPending(p driver.Pending) *driverv1.Pending {
+func (c *conversion) toPending(p driver.Pending) *driverpb.Pending {
 	if !(p.RetryAfter >= 0 && p.RetryAfter <= math.MaxInt32) {
 		c.fail("pending: retry_after is %v, want seconds, 0 or more", p.RetryAfter)
 	}
 	if p.Progress != nil && !(*p.Progress >= 0 && *p.Progress <= 1) {
 		c.fail("pending: progress is %v, want 0 to 1", *p.Progress)
 	}
-	return &driverv1.Pending{Reason: p.Reason, RetryAfter: p.RetryAfter, Progress: p.Progress, Message: p.Message}
+	return &driverpb.Pending{Reason: p.Reason, RetryAfter: p.RetryAfter, Progress: p.Progress, Message: p.Message}
 }
 
-func (c *conversion) fromPending(p *driverv1.Pending) *driver.Pending {
+func (c *conversion) fromPending(p *driverpb.Pending) *driver.Pending {
 	out := driver.Pending{Reason: p.GetReason(), RetryAfter: p.GetRetryAfter(), Message: p.GetMessage()}
 	if p != nil {
 		out.Progress = p.Progress

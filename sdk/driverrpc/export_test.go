@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
 // ProtoOf gives the wire's message of a request or result, for the fixtures.
@@ -21,13 +21,13 @@ func (c *conversion) protoOf(v any) proto.Message {
 	case driver.Descriptor:
 		return c.toDescriptor(v)
 	case ConfigureRequest:
-		return &driverv1.ConfigureRequest{ConfigJson: v.Config, DryRun: v.DryRun}
+		return &driverpb.ConfigureRequest{ConfigJson: v.Config, DryRun: v.DryRun}
 	case ConfigureResult:
-		return &driverv1.ConfigureResponse{Diagnostics: c.toDiagnostics(v.Diagnostics)}
+		return &driverpb.ConfigureResponse{Diagnostics: c.toDiagnostics(v.Diagnostics)}
 	case Health:
-		return &driverv1.CheckHealthResponse{Healthy: v.Healthy, Reason: v.Reason}
+		return &driverpb.CheckHealthResponse{Healthy: v.Healthy, Reason: v.Reason}
 	case driver.ValidateRequest:
-		return &driverv1.ValidateRequest{ChallengeJson: v.Challenge}
+		return &driverpb.ValidateRequest{ChallengeJson: v.Challenge}
 	case driver.ValidateResult:
 		return c.toValidateResult(v)
 	case driver.AdvanceRequest:
@@ -43,7 +43,7 @@ func (c *conversion) protoOf(v any) proto.Message {
 	case driver.InterpretResult:
 		return c.toInterpretResult(v)
 	case struct{}:
-		return &driverv1.DescribeRequest{} // as empty as CheckHealthRequest
+		return &driverpb.DescribeRequest{} // as empty as CheckHealthRequest
 	}
 	c.fail("no message for a %s", fmt.Sprintf("%T", v))
 	return nil

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
 // streamWorkers is how many goroutines of a driver's server take one call after
@@ -56,37 +56,37 @@ func panicked(ctx context.Context, log *slog.Logger, call string, p any) error {
 // register puts the driver's services on a gRPC server.
 func register(s grpc.ServiceRegistrar, d driver.Driver) {
 	if d.Challenge != nil {
-		driverv1.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
+		driverpb.RegisterChallengeServiceServer(s, challengeServer{impl: d.Challenge})
 	}
 	if d.Capability != nil {
-		driverv1.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
+		driverpb.RegisterCapabilityServiceServer(s, capabilityServer{impl: d.Capability})
 	}
-	driverv1.RegisterDriverServiceServer(s, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
+	driverpb.RegisterDriverServiceServer(s, &driverServer{descriptor: d.Descriptor, configurer: configurerOf(d)})
 }
 
 type driverServer struct {
-	driverv1.UnimplementedDriverServiceServer
+	driverpb.UnimplementedDriverServiceServer
 	descriptor driver.Descriptor
 	configurer driver.Configurer // nil: takes no configuration, always healthy
 
 	mu sync.Mutex // Configure is never concurrent
 }
 
-func (s *driverServer) Describe(context.Context, *driverv1.DescribeRequest) (*driverv1.DescribeResponse, error) {
+func (s *driverServer) Describe(context.Context, *driverpb.DescribeRequest) (*driverpb.DescribeResponse, error) {
 	return reply(s.descriptor, (*conversion).toDescriptor)
 }
 
 func (s *driverServer) Configure(
-	ctx context.Context, req *driverv1.ConfigureRequest,
-) (*driverv1.ConfigureResponse, error) {
+	ctx context.Context, req *driverpb.ConfigureRequest,
+) (*driverpb.ConfigureResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, err := configure(ctx, s.configurer, fromBytes(req.GetConfigJson()), req.GetDryRun())
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(found, func(c *conversion, all []driver.Diagnostic) *driverv1.ConfigureResponse {
-		return &driverv1.ConfigureResponse{Diagnostics: c.toDiagnostics(all)}
+	return reply(found, func(c *conversion, all []driver.Diagnostic) *driverpb.ConfigureResponse {
+		return &driverpb.ConfigureResponse{Diagnostics: c.toDiagnostics(all)}
 	})
 }
 
@@ -115,20 +115,20 @@ func configurerOf(d driver.Driver) driver.Configurer {
 }
 
 func (s *driverServer) CheckHealth(
-	ctx context.Context, _ *driverv1.CheckHealthRequest,
-) (*driverv1.CheckHealthResponse, error) {
+	ctx context.Context, _ *driverpb.CheckHealthRequest,
+) (*driverpb.CheckHealthResponse, error) {
 	h := health(ctx, s.configurer)
-	return &driverv1.CheckHealthResponse{Healthy: h.Healthy, Reason: h.Reason}, nil
+	return &driverpb.CheckHealthResponse{Healthy: h.Healthy, Reason: h.Reason}, nil
 }
 
 type challengeServer struct {
-	driverv1.UnimplementedChallengeServiceServer
+	driverpb.UnimplementedChallengeServiceServer
 	impl driver.Challenge
 }
 
 func (s challengeServer) Validate(
-	ctx context.Context, req *driverv1.ValidateRequest,
-) (*driverv1.ValidateResponse, error) {
+	ctx context.Context, req *driverpb.ValidateRequest,
+) (*driverpb.ValidateResponse, error) {
 	out, err := s.impl.Validate(ctx, driver.ValidateRequest{Challenge: fromBytes(req.GetChallengeJson())})
 	if err != nil {
 		return nil, callError(ctx, err)
@@ -136,7 +136,7 @@ func (s challengeServer) Validate(
 	return reply(out, (*conversion).toValidateResult)
 }
 
-func (s challengeServer) Advance(ctx context.Context, req *driverv1.AdvanceRequest) (*driverv1.AdvanceResponse, error) {
+func (s challengeServer) Advance(ctx context.Context, req *driverpb.AdvanceRequest) (*driverpb.AdvanceResponse, error) {
 	in, err := request(req, (*conversion).fromAdvanceRequest)
 	if err != nil {
 		return nil, err
@@ -149,11 +149,11 @@ func (s challengeServer) Advance(ctx context.Context, req *driverv1.AdvanceReque
 }
 
 type capabilityServer struct {
-	driverv1.UnimplementedCapabilityServiceServer
+	driverpb.UnimplementedCapabilityServiceServer
 	impl driver.Capability
 }
 
-func (s capabilityServer) Render(ctx context.Context, req *driverv1.RenderRequest) (*driverv1.RenderResponse, error) {
+func (s capabilityServer) Render(ctx context.Context, req *driverpb.RenderRequest) (*driverpb.RenderResponse, error) {
 	in, err := request(req, (*conversion).fromRenderRequest)
 	if err != nil {
 		return nil, err
@@ -166,8 +166,8 @@ func (s capabilityServer) Render(ctx context.Context, req *driverv1.RenderReques
 }
 
 func (s capabilityServer) Interpret(
-	ctx context.Context, req *driverv1.InterpretRequest,
-) (*driverv1.InterpretResponse, error) {
+	ctx context.Context, req *driverpb.InterpretRequest,
+) (*driverpb.InterpretResponse, error) {
 	in, err := request(req, (*conversion).fromInterpretRequest)
 	if err != nil {
 		return nil, err

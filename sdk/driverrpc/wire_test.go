@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	driverv1 "github.com/kairos-mcp/kairos/proto/kairos/driver/v1"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverpb"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
@@ -40,40 +40,40 @@ func TestRepliesThatDoNotFitTheContractAreErrors(t *testing.T) {
 		call  func(*driverrpc.Client) error
 	}{
 		"unknown role": {
-			&driverv1.DescribeResponse{Name: "a", Version: "1.0.0", Role: 77, Handles: []string{"a"}, Effect: 1},
+			&driverpb.DescribeResponse{Name: "a", Version: "1.0.0", Role: 77, Handles: []string{"a"}, Effect: 1},
 			func(c *driverrpc.Client) error { _, err := c.Describe(ctx); return err },
 		},
 		"unsound descriptor": {
-			&driverv1.DescribeResponse{Name: "A B", Version: "1.0.0", Role: 1, Handles: []string{"a"}, Effect: 1},
+			&driverpb.DescribeResponse{Name: "A B", Version: "1.0.0", Role: 1, Handles: []string{"a"}, Effect: 1},
 			func(c *driverrpc.Client) error { _, err := c.Describe(ctx); return err },
 		},
 		"unknown severity": {
-			&driverv1.ConfigureResponse{Diagnostics: []*driverv1.Diagnostic{{Severity: 9}}},
+			&driverpb.ConfigureResponse{Diagnostics: []*driverpb.Diagnostic{{Severity: 9}}},
 			func(c *driverrpc.Client) error { _, err := c.Configure(ctx, nil, false); return err },
 		},
 		"unknown escaping": {
-			&driverv1.ValidateResponse{Templates: []*driverv1.Template{{Escaping: 9}}},
+			&driverpb.ValidateResponse{Templates: []*driverpb.Template{{Escaping: 9}}},
 			func(c *driverrpc.Client) error {
 				_, err := c.Challenge().Validate(ctx, driver.ValidateRequest{})
 				return err
 			},
 		},
-		"no outcome": {&driverv1.AdvanceResponse{}, advance},
+		"no outcome": {&driverpb.AdvanceResponse{}, advance},
 		"no inputs needed": {
-			&driverv1.AdvanceResponse{Outcome: &driverv1.AdvanceResponse_NeedInput{NeedInput: &driverv1.NeedInput{}}}, advance,
+			&driverpb.AdvanceResponse{Outcome: &driverpb.AdvanceResponse_NeedInput{NeedInput: &driverpb.NeedInput{}}}, advance,
 		},
-		"unknown approval": {&driverv1.AdvanceResponse{Outcome: &driverv1.AdvanceResponse_NeedInput{
-			NeedInput: &driverv1.NeedInput{Inputs: []*driverv1.Input{{Approval: 9}}},
+		"unknown approval": {&driverpb.AdvanceResponse{Outcome: &driverpb.AdvanceResponse_NeedInput{
+			NeedInput: &driverpb.NeedInput{Inputs: []*driverpb.Input{{Approval: 9}}},
 		}}, advance},
 		"unknown provenance": {
-			&driverv1.InterpretResponse{Outcome: &driverv1.InterpretResponse_Answer{Answer: &driverv1.Answer{Provenance: 9}}},
+			&driverpb.InterpretResponse{Outcome: &driverpb.InterpretResponse_Answer{Answer: &driverpb.Answer{Provenance: 9}}},
 			interpret,
 		},
 		"provenance left out": {
-			&driverv1.InterpretResponse{Outcome: &driverv1.InterpretResponse_Answer{Answer: &driverv1.Answer{}}}, interpret,
+			&driverpb.InterpretResponse{Outcome: &driverpb.InterpretResponse_Answer{Answer: &driverpb.Answer{}}}, interpret,
 		},
 		"unhealthy": {
-			&driverv1.CheckHealthResponse{Reason: "asleep"},
+			&driverpb.CheckHealthResponse{Reason: "asleep"},
 			func(c *driverrpc.Client) error { return c.CheckHealth(ctx) },
 		},
 	} {

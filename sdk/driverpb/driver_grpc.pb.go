@@ -11,7 +11,7 @@
 // - protoc             (unknown)
 // source: kairos/driver/v1/driver.proto
 
-package driverv1
+package driverpb
 
 import (
 	context "context"
