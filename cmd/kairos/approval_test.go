@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -164,7 +164,7 @@ func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 	t.Parallel()
 	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\n")
 	t.Run("of", func(t *testing.T) {
-		for can, play := range map[string]func(s *stage, r *engine.StepReply, decision string) *engine.StepReply{
+		for can, play := range map[string]func(s *stage, r *api.StepReply, decision string) *api.StepReply{
 			hasNothing: showsLink, opensLinks: opensLink,
 		} {
 			for _, decision := range []string{"approved", "rejected"} {
@@ -185,7 +185,7 @@ func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 
 const shipDoc = "# %s\n\n## Ship it\n\nship\n\n```json\n" + `{"challenge":{"type":"shell","approval_mode":"user","shell":{"cmd":"ship v1"}}}` + "\n```\n"
 
-func showsLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply {
+func showsLink(s *stage, r *api.StepReply, decision string) *api.StepReply {
 	placeholder := fmt.Sprintf(`,"solution":{"type":"shell","nonce":%q}`, r.Challenge.Nonce)
 	r = s.next(r, placeholder).step()
 	s.code(r, "WAITING_FOR_USER")
@@ -193,7 +193,7 @@ func showsLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply
 	return s.next(r, placeholder).step()
 }
 
-func opensLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply {
+func opensLink(s *stage, r *api.StepReply, decision string) *api.StepReply {
 	k := s.next(r, "")
 	q := k.ask("elicitation/create")
 	var params struct {
@@ -210,7 +210,7 @@ func opensLink(s *stage, r *engine.StepReply, decision string) *engine.StepReply
 }
 
 // decided checks what a decision is worth: the agent may do the step, or not.
-func (s *stage) decided(r *engine.StepReply, decision string) {
+func (s *stage) decided(r *api.StepReply, decision string) {
 	s.t.Helper()
 	done := s.submit(r, "shell", `{"exit_code":0}`)
 	if decision == "rejected" {

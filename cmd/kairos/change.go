@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -78,7 +78,7 @@ const updateBatch = 20
 // batches makes the calls: one, except that many documents are sent a few at a
 // time. Behind --files any argument that names no step is a file, because its
 // files may stand in a row.
-func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.UpdateInput, total int, err error) {
+func (c changes) batches(cmd *cobra.Command, args []string) (calls []api.UpdateRequest, total int, err error) {
 	given := 0
 	for _, name := range []string{"file", "files", "updates"} {
 		if cmd.Flags().Changed(name) {
@@ -91,10 +91,10 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.Upda
 	if len(c.files) > 0 {
 		return c.each(cmd.Context(), args)
 	}
-	in := engine.UpdateInput{URIs: args}
+	in := api.UpdateRequest{URIs: args}
 	if c.file == "" {
 		in.Updates, err = jsonObject("--updates", c.updates)
-		return []engine.UpdateInput{in}, len(args), err
+		return []api.UpdateRequest{in}, len(args), err
 	}
 	b, err := document{name: c.file}.read(cmd.Context(), cmd.InOrStdin())
 	if err != nil {
@@ -103,10 +103,10 @@ func (c changes) batches(cmd *cobra.Command, args []string) (calls []engine.Upda
 	for range in.URIs {
 		in.Documents = append(in.Documents, string(b))
 	}
-	return []engine.UpdateInput{in}, len(args), nil
+	return []api.UpdateRequest{in}, len(args), nil
 }
 
-func (c changes) each(ctx context.Context, args []string) (calls []engine.UpdateInput, total int, err error) {
+func (c changes) each(ctx context.Context, args []string) (calls []api.UpdateRequest, total int, err error) {
 	var uris []string
 	files := c.files
 	for _, arg := range args {
@@ -125,7 +125,7 @@ func (c changes) each(ctx context.Context, args []string) (calls []engine.Update
 			return nil, 0, fmt.Errorf("read the document: %w", err)
 		}
 		if i%updateBatch == 0 {
-			calls = append(calls, engine.UpdateInput{})
+			calls = append(calls, api.UpdateRequest{})
 		}
 		in := &calls[len(calls)-1]
 		in.URIs, in.Documents = append(in.URIs, uris[i]), append(in.Documents, string(b))
@@ -135,7 +135,7 @@ func (c changes) each(ctx context.Context, args []string) (calls []engine.Update
 
 // referAll replaces what the arguments name by the URIs of steps, before
 // anything is changed.
-func referAll(ctx context.Context, t tools, calls []engine.UpdateInput) error {
+func referAll(ctx context.Context, t tools, calls []api.UpdateRequest) error {
 	for _, in := range calls {
 		for i, arg := range in.URIs {
 			named, err := refer(ctx, t, arg)
@@ -175,7 +175,7 @@ func jsonObject(flag, value string) (json.RawMessage, error) {
 }
 
 // updateAll makes the calls one after the other, into one reply.
-func updateAll(ctx context.Context, cmd *cobra.Command, t tools, calls []engine.UpdateInput, total int) (all engine.UpdateReply, err error) {
+func updateAll(ctx context.Context, cmd *cobra.Command, t tools, calls []api.UpdateRequest, total int) (all api.UpdateReply, err error) {
 	p := newProgress(cmd.ErrOrStderr(), total, "updating")
 	defer p.end()
 	for _, in := range calls {
@@ -194,7 +194,7 @@ func updateAll(ctx context.Context, cmd *cobra.Command, t tools, calls []engine.
 	return all, nil
 }
 
-func (p *printer) items(results []engine.ItemResult) {
+func (p *printer) items(results []api.ItemResult) {
 	rows := [][]string{{"URI", "STATUS", "MESSAGE"}}
 	for _, r := range results {
 		rows = append(rows, []string{r.URI, r.Status, r.Message})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
@@ -253,8 +254,8 @@ func (q *posed) text() string {
 // uttered is what the server said to a call: one of these.
 type uttered struct {
 	question *posed
-	reply    *engine.StepReply
-	attested *engine.AttestReply
+	reply    *api.StepReply
+	attested *api.AttestReply
 	refusal  string
 }
 
@@ -292,10 +293,10 @@ func (k *toolCall) hear() (h uttered) {
 	case m.Error != nil || m.Result.IsError:
 		return uttered{refusal: text}
 	case k.tool == "kairos_attest":
-		h.attested = new(engine.AttestReply)
+		h.attested = new(api.AttestReply)
 		k.decode(m.Result.Structured, h.attested)
 	default:
-		h.reply = new(engine.StepReply)
+		h.reply = new(api.StepReply)
 		k.decode(m.Result.Structured, h.reply)
 	}
 	return h
@@ -319,7 +320,7 @@ func (k *toolCall) ask(method string) *posed {
 }
 
 // step is hear where the server has to reply.
-func (k *toolCall) step() *engine.StepReply {
+func (k *toolCall) step() *api.StepReply {
 	k.t.Helper()
 	h := k.hear()
 	if h.reply == nil {
@@ -380,26 +381,26 @@ func says(text string) string {
 }
 
 // begun opens a run and returns its first reply, which must not ask.
-func (c *mcpClient) begun(uri, more string) *engine.StepReply {
+func (c *mcpClient) begun(uri, more string) *api.StepReply {
 	c.t.Helper()
 	return c.call("kairos_begin", fmt.Sprintf(`{"uri":%q%s}`, uri, more)).step()
 }
 
 // next calls kairos_next for the open step of a run and leaves the proof to the server.
-func (c *mcpClient) next(r *engine.StepReply, more string) *toolCall {
+func (c *mcpClient) next(r *api.StepReply, more string) *toolCall {
 	c.t.Helper()
 	return c.call("kairos_next", fmt.Sprintf(`{"uri":%q,"run_id":%q%s}`, r.CurrentStep.URI, r.RunID, more))
 }
 
 // submit calls kairos_next with the agent's own solution of the open step.
-func (c *mcpClient) submit(r *engine.StepReply, kind, evidence string) *toolCall {
+func (c *mcpClient) submit(r *api.StepReply, kind, evidence string) *toolCall {
 	c.t.Helper()
 	return c.next(r, fmt.Sprintf(`,"solution":{"type":%[1]q,"nonce":%[2]q,"proof_hash":%[3]q,%[1]q:%[4]s}`,
 		kind, r.Challenge.Nonce, r.Challenge.ProofHash, evidence))
 }
 
 // attest closes a run and says what the server makes of it.
-func (c *mcpClient) attest(r *engine.StepReply) *engine.AttestReply {
+func (c *mcpClient) attest(r *api.StepReply) *api.AttestReply {
 	c.t.Helper()
 	h := c.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID)).hear()
 	if h.attested == nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // How much a shell waits for, and reads.
@@ -34,7 +34,7 @@ func (s *source) completeURIs(cmd *cobra.Command, args []string, typed string) (
 	quiet.logLevel = "error"
 	var found []cobra.Completion
 	err := quiet.withTools(ctx, func(ctx context.Context, t tools) error {
-		reply, err := t.Spaces(ctx, engine.SpacesInput{Titles: true, Limit: completionItems})
+		reply, err := t.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: completionItems})
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -57,7 +57,7 @@ func (s *stage) other(can string) *mcpClient {
 
 // proves checks that nothing, or just this, was recorded as proof of a run, and
 // what the server says of it in the end.
-func (s *stage) proves(r *engine.StepReply, want ...driver.Provenance) {
+func (s *stage) proves(r *api.StepReply, want ...driver.Provenance) {
 	s.t.Helper()
 	line := s.b.timeline(s.t, r.RunID)
 	var got []driver.Provenance
@@ -76,7 +76,7 @@ func (s *stage) proves(r *engine.StepReply, want ...driver.Provenance) {
 }
 
 // code checks what a reply reports.
-func (s *stage) code(r *engine.StepReply, want string) {
+func (s *stage) code(r *api.StepReply, want string) {
 	s.t.Helper()
 	if r.ErrorCode != want || len(r.Solved) > 0 && want != "" {
 		s.t.Errorf("the reply has error_code %q (%s) and solved %v, want %q", r.ErrorCode, r.Message, r.Solved, want)
@@ -220,7 +220,7 @@ func declinesApproval(s *stage) {
 // refusesModel: a refusal to sample is no answer, and the agent goes on.
 func refusesModel(s *stage) {
 	uri := s.document(modelDoc)
-	var r *engine.StepReply
+	var r *api.StepReply
 	if s.era == modernEra { // has no way to say it: it does not come back
 		k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
 		k.ask("sampling/createMessage")
@@ -242,7 +242,7 @@ func refusesModel(s *stage) {
 }
 
 // openRun finds a run by its protocol, as a client does that lost the reply.
-func (s *stage) openRun(uri string) *engine.StepReply {
+func (s *stage) openRun(uri string) *api.StepReply {
 	s.t.Helper()
 	r := s.other(hasNothing).call("kairos_next", fmt.Sprintf(`{"uri":%q}`, uri)).step()
 	if r.RunID == "" {
@@ -282,7 +282,7 @@ func modelNeverAnswers(s *stage) {
 	uri := s.document(modelDoc)
 	k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
 	k.ask("sampling/createMessage")
-	var r *engine.StepReply
+	var r *api.StepReply
 	if s.era == legacyEra {
 		r = k.step() // after plain_wait
 	} else {
@@ -633,35 +633,35 @@ func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		b    *besieged
 		can  string
-		play func(*stage, *engine.StepReply)
+		play func(*stage, *api.StepReply)
 	}{
-		"the form breaks": {forms, hasBoth, func(s *stage, r *engine.StepReply) {
+		"the form breaks": {forms, hasBoth, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("elicitation/create"), filled(`{"confirmation":"perhaps"}`))
 			k.answer(k.ask("elicitation/create"), filled(`{"confirmation":"approved","more":1}`))
 			k.answer(k.ask("sampling/createMessage"), says(yes))
 			s.solvedBy(k, driver.ModelGenerated)
 		}},
-		"the model does not keep to the form": {sampled, hasBoth, func(s *stage, r *engine.StepReply) {
+		"the model does not keep to the form": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says("The user said: approved"))
 			k.answer(k.ask("sampling/createMessage"), says(`{"confirmation":"approved","confidence":1}`))
 			k.answer(k.ask("elicitation/create"), filled(yes))
 			s.solvedBy(k, driver.ClientAttested)
 		}},
-		"the model says yes": {sampled, hasModel, func(s *stage, r *engine.StepReply) {
+		"the model says yes": {sampled, hasModel, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says(yes))
 			s.solvedBy(k, driver.ModelGenerated)
 		}},
-		"the model says no": {sampled, hasBoth, func(s *stage, r *engine.StepReply) {
+		"the model says no": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says(`{"confirmation":"rejected"}`))
 			r = k.step()
 			s.code(r, "USER_DECLINED")
 			s.proves(r)
 		}},
-		"both fail": {sampled, hasBoth, func(s *stage, r *engine.StepReply) {
+		"both fail": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says(""))
 			k.answer(k.ask("sampling/createMessage"), says("[]"))

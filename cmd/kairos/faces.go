@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -22,15 +23,15 @@ const (
 
 // tools are the nine calls, answered by this process or by a server.
 type tools interface {
-	Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error)
-	Begin(ctx context.Context, in engine.BeginInput) (engine.StepReply, error)
-	Next(ctx context.Context, in engine.NextInput) (engine.StepReply, error)
-	Attest(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error)
-	Mint(ctx context.Context, in engine.MintInput) (engine.MintReply, error)
-	Update(ctx context.Context, in engine.UpdateInput) (engine.UpdateReply, error)
-	Delete(ctx context.Context, uris []string) (engine.DeleteReply, error)
-	Dump(ctx context.Context, uri string, whole bool) (engine.DumpReply, error)
-	Spaces(ctx context.Context, in engine.SpacesInput) (engine.SpacesReply, error)
+	Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error)
+	Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error)
+	Next(ctx context.Context, in api.NextRequest) (api.StepReply, error)
+	Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error)
+	Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, uris []string) (api.DeleteReply, error)
+	Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
 // server is the address of the server to ask; empty: none, this process answers.
@@ -89,47 +90,47 @@ func topCommand(cmd *cobra.Command) string {
 // local answers the nine calls in this process.
 type local struct{ engine *engine.Engine }
 
-func (l local) Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error) {
+func (l local) Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error) {
 	return l.engine.Search(ctx, localCaller(), in)
 }
 
-func (l local) Begin(ctx context.Context, in engine.BeginInput) (engine.StepReply, error) {
+func (l local) Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error) {
 	return l.played(ctx, func() (engine.Round, error) { return l.engine.Begin(ctx, localCaller(), in) })
 }
 
-func (l local) Next(ctx context.Context, in engine.NextInput) (engine.StepReply, error) {
+func (l local) Next(ctx context.Context, in api.NextRequest) (api.StepReply, error) {
 	return l.played(ctx, func() (engine.Round, error) { return l.engine.Next(ctx, localCaller(), in) })
 }
 
-func (l local) Attest(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error) {
+func (l local) Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
 	return l.engine.Attest(ctx, localCaller(), in)
 }
 
-func (l local) Mint(ctx context.Context, in engine.MintInput) (engine.MintReply, error) {
+func (l local) Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error) {
 	return l.engine.Mint(ctx, localCaller(), in)
 }
 
-func (l local) Update(ctx context.Context, in engine.UpdateInput) (engine.UpdateReply, error) {
+func (l local) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error) {
 	return l.engine.Update(ctx, localCaller(), in)
 }
 
-func (l local) Delete(ctx context.Context, uris []string) (engine.DeleteReply, error) {
+func (l local) Delete(ctx context.Context, uris []string) (api.DeleteReply, error) {
 	return l.engine.Delete(ctx, localCaller(), uris)
 }
 
-func (l local) Dump(ctx context.Context, uri string, whole bool) (engine.DumpReply, error) {
+func (l local) Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error) {
 	return l.engine.Dump(ctx, localCaller(), uri, whole)
 }
 
-func (l local) Spaces(ctx context.Context, in engine.SpacesInput) (engine.SpacesReply, error) {
+func (l local) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error) {
 	return l.engine.Spaces(ctx, localCaller(), in)
 }
 
 // played is the reply of a call. A command declares no capability of a client.
-func (l local) played(ctx context.Context, open func() (engine.Round, error)) (engine.StepReply, error) {
+func (l local) played(ctx context.Context, open func() (engine.Round, error)) (api.StepReply, error) {
 	reply, err := engine.Unasked(ctx, l.engine, localCaller(), open)
 	if err != nil {
-		return engine.StepReply{}, err
+		return api.StepReply{}, err
 	}
 	return *reply, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -48,7 +49,7 @@ func newWalk(cmd *cobra.Command, at *source, t tools, out format, given []json.R
 
 // run walks to the end. Anything else that ends it is an error, which says
 // where the run stands.
-func (w *walk) run(ctx context.Context, in engine.NextInput) error {
+func (w *walk) run(ctx context.Context, in api.NextRequest) error {
 	// The call without a solution shows which step is open, and counts no
 	// failure. A solution that names its nonce needs no such look.
 	if len(w.given) > 0 && textOf(w.given[0], "nonce") != "" {
@@ -78,8 +79,8 @@ func (w *walk) run(ctx context.Context, in engine.NextInput) error {
 
 // step gets a solution and submits it. refusal: it came from an option and was
 // refused, so that the next option is not meant for this step.
-func (w *walk) step(ctx context.Context, reply engine.StepReply, call nextStep) (next engine.StepReply, refusal bool, err error) {
-	in := engine.NextInput{URI: call.uri, RunID: reply.RunID}
+func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (next api.StepReply, refusal bool, err error) {
+	in := api.NextRequest{URI: call.uri, RunID: reply.RunID}
 	fromOption := false
 	if in.Solution = w.unaidedSolution(reply, call); in.Solution == nil {
 		var raw json.RawMessage
@@ -102,7 +103,7 @@ func (w *walk) step(ctx context.Context, reply engine.StepReply, call nextStep) 
 
 // unaidedSolution is what to send for a step that needs nothing from here: the
 // server obtains its proof, or it has no challenge. nil: it needs a solution.
-func (w *walk) unaidedSolution(reply engine.StepReply, call nextStep) json.RawMessage {
+func (w *walk) unaidedSolution(reply api.StepReply, call nextStep) json.RawMessage {
 	if w.unaidedAt != reply.StepIndex {
 		w.unaidedAt, w.unaided = reply.StepIndex, 0
 	}
@@ -115,7 +116,7 @@ func (w *walk) unaidedSolution(reply engine.StepReply, call nextStep) json.RawMe
 
 // solution takes the next one that is given: by an option, else by a line of
 // standard input.
-func (w *walk) solution(ctx context.Context, reply engine.StepReply, call nextStep) (s json.RawMessage, option bool, err error) {
+func (w *walk) solution(ctx context.Context, reply api.StepReply, call nextStep) (s json.RawMessage, option bool, err error) {
 	if len(w.given) > 0 {
 		s, w.given = w.given[0], w.given[1:]
 		return s, true, nil
@@ -146,7 +147,7 @@ func (w *walk) solution(ctx context.Context, reply engine.StepReply, call nextSt
 }
 
 // ask shows a person what to type.
-func (w *walk) ask(reply engine.StepReply, call nextStep) {
+func (w *walk) ask(reply api.StepReply, call nextStep) {
 	to := w.cmd.ErrOrStderr()
 	tell(to, "\nStep %d of %d, challenge %s:\n%s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, quotation(reply.Challenge.Description))
 	if len(reply.Challenge.Display) > 0 {
@@ -183,7 +184,7 @@ func (w *walk) line(ctx context.Context) (string, error) {
 }
 
 // show prints a reply; for people only what they have not read yet.
-func (w *walk) show(reply engine.StepReply) error {
+func (w *walk) show(reply api.StepReply) error {
 	if !w.out.forPeople() {
 		if w.out == formatYAML {
 			fmt.Fprintln(w.cmd.OutOrStdout(), "---")
@@ -204,7 +205,7 @@ func (w *walk) show(reply engine.StepReply) error {
 }
 
 // finish says how to close the run.
-func (w *walk) finish(reply engine.StepReply, call nextStep) error {
+func (w *walk) finish(reply api.StepReply, call nextStep) error {
 	if !w.out.forPeople() {
 		return nil
 	}
@@ -214,7 +215,7 @@ func (w *walk) finish(reply engine.StepReply, call nextStep) error {
 }
 
 // options name the run, and the server if it was named.
-func (w *walk) options(reply engine.StepReply) string {
+func (w *walk) options(reply api.StepReply) string {
 	s := ""
 	if reply.RunID != "" {
 		s += " --run-id " + reply.RunID
@@ -226,7 +227,7 @@ func (w *walk) options(reply engine.StepReply) string {
 }
 
 // stopped is why the walk cannot go on.
-func (w *walk) stopped(reply engine.StepReply) error {
+func (w *walk) stopped(reply api.StepReply) error {
 	err := runError(reply)
 	switch reply.ErrorCode {
 	case string(fault.WaitingForDriver):
@@ -238,14 +239,14 @@ func (w *walk) stopped(reply engine.StepReply) error {
 }
 
 // unsolved: nobody gave a solution for the open step.
-func (w *walk) unsolved(reply engine.StepReply) error {
+func (w *walk) unsolved(reply api.StepReply) error {
 	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  here: go on with `kairos next %s --follow%s`",
 		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, w.options(reply))
 }
 
 // goesOn reports whether another solution may be submitted: nothing is wrong,
 // or the reply invites to try again. A person's no is not for another try.
-func goesOn(reply engine.StepReply) bool {
+func goesOn(reply api.StepReply) bool {
 	if reply.ErrorCode == "" {
 		return true
 	}
@@ -263,7 +264,7 @@ type nextStep struct {
 var calls = regexp.MustCompile(`(?i)\b(kairos_[a-z]+) with (kairos://mem/[0-9a-f-]{36})`)
 
 // callAfter reads next_call, else next_action.
-func callAfter(reply engine.StepReply) nextStep {
+func callAfter(reply api.StepReply) nextStep {
 	next := nextStep{tool: "kairos_next", uri: reply.CurrentStep.URI}
 	if m := calls.FindStringSubmatch(reply.NextAction); m != nil {
 		next.tool, next.uri = strings.ToLower(m[1]), m[2]
@@ -298,7 +299,7 @@ func (n nextStep) unaided() bool {
 
 // form is the template as a person fills it in, without what is filled in for
 // them.
-func (n nextStep) form(c engine.Challenge) string {
+func (n nextStep) form(c api.Challenge) string {
 	fields := map[string]any{} // not raw: < and > stand as they are
 	if json.Unmarshal(n.solution, &fields) != nil || n.unaided() {
 		fields = map[string]any{c.Type: map[string]any{}}
@@ -314,7 +315,7 @@ func (n nextStep) form(c engine.Challenge) string {
 }
 
 // filledIn is the solution with what it leaves out of type, nonce and proof_hash.
-func filledIn(raw json.RawMessage, c engine.Challenge) (json.RawMessage, error) {
+func filledIn(raw json.RawMessage, c api.Challenge) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("the solution must be a JSON object: %w", err)

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 func TestAPersonIsShownTheTemplateWithoutWhatIsFilledIn(t *testing.T) {
-	reply := engine.StepReply{
-		Challenge: engine.Challenge{Type: "comment"},
-		NextCall: &engine.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(
+	reply := api.StepReply{
+		Challenge: api.Challenge{Type: "comment"},
+		NextCall: &api.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(
 			`{"uri":"kairos://mem/x","solution":{"type":"comment","nonce":"n","proof_hash":"h","comment":{"text":"\u003cstring: text\u003e"}}}`)},
 	}
 	const want = `{"comment":{"text":"<string: text>"}}`

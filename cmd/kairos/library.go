@@ -11,14 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 func searchCommand(at *source) *cobra.Command {
 	out, explain := new(format), false
-	var in engine.SearchInput
+	var in api.SearchRequest
 	cmd := &cobra.Command{
 		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1), Annotations: asksServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +46,7 @@ func searchCommand(at *source) *cobra.Command {
 }
 
 // explainSearch is for the operator of the database, so no server offers it.
-func explainSearch(cmd *cobra.Command, at *source, out format, in engine.SearchInput) error {
+func explainSearch(cmd *cobra.Command, at *source, out format, in api.SearchRequest) error {
 	if at.server() != "" {
 		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + serverEnv)
 	}
@@ -57,7 +59,7 @@ func explainSearch(cmd *cobra.Command, at *source, out format, in engine.SearchI
 	})
 }
 
-func (p *printer) choices(reply engine.SearchReply) {
+func (p *printer) choices(reply api.SearchReply) {
 	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "URI"}}
 	for _, c := range reply.Choices {
 		score, title := "-", c.Label
@@ -95,7 +97,7 @@ func (p *printer) explained(reply engine.ExplainedSearch) {
 }
 
 func mintCommand(at *source) *cobra.Command {
-	var in engine.MintInput
+	var in api.MintRequest
 	out := new(format)
 	cmd := &cobra.Command{
 		Use: "mint FILE...", Short: "Store the protocols of Markdown files", Args: cobra.MinimumNArgs(1), Annotations: asksServers,
@@ -120,7 +122,7 @@ not stop the others.`,
 
 // mintFiles mints one file after the other into one reply. Of several that are
 // refused each is named.
-func mintFiles(ctx context.Context, cmd *cobra.Command, t tools, in engine.MintInput, files []string) (all engine.MintReply, err error) {
+func mintFiles(ctx context.Context, cmd *cobra.Command, t tools, in api.MintRequest, files []string) (all api.MintReply, err error) {
 	p := newProgress(cmd.ErrOrStderr(), len(files), "minting")
 	defer p.end()
 	var refused []error
@@ -146,10 +148,10 @@ func mintFiles(ctx context.Context, cmd *cobra.Command, t tools, in engine.MintI
 	return all, errors.Join(refused...)
 }
 
-func mintFile(ctx context.Context, stdin io.Reader, t tools, in engine.MintInput, file string) (engine.MintReply, error) {
+func mintFile(ctx context.Context, stdin io.Reader, t tools, in api.MintRequest, file string) (api.MintReply, error) {
 	b, err := document{name: file}.read(ctx, stdin)
 	if err != nil {
-		return engine.MintReply{}, fmt.Errorf("read the protocol: %w", err)
+		return api.MintReply{}, fmt.Errorf("read the protocol: %w", err)
 	}
 	in.Document = string(b)
 	reply, err := t.Mint(ctx, in)
@@ -160,14 +162,14 @@ func mintFile(ctx context.Context, stdin io.Reader, t tools, in engine.MintInput
 	return reply, err
 }
 
-func (p *printer) minted(reply engine.MintReply) {
+func (p *printer) minted(reply api.MintReply) {
 	rows := [][]string{{"STEP", "URI"}}
 	for _, item := range reply.Items {
 		rows = append(rows, []string{item.Label, item.URI})
 	}
 	p.markdown(rows)
 	for _, w := range reply.Warnings {
-		p.printf("\n%s\n", lines(w.String()))
+		p.printf("\n%s\n", lines(protocol.Diagnostic(w).String()))
 	}
 	if reply.Message != "" {
 		p.printf("\n%s\n", lines(reply.Message))
@@ -224,12 +226,12 @@ func spacesCommand(at *source) *cobra.Command {
 }
 
 // allSpaces asks for one page of titles after the other, at most 1000 a call.
-func allSpaces(ctx context.Context, t tools, titles bool) (engine.SpacesReply, error) {
+func allSpaces(ctx context.Context, t tools, titles bool) (api.SpacesReply, error) {
 	const page = 1000
-	all, err := t.Spaces(ctx, engine.SpacesInput{Titles: titles, Limit: page})
+	all, err := t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page})
 	for cursor := all.NextCursor; err == nil && cursor != ""; {
-		var more engine.SpacesReply
-		if more, err = t.Spaces(ctx, engine.SpacesInput{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
+		var more api.SpacesReply
+		if more, err = t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
 			break
 		}
 		for _, s := range more.Spaces {
@@ -248,7 +250,7 @@ func allSpaces(ctx context.Context, t tools, titles bool) (engine.SpacesReply, e
 	return all, err
 }
 
-func (p *printer) spaces(reply engine.SpacesReply, titles bool) {
+func (p *printer) spaces(reply api.SpacesReply, titles bool) {
 	if !titles {
 		rows := [][]string{{"SPACE", "PROTOCOLS", "ID"}}
 		for _, s := range reply.Spaces {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -128,26 +128,26 @@ func (s *served) keys(file string) []string {
 }
 
 // opens stores a protocol and begins a run of it.
-func (p *piped) opens(doc string) *engine.StepReply {
+func (p *piped) opens(doc string) *api.StepReply {
 	p.t.Helper()
 	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	var minted engine.MintReply
+	var minted api.MintReply
 	p.call("kairos_mint", string(args), "")
 	p.reply(&minted)
 	return p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, minted.Items[0].URI))
 }
 
 // told is the reply to a kairos_next without a solution, which must have a code.
-func (p *piped) told(r *engine.StepReply, code string) *engine.StepReply {
+func (p *piped) told(r *api.StepReply, code string) *api.StepReply {
 	p.t.Helper()
 	return expect(p.t, p.step("kairos_next", p.next(r, "")), code)
 }
 
 // expect checks that a reply has the code, or tells of the one solved step.
-func expect(t *testing.T, reply *engine.StepReply, code string) *engine.StepReply {
+func expect(t *testing.T, reply *api.StepReply, code string) *api.StepReply {
 	t.Helper()
 	if reply.ErrorCode != code || (code == "") != (len(reply.Solved) == 1) {
 		t.Fatalf("error_code = %q with %d solved, want %q: %s", reply.ErrorCode, len(reply.Solved), code, reply.Message)
@@ -156,7 +156,7 @@ func expect(t *testing.T, reply *engine.StepReply, code string) *engine.StepRepl
 }
 
 // decided runs `kairos runs decide`.
-func (s *served) decided(r *engine.StepReply, decision ...string) {
+func (s *served) decided(r *api.StepReply, decision ...string) {
 	s.t.Helper()
 	args := append([]string{"runs", "decide", r.RunID, "--reason", "asked the bank"}, decision...)
 	if out, err := s.program(args...).CombinedOutput(); err != nil {
@@ -208,10 +208,10 @@ func TestADriverThatHangsAfterItActedActsOnceOverHTTP(t *testing.T) {
 	t.Parallel()
 	s := withScript(t, pay(""), acting("2s"), "")
 	l := s.startHTTP()
-	rest := func(tool string, args map[string]any) *engine.StepReply {
+	rest := func(tool string, args map[string]any) *api.StepReply {
 		t.Helper()
 		raw, err := json.Marshal(l.rest(tool, args))
-		r := new(engine.StepReply)
+		r := new(api.StepReply)
 		if err := errors.Join(err, json.Unmarshal(raw, r)); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestWhatAChallengeDriverDidIsDecided(t *testing.T) {
 				t.Fatalf("after the decision: %s: %s", end.ErrorCode, end.Message)
 			}
 			s.acted(want.acts)
-			var attested engine.AttestReply
+			var attested api.AttestReply
 			p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"paid"}`, r.CurrentStep.URI, r.RunID), "")
 			p.reply(&attested)
 			if !attested.Verified || attested.WeakestProvenance != want.provenance {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -49,7 +49,7 @@ func refer(ctx context.Context, t tools, arg string) (reference, error) {
 // titled lists the first steps of the protocols with this title, one for each
 // space that has one.
 func titled(ctx context.Context, t tools, title string) ([]string, error) {
-	reply, err := t.Search(ctx, engine.SearchInput{Query: title})
+	reply, err := t.Search(ctx, api.SearchRequest{Query: title})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -30,7 +30,7 @@ var resumeDocs = map[string]string{
 const ranWell = `{"exit_code":0,"stdout":"s3cr3t","stderr":"","duration_seconds":0.1}`
 
 // solution is the agent's own for the open step.
-func solution(r *engine.StepReply, kind, evidence string) string {
+func solution(r *api.StepReply, kind, evidence string) string {
 	return fmt.Sprintf(`,"solution":{"type":%[1]q,"nonce":%[2]q,"proof_hash":%[3]q,%[1]q:%[4]s}`, kind, r.Challenge.Nonce, r.Challenge.ProofHash, evidence)
 }
 
@@ -73,8 +73,8 @@ func (s *served) handed(id string, ok func(handover.Block) bool) {
 type halted struct {
 	from, to, at string
 	client       *mcpClient
-	reply        *engine.StepReply // with the acknowledgement of the first step
-	call         *toolCall         // that waits for an answer; nil: none
+	reply        *api.StepReply // with the acknowledgement of the first step
+	call         *toolCall      // that waits for an answer; nil: none
 	question     *posed
 }
 
@@ -111,7 +111,7 @@ func (b *besieged) finish(t *testing.T, h halted) {
 }
 
 // end plays the second step as it is and attests.
-func (b *besieged) end(s *stage, at string, r *engine.StepReply) {
+func (b *besieged) end(s *stage, at string, r *api.StepReply) {
 	s.t.Helper()
 	switch at {
 	case "an approval":
@@ -307,20 +307,20 @@ func (p *piped) reply(into any) {
 	}
 }
 
-func (p *piped) step(tool, args string) *engine.StepReply {
+func (p *piped) step(tool, args string) *api.StepReply {
 	p.t.Helper()
 	p.call(tool, args, "")
-	r := new(engine.StepReply)
+	r := new(api.StepReply)
 	p.reply(r)
 	return r
 }
 
-func (p *piped) next(r *engine.StepReply, more string) string {
+func (p *piped) next(r *api.StepReply, more string) string {
 	return fmt.Sprintf(`{"uri":%q,"run_id":%q%s}`, r.CurrentStep.URI, r.RunID, more)
 }
 
 // approve answers the question that comes.
-func (p *piped) approve(args string) *engine.StepReply {
+func (p *piped) approve(args string) *api.StepReply {
 	p.t.Helper()
 	p.call("kairos_next", args, "")
 	h := p.hear()
@@ -332,7 +332,7 @@ func (p *piped) approve(args string) *engine.StepReply {
 	for key := range h.Result.Requests {
 		p.call("kairos_next", args, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, h.Result.State, key, filled(yes)))
 	}
-	r := new(engine.StepReply)
+	r := new(api.StepReply)
 	p.reply(r)
 	return r
 }
@@ -383,14 +383,14 @@ func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
 	}
 }
 
-func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) *engine.StepReply {
+func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) *api.StepReply {
 	t.Helper()
 	p := s.pipe(t, era, hasForms)
 	args, err := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var minted engine.MintReply
+	var minted api.MintReply
 	p.call("kairos_mint", string(args), "")
 	p.reply(&minted)
 	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, minted.Items[0].URI))
@@ -409,7 +409,7 @@ func (s *served) haltPiped(t *testing.T, era, doc, at string, die func(*piped)) 
 	return r
 }
 
-func (s *served) finishPiped(t *testing.T, era, at string, before *engine.StepReply) {
+func (s *served) finishPiped(t *testing.T, era, at string, before *api.StepReply) {
 	t.Helper()
 	p := s.pipe(t, era, hasForms)
 	defer p.leave()
@@ -423,7 +423,7 @@ func (s *served) finishPiped(t *testing.T, era, at string, before *engine.StepRe
 	if at != "a question" {
 		r = p.step("kairos_next", p.next(r, solution(r, "shell", ranWell)))
 	}
-	var a engine.AttestReply
+	var a api.AttestReply
 	p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, r.CurrentStep.URI, r.RunID), "")
 	p.reply(&a)
 	if !a.Verified {
@@ -448,12 +448,12 @@ func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
 		}
 		return string(out)
 	}
-	var minted engine.MintReply
+	var minted api.MintReply
 	if err := json.Unmarshal([]byte(kairos("mint", "one.md")), &minted); err != nil {
 		t.Fatal(err)
 	}
 	s.configure("handover: {dir: out}\n")
-	var begun engine.StepReply
+	var begun api.StepReply
 	if err := json.Unmarshal([]byte(kairos("begin", minted.Items[0].URI)), &begun); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -82,7 +83,7 @@ func (a *app) resumption(ctx context.Context, file string, args []string) (resum
 
 // resume shows the open step of the run.
 func (a *app) resume(ctx context.Context, cmd *cobra.Command, out format, r resumption) error {
-	round, err := a.engine.Begin(ctx, localCaller(), engine.BeginInput{URI: r.uri, SessionID: string(r.id)})
+	round, err := a.engine.Begin(ctx, localCaller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
 	switch code := fault.CodeOf(err); {
 	case r.file != "" && code == fault.NotFound:
 		return fmt.Errorf("%s is out of date: run %s is not in this database any more", r.file, r.id)
@@ -101,7 +102,7 @@ func (a *app) resume(ctx context.Context, cmd *cobra.Command, out format, r resu
 }
 
 // resumed tells the open step and how to go on.
-func (p *printer) resumed(reply engine.StepReply) {
+func (p *printer) resumed(reply api.StepReply) {
 	p.printf("run %s, step %d of %d: %s\n\n", reply.RunID, reply.StepIndex, reply.StepCount, reply.CurrentStep.URI)
 	p.document(reply.CurrentStep.Content)
 	p.printf("\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/statement"
@@ -70,7 +71,7 @@ func recordOf(a engine.Account) statement.Record {
 
 // attester closes a run. A reply with a run id beside an error means that the
 // run is closed and that its statement was not written.
-type attester func(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error)
+type attester func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error)
 
 // withAttester runs do with the way to attest; with a path it writes a
 // statement of the run there, which needs the database and its key.
@@ -89,10 +90,10 @@ func (s source) withAttester(ctx context.Context, path string, do func(context.C
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("write the statement: %w", err)
 		}
-		return do(ctx, func(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error) {
+		return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
 			reply, err := local{engine: a.engine}.Attest(ctx, in)
 			if err != nil {
-				return engine.AttestReply{}, err
+				return api.AttestReply{}, err
 			}
 			if reply.RunID == "" {
 				return reply, fmt.Errorf("no run was attested, so there is nothing to state: %s", reply.Message)

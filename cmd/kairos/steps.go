@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 func beginCommand(at *source) *cobra.Command {
-	var in engine.BeginInput
+	var in api.BeginRequest
 	var roots []string
 	input := ""
 	out := new(format)
@@ -61,7 +61,7 @@ func fixed(roots []string) []string {
 
 // printStep prints a reply. In Markdown it is the text of the step alone, so
 // what went wrong is told beside it.
-func printStep(cmd *cobra.Command, out format, reply engine.StepReply) error {
+func printStep(cmd *cobra.Command, out format, reply api.StepReply) error {
 	if out.forPeople() && reply.ErrorCode != "" {
 		tell(cmd.ErrOrStderr(), "%s\n", lines(message(runError(reply))))
 	}
@@ -85,12 +85,12 @@ func printRefusal(cmd *cobra.Command, out format, refused *fault.Error, strict b
 }
 
 // runError is what a reply reports to have gone wrong.
-func runError(reply engine.StepReply) error {
+func runError(reply api.StepReply) error {
 	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message).WithNext("%s", reply.NextAction)
 }
 
 func nextCommand(at *source) *cobra.Command {
-	var in engine.NextInput
+	var in api.NextRequest
 	var solutions []string
 	follow, strict := false, false
 	out := new(format)
@@ -154,7 +154,7 @@ func readSolutions(texts []string) ([]json.RawMessage, error) {
 }
 
 func attestCommand(at *source) *cobra.Command {
-	var in engine.AttestInput
+	var in api.AttestRequest
 	out, strict, to := new(format), false, ""
 	cmd := &cobra.Command{
 		Use: "attest URI success|failure MESSAGE", Short: "Close a run and say how it ended", Args: cobra.ExactArgs(3), Annotations: asksServers,
@@ -191,7 +191,7 @@ func attestCommand(at *source) *cobra.Command {
 
 // missing is what an operator can use of an attestation's error, where the run
 // that was named is not in the local database.
-func (s source) missing(in engine.AttestInput, err error) error {
+func (s source) missing(in api.AttestRequest, err error) error {
 	if in.RunID == "" || fault.CodeOf(err) != fault.NotFound || s.server() != "" || !strings.Contains(err.Error(), in.RunID) {
 		return err
 	}
@@ -202,7 +202,7 @@ func (s source) missing(in engine.AttestInput, err error) error {
 	return noSuchRun(in.RunID, c.Database)
 }
 
-func (p *printer) attested(reply engine.AttestReply) {
+func (p *printer) attested(reply api.AttestReply) {
 	verified := "not verified"
 	if reply.Verified {
 		verified = "verified"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -44,7 +44,7 @@ func TestADriverVouchesForNoMoreThanItsLimit(t *testing.T) {
 	}
 	s.write("kairos.yaml", strings.Replace(string(before), "max_provenance: agent-reported", "max_provenance: server-observed", 1))
 	begin := fmt.Sprintf(`{"uri":%q}`, r.CurrentStep.URI)
-	var again *engine.StepReply
+	var again *api.StepReply
 	eventually(t, "the server takes up the other limit", func() bool {
 		again = p.told(p.step("kairos_begin", begin), "")
 		return again.Solved[0].Provenance == driver.ServerObserved

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
@@ -76,7 +77,7 @@ func newClinic(t *testing.T) *clinic {
 		Runs: store, Index: store, History: store,
 	}, drivers.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
 	t.Cleanup(func() { check(t, c.engine.Close()) })
-	minted, err := c.engine.Mint(t.Context(), patient, engine.MintInput{Document: faultyProtocol, ModelID: "test"})
+	minted, err := c.engine.Mint(t.Context(), patient, api.MintRequest{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)
 	c.uri = minted.Items[0].URI
 	return c
@@ -89,7 +90,7 @@ func (c *clinic) open(t *testing.T) {
 	var begun engine.Round
 	eventually(t, "a run can be opened", func() bool {
 		var err error
-		begun, err = c.engine.Begin(t.Context(), patient, engine.BeginInput{URI: c.uri})
+		begun, err = c.engine.Begin(t.Context(), patient, api.BeginRequest{URI: c.uri})
 		return err == nil && begun.Reply != nil && begun.Reply.ErrorCode == ""
 	})
 	c.nonce, c.hash, c.runID = begun.Reply.Challenge.Nonce, begun.Reply.Challenge.ProofHash, begun.Reply.RunID
@@ -114,9 +115,9 @@ func (c *clinic) kill(t *testing.T) {
 	eventually(t, "the process is buried", func() bool { now, _ := c.StatusOf("faulty"); return now.PID != s.PID })
 }
 
-func (c *clinic) submit(t *testing.T) *engine.StepReply {
+func (c *clinic) submit(t *testing.T) *api.StepReply {
 	t.Helper()
-	round, err := c.engine.Next(t.Context(), patient, engine.NextInput{URI: c.uri, RunID: c.runID, Solution: json.RawMessage(
+	round, err := c.engine.Next(t.Context(), patient, api.NextRequest{URI: c.uri, RunID: c.runID, Solution: json.RawMessage(
 		fmt.Sprintf(`{"type":"faulty","nonce":%q,"proof_hash":%q,"evidence":{"said":"anything"}}`, c.nonce, c.hash))})
 	check(t, err)
 	if round.Reply == nil {
@@ -173,7 +174,7 @@ func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
 			c.checkNobodyLeft(t)
 			c.mend(t)
 			eventually(t, "the step is judged", func() bool { return c.submit(t).ErrorCode == "" })
-			attested, err := c.engine.Attest(t.Context(), patient, engine.AttestInput{URI: c.uri, RunID: c.runID, Outcome: "success", Message: "done"})
+			attested, err := c.engine.Attest(t.Context(), patient, api.AttestRequest{URI: c.uri, RunID: c.runID, Outcome: "success", Message: "done"})
 			if err != nil || !attested.Verified {
 				t.Errorf("Attest = %+v, %v", attested, err)
 			}
@@ -181,7 +182,7 @@ func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
 	}
 }
 
-func (c *clinic) checkRefused(t *testing.T, reply *engine.StepReply, reason string) {
+func (c *clinic) checkRefused(t *testing.T, reply *api.StepReply, reason string) {
 	t.Helper()
 	if reply.ErrorCode != string(fault.DriverUnavailable) {
 		t.Errorf("error code %q, want %s", reply.ErrorCode, fault.DriverUnavailable)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -481,7 +482,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 }
 
 // Resumed is the reply after a question was settled: the open step as it is now.
-func (e *Engine) Resumed(ctx context.Context, c Caller, p Pending) (StepReply, error) {
+func (e *Engine) Resumed(ctx context.Context, c Caller, p Pending) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
 	round, err := again(func() (Round, error) {
@@ -494,7 +495,7 @@ func (e *Engine) Resumed(ctx context.Context, c Caller, p Pending) (StepReply, e
 		return t.presentOpen(ctx)
 	})
 	if err != nil || round.Reply == nil {
-		return StepReply{}, err
+		return api.StepReply{}, err
 	}
 	return *round.Reply, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -32,7 +33,7 @@ const gatedDoc = "# Release\n\n## Pick\n\nfind it\n\n```json\n{\"challenge\":{\"
 	"## Ship it\n\nship what was picked\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"ship\",\"approval_mode\":\"user\",\"shell\":{\"cmd\":\"ship {{ steps.pick.what }}\"}}}\n```\n"
 
 // gate plays a run up to the step that needs an approval and asks for it.
-func (w *world) gate(doc string) (uri string, waits *engine.StepReply) {
+func (w *world) gate(doc string) (uri string, waits *api.StepReply) {
 	w.t.Helper()
 	uris := w.mint(doc)
 	uri = uris[len(uris)-1]
@@ -49,11 +50,11 @@ func (w *world) gate(doc string) (uri string, waits *engine.StepReply) {
 }
 
 // secretOf is the last part of the link that a reply holds.
-func secretOf(r *engine.StepReply) string {
+func secretOf(r *api.StepReply) string {
 	return r.ApprovalURL[strings.LastIndexByte(r.ApprovalURL, '/')+1:]
 }
 
-func (w *world) view(r *engine.StepReply) engine.ApprovalView {
+func (w *world) view(r *api.StepReply) engine.ApprovalView {
 	w.t.Helper()
 	v, err := w.Approval(w.t.Context(), w.caller, runOf(r), secretOf(r))
 	if err != nil {
@@ -62,7 +63,7 @@ func (w *world) view(r *engine.StepReply) engine.ApprovalView {
 	return v
 }
 
-func (w *world) decide(r *engine.StepReply, decision, phrase string) engine.ApprovalView {
+func (w *world) decide(r *api.StepReply, decision, phrase string) engine.ApprovalView {
 	w.t.Helper()
 	v, err := w.AnswerApproval(w.t.Context(), w.caller, runOf(r), secretOf(r), engine.ApprovalAnswer{
 		Decision: decision, Digest: w.view(r).Digest, Phrase: phrase,
@@ -227,9 +228,9 @@ func TestAFailedAttemptAsksForItsApprovalFirst(t *testing.T) {
 
 // TestAYesThatIsTooOldIsNamed: in the reply to whatever comes first, and in the record.
 func TestAYesThatIsTooOldIsNamed(t *testing.T) {
-	for name, submit := range map[string]func(r *engine.StepReply) string{
+	for name, submit := range map[string]func(r *api.StepReply) string{
 		"to the placeholder": placeholder,
-		"to the work":        func(r *engine.StepReply) string { return solve(r, `{"ok":true}`) },
+		"to the work":        func(r *api.StepReply) string { return solve(r, `{"ok":true}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withPage(t, func(o *choices) { o.ApprovalTTL = 20 * time.Second })
@@ -315,7 +316,7 @@ func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 			uris := w.mint(gatedDoc)
 			r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
 			w.caller.Client = client
-			no := func(r *engine.StepReply) *engine.StepReply {
+			no := func(r *api.StepReply) *api.StepReply {
 				round := w.nextRound(uris[1], placeholder(r))
 				if round.Ask != nil {
 					return w.reply(w.answer(round.Ask, `{"action":"accept","content":{"confirmation":"rejected"}}`))
@@ -544,7 +545,7 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 			if err := json.Unmarshal(ask.Params, &params); err != nil || params.Mode != "url" || !ask.Linked {
 				t.Fatalf("question = %s, want url mode", ask.Params)
 			}
-			link := &engine.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}
+			link := &api.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}
 			if before {
 				w.decide(link, "approved", "")
 			}
@@ -609,7 +610,7 @@ func TestANoInTheClientBeatsAYesOnThePage(t *testing.T) {
 	if err := json.Unmarshal(ask.Params, &params); err != nil {
 		t.Fatal(err)
 	}
-	w.decide(&engine.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}, "approved", "")
+	w.decide(&api.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}, "approved", "")
 	no := w.reply(w.answer(ask, `{"action":"decline"}`))
 	w.code(no, "USER_DECLINED")
 	if kept, err := w.store.Run(t.Context(), ask.Run); err != nil || kept.Step.Approval != nil {

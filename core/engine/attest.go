@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -24,28 +25,28 @@ const (
 // vouches for what. Without any run of the protocol it succeeds, unverified, and
 // counts nothing. When several runs could be meant it closes none. A run that is
 // closed stays as it was attested first.
-func (e *Engine) Attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
+func (e *Engine) Attest(ctx context.Context, c Caller, in api.AttestRequest) (api.AttestReply, error) {
 	if in.Outcome != "success" && in.Outcome != "failure" {
-		return AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
+		return api.AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
 	}
 	if in.Message == "" || in.Message == messageForm {
-		return AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
+		return api.AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
 	}
 	if in.QualityBonus < -maxBonus || in.QualityBonus > maxBonus {
-		return AttestReply{}, fault.New(fault.InvalidArgument, "quality_bonus must be from -%d to %d, not %g", maxBonus, maxBonus, in.QualityBonus)
+		return api.AttestReply{}, fault.New(fault.InvalidArgument, "quality_bonus must be from -%d to %d, not %g", maxBonus, maxBonus, in.QualityBonus)
 	}
 	if len(in.Message) > maxSaid {
-		return AttestReply{}, fault.New(fault.InvalidArgument, "message has %d bytes, at most %d are taken; shorten it", len(in.Message), maxSaid)
+		return api.AttestReply{}, fault.New(fault.InvalidArgument, "message has %d bytes, at most %d are taken; shorten it", len(in.Message), maxSaid)
 	}
 	h, release := e.hold()
 	defer release()
-	return again(func() (AttestReply, error) { return h.attest(ctx, c, in) })
+	return again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
-func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply, error) {
+func (e held) attest(ctx context.Context, c Caller, in api.AttestRequest) (api.AttestReply, error) {
 	now := e.opt.Clock.Now()
 	id, reply, err := e.attestedRun(ctx, c, in)
-	reply.Results = []AttestResult{{
+	reply.Results = []api.AttestResult{{
 		URI: in.URI, Outcome: in.Outcome, QualityBonus: bonus(in), Message: in.Message, RatedAt: now.UTC().Format(time.RFC3339Nano),
 	}}
 	reply.TotalRated = 1
@@ -54,7 +55,7 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 	}
 	t, err := e.resume(ctx, c, id)
 	if err != nil {
-		return AttestReply{}, err
+		return api.AttestReply{}, err
 	}
 	t.verdictOf(&reply)
 	t.worth(&reply)
@@ -62,17 +63,17 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 	case run.Closed:
 		return t.attestedBefore(ctx, reply)
 	case run.Ended:
-		return AttestReply{}, t.over(ctx)
+		return api.AttestReply{}, t.over(ctx)
 	}
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
-		return AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
+		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
 			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
 	}
 	if err := t.apply(run.Event{
 		Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
 	}); err != nil {
-		return AttestReply{}, err
+		return api.AttestReply{}, err
 	}
 	if err := t.save(ctx); err != nil {
 		return reply, err
@@ -84,10 +85,10 @@ func (e held) attest(ctx context.Context, c Caller, in AttestInput) (AttestReply
 
 // attestedBefore is the reply to another attestation of a closed run: what was
 // recorded by the first. Nothing is counted again.
-func (t *turn) attestedBefore(ctx context.Context, reply AttestReply) (AttestReply, error) {
+func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.AttestReply, error) {
 	events, err := t.e.store.History.Events(ctx, t.run.ID)
 	if err != nil {
-		return AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.run.ID, err)
+		return api.AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.run.ID, err)
 	}
 	reply.AlreadyAttested = true
 	result := &reply.Results[0]
@@ -108,11 +109,11 @@ func (t *turn) attestedBefore(ctx context.Context, reply AttestReply) (AttestRep
 }
 
 // worth fills in who vouches for what.
-func (t *turn) worth(reply *AttestReply) {
+func (t *turn) worth(reply *api.AttestReply) {
 	var all []driver.Provenance
 	for i, p := range t.run.Proofs {
 		ev, solved := t.run.Evidence[i], t.solvedStep(i)
-		reply.Steps = append(reply.Steps, AttestedStep{
+		reply.Steps = append(reply.Steps, api.AttestedStep{
 			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
 		})
@@ -125,19 +126,19 @@ func (t *turn) worth(reply *AttestReply) {
 			all = append(all, solved.Files.Provenance)
 		}
 		if a := ev.Approval; a != nil {
-			reply.Approvals = append(reply.Approvals, AttestedApproval{
-				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: a.Basis, By: a.By, ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
+			reply.Approvals = append(reply.Approvals, api.AttestedApproval{
+				StepIndex: p.Step, Via: a.Via, Provenance: a.Provenance, Basis: string(a.Basis), By: a.By, ApprovedAt: a.GrantedAt.UTC().Format(time.RFC3339Nano),
 			})
 		}
 		if !ev.RedactedAt.IsZero() {
-			reply.Redactions = append(reply.Redactions, AttestedRedaction{StepIndex: p.Step, RedactedAt: ev.RedactedAt.UTC().Format(time.RFC3339Nano)})
+			reply.Redactions = append(reply.Redactions, api.AttestedRedaction{StepIndex: p.Step, RedactedAt: ev.RedactedAt.UTC().Format(time.RFC3339Nano)})
 		}
 	}
 	reply.WeakestProvenance = run.Weakest(all)
 }
 
 // bonus is the rating that clients of the earlier server know.
-func bonus(in AttestInput) float64 { return baseBonus(in.Outcome) + in.QualityBonus }
+func bonus(in api.AttestRequest) float64 { return baseBonus(in.Outcome) + in.QualityBonus }
 
 func baseBonus(outcome string) float64 {
 	if outcome == "success" {
@@ -147,28 +148,28 @@ func baseBonus(outcome string) float64 {
 }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
-func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run.ID, AttestReply, error) {
+func (e *Engine) attestedRun(ctx context.Context, c Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
 	if in.RunID != "" {
-		return run.ID(in.RunID), AttestReply{}, nil
+		return run.ID(in.RunID), api.AttestReply{}, nil
 	}
 	chain, absent, err := e.chainOf(ctx, c, in.URI)
 	if err != nil {
-		return "", AttestReply{}, err
+		return "", api.AttestReply{}, err
 	}
 	id, err := e.runToAttest(ctx, c, chain)
 	switch code := fault.CodeOf(err); code {
 	case "":
-		return id, AttestReply{}, nil
+		return id, api.AttestReply{}, nil
 	case fault.NoOpenRun:
 		if absent != nil {
-			return "", AttestReply{}, absent
+			return "", api.AttestReply{}, absent
 		}
-		return "", AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified, and nothing was counted.", chain.Title)}, nil
+		return "", api.AttestReply{Message: fmt.Sprintf("No run of %q was open; nothing was verified, and nothing was counted.", chain.Title)}, nil
 	case fault.AmbiguousRun:
 		f := (*fault.Error)(nil)
 		asFault(err, &f)
 		candidates, _ := f.Details["candidates"].([]string)
-		return "", AttestReply{
+		return "", api.AttestReply{
 			ErrorCode: string(code), Candidates: candidates,
 			Message:    "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
 			Tried:      fmt.Sprintf("%s with %s", toolAttest, in.URI),
@@ -178,7 +179,7 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in AttestInput) (run
 			}),
 		}, nil
 	}
-	return "", AttestReply{}, err
+	return "", api.AttestReply{}, err
 }
 
 // runToAttest is the run that is meant without naming one: of several the one
@@ -211,7 +212,7 @@ func (e *Engine) runToAttest(ctx context.Context, c Caller, chain protocol.Chain
 }
 
 // verdictOf fills in what the run proves.
-func (t *turn) verdictOf(reply *AttestReply) {
+func (t *turn) verdictOf(reply *api.AttestReply) {
 	reply.RunID = string(t.run.ID)
 	reply.ProofHash = t.run.ProofHash()
 	for i := len(t.run.Proofs); i < len(t.chain.Steps); i++ {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -13,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func (w *world) attest(in engine.AttestInput) engine.AttestReply {
+func (w *world) attest(in api.AttestRequest) api.AttestReply {
 	w.t.Helper()
 	in.Message = "m"
 	a, err := w.Attest(w.t.Context(), w.caller, in)
@@ -24,7 +25,7 @@ func (w *world) attest(in engine.AttestInput) engine.AttestReply {
 }
 
 // finish solves every step of a run that was begun.
-func (w *world) finish(r *engine.StepReply) *engine.StepReply {
+func (w *world) finish(r *api.StepReply) *api.StepReply {
 	w.t.Helper()
 	for r.Challenge.Nonce != "" {
 		r = w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
@@ -34,7 +35,7 @@ func (w *world) finish(r *engine.StepReply) *engine.StepReply {
 }
 
 // counted is what ratings were stored for the first step, once all are written.
-func (w *world) counted(uri string) engine.Quality {
+func (w *world) counted(uri string) api.Quality {
 	w.t.Helper()
 	if err := w.Close(); err != nil {
 		w.t.Fatal(err)
@@ -53,37 +54,37 @@ func (w *world) counted(uri string) engine.Quality {
 func TestOnlyVerifiedRunsCountAsSuccess(t *testing.T) {
 	for name, tc := range map[string]struct {
 		play func(w *world, uris []string)
-		want engine.Quality
+		want api.Quality
 	}{
 		"without a run": {func(w *world, uris []string) {
 			for range 5 {
-				a := w.attest(engine.AttestInput{URI: uris[0], Outcome: "success", QualityBonus: 1000})
+				a := w.attest(api.AttestRequest{URI: uris[0], Outcome: "success", QualityBonus: 1000})
 				if a.Verified || a.TotalRated != 1 || a.Results[0].QualityBonus != 1005 {
 					w.t.Errorf("Attest without a run = %+v, want one unverified result of 1005", a)
 				}
 			}
-		}, engine.Quality{}},
+		}, api.Quality{}},
 		"with unsolved steps": {func(w *world, uris []string) {
 			w.begin(uris[0])
-			if a := w.attest(engine.AttestInput{URI: uris[0], Outcome: "success", QualityBonus: 1000}); a.Verified || a.Results[0].QualityBonus != 1005 {
+			if a := w.attest(api.AttestRequest{URI: uris[0], Outcome: "success", QualityBonus: 1000}); a.Verified || a.Results[0].QualityBonus != 1005 {
 				w.t.Errorf("Attest = %+v, want an unverified result of 1005", a)
 			}
-		}, engine.Quality{PartialCount: 1}},
+		}, api.Quality{PartialCount: 1}},
 		"verified": {func(w *world, uris []string) {
 			w.finish(w.begin(uris[0]))
-			w.attest(engine.AttestInput{URI: uris[0], Outcome: "success", QualityBonus: 1000})
-		}, engine.Quality{SuccessCount: 2, QualityBonus: 1 + 5 + 5}}, // the step itself, and the run
+			w.attest(api.AttestRequest{URI: uris[0], Outcome: "success", QualityBonus: 1000})
+		}, api.Quality{SuccessCount: 2, QualityBonus: 1 + 5 + 5}}, // the step itself, and the run
 		"failed": {func(w *world, uris []string) {
 			w.begin(uris[0])
-			w.attest(engine.AttestInput{URI: uris[0], Outcome: "failure", QualityBonus: -1000})
-		}, engine.Quality{FailureCount: 1, QualityBonus: -0.2 - 5}},
+			w.attest(api.AttestRequest{URI: uris[0], Outcome: "failure", QualityBonus: -1000})
+		}, api.Quality{FailureCount: 1, QualityBonus: -0.2 - 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
 			uris := w.mint(threeSteps)
 			tc.play(w, uris)
 			q := w.counted(uris[0])
-			got := engine.Quality{SuccessCount: q.SuccessCount, PartialCount: q.PartialCount, FailureCount: q.FailureCount, QualityBonus: q.QualityBonus}
+			got := api.Quality{SuccessCount: q.SuccessCount, PartialCount: q.PartialCount, FailureCount: q.FailureCount, QualityBonus: q.QualityBonus}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
@@ -95,8 +96,8 @@ func TestASecondAttestationRepliesWhatWasRecorded(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	r := w.finish(w.begin(uris[0]))
-	first := w.attest(engine.AttestInput{URI: uris[2], Outcome: "success", QualityBonus: 2, RunID: r.RunID})
-	second, err := w.Attest(t.Context(), w.caller, engine.AttestInput{
+	first := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success", QualityBonus: 2, RunID: r.RunID})
+	second, err := w.Attest(t.Context(), w.caller, api.AttestRequest{
 		URI: uris[2], Outcome: "failure", Message: "another", QualityBonus: 7, RunID: r.RunID,
 	})
 	if err != nil {
@@ -120,7 +121,7 @@ func TestARunThatHasEndedIsNotAttested(t *testing.T) {
 	if _, err := w.Abandon(t.Context(), w.caller, runOf(r), "no need"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: r.CurrentStep.URI, Outcome: "success", Message: "m", RunID: r.RunID})
+	_, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: r.CurrentStep.URI, Outcome: "success", Message: "m", RunID: r.RunID})
 	if fault.CodeOf(err) != fault.NoOpenRun || !strings.Contains(err.Error(), "abandoned") {
 		t.Errorf("Attest of an abandoned run: %v, want NO_OPEN_RUN that says why", err)
 	}
@@ -147,7 +148,7 @@ func TestTheAttestationSaysWhatTheRunIsWorth(t *testing.T) {
 	if _, err := w.Redact(t.Context(), w.caller, engine.RedactInput{Run: runOf(r), Step: 2, Reason: "private"}); err != nil {
 		t.Fatal(err)
 	}
-	a := w.attest(engine.AttestInput{URI: uris[2], Outcome: "success"})
+	a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"})
 	if !a.Verified || a.WeakestProvenance != driver.AgentReported || !strings.Contains(a.Message, "step 2 failed") {
 		t.Errorf("Attest = %+v, want it verified, the weakest agent-reported, and the failed step named", a)
 	}
@@ -161,7 +162,7 @@ func TestTheAttestationSaysWhatTheRunIsWorth(t *testing.T) {
 		}
 	}
 	if len(a.Approvals) != 1 || a.Approvals[0].StepIndex != 1 || a.Approvals[0].Via != "elicitation" ||
-		a.Approvals[0].Provenance != driver.ClientAttested || a.Approvals[0].Basis != run.BasisForm || a.Approvals[0].ApprovedAt == "" {
+		a.Approvals[0].Provenance != driver.ClientAttested || a.Approvals[0].Basis != string(run.BasisForm) || a.Approvals[0].ApprovedAt == "" {
 		t.Errorf("approvals = %+v, want that of step 1 through the form", a.Approvals)
 	}
 	if len(a.Redactions) != 1 || a.Redactions[0].StepIndex != 2 || a.Redactions[0].RedactedAt == "" {
@@ -192,13 +193,13 @@ func TestAttestMeansTheRunThatTheLastCallCompleted(t *testing.T) {
 			w.next(uris[0], solve(left, `{"ok":true}`))
 			w.finish(done)
 			later := w.begin(uris[0])
-			if a := w.attest(engine.AttestInput{URI: uris[2], Outcome: "success"}); a.RunID != done.RunID || !a.Verified {
+			if a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"}); a.RunID != done.RunID || !a.Verified {
 				t.Errorf("Attest closed run %q (%s), want the completed one, %s", a.RunID, a.ErrorCode, done.RunID)
 			}
 			// Now the last call completed nothing.
 			w.finish(later)
 			w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
-			a := w.attest(engine.AttestInput{URI: uris[2], Outcome: "failure"})
+			a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "failure"})
 			if a.RunID == later.RunID || connection == "" && a.ErrorCode != "AMBIGUOUS_RUN" {
 				t.Errorf("Attest = %+v, want not the run that was completed before", a)
 			}

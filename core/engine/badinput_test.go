@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -25,11 +25,11 @@ func TestBadDocumentsAreRefusedWithTheLimitAndNothingIsStored(t *testing.T) {
 		"blank":                  {" \n\t", "empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: tc.document, ModelID: "m", Force: true})
+			_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: tc.document, ModelID: "m", Force: true})
 			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || len(err.Error()) > 100_000 {
 				t.Errorf("Mint = %.300v, want STORE_FAILED with %q", err, tc.want)
 			}
-			s, err := w.Spaces(t.Context(), w.caller, engine.SpacesInput{})
+			s, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{})
 			if err != nil || s.Spaces[0].ChainCount != 0 {
 				t.Errorf("%d protocols are stored, %v, want none", s.Spaces[0].ChainCount, err)
 			}
@@ -58,7 +58,7 @@ func TestWhatIsJustWithinTheLimitsIsStoredWhole(t *testing.T) {
 		"an unclosed code block": doc("Code", "A: x\n\n```sh\necho"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: document, ModelID: "m", Force: true})
+			r, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: document, ModelID: "m", Force: true})
 			if err != nil {
 				t.Fatalf("Mint = %.300v", err)
 			}
@@ -74,7 +74,7 @@ func TestWhatIsJustWithinTheLimitsIsStoredWhole(t *testing.T) {
 // protocols its document has.
 func TestWhatOneCallMayCostIsBounded(t *testing.T) {
 	w := newWorld(t, nil)
-	minted, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc("Long", "A: x"), ModelID: strings.Repeat("m", 1<<20)})
+	minted, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc("Long", "A: x"), ModelID: strings.Repeat("m", 1<<20)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +90,11 @@ func TestWhatOneCallMayCostIsBounded(t *testing.T) {
 	if _, err := w.Delete(t.Context(), w.caller, uris); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
 		t.Errorf("Delete of 1001 = %v", err)
 	}
-	_, err = w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: uris, Updates: []byte(`{"text":"y"}`)})
+	_, err = w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: uris, Updates: []byte(`{"text":"y"}`)})
 	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
 		t.Errorf("Update of 1001 = %v", err)
 	}
-	for name, in := range map[string]engine.AttestInput{
+	for name, in := range map[string]api.AttestRequest{
 		"quality_bonus": {QualityBonus: 1e308, Message: "m"}, "-1000 to 1000": {QualityBonus: -1001, Message: "m"},
 		"message": {Message: strings.Repeat("m", 1<<20)},
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -68,7 +69,7 @@ func breaks(why string) advance {
 var accepts = gives(driver.Accept(json.RawMessage(`{"done":true}`), nil))
 
 // withScript opens a run of a step that is judged by the script.
-func (w *world) withScript(effect driver.Effect, features []string, plays ...advance) (s *scripted, uri string, r *engine.StepReply) {
+func (w *world) withScript(effect driver.Effect, features []string, plays ...advance) (s *scripted, uri string, r *api.StepReply) {
 	w.t.Helper()
 	s = &scripted{plays: plays}
 	desc := descriptors["user_input"]
@@ -131,7 +132,7 @@ func TestWhileADriverIsWaitedForNothingElseIsTried(t *testing.T) {
 	if *again.RetryCount != 0 || !strings.Contains(again.Message, "not counted") {
 		t.Errorf("reply = %+v, want the submission put aside", again)
 	}
-	resumed, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uri, SessionID: r.RunID})
+	resumed, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -37,7 +38,7 @@ func (a *acting) Advance(_ context.Context, req driver.AdvanceRequest) (driver.A
 }
 
 // withActing puts a driver with effects in place and opens a run of it.
-func (w *world) withActing(a *acting) (uri string, r *engine.StepReply) {
+func (w *world) withActing(a *acting) (uri string, r *api.StepReply) {
 	w.t.Helper()
 	desc := descriptors["user_input"]
 	desc.Effect = driver.EffectEffects
@@ -64,7 +65,7 @@ type outcome struct {
 }
 
 // nexting submits in the background.
-func (w *world) nexting(ctx context.Context, in engine.NextInput) <-chan outcome {
+func (w *world) nexting(ctx context.Context, in api.NextRequest) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		r, err := w.Next(ctx, w.caller, in)
@@ -78,7 +79,7 @@ func TestTwoIdenticalCallsAtOnceActOnce(t *testing.T) {
 	open := make(chan struct{})
 	a := &acting{act: func(int32) { <-open }}
 	uri, r := w.withActing(a)
-	in := engine.NextInput{URI: uri, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
+	in := api.NextRequest{URI: uri, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
 	first, second := w.nexting(t.Context(), in), w.nexting(t.Context(), in)
 	eventually(t, "both calls are there", func() bool { return w.Users(runOf(r)) == 2 || a.acts.Load() == 2 })
 	close(open)
@@ -102,7 +103,7 @@ func TestACallThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
 	open := make(chan struct{})
 	a := &acting{act: func(int32) { <-open }}
 	uri, r := w.withActing(a)
-	in := engine.NextInput{URI: uri, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
+	in := api.NextRequest{URI: uri, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
 	first := w.nexting(t.Context(), in)
 	eventually(t, "the driver acts", func() bool { return a.acts.Load() == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -127,17 +128,17 @@ func TestWhatChangedTheWorldIsNotRepeatedWhenItsSaveIsLost(t *testing.T) {
 	var id string
 	a := &acting{act: func(int32) {
 		// Another server of the same database takes the run meanwhile.
-		if _, err := elsewhere.Begin(context.Background(), w.caller, engine.BeginInput{SessionID: id}); err != nil {
+		if _, err := elsewhere.Begin(context.Background(), w.caller, api.BeginRequest{SessionID: id}); err != nil {
 			t.Error(err)
 		}
 	}}
 	uri, r := w.withActing(a)
 	id = r.RunID
-	first, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uri, RunID: id, Solution: json.RawMessage(solve(r, `{"ok":true}`))})
+	first, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uri, RunID: id, Solution: json.RawMessage(solve(r, `{"ok":true}`))})
 	if err != nil || first.Reply == nil {
 		t.Fatalf("Next = %+v, %v, want a reply", first, err)
 	}
-	got, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uri, RunID: id, Solution: json.RawMessage(placeholder(first.Reply))})
+	got, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uri, RunID: id, Solution: json.RawMessage(placeholder(first.Reply))})
 	if err != nil || got.Reply == nil || got.Reply.ErrorCode != "OUTCOME_UNKNOWN" {
 		t.Errorf("reply = %+v, %v, want that nobody can tell what came of it", got.Reply, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -20,7 +21,7 @@ func (w *world) setBack(d time.Duration) {
 }
 
 // approved is a run whose gated step a person has just approved.
-func (w *world) approved() (uri string, open *engine.StepReply) {
+func (w *world) approved() (uri string, open *api.StepReply) {
 	w.t.Helper()
 	uri, waits := w.gate(gatedDoc)
 	if v := w.decide(waits, "approved", ""); v.State != engine.ApprovalApproved {
@@ -116,13 +117,13 @@ func TestAJumpForwardEndsAnApprovalInItsTimeAndNotBefore(t *testing.T) {
 }
 
 func TestASetBackLetsNoLinkLiveLonger(t *testing.T) {
-	for name, change := range map[string]func(*world, *engine.StepReply){
-		"while the server runs": func(w *world, _ *engine.StepReply) {
+	for name, change := range map[string]func(*world, *api.StepReply){
+		"while the server runs": func(w *world, _ *api.StepReply) {
 			w.machine.Jump(-5 * time.Hour)
 			w.machine.Pass(61 * time.Minute)
 		},
-		"while it is stopped": func(w *world, _ *engine.StepReply) { w.setBack(5 * time.Hour) },
-		"to when the link was there": func(w *world, waits *engine.StepReply) {
+		"while it is stopped": func(w *world, _ *api.StepReply) { w.setBack(5 * time.Hour) },
+		"to when the link was there": func(w *world, waits *api.StepReply) {
 			w.machine.Pass(30 * time.Minute)
 			w.code(w.next(waits.CurrentStep.URI, solve(waits, `{"ok":true}`)), "WAITING_FOR_USER") // recorded
 			w.setBack(20 * time.Minute)
@@ -263,12 +264,12 @@ func TestAfterASetBackAttestAsksWhichRunIsMeant(t *testing.T) {
 			before := w.finish(w.begin(uris[0]))
 			w.setBack(5 * time.Hour)
 			after := w.finish(w.begin(uris[0]))
-			a := w.attest(engine.AttestInput{URI: uris[2], Outcome: "success"})
+			a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"})
 			want := []string{before.RunID, after.RunID}
 			if got := slices.Sorted(slices.Values(a.Candidates)); a.ErrorCode != "AMBIGUOUS_RUN" || !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 				t.Errorf("Attest = %+v, want AMBIGUOUS_RUN with %s", a, want)
 			}
-			if a := w.attest(engine.AttestInput{URI: uris[2], RunID: after.RunID, Outcome: "success"}); a.RunID != after.RunID || !a.Verified {
+			if a := w.attest(api.AttestRequest{URI: uris[2], RunID: after.RunID, Outcome: "success"}); a.RunID != after.RunID || !a.Verified {
 				t.Errorf("Attest with the run_id = %+v, want it closed", a)
 			}
 		})
@@ -284,7 +285,7 @@ func TestASetBackWhileTheServerRunsLeavesTheLastRunTheLast(t *testing.T) {
 	if first.RunID >= last.RunID {
 		t.Errorf("run %s was begun before %s", first.RunID, last.RunID)
 	}
-	if a := w.attest(engine.AttestInput{URI: uris[2], Outcome: "success"}); a.RunID != last.RunID {
+	if a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"}); a.RunID != last.RunID {
 		t.Errorf("Attest closed %q (%s), want the last one, %s", a.RunID, a.ErrorCode, last.RunID)
 	}
 }
@@ -295,7 +296,7 @@ func TestAfterASetBackNextAsksWhichRunIsMeant(t *testing.T) {
 	w.begin(uris[0])
 	w.setBack(5 * time.Hour)
 	w.begin(uris[0])
-	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0]})
+	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0]})
 	if fault.CodeOf(err) != fault.AmbiguousRun {
 		t.Errorf("Next without a run: %v, want AMBIGUOUS_RUN", err)
 	}
@@ -306,7 +307,7 @@ func TestAJumpForwardEndsAndRemovesNothingUntilItHasHeld(t *testing.T) {
 	w := newWorld(t, func(c *choices) { c.RunKeep = keep })
 	uris := w.mint(threeSteps)
 	ended := w.begin(uris[0])
-	w.attest(engine.AttestInput{URI: uris[0], RunID: ended.RunID, Outcome: "failure"})
+	w.attest(api.AttestRequest{URI: uris[0], RunID: ended.RunID, Outcome: "failure"})
 	open := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
 	w.machine.Jump(365 * 24 * time.Hour)
 	sweep := func(want engine.Swept) {

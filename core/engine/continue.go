@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -315,7 +316,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question goes on; any other is given up and the next route is shown.
-func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (StepReply, error) {
+func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
 	round, err := again(func() (Round, error) {
@@ -347,7 +348,7 @@ func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (S
 		return t.presentOpen(ctx)
 	})
 	if err != nil || round.Reply == nil {
-		return StepReply{}, err
+		return api.StepReply{}, err
 	}
 	return *round.Reply, nil
 }

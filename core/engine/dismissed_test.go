@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 const closed = `{"action":"cancel"}`
 
 // whats are what happened in the run, by what the timeline calls it.
-func (w *world) whats(r *engine.StepReply) (out []string) {
+func (w *world) whats(r *api.StepReply) (out []string) {
 	w.t.Helper()
 	line, err := w.Timeline(w.t.Context(), w.caller, runOf(r))
 	if err != nil {

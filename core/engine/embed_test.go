@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -56,7 +57,7 @@ func newEmbedded(t testing.TB, o embedtest.Options, change func(*choices)) embed
 // spaces is a call that stores the built-in protocols.
 func (w *world) spaces() {
 	w.t.Helper()
-	if _, err := w.Spaces(context.Background(), w.caller, engine.SpacesInput{}); err != nil {
+	if _, err := w.Spaces(context.Background(), w.caller, api.SpacesRequest{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -110,9 +111,9 @@ Create a new key in the vault.
 Once every consumer uses the new key, revoke the old one.
 `
 
-func (w *world) mintReply(doc string) engine.MintReply {
+func (w *world) mintReply(doc string) api.MintReply {
 	w.t.Helper()
-	reply, err := w.Mint(context.Background(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	reply, err := w.Mint(context.Background(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil {
 		w.t.Fatalf("Mint: %v", err)
 	}
@@ -165,7 +166,7 @@ func TestMintStoresWhateverTheEndpointDoesAndSaysSo(t *testing.T) {
 			w.server.Behave(embedtest.Behaviour{Fault: fault})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			reply, err := w.Mint(ctx, w.caller, engine.MintInput{Document: credentials, ModelID: "test", Force: true})
+			reply, err := w.Mint(ctx, w.caller, api.MintRequest{Document: credentials, ModelID: "test", Force: true})
 			if err != nil || ctx.Err() != nil {
 				t.Fatalf("Mint = %v, %v; want it to end by its own budget", err, ctx.Err())
 			}
@@ -182,7 +183,7 @@ func TestMintStoresWhateverTheEndpointDoesAndSaysSo(t *testing.T) {
 
 func (w *world) findsByWords(query string) {
 	w.t.Helper()
-	reply, err := w.Search(context.Background(), w.caller, engine.SearchInput{Query: query})
+	reply, err := w.Search(context.Background(), w.caller, api.SearchRequest{Query: query})
 	if err != nil || reply.Choices[0].Role != "match" {
 		w.t.Errorf("Search(%q) = %+v, %v, want a match", query, reply.Choices, err)
 	}
@@ -337,7 +338,7 @@ func TestSearchGoesOnByWordsWhenTheEndpointFails(t *testing.T) {
 	w.mintReply(credentials)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})
 	w.findsByWords("rotating credentials")
-	if reply := w.find(engine.SearchInput{Query: "rotating credentials"}); !strings.Contains(reply.Message, "Only words were compared") {
+	if reply := w.find(api.SearchRequest{Query: "rotating credentials"}); !strings.Contains(reply.Message, "Only words were compared") {
 		t.Errorf("message %q does not say that only words were compared", reply.Message)
 	}
 }
@@ -346,7 +347,7 @@ func TestASearchEmbedsAllItsTextsInOneRequest(t *testing.T) {
 	w := newEmbedded(t, embedtest.Options{}, nil)
 	w.mintReply(credentials)
 	before := w.server.Requests()
-	w.find(engine.SearchInput{Query: "a", Queries: []string{"b", "c", "d", "e", "f"}})
+	w.find(api.SearchRequest{Query: "a", Queries: []string{"b", "c", "d", "e", "f"}})
 	if n := w.server.Requests() - before; n != 1 {
 		t.Errorf("a search for six texts makes %d requests, want 1", n)
 	}
@@ -363,7 +364,7 @@ func TestARefusedTextOfASearchLeavesTheOthersTheirMeaning(t *testing.T) {
 	w.mintReply(credentials)
 	timed.seen = nil
 	const meant = "exchange secrets, produce a token" // only its meaning is in the protocol
-	reply := w.find(engine.SearchInput{Query: "POISON", Queries: []string{meant, "PEBBLE"}})
+	reply := w.find(api.SearchRequest{Query: "POISON", Queries: []string{meant, "PEBBLE"}})
 	if reply.Choices[0].Role != "match" {
 		t.Errorf("choices %+v, want the protocol that %q means first", reply.Choices, meant)
 	}
@@ -380,7 +381,7 @@ func TestARefusedTextOfASearchLeavesTheOthersTheirMeaning(t *testing.T) {
 	}
 }
 
-func (w *world) find(in engine.SearchInput) engine.SearchReply {
+func (w *world) find(in api.SearchRequest) api.SearchReply {
 	w.t.Helper()
 	reply, err := w.Search(context.Background(), w.caller, in)
 	if err != nil {
@@ -457,7 +458,7 @@ func BenchmarkSearchWithEmbedding(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				if _, err := w.Search(b.Context(), w.caller, engine.SearchInput{Query: fmt.Sprintf("rotate credentials %d", i)}); err != nil {
+				if _, err := w.Search(b.Context(), w.caller, api.SearchRequest{Query: fmt.Sprintf("rotate credentials %d", i)}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -45,7 +46,7 @@ func TestAnAgentWalksAProtocol(t *testing.T) {
 			if !strings.Contains(r.NextAction, "kairos_attest with "+uris[2]) {
 				t.Errorf("next_action = %q, want the call of kairos_attest", r.NextAction)
 			}
-			a, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[2], Outcome: "success", Message: "done"})
+			a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "success", Message: "done"})
 			if err != nil || !a.Verified || a.Results[0].QualityBonus != 5 {
 				t.Errorf("Attest = %+v, %v, want verified with bonus 5", a, err)
 			}
@@ -57,26 +58,26 @@ func TestWrongSolutionsAreRefusedAndCounted(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	for name, tc := range map[string]struct {
-		solution func(r *engine.StepReply) string
+		solution func(r *api.StepReply) string
 		want     string
 		counted  int
 	}{
-		"a failed command": {func(r *engine.StepReply) string { return solve(r, `{"ok":false,"x":1}`) }, "COMMAND_FAILED", 1},
-		"another type": {func(r *engine.StepReply) string {
+		"a failed command": {func(r *api.StepReply) string { return solve(r, `{"ok":false,"x":1}`) }, "COMMAND_FAILED", 1},
+		"another type": {func(r *api.StepReply) string {
 			return strings.ReplaceAll(solve(r, `{"ok":true}`), `"shell"`, `"comment"`)
 		}, "TYPE_MISMATCH", 1},
-		"a wrong hash": {func(r *engine.StepReply) string {
+		"a wrong hash": {func(r *api.StepReply) string {
 			return strings.Replace(solve(r, `{"ok":true}`), r.Challenge.ProofHash, strings.Repeat("0", 64), 1)
 		}, "PROOF_HASH_MISMATCH", 1},
-		"no hash": {func(r *engine.StepReply) string {
+		"no hash": {func(r *api.StepReply) string {
 			return fmt.Sprintf(`{"type":"shell","nonce":%q,"shell":{"ok":true}}`, r.Challenge.Nonce)
 		}, "MISSING_FIELD", 1},
 		"a placeholder": {placeholder, "MISSING_FIELD", 0},
-		"nothing":       {func(*engine.StepReply) string { return "" }, "MISSING_FIELD", 0},
-		"an unknown nonce": {func(*engine.StepReply) string {
+		"nothing":       {func(*api.StepReply) string { return "" }, "MISSING_FIELD", 0},
+		"an unknown nonce": {func(*api.StepReply) string {
 			return `{"type":"shell","nonce":"ffffffffffffffffffffffffffffffff","shell":{"ok":true}}`
 		}, "NONCE_MISMATCH", 1},
-		"not only an agent": {func(r *engine.StepReply) string { return solve(r, `"text"`) }, "MISSING_FIELD", 1},
+		"not only an agent": {func(r *api.StepReply) string { return solve(r, `"text"`) }, "MISSING_FIELD", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.t = t
@@ -151,7 +152,7 @@ func TestWithoutANonceTheRunMustBeClear(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	next := func() error {
-		_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0]})
+		_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0]})
 		return err
 	}
 	if got := fault.CodeOf(next()); got != fault.NoOpenRun {
@@ -166,7 +167,7 @@ func TestWithoutANonceTheRunMustBeClear(t *testing.T) {
 	if !errors.As(err, &f) || f.Code != fault.AmbiguousRun || len(f.Details["candidates"].([]string)) != 2 {
 		t.Errorf("with two runs: %v, want AMBIGUOUS_RUN and both candidates", err)
 	}
-	a, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], Outcome: "success", Message: "m"})
+	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], Outcome: "success", Message: "m"})
 	if err != nil || a.Verified || a.ErrorCode != string(fault.AmbiguousRun) {
 		t.Errorf("ambiguous attest = %+v, %v, want unverified AMBIGUOUS_RUN", a, err)
 	}
@@ -182,13 +183,13 @@ func TestAnotherPrincipalSeesNothing(t *testing.T) {
 	r := w.begin(uris[0])
 	mine := w.caller
 	w.caller.Principal, w.caller.Space = "you", "user:test:you"
-	if _, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0]}); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0]}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("begin of a foreign protocol: %v, want NOT_FOUND", err)
 	}
-	if _, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
+	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
 		t.Error("a foreign nonce was taken")
 	}
-	if _, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: r.RunID}); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: r.RunID}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("resuming a foreign run: %v, want NOT_FOUND", err)
 	}
 	w.caller = mine
@@ -276,7 +277,7 @@ func TestANoIsAskedAgainOnlySoOften(t *testing.T) {
 	uri := w.mint(approvedStep)[0]
 	w.caller.Client = driver.Client{ElicitationForm: true, Sampling: true}
 	round := w.beginRound(uri, "")
-	var r *engine.StepReply
+	var r *api.StepReply
 	for range 3 {
 		r = w.reply(w.answer(w.ask(round, "elicitation/create"), `{"action":"decline"}`))
 		round = w.nextRound(uri, placeholder(r))
@@ -495,7 +496,7 @@ func TestAPersonMayTakeTime(t *testing.T) {
 	}
 	held := w.caller
 	held.Holding = func(id run.ID, seq int64) bool { return id == ask.Run && seq == ask.Seq }
-	joined, err := w.Next(t.Context(), held, engine.NextInput{URI: uri, Solution: json.RawMessage(placeholder(shown))})
+	joined, err := w.Next(t.Context(), held, api.NextRequest{URI: uri, Solution: json.RawMessage(placeholder(shown))})
 	if err != nil || joined.Ask == nil || joined.Ask.Seq != ask.Seq {
 		t.Fatalf("a call while the question is open = %+v, %v, want the same question", joined, err)
 	}
@@ -556,14 +557,14 @@ func TestResultsFeedLaterSteps(t *testing.T) {
 		"\n## Two\n\ntwo\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"use {{ steps.one.found }}\"}}}\n```\n"
 	w := newWorld(t, nil)
 	uris := w.mint(doc)
-	_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0]})
+	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0]})
 	if fault.CodeOf(err) != fault.MissingInput || !strings.Contains(err.Error(), "who") {
 		t.Errorf("Begin without input: %v, want MISSING_INPUT that names who", err)
 	}
 	if runs, err := w.Runs(t.Context(), w.caller); err != nil || len(runs) != 0 {
 		t.Errorf("a begin that lacks input left runs %v, %v", runs, err)
 	}
-	_, err = w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], Input: json.RawMessage(`{"who":7}`)})
+	_, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(`{"who":7}`)})
 	if fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("Begin with a wrong input: %v, want INVALID_ARGUMENT", err)
 	}
@@ -582,7 +583,7 @@ func TestAChallengeThatItsValuesMakeTooLargeIsAClearFault(t *testing.T) {
 	doc := "# Feed\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"v\":{\"type\":\"string\"}},\"required\":[\"v\"]}}\n```\n\n" +
 		"## One\n\none\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"" + strings.Repeat("{{ input.v }} ", 100) + "\"}}}\n```\n"
 	w := newWorld(t, nil)
-	_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: w.mint(doc)[0], Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
+	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: w.mint(doc)[0], Input: json.RawMessage(`{"v":"` + strings.Repeat("x", 300<<10) + `"}`)})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "challenge of step 1") ||
 		!strings.Contains(f.Message, "more than 4194304 bytes longer") || !strings.Contains(f.Next(), "kairos_begin") {
@@ -595,7 +596,7 @@ func TestResultsFeedTheTextOfLaterSteps(t *testing.T) {
 		"## One\n\nGreet {{ input.who }}, not {{ input.name }}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"one\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +
 		"\n## Two\n\nUse {{ steps.one.found }} and {{.Names}}.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"b\"}}}\n```\n"
 	w := newWorld(t, nil)
-	minted, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	minted, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil || len(minted.Warnings) != 1 || !strings.Contains(minted.Warnings[0].Message, `no input "name"`) {
 		t.Fatalf("Mint = %+v, %v, want one warning", minted, err)
 	}
@@ -682,7 +683,7 @@ func TestARunIsPinnedToItsProtocol(t *testing.T) {
 
 func TestTextThatIsNoTextIsRefusedOrMended(t *testing.T) {
 	w := newWorld(t, nil)
-	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
+	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
 	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "6:14:") {
 		t.Errorf("Mint of half a surrogate pair = %v, want STORE_FAILED with its line", err)
 	}
@@ -711,7 +712,7 @@ func TestResumingGivesAFreshNonce(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	first := w.begin(uris[0])
-	again, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: first.SessionID})
+	again, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.SessionID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -731,7 +732,7 @@ func TestRunsEndAfterTheirTime(t *testing.T) {
 	uris := w.mint(threeSteps)
 	r := w.begin(uris[0])
 	w.machine.Pass(8 * 24 * time.Hour)
-	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))})
+	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))})
 	if fault.CodeOf(err) != fault.NoOpenRun {
 		t.Errorf("Next after 8 days: %v, want NO_OPEN_RUN", err)
 	}
@@ -740,12 +741,12 @@ func TestRunsEndAfterTheirTime(t *testing.T) {
 func TestAttestNeedsNoRunAndSaysSo(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
-	a, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[2], Outcome: "failure", Message: "m", QualityBonus: 1})
+	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "failure", Message: "m", QualityBonus: 1})
 	if err != nil || a.Verified || a.TotalRated != 1 || a.Results[0].QualityBonus != 0.8 {
 		t.Errorf("Attest without a run = %+v, %v, want one unverified result of 0.8", a, err)
 	}
 	w.begin(uris[0])
-	a, err = w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], Outcome: "success", Message: "m"})
+	a, err = w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], Outcome: "success", Message: "m"})
 	if err != nil || a.Verified || len(a.MissingSteps) != 3 {
 		t.Errorf("Attest of an unsolved run = %+v, %v, want unverified with 3 missing steps", a, err)
 	}
@@ -763,11 +764,11 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := "# Bad\n\n## First\n\n```json\n{\"challenge\":" + tc.challenge + "}\n```\n\n## Last\n\nx\n"
-			_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc, ModelID: "m"})
+			_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc, ModelID: "m"})
 			if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.at) {
 				t.Errorf("Mint = %v, want STORE_FAILED at %s with %s", err, tc.at, tc.want)
 			}
-			if s, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Bad"}); err != nil || s.Choices[0].Role == "match" {
+			if s, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Bad"}); err != nil || s.Choices[0].Role == "match" {
 				t.Errorf("something was stored: %+v, %v", s, err)
 			}
 		})
@@ -777,7 +778,7 @@ func TestMintRefusesWithLineAndPointer(t *testing.T) {
 func TestMintRefusesDoubles(t *testing.T) {
 	w := newWorld(t, nil)
 	w.mint(threeSteps)
-	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: threeSteps, ModelID: "m"})
+	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: threeSteps, ModelID: "m"})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.DuplicateChain || f.Details["chain_id"] == "" {
 		t.Errorf("second Mint = %v, want DUPLICATE_CHAIN with chain_id", err)
@@ -787,11 +788,11 @@ func TestMintRefusesDoubles(t *testing.T) {
 func TestMintStoresAllOfADocumentOrNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.mint("# Beta\n\n## One\n\nx\n")
-	_, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: "# Alpha\n\n## One\n\nx\n\n# Beta\n\n## One\n\ny\n", ModelID: "m"})
+	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: "# Alpha\n\n## One\n\nx\n\n# Beta\n\n## One\n\ny\n", ModelID: "m"})
 	if fault.CodeOf(err) != fault.DuplicateChain {
 		t.Fatalf("Mint of a document with one title that is taken = %v, want DUPLICATE_CHAIN", err)
 	}
-	r, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Alpha"})
+	r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Alpha"})
 	if err != nil || r.Choices[0].Role == "match" {
 		t.Errorf("half of the document was stored: %+v, %v", r, err)
 	}
@@ -801,7 +802,7 @@ func TestSearchAlwaysOffersRefineAndCreate(t *testing.T) {
 	w := newWorld(t, nil)
 	w.mint(threeSteps)
 	for query, matches := range map[string]int{"Three Steps": 1, "xqzzy blorft": 0} {
-		r, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: query})
+		r, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: query})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -814,7 +815,7 @@ func TestSearchAlwaysOffersRefineAndCreate(t *testing.T) {
 			t.Errorf("Search(%q) roles (-want +got):\n%s", query, diff)
 		}
 	}
-	if _, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "x", Space: "user:test:you"}); fault.CodeOf(err) != fault.Forbidden {
+	if _, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "x", Space: "user:test:you"}); fault.CodeOf(err) != fault.Forbidden {
 		t.Errorf("Search in a foreign space: %v, want FORBIDDEN", err)
 	}
 }
@@ -826,7 +827,7 @@ func TestUnknownURIsPointToSearch(t *testing.T) {
 		"kairos://mem/nonsense":                             fault.InvalidArgument,
 		"":                                                  fault.InvalidArgument,
 	} {
-		_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uri})
+		_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri})
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Code != want || !strings.Contains(f.NextAction, "kairos_search") {
 			t.Errorf("Begin(%q) = %v, want %s with a next action to search", uri, err, want)
@@ -846,7 +847,7 @@ func TestBuiltInsAreThereAndStay(t *testing.T) {
 	if err != nil || d.TotalFailed != 1 {
 		t.Errorf("Delete of a built-in = %+v, %v, want it refused", d, err)
 	}
-	s, err := w.Spaces(t.Context(), w.caller, engine.SpacesInput{Titles: true})
+	s, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{Titles: true})
 	if err != nil || len(s.Spaces) != 2 || s.Spaces[1].Name != "Kairos app" || s.Spaces[1].ChainCount < 2 {
 		t.Errorf("Spaces = %+v, %v, want Personal and Kairos app with two chains", s, err)
 	}
@@ -855,7 +856,7 @@ func TestBuiltInsAreThereAndStay(t *testing.T) {
 func TestUpdateDeleteAndDump(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
-	u, err := w.Update(t.Context(), w.caller, engine.UpdateInput{
+	u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{
 		URIs: []string{uris[1]}, Documents: []string{"## Second anew\n\nnew body\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{}}}\n```\n"},
 	})
 	if err != nil || u.TotalUpdated != 1 {
@@ -880,7 +881,7 @@ func TestACancelledCallWritesNothing(t *testing.T) {
 	r := w.begin(uris[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Next(ctx, w.caller, engine.NextInput{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
+	if _, err := w.Next(ctx, w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solve(r, `{"ok":true}`))}); err == nil {
 		t.Error("a cancelled call was acknowledged")
 	}
 	w.at(w.next(uris[0], solve(r, `{"ok":true}`)), uris[1])
@@ -896,7 +897,7 @@ func FuzzSolutionsNeverBreakTheServer(f *testing.F) {
 		w := newWorld(t, nil)
 		uris := w.mint(threeSteps)
 		r := w.begin(uris[0])
-		_, _ = w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], Solution: json.RawMessage(solution)})
+		_, _ = w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], Solution: json.RawMessage(solution)})
 		w.code(w.next(uris[0], solve(r, `{"ok":true}`)), "")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -138,23 +139,13 @@ func mismatch(k task, a driver.Answer) (string, error) {
 	return clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
 }
 
-// SolvedFiles says who vouches for the files of a solved step, which may be
-// somebody else than for its evidence.
-type SolvedFiles struct {
-	Via        string            `json:"via"`
-	Provenance driver.Provenance `json:"provenance"`
-	// Passed is what somebody saw who looked; nil: nobody did. It is false where
-	// a step that is not required passed nevertheless.
-	Passed *bool `json:"passed,omitempty"`
-}
-
 // solvedFiles is nil for a step that demanded none.
-func solvedFiles(ev run.Evidence) *SolvedFiles {
+func solvedFiles(ev run.Evidence) *api.SolvedFiles {
 	for _, a := range ev.Answers {
 		if a.InputID != driver.KindFiles {
 			continue
 		}
-		f := &SolvedFiles{Via: a.Via, Provenance: a.Provenance}
+		f := &api.SolvedFiles{Via: a.Via, Provenance: a.Provenance}
 		if result, ok := filecheck.ReadResult(a.Value); ok && a.Provenance != driver.AgentReported {
 			f.Passed = &result.Passed
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -20,11 +21,11 @@ import (
 func TestRootsOfARunAreKeptAsItBegan(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(threeSteps)[0]
-	begin := func(in engine.BeginInput) (engine.Round, error) {
+	begin := func(in api.BeginRequest) (engine.Round, error) {
 		in.URI = uri
 		return w.Begin(context.Background(), w.caller, in)
 	}
-	round, err := begin(engine.BeginInput{Roots: []string{"file:///srv/a%20b/", "/srv/c/../d", "/srv/d"}})
+	round, err := begin(api.BeginRequest{Roots: []string{"file:///srv/a%20b/", "/srv/c/../d", "/srv/d"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,15 +35,15 @@ func TestRootsOfARunAreKeptAsItBegan(t *testing.T) {
 		t.Errorf("roots = %q, %v, want %q", r.Roots, err, want)
 	}
 	for name, roots := range map[string][]string{"none": nil, "the same": {"/srv/a b", "/srv/d"}} {
-		if _, err := begin(engine.BeginInput{SessionID: id, Roots: roots}); err != nil {
+		if _, err := begin(api.BeginRequest{SessionID: id, Roots: roots}); err != nil {
 			t.Errorf("resume with %s: %v", name, err)
 		}
 	}
-	if _, err := begin(engine.BeginInput{SessionID: id, Roots: []string{"/elsewhere"}}); fault.CodeOf(err) != fault.InvalidArgument {
+	if _, err := begin(api.BeginRequest{SessionID: id, Roots: []string{"/elsewhere"}}); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("resume with other roots = %v, want %s", err, fault.InvalidArgument)
 	}
 	for name, root := range map[string]string{"relative": "work", "a web address": "https://example.com/", "another machine": "file://host/work", "NUL": "/a\x00b", "empty": ""} {
-		if _, err := begin(engine.BeginInput{Roots: []string{root}}); fault.CodeOf(err) != fault.InvalidArgument {
+		if _, err := begin(api.BeginRequest{Roots: []string{root}}); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("begin with a root that is %s = %v, want %s", name, err, fault.InvalidArgument)
 		}
 	}
@@ -57,7 +58,7 @@ func filed(step string) string {
 }
 
 // report is a solution that reports files.
-func report(r *engine.StepReply, files string) string {
+func report(r *api.StepReply, files string) string {
 	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,"evidence":%s}`,
 		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, files)
 }
@@ -67,7 +68,7 @@ func there(path string) string {
 	return fmt.Sprintf(`{"files":[{"path":%q,"exists":true,"size":3,"sha256":%q}]}`, path, someDigest)
 }
 
-func (w *world) evidence(r *engine.StepReply, step int) run.Evidence {
+func (w *world) evidence(r *api.StepReply, step int) run.Evidence {
 	w.t.Helper()
 	stored, err := w.store.Run(context.Background(), runOf(r))
 	if err != nil || len(stored.Evidence) < step {
@@ -94,10 +95,10 @@ func TestFilesAreLookedAtInTheCallThatBringsTheEvidence(t *testing.T) {
 			w.code(r, "")
 			w.at(r, uris[1])
 			yes := true
-			want := []engine.Solved{{
+			want := []api.Solved{{
 				StepIndex: 1, URI: uris[0], Label: "Make", Driver: "shell", Via: "agent", Provenance: driver.AgentReported,
 				Output: json.RawMessage(`{"ok":true}`), ProofHash: r.ProofHash,
-				Files: &engine.SolvedFiles{Via: "roots", Provenance: driver.ServerObserved, Passed: &yes},
+				Files: &api.SolvedFiles{Via: "roots", Provenance: driver.ServerObserved, Passed: &yes},
 			}}
 			if diff := cmp.Diff(want, r.Solved); diff != "" {
 				t.Errorf("solved (-want +got):\n%s", diff)
@@ -237,12 +238,12 @@ func TestFilesNeedNoApprovalOfTheirOwn(t *testing.T) {
 }
 
 func TestFilesAreDemandedWithTheRunsOwnValues(t *testing.T) {
-	begin := func(name string) (*engine.StepReply, error) {
+	begin := func(name string) (*api.StepReply, error) {
 		w := newWorld(t, nil)
 		doc := "# Named\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"}},\"required\":[\"name\"]}}\n```\n\n" +
 			strings.TrimPrefix(filed(`"files":[{"path":"out/{{ input.name }}.md","newer_than_run":true}]`), "# Filed\n")
 		uri := w.mint(doc)[0]
-		round, err := w.Begin(context.Background(), w.caller, engine.BeginInput{
+		round, err := w.Begin(context.Background(), w.caller, api.BeginRequest{
 			URI: uri, Input: json.RawMessage(fmt.Sprintf(`{"name":%q}`, name)), Roots: []string{"/srv"},
 		})
 		if err != nil {
@@ -281,7 +282,7 @@ func TestAListOfFilesIsJudgedWhenItIsStored(t *testing.T) {
 		`"files_required":true`:                                  "/files_required",
 		`"files":[{"path":"a","json_schema":{"type":"nobody"}}]`: "/files/0/json_schema",
 	} {
-		_, err := w.Mint(context.Background(), w.caller, engine.MintInput{Document: filed(files), ModelID: "t", Force: true})
+		_, err := w.Mint(context.Background(), w.caller, api.MintRequest{Document: filed(files), ModelID: "t", Force: true})
 		if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), want) {
 			t.Errorf("mint with %s = %v, want a finding at %s", files, err, want)
 		}

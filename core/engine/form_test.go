@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -45,7 +46,7 @@ func TestFormsAskForWhatTheSchemaSays(t *testing.T) {
 }
 
 // templateOf is the solution that a reply's next_call holds.
-func templateOf(t *testing.T, call *engine.NextCall) (uri, solution string) {
+func templateOf(t *testing.T, call *api.NextCall) (uri, solution string) {
 	t.Helper()
 	if call == nil || call.Tool != "kairos_next" {
 		t.Fatalf("next_call = %+v, want kairos_next", call)
@@ -99,7 +100,7 @@ func TestEveryStepReplySaysWhichRunAndStep(t *testing.T) {
 	broken := w.next(uris[0], solve(wrong, `{"ok":true}`))
 	w.code(broken, "DRIVER_UNAVAILABLE")
 	w.drivers.set("shell", false)
-	for name, r := range map[string]*engine.StepReply{"begun": begun, "wrong": wrong, "broken": broken} {
+	for name, r := range map[string]*api.StepReply{"begun": begun, "wrong": wrong, "broken": broken} {
 		if r.RunID == "" || r.SessionID != r.RunID || r.StepIndex != 1 || r.StepCount != 3 || r.NextCall == nil {
 			t.Errorf("%s: run %q, session %q, step %d of %d, call %+v", name, r.RunID, r.SessionID, r.StepIndex, r.StepCount, r.NextCall)
 		}
@@ -134,7 +135,7 @@ func TestAnAttestationIsToBeFilledInToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	attest := func(outcome, message string) error {
-		_, err := w.Attest(context.Background(), w.caller, engine.AttestInput{URI: in.URI, Outcome: outcome, Message: message, RunID: r.RunID})
+		_, err := w.Attest(context.Background(), w.caller, api.AttestRequest{URI: in.URI, Outcome: outcome, Message: message, RunID: r.RunID})
 		return err
 	}
 	for _, err := range []error{attest(in.Outcome, "done"), attest("success", in.Message)} {
@@ -152,7 +153,7 @@ func TestRunInputIsToBeFilledInToo(t *testing.T) {
 	uris := w.mint("# Greet\n\n```json\n{\"inputs\":{\"type\":\"object\",\"required\":[\"name\",\"tone\"],\"properties\":{\"name\":{\"type\":\"string\",\"description\":\"Who\"},\"tone\":{\"type\":\"string\"}}}}\n```\n\n## Only\n\nDo it.\n")
 	begin := func(input string) *fault.Error {
 		t.Helper()
-		_, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0], Input: json.RawMessage(input)})
+		_, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0], Input: json.RawMessage(input)})
 		var f *fault.Error
 		if !errors.As(err, &f) {
 			t.Fatalf("Begin(%s) = %v, want a fault", input, err)
@@ -200,7 +201,7 @@ func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, nil)
 			uris := w.mint("# Greet\n\n```json\n{\"inputs\":" + inputs + "}\n```\n\n## Only\n\nDo it.\n")
-			_, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0]})
+			_, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0]})
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Code != fault.MissingInput || f.NextCall == nil {
 				t.Fatalf("Begin without input = %v, want MISSING_INPUT with next_call", err)
@@ -209,7 +210,7 @@ func TestNoPlaceholderOfARunInputIsTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uris[0], Input: copied}); fault.CodeOf(err) != fault.InvalidArgument {
+			if _, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uris[0], Input: copied}); fault.CodeOf(err) != fault.InvalidArgument {
 				t.Errorf("Begin with next_call as it is = %v, want INVALID_ARGUMENT", err)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -483,7 +484,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	}
 	setup := drivers.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
 	e := engine.New(engineStore(store), setup, engine.Options{Clock: clock.New(newMachine())}, log)
-	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, engine.SpacesInput{})
+	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
 		return nil, err
 	}
@@ -546,7 +547,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 
 func (w *world) mint(doc string) []string {
 	w.t.Helper()
-	reply, err := w.Mint(context.Background(), w.caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	reply, err := w.Mint(context.Background(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil {
 		w.t.Fatalf("Mint: %v", err)
 	}
@@ -557,24 +558,24 @@ func (w *world) mint(doc string) []string {
 	return uris
 }
 
-func (w *world) begin(uri string) *engine.StepReply { return w.reply(w.beginRound(uri, "")) }
+func (w *world) begin(uri string) *api.StepReply { return w.reply(w.beginRound(uri, "")) }
 
 func (w *world) beginRound(uri, input string) engine.Round {
 	w.t.Helper()
-	r, err := w.Begin(context.Background(), w.caller, engine.BeginInput{URI: uri, Input: json.RawMessage(input)})
+	r, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uri, Input: json.RawMessage(input)})
 	if err != nil {
 		w.t.Fatalf("Begin: %v", err)
 	}
 	return r
 }
 
-func (w *world) next(uri, solution string) *engine.StepReply {
+func (w *world) next(uri, solution string) *api.StepReply {
 	return w.reply(w.nextRound(uri, solution))
 }
 
 func (w *world) nextRound(uri, solution string) engine.Round {
 	w.t.Helper()
-	r, err := w.Next(context.Background(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(solution)})
+	r, err := w.Next(context.Background(), w.caller, api.NextRequest{URI: uri, Solution: json.RawMessage(solution)})
 	if err != nil {
 		w.t.Fatalf("Next: %v", err)
 	}
@@ -590,7 +591,7 @@ func (w *world) answer(a *engine.Ask, result string) engine.Round {
 	return r
 }
 
-func (w *world) reply(r engine.Round) *engine.StepReply {
+func (w *world) reply(r engine.Round) *api.StepReply {
 	w.t.Helper()
 	if r.Reply == nil {
 		w.t.Fatalf("the round asks %+v, want a reply", r.Ask)
@@ -610,25 +611,25 @@ func (w *world) ask(r engine.Round, method string) *engine.Ask {
 }
 
 // solve is a solution with evidence for the challenge that a reply shows.
-func solve(r *engine.StepReply, evidence string) string {
+func solve(r *api.StepReply, evidence string) string {
 	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`,
 		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, r.Challenge.Type, evidence)
 }
 
-func runOf(r *engine.StepReply) run.ID { return run.ID(r.RunID) }
+func runOf(r *api.StepReply) run.ID { return run.ID(r.RunID) }
 
-func placeholder(r *engine.StepReply) string {
+func placeholder(r *api.StepReply) string {
 	return fmt.Sprintf(`{"type":%q,"nonce":%q}`, r.Challenge.Type, r.Challenge.Nonce)
 }
 
-func (w *world) code(r *engine.StepReply, want string) {
+func (w *world) code(r *api.StepReply, want string) {
 	w.t.Helper()
 	if r.ErrorCode != want {
 		w.t.Fatalf("error_code = %q (%s), want %q", r.ErrorCode, r.Message, want)
 	}
 }
 
-func (w *world) at(r *engine.StepReply, uri string) {
+func (w *world) at(r *api.StepReply, uri string) {
 	w.t.Helper()
 	if r.CurrentStep.URI != uri {
 		w.t.Fatalf("current_step = %s (%s %s), want %s", r.CurrentStep.URI, r.ErrorCode, r.Message, uri)

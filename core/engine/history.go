@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -48,7 +49,7 @@ type RestoreReply struct {
 	Restored int64  `json:"restored"` // the revision that is stored again
 	// Changed: false when just that was stored already, and nothing was done.
 	Changed  bool                  `json:"changed"`
-	Items    []MintItem            `json:"items"`
+	Items    []api.MintItem        `json:"items"`
 	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -45,7 +45,7 @@ func TestEveryChangeKeepsTheVersionBefore(t *testing.T) {
 	documents := []string{w.dump(first[0])}
 	second := w.mint(another)
 	documents = append(documents, w.dump(second[0]))
-	if u, err := w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: second[1:], Documents: []string{"## Last\n\nnewer\n"}}); err != nil || u.TotalFailed > 0 {
+	if u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: second[1:], Documents: []string{"## Last\n\nnewer\n"}}); err != nil || u.TotalFailed > 0 {
 		t.Fatalf("Update = %+v, %v", u, err)
 	}
 	documents = append(documents, w.dump(second[0]))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -94,7 +95,7 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	if told < 0 || line.Moments[told].Provenance != "" || line.Moments[told].Answer != nil {
 		t.Errorf("moments = %+v, want one that says that no verdict was given, on nobody's word", line.Moments)
 	}
-	closed, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uri, RunID: r.RunID, Outcome: "success", Message: "done"})
+	closed, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uri, RunID: r.RunID, Outcome: "success", Message: "done"})
 	if err != nil || !closed.Verified || !strings.Contains(closed.Message, "No verdict was given on the result of step 1") {
 		t.Errorf("Attest = %+v, %v, want it to say that nobody judged", closed, err)
 	}

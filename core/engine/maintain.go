@@ -7,32 +7,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be
 // minted from again.
-func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ DumpReply, err error) {
+func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ api.DumpReply, err error) {
 	defer e.operated(OperationRetrieve, c, time.Now(), &err)
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
 	}
 	chain, i, err := e.findStep(ctx, c, uri)
 	if err != nil {
-		return DumpReply{}, err
+		return api.DumpReply{}, err
 	}
 	title := chain.Title
 	if whole {
-		return DumpReply{
+		return api.DumpReply{
 			Document: protocol.Render(chain), URI: protocol.URI(chain.Steps[0].UUID), Label: title,
 			ChainLabel: &title, StepCount: len(chain.Steps),
 		}, nil
 	}
 	s := chain.Steps[i]
-	reply := DumpReply{
+	reply := api.DumpReply{
 		Document: protocol.RenderStep(s), URI: uri, Label: s.Label, ChainLabel: &title,
-		Position: &Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
+		Position: &api.Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
 	if known, err := e.store.Ratings.Quality(ctx, chain.Space, []string{s.UUID}); err != nil {
 		e.log.WarnContext(ctx, "the quality of a step could not be read", "step", s.UUID, "error", err)
@@ -43,7 +44,7 @@ func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ 
 		h, release := e.hold()
 		defer release()
 		kind := h.typeOf(s)
-		reply.Challenge = &Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
+		reply.Challenge = &api.Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -116,7 +117,7 @@ func TestARunGoesOnUnderTheURIsItBeganWith(t *testing.T) {
 	if _, err := w.Delete(t.Context(), w.caller, uris[:1]); err != nil {
 		t.Fatal(err)
 	}
-	a, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[2], Outcome: "failure", Message: "m"})
+	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "failure", Message: "m"})
 	if err != nil || a.RunID != r.RunID {
 		t.Errorf("Attest = %+v, %v, want the run %s closed", a, err, r.RunID)
 	}
@@ -142,7 +143,7 @@ func TestDeletingClosesTheGapOrTakesTheProtocol(t *testing.T) {
 	}
 	w.mint("# Uses\n\n## First\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n\n## Make\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n\n" +
 		"## Take\n\nx\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"{{ steps.make.x }}\"}}}\n```\n")
-	s, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Uses"})
+	s, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Uses"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestUpdatesSetOnlyWhatTheyMay(t *testing.T) {
 			w := newWorld(t, nil)
 			uris := w.mint(threeSteps)
 			before := w.dump(uris[0])
-			u, err := w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: uris[1:2], Updates: json.RawMessage(tc.updates)})
+			u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: uris[1:2], Updates: json.RawMessage(tc.updates)})
 			d, dumped := w.Dump(t.Context(), w.caller, uris[1], false)
 			if dumped != nil {
 				t.Fatal(dumped)
@@ -214,7 +215,7 @@ func TestUpdatesSetOnlyWhatTheyMay(t *testing.T) {
 func TestUpdateOfSeveralSteps(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("---\nslug: three\ntags: [x, y]\n---\n" + threeSteps)
-	in := engine.UpdateInput{URIs: []string{uris[0], uris[1], uris[2]}, Documents: []string{"## First\n\none", " ", "## Third\n\nthree"}}
+	in := api.UpdateRequest{URIs: []string{uris[0], uris[1], uris[2]}, Documents: []string{"## First\n\none", " ", "## Third\n\nthree"}}
 	u, err := w.Update(t.Context(), w.caller, in)
 	if err != nil || u.TotalUpdated != 2 || u.TotalFailed != 1 {
 		t.Fatalf("Update = %+v, %v, want two steps updated and the one without a document failed", u, err)
@@ -234,7 +235,7 @@ func TestAnUpdateDropsNothingSilently(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	before := w.dump(uris[0])
-	for name, in := range map[string]engine.UpdateInput{
+	for name, in := range map[string]api.UpdateRequest{
 		"a document and updates":           {URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{"text":"two"}`)},
 		"updates and one of two documents": {URIs: uris[:2], Documents: []string{" ", "## Second\n\none"}, Updates: json.RawMessage(`{"label":"L"}`)},
 		"two documents for one step": {
@@ -253,7 +254,7 @@ func TestAnUpdateDropsNothingSilently(t *testing.T) {
 	if after := w.dump(uris[0]); after != before {
 		t.Errorf("a refused update changed the protocol to\n%s", after)
 	}
-	if u, err := w.Update(t.Context(), w.caller, engine.UpdateInput{URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{}`)}); err != nil || u.TotalUpdated != 1 {
+	if u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{}`)}); err != nil || u.TotalUpdated != 1 {
 		t.Errorf("a document beside empty updates = %+v, %v, want it stored", u, err)
 	}
 }
@@ -262,7 +263,7 @@ func TestAURIThatIsThereTwiceCountsOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	twice := []string{uris[1], uris[1], "kairos://mem/" + strings.ToUpper(strings.TrimPrefix(uris[1], "kairos://mem/"))}
-	for name, in := range map[string]engine.UpdateInput{
+	for name, in := range map[string]api.UpdateRequest{
 		"updates":         {URIs: twice, Updates: json.RawMessage(`{"text":"new"}`)},
 		"equal documents": {URIs: twice, Documents: []string{"## S\n\nnew", "## S\n\nnew", "## S\n\nnew"}},
 	} {
@@ -297,7 +298,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 	var all sync.WaitGroup
 	for i, uri := range uris {
 		all.Go(func() {
-			u, err := servers[i%2].Update(context.Background(), w.caller, engine.UpdateInput{URIs: []string{uri}, Documents: []string{fmt.Sprintf("## S%d\n\nnew %d", i, i)}})
+			u, err := servers[i%2].Update(context.Background(), w.caller, api.UpdateRequest{URIs: []string{uri}, Documents: []string{fmt.Sprintf("## S%d\n\nnew %d", i, i)}})
 			if err != nil || u.TotalUpdated != 1 {
 				t.Errorf("Update %d = %+v, %v", i, u, err)
 			}
@@ -353,7 +354,7 @@ func mintAtOnce(w *world, servers []*engine.Engine, force bool) []error {
 	var all sync.WaitGroup
 	for i := range results {
 		all.Go(func() {
-			_, results[i] = servers[i%len(servers)].Mint(context.Background(), w.caller, engine.MintInput{
+			_, results[i] = servers[i%len(servers)].Mint(context.Background(), w.caller, api.MintRequest{
 				Document: doc("Race", fmt.Sprintf("S: %d", i)), ModelID: "m", Force: force,
 			})
 		})
@@ -396,13 +397,13 @@ func TestTitlesOfSpacesComeInPages(t *testing.T) {
 	w.caller.Groups = []string{"group:test:devs"}
 	for i := range 5 {
 		space := []string{"", "devs"}[i%2]
-		if _, err := w.Mint(t.Context(), w.caller, engine.MintInput{Document: doc(fmt.Sprintf("P%d", i), "A: a"), ModelID: "m", Force: true, Space: space}); err != nil {
+		if _, err := w.Mint(t.Context(), w.caller, api.MintRequest{Document: doc(fmt.Sprintf("P%d", i), "A: a"), ModelID: "m", Force: true, Space: space}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for limit := 1; limit <= 8; limit++ {
 		var titles []string
-		in := engine.SpacesInput{Titles: true, Limit: limit}
+		in := api.SpacesRequest{Titles: true, Limit: limit}
 		for pages := 1; ; pages++ {
 			r, err := w.Spaces(t.Context(), w.caller, in)
 			if err != nil || pages > 10 {
@@ -431,13 +432,13 @@ func TestTitlesOfSpacesComeInPages(t *testing.T) {
 			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
 		}
 	}
-	r, err := w.Spaces(t.Context(), w.caller, engine.SpacesInput{Titles: true, Limit: 1})
+	r, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{Titles: true, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := engine.Caller{Principal: "you", Space: "user:test:you"}
 	for _, cursor := range []string{r.NextCursor, "nonsense", "!"} {
-		if _, err := w.Spaces(t.Context(), other, engine.SpacesInput{Titles: true, Cursor: cursor}); fault.CodeOf(err) != fault.InvalidArgument {
+		if _, err := w.Spaces(t.Context(), other, api.SpacesRequest{Titles: true, Cursor: cursor}); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("a foreign cursor %q: %v, want INVALID_ARGUMENT", cursor, err)
 		}
 	}
@@ -449,16 +450,16 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	r := w.begin(uris[0])
 	r = w.next(uris[0], solve(r, `{"ok":false,"x":1}`))
 	w.finish(w.next(uris[0], solve(r, `{"ok":true}`)))
-	if _, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[1], Outcome: "success", Message: "good", QualityBonus: 2, ModelID: "model"}); err != nil {
+	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[1], Outcome: "success", Message: "good", QualityBonus: 2, ModelID: "model"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Search(t.Context(), w.caller, engine.SearchInput{Query: "Three Steps"}); err != nil {
+	if _, err := w.Search(t.Context(), w.caller, api.SearchRequest{Query: "Three Steps"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(w.Close(), w.Close()); err != nil { // writes what waits
 		t.Fatal(err)
 	}
-	quality := func(uri string) engine.Quality {
+	quality := func(uri string) api.Quality {
 		t.Helper()
 		d, err := w.Dump(t.Context(), w.caller, uri, false)
 		if err != nil || d.Quality == nil {
@@ -527,7 +528,7 @@ func TestAMintThatCannotReadTheStoreSaysThatNothingIsStored(t *testing.T) {
 	w := newWorld(t, nil)
 	e := engine.New(engine.Store{Protocols: lostProtocols{w.store}, Writer: w.store, Ratings: w.store}, w.setups, engine.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { _ = e.Close() })
-	_, err := e.Mint(t.Context(), w.caller, engine.MintInput{Document: "# One\n\n## Step\n\nDo it.\n", ModelID: "m"})
+	_, err := e.Mint(t.Context(), w.caller, api.MintRequest{Document: "# One\n\n## Step\n\nDo it.\n", ModelID: "m"})
 	if fault.CodeOf(err) != fault.StoreUnavailable || !strings.Contains(err.Error(), "nothing was stored") {
 		t.Errorf("Mint = %v, want STORE_UNAVAILABLE that says that nothing was stored", err)
 	}
@@ -541,14 +542,14 @@ func TestNobodyWaitsForTheFirstCallOfAnother(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = e.Spaces(first, w.caller, engine.SpacesInput{})
+		_, _ = e.Spaces(first, w.caller, api.SpacesRequest{})
 	}()
 	<-stuck.reading
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	second := make(chan error)
 	go func() {
-		_, err := e.Spaces(impatient, w.caller, engine.SpacesInput{})
+		_, err := e.Spaces(impatient, w.caller, api.SpacesRequest{})
 		second <- err
 	}()
 	select {

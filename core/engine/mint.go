@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -27,21 +28,21 @@ const maxModel = 200
 // Mint stores the protocols of a document, all or none. Findings that refuse
 // it come with line and JSON pointer. Of two that mint one title at once, one
 // is the older version of the other, or without Force the second is refused.
-func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply, err error) {
+func (e *Engine) Mint(ctx context.Context, c Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer e.operated(OperationStore, c, time.Now(), &err)
 	ctx = inSpace(ctx, c.Space)
 	space, err := mintSpace(c, in.Space)
 	if err != nil {
-		return MintReply{}, err
+		return api.MintReply{}, err
 	}
 	if err := e.ready(ctx); err != nil {
-		return MintReply{}, nothingStored(err)
+		return api.MintReply{}, nothingStored(err)
 	}
 	h, release := e.hold()
 	defer release()
 	chains, warnings, err := h.check(ctx, in.Document)
 	if err != nil {
-		return MintReply{}, err
+		return api.MintReply{}, err
 	}
 	for i := range chains {
 		chains[i].Space, chains[i].ModelID = space, clip(in.ModelID, maxModel)
@@ -54,9 +55,12 @@ func (e *Engine) Mint(ctx context.Context, c Caller, in MintInput) (_ MintReply,
 		return e.save(ctx, stored...)
 	})
 	if err != nil {
-		return MintReply{}, notStored(err)
+		return api.MintReply{}, notStored(err)
 	}
-	reply := MintReply{Items: []MintItem{}, Status: "stored", Warnings: warnings}
+	reply := api.MintReply{Items: []api.MintItem{}, Status: "stored"}
+	for _, w := range warnings {
+		reply.Warnings = append(reply.Warnings, api.Diagnostic(w))
+	}
 	for i, w := range stored {
 		chains[i] = w.Chain
 		reply.Items = append(reply.Items, items(w.Chain)...)
@@ -103,10 +107,10 @@ func (e *Engine) rewrites(ctx context.Context, c Caller, chains []protocol.Chain
 	return out, nil
 }
 
-func items(chain protocol.Chain) []MintItem {
-	out := make([]MintItem, len(chain.Steps))
+func items(chain protocol.Chain) []api.MintItem {
+	out := make([]api.MintItem, len(chain.Steps))
 	for i, s := range chain.Steps {
-		out[i] = MintItem{URI: protocol.URI(s.UUID), MemoryUUID: s.UUID, Label: s.Label, Tags: orEmpty(s.Tags)}
+		out[i] = api.MintItem{URI: protocol.URI(s.UUID), MemoryUUID: s.UUID, Label: s.Label, Tags: orEmpty(s.Tags)}
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -15,13 +16,13 @@ import (
 
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
-func (e *Engine) Next(ctx context.Context, c Caller, in NextInput) (Round, error) {
+func (e *Engine) Next(ctx context.Context, c Caller, in api.NextRequest) (Round, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
-func (e held) next(ctx context.Context, c Caller, in NextInput) (Round, error) {
+func (e held) next(ctx context.Context, c Caller, in api.NextRequest) (Round, error) {
 	s, err := parseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
@@ -80,7 +81,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e held) runFor(ctx context.Context, c Caller, in NextInput, s *solution, stepUUID string) (*turn, error) {
+func (e held) runFor(ctx context.Context, c Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {
@@ -241,8 +242,8 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 }
 
 // unheard lists the last n proofs, whose reply nobody may have seen.
-func (t *turn) unheard(n int) []Solved {
-	var solved []Solved
+func (t *turn) unheard(n int) []api.Solved {
+	var solved []api.Solved
 	for i := max(len(t.run.Proofs)-n, 0); i < len(t.run.Proofs); i++ {
 		solved = append(solved, t.solvedStep(i))
 	}
@@ -260,7 +261,7 @@ func (t *turn) mismatch(ctx context.Context, why string) (Round, error) {
 }
 
 func replay(rec Recorded) (Round, error) {
-	var r StepReply
+	var r api.StepReply
 	if err := json.Unmarshal(rec.Reply, &r); err != nil {
 		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -20,25 +21,17 @@ const (
 	toolSpaces = "kairos_spaces"
 )
 
-// NextCall is next_action for programs: the call that comes next. Texts in
-// angle brackets in Arguments are placeholders. Each has to be replaced, or left
-// out where it says that it is optional; one that is sent as it is, is refused.
-type NextCall struct {
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
-}
-
 // callOf is the call with these arguments, which must encode as JSON.
-func callOf(tool string, arguments map[string]any) *NextCall {
+func callOf(tool string, arguments map[string]any) *api.NextCall {
 	b, err := json.Marshal(arguments)
 	if err != nil {
 		return nil // unreachable: strings, numbers and what was decoded from JSON
 	}
-	return &NextCall{Tool: tool, Arguments: b}
+	return &api.NextCall{Tool: tool, Arguments: b}
 }
 
 // callIn is the call that an error advises, if it does.
-func callIn(f *fault.Error) *NextCall {
+func callIn(f *fault.Error) *api.NextCall {
 	if f.NextCall == nil {
 		return nil
 	}
@@ -48,10 +41,10 @@ func callIn(f *fault.Error) *NextCall {
 // resume is the arguments of the kairos_begin that shows a run's open step.
 func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
 
-func beginCall(uri string) *NextCall { return callOf(toolBegin, map[string]any{"uri": uri}) }
+func beginCall(uri string) *api.NextCall { return callOf(toolBegin, map[string]any{"uri": uri}) }
 
 // nextCall is the call of kairos_next for the open step with this solution.
-func (t *turn) nextCall(solution map[string]any) *NextCall {
+func (t *turn) nextCall(solution map[string]any) *api.NextCall {
 	return callOf(toolNext, map[string]any{
 		"uri": protocol.URI(t.step().UUID), "run_id": string(t.run.ID), "solution": solution,
 	})
@@ -59,12 +52,12 @@ func (t *turn) nextCall(solution map[string]any) *NextCall {
 
 // callServer lets the server obtain what is due, or show again what the agent
 // has to give. It is never counted as a failure.
-func (t *turn) callServer(kind string) *NextCall {
+func (t *turn) callServer(kind string) *api.NextCall {
 	return t.nextCall(map[string]any{"type": kind, "nonce": t.run.Step.Nonce})
 }
 
 // callFilled is the call with a solution that the agent has to fill in.
-func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *NextCall {
+func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
 	solution := map[string]any{"type": shown.Type, "nonce": t.run.Step.Nonce, "proof_hash": t.run.ProofHash()}
 	if !k.free() {
 		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
@@ -89,7 +82,7 @@ const (
 	messageForm = "<string: what was achieved, or why it failed>"
 )
 
-func attestCall(uri string, id run.ID) *NextCall {
+func attestCall(uri string, id run.ID) *api.NextCall {
 	return callOf(toolAttest, map[string]any{
 		"uri": uri, "run_id": string(id), "outcome": outcomeForm, "message": messageForm,
 	})

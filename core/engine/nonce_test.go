@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // filled is the solution of the call that a reply advises, with this evidence.
-func (w *world) filled(r *engine.StepReply, evidence string) (uri, solution string) {
+func (w *world) filled(r *api.StepReply, evidence string) (uri, solution string) {
 	w.t.Helper()
 	if r.NextCall == nil || r.NextCall.Tool != "kairos_next" {
 		w.t.Fatalf("next_call = %+v, want a call of kairos_next", r.NextCall)
@@ -104,7 +104,7 @@ func TestARunIDThatContradictsTheNonceIsRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	a, b := w.begin(uris[0]), w.begin(uris[0])
-	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], RunID: b.RunID, Solution: json.RawMessage(solve(a, `{"ok":true}`))})
+	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: b.RunID, Solution: json.RawMessage(solve(a, `{"ok":true}`))})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.NonceMismatch || !strings.Contains(f.Message, a.RunID) || !strings.Contains(f.Message, b.RunID) {
 		t.Fatalf("error = %v, want NONCE_MISMATCH that names both runs", err)
@@ -112,8 +112,8 @@ func TestARunIDThatContradictsTheNonceIsRefused(t *testing.T) {
 	if f.NextCall == nil || f.NextCall.Arguments["session_id"] != a.RunID {
 		t.Errorf("next_call = %+v, want the run of the nonce", f.NextCall)
 	}
-	for _, r := range []*engine.StepReply{a, b} { // neither run moved
-		in := engine.NextInput{URI: uris[0], RunID: r.RunID, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
+	for _, r := range []*api.StepReply{a, b} { // neither run moved
+		in := api.NextRequest{URI: uris[0], RunID: r.RunID, Solution: json.RawMessage(solve(r, `{"ok":true}`))}
 		round, err := w.Next(t.Context(), w.caller, in)
 		if err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestResumingNamesTheProtocolOfTheRun(t *testing.T) {
 	uris, other := w.mint(threeSteps), w.mint(doc("Other", "A: a"))
 	r := w.begin(uris[0])
 	for what, uri := range map[string]string{"another protocol": other[0], "nothing": "kairos://mem/99999999-9999-4999-8999-999999999999"} {
-		_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uri, SessionID: r.RunID})
+		_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID})
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Code != fault.InvalidArgument || !strings.Contains(f.Message, "Three Steps") || f.NextCall.Arguments["uri"] != uris[0] {
 			t.Errorf("resume with the uri of %s: %v, want INVALID_ARGUMENT and the call that works", what, err)
@@ -137,7 +137,7 @@ func TestResumingNamesTheProtocolOfTheRun(t *testing.T) {
 
 	now := w.mint(doc("Three Steps", "Quite: another"))
 	for what, uri := range map[string]string{"a later step": uris[2], "the protocol as it is now": now[0]} {
-		if _, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uri, SessionID: r.RunID}); err != nil {
+		if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID}); err != nil {
 			t.Errorf("resume with the uri of %s: %v", what, err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestATakenOverRunRefusesTheOldClient(t *testing.T) {
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
 	old := w.caller
 	w.caller.Connection = "c2"
-	taken, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: r.RunID})
+	taken, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: r.RunID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestATakenOverRunRefusesTheOldClient(t *testing.T) {
 		solve(r, `{"ok":true}`): "NONCE_MISMATCH",
 		fmt.Sprintf(`{"type":"shell","proof_hash":%q,"shell":{"ok":true}}`, r.Challenge.ProofHash): "MISSING_FIELD",
 	} {
-		round, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[1], RunID: r.RunID, Solution: json.RawMessage(solution)})
+		round, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[1], RunID: r.RunID, Solution: json.RawMessage(solution)})
 		if err != nil {
 			t.Fatal(err)
 		}

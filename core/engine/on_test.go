@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -99,17 +100,17 @@ func TestARouteHasReactionsAndACallTimeoutOfItsOwn(t *testing.T) {
 func TestTheTreeMayStopTheCallAtARouteThatGivesNoAnswer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		on, want string
-		play     func(w *world, uri string) *engine.StepReply
+		play     func(w *world, uri string) *api.StepReply
 	}{
-		"a client that fails": {"{error: stop}", "error: out of order", func(w *world, uri string) *engine.StepReply {
+		"a client that fails": {"{error: stop}", "error: out of order", func(w *world, uri string) *api.StepReply {
 			return w.reply(w.fails(w.ask(w.beginRound(uri, ""), "sampling/createMessage")))
 		}},
-		"a driver that fails": {"{error: stop}", "error: driver sampling is broken", func(w *world, uri string) *engine.StepReply {
+		"a driver that fails": {"{error: stop}", "error: driver sampling is broken", func(w *world, uri string) *api.StepReply {
 			w.drivers.set("sampling", true)
 			defer w.drivers.set("sampling", false)
 			return w.begin(uri)
 		}},
-		"a client that has no such method": {"{unavailable: stop}", "unavailable: no such method", func(w *world, uri string) *engine.StepReply {
+		"a client that has no such method": {"{unavailable: stop}", "unavailable: no such method", func(w *world, uri string) *api.StepReply {
 			a := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
 			r, err := w.Continue(w.t.Context(), w.caller, engine.Continuation{
 				Run: a.Run, Seq: a.Seq, Error: &driver.ClientError{Code: -32601, Message: "no such method"},
@@ -119,11 +120,11 @@ func TestTheTreeMayStopTheCallAtARouteThatGivesNoAnswer(t *testing.T) {
 			}
 			return w.reply(r)
 		}},
-		"an answer that is none": {"{invalid: {retry: 0, then: stop}}", "invalid: no action", func(w *world, uri string) *engine.StepReply {
+		"an answer that is none": {"{invalid: {retry: 0, then: stop}}", "invalid: no action", func(w *world, uri string) *api.StepReply {
 			a := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
 			return w.reply(w.answer(w.ask(w.answer(a, `{}`), "sampling/createMessage"), `{}`)) // the route has a retry of its own
 		}},
-		"no answer in time": {"{timeout: stop}", "timeout: no reply in time", func(w *world, uri string) *engine.StepReply {
+		"no answer in time": {"{timeout: stop}", "timeout: no reply in time", func(w *world, uri string) *api.StepReply {
 			a := w.ask(w.beginRound(uri, ""), "sampling/createMessage")
 			r, err := w.Waiting(w.t.Context(), w.caller, a.Run, a.Seq)
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -111,7 +112,7 @@ func TestAPhraseIsTypedForAPersonsOwnAnswer(t *testing.T) {
 	}
 
 	w = asked(t, false, nil)
-	_, err = w.Begin(t.Context(), w.caller, engine.BeginInput{URI: w.mint(doc)[0]})
+	_, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: w.mint(doc)[0]})
 	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "approval_phrase of step 1") {
 		t.Errorf("Begin = %v, want that nobody can type the phrase", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -152,7 +153,7 @@ type Ratings interface {
 	Rate(ctx context.Context, space string, ratings []Rating) error
 	// Quality returns what is known of the steps of the space; a step without
 	// a rating is left out.
-	Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]Quality, error)
+	Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error)
 }
 
 // Outcome is what a rating counts.
@@ -180,20 +181,6 @@ type Rating struct {
 	Rater   string
 	Context string
 	At      time.Time
-}
-
-// Quality is what the ratings of a step add up to.
-type Quality struct {
-	Score          int       `json:"step_quality_score"`
-	Tier           string    `json:"step_quality"`
-	RetrievalCount int64     `json:"retrievalCount"`
-	SuccessCount   int64     `json:"successCount"`
-	PartialCount   int64     `json:"partialCount"`
-	FailureCount   int64     `json:"failureCount"`
-	QualityBonus   float64   `json:"qualityBonus"`
-	LastRated      time.Time `json:"lastRated,omitzero"`
-	LastRater      string    `json:"lastRater,omitempty"`
-	UsageContext   string    `json:"usageContext,omitempty"`
 }
 
 // Embedder turns texts into vectors.

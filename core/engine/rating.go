@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/quality"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -225,7 +226,7 @@ const maxAttested = 5
 
 // rateAttested rates the step that an attestation names, for want of one the
 // first. Only a verified run is a success.
-func (e *Engine) rateAttested(chain protocol.Chain, in AttestInput, verified bool) {
+func (e *Engine) rateAttested(chain protocol.Chain, in api.AttestRequest, verified bool) {
 	outcome, added := OutcomeFailure, baseBonus(in.Outcome)+min(max(in.QualityBonus, -maxAttested), maxAttested)
 	switch {
 	case in.Outcome == "success" && verified:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -59,7 +60,7 @@ func (e held) redact(ctx context.Context, c Caller, in RedactInput) (RedactReply
 	if err := e.store.Eraser.EraseRun(ctx, Save{Run: t.run, Events: t.events}, redaction.Redacted); err != nil {
 		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
 	}
-	var verdict AttestReply
+	var verdict api.AttestReply
 	t.verdictOf(&verdict)
 	reply := RedactReply{RunID: string(in.Run), Steps: redaction.Steps, Quoting: redaction.Quoting, Verified: verdict.Verified}
 	if err := e.store.Eraser.Scrub(ctx); err != nil {

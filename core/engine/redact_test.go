@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -99,7 +100,7 @@ func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
 		t.Errorf("a repeat of the erased submission = %q %s, want NONCE_MISMATCH", again.ErrorCode, again.Message)
 	}
 	w.next(uris[0], solve(r, `{"ok":true}`))
-	done, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], Outcome: "success", Message: "done", RunID: string(id)})
+	done, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], Outcome: "success", Message: "done", RunID: string(id)})
 	if err != nil || !done.Verified {
 		t.Errorf("Attest = %+v, %v, want it verified", done, err)
 	}
@@ -108,7 +109,7 @@ func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
 func TestARunThatHasEndedIsErasedWhole(t *testing.T) {
 	for name, end := range map[string]func(w *world, uri string, id run.ID) error{
 		"attested": func(w *world, uri string, id run.ID) error {
-			_, err := w.Attest(w.t.Context(), w.caller, engine.AttestInput{URI: uri, Outcome: "failure", Message: "it smells of herring", RunID: string(id)})
+			_, err := w.Attest(w.t.Context(), w.caller, api.AttestRequest{URI: uri, Outcome: "failure", Message: "it smells of herring", RunID: string(id)})
 			return err
 		},
 		"abandoned": func(w *world, _ string, id run.ID) error {
@@ -151,7 +152,7 @@ func TestARunThatHasEndedIsErasedWhole(t *testing.T) {
 			if err != nil || !account.Run.Evidence[0].Erased() || len(account.Challenges[0]) != 0 || account.Run.Evidence[0].Answers[0].Via != "agent" {
 				t.Errorf("Account = %+v, %v, want step 1 erased, who answered it kept", account.Run.Evidence, err)
 			}
-			if _, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], RunID: string(id)}); fault.CodeOf(err) != fault.NoOpenRun || strings.Contains(err.Error(), "redacted") {
+			if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: string(id)}); fault.CodeOf(err) != fault.NoOpenRun || strings.Contains(err.Error(), "redacted") {
 				t.Errorf("Next = %v, want how the run ended", err)
 			}
 		})

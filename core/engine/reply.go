@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -16,13 +17,13 @@ import (
 const maxFailures = 3
 
 // base is the reply every other grows from: the open step and where it stands.
-func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) StepReply {
-	r := StepReply{
+func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) api.StepReply {
+	r := api.StepReply{
 		MustObey: true,
-		CurrentStep: CurrentStep{
+		CurrentStep: api.CurrentStep{
 			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.run.Step.Index, len(t.chain.Steps))), MIMEType: "text/markdown",
 		},
-		Challenge: Challenge{
+		Challenge: api.Challenge{
 			Type: shown.Type, Description: shown.Description, Display: shown.Display,
 			Nonce: t.run.Step.Nonce, ProofHash: t.run.ProofHash(),
 		},
@@ -36,7 +37,7 @@ func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) StepReply {
 	return r
 }
 
-func solvedMessage(solved []Solved) string {
+func solvedMessage(solved []api.Solved) string {
 	parts := make([]string, len(solved))
 	for i, s := range solved {
 		what, files := "is solved", ""
@@ -66,13 +67,13 @@ func join(parts ...string) string {
 	return strings.Join(kept, " ")
 }
 
-func (t *turn) solvedStep(i int) Solved {
+func (t *turn) solvedStep(i int) api.Solved {
 	p, step := t.run.Proofs[i], t.chain.Steps[i]
 	verdict := ""
 	if t.run.Evidence[i].Failed {
 		verdict = t.run.Evidence[i].Verdict()
 	}
-	return Solved{
+	return api.Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
 		Provenance: p.Provenance, Output: t.run.Evidence[i].Output, ProofHash: p.Hash,
 		Files: solvedFiles(t.run.Evidence[i]), Verdict: verdict,
@@ -105,7 +106,7 @@ func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Roun
 	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.run.Step.Nonce, then))
 }
 
-func (t *turn) show(ctx context.Context, r StepReply, how string) (Round, error) {
+func (t *turn) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
 	uri := r.CurrentStep.URI
 	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
 	if t.run.Step.Index == len(t.chain.Steps) {
@@ -172,7 +173,7 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 
 // omitted turns a reply that shows the open step into the reply to a submission
 // that lacks something. No retry is counted.
-func (t *turn) omitted(r StepReply) StepReply {
+func (t *turn) omitted(r api.StepReply) api.StepReply {
 	r.ErrorCode = orDefault(r.ErrorCode, string(fault.MissingField))
 	r.Message = join(t.omission, r.Message)
 	r.RetryCount = &t.run.Step.Failures
@@ -224,7 +225,7 @@ func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, er
 }
 
 // failed turns a reply that shows the open step into the reply to a counted failure.
-func (t *turn) failed(r StepReply, f failure) StepReply {
+func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 	uri, count := r.CurrentStep.URI, t.run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.code)
@@ -257,7 +258,7 @@ func (t *turn) waitsForApproval() bool {
 }
 
 // waysOut leaves an agent that failed often enough its own judgement.
-func waysOut(r StepReply) StepReply {
+func waysOut(r api.StepReply) api.StepReply {
 	uri := r.CurrentStep.URI
 	r.MustObey, r.NextCall = false, nil
 	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+

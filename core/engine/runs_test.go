@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -90,7 +91,7 @@ func TestWhereARunStandsIsHandedOver(t *testing.T) {
 	if diff := cmp.Diff(second, stored); diff != "" || err != nil {
 		t.Errorf("Standing, %v (-heard +stored):\n%s", err, diff)
 	}
-	if _, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], RunID: r.RunID, Outcome: "failure", Message: "enough"}); err != nil {
+	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], RunID: r.RunID, Outcome: "failure", Message: "enough"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := heard.of(id).Run.State; got != run.Closed {
@@ -145,11 +146,11 @@ func TestAnAbandonedRunIsOver(t *testing.T) {
 			return err
 		},
 		"next": func() error {
-			_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], RunID: begun.RunID})
+			_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: begun.RunID})
 			return err
 		},
 		"begin with the session id": func() error {
-			_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: begun.RunID})
+			_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.RunID})
 			return err
 		},
 		"abandoning it again": func() error {
@@ -174,7 +175,7 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 	uris := w.mint(threeSteps)
 	states := map[run.ID]run.State{}
 	var order []run.ID
-	begin := func(state run.State) *engine.StepReply {
+	begin := func(state run.State) *api.StepReply {
 		r := w.begin(uris[0])
 		order = append(order, runOf(r))
 		states[runOf(r)] = state
@@ -183,7 +184,7 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 	overdue := begin(run.Ended)
 	w.machine.Pass(25 * time.Hour) // nobody touched it for a day
 	closed := begin(run.Closed)
-	if _, err := w.Attest(t.Context(), w.caller, engine.AttestInput{URI: uris[0], RunID: closed.RunID, Outcome: "failure", Message: "no"}); err != nil {
+	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], RunID: closed.RunID, Outcome: "failure", Message: "no"}); err != nil {
 		t.Fatal(err)
 	}
 	given := begin(run.Ended)
@@ -232,7 +233,7 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 	}
 	states := func(want ...run.State) {
 		t.Helper()
-		for i, r := range []*engine.StepReply{advanced, waiting, untouched} {
+		for i, r := range []*api.StepReply{advanced, waiting, untouched} {
 			if got := w.state(runOf(r)).State; got != want[i] {
 				t.Errorf("run %d is %s, want %s", i, got, want[i])
 			}
@@ -255,7 +256,7 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 	if left := w.listed(engine.RunsInput{}); len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
-	if _, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uris[0], RunID: advanced.RunID}); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: advanced.RunID}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Next on a removed run: %v, want NOT_FOUND", err)
 	}
 }
@@ -307,7 +308,7 @@ func TestAResumedRunBelongsToTheConnectionThatResumedIt(t *testing.T) {
 	uris := w.mint(threeSteps)
 	first, second := w.begin(uris[0]), w.begin(uris[0])
 	w.caller.Connection = "c2"
-	if _, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: first.SessionID}); err != nil {
+	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.SessionID}); err != nil {
 		t.Fatal(err)
 	}
 	reply := w.next(uris[0], "") // without a nonce or a run_id
@@ -333,7 +334,7 @@ func TestARunThatWaitsForAPersonGoesOnThroughAnyClientThatCanAskThem(t *testing.
 	w.ask(w.nextRound(uris[0], placeholder(begun)), "elicitation/create")
 
 	w.caller = bare
-	resumed, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: begun.SessionID})
+	resumed, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.SessionID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +346,7 @@ func TestARunThatWaitsForAPersonGoesOnThroughAnyClientThatCanAskThem(t *testing.
 	modern := bare
 	modern.Client.ElicitationForm, modern.CanWait = true, time.Minute
 	w.caller = modern
-	resumed, err = w.Begin(t.Context(), w.caller, engine.BeginInput{URI: uris[0], SessionID: begun.SessionID})
+	resumed, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.SessionID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
@@ -17,7 +18,7 @@ import (
 // The limits of a search.
 const (
 	defaultMatches = 5
-	maxMatches     = 10 // with SearchInput.Limit
+	maxMatches     = 10 // with SearchRequest.Limit
 	// maxUnsure is how many matches are offered while none of them is sure: more
 	// would be a list to read, not a choice.
 	maxUnsure  = 3
@@ -34,7 +35,7 @@ const (
 
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
-func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (_ SearchReply, err error) {
+func (e *Engine) Search(ctx context.Context, c Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
 	defer e.operated(OperationSearch, c, time.Now(), &err)
 	ctx = inSpace(ctx, c.Space)
 	reply, _, err := e.search(ctx, c, in, Query{})
@@ -42,7 +43,7 @@ func (e *Engine) Search(ctx context.Context, c Caller, in SearchInput) (_ Search
 }
 
 // ExplainSearch is Search that says for each match why it is one.
-func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in SearchInput) (ExplainedSearch, error) {
+func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in api.SearchRequest) (ExplainedSearch, error) {
 	reply, hits, err := e.search(ctx, c, in, Query{Explain: true})
 	out := ExplainedSearch{SearchReply: reply}
 	for i, h := range hits {
@@ -54,26 +55,26 @@ func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in SearchInput) (E
 }
 
 // search returns the reply and the hits of its matches, in the same order.
-func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) (SearchReply, []Hit, error) {
-	texts, err := in.texts()
+func (e *Engine) search(ctx context.Context, c Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
+	texts, err := textsOf(in)
 	if err != nil {
-		return SearchReply{}, nil, err
+		return api.SearchReply{}, nil, err
 	}
 	limit := cmp.Or(in.Limit, defaultMatches)
 	if limit < 1 || limit > maxMatches {
-		return SearchReply{}, nil, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", limit, maxMatches).
+		return api.SearchReply{}, nil, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", limit, maxMatches).
 			WithNext("call kairos_search without limit, or with one from 1 to %d", maxMatches)
 	}
 	if q.Spaces, err = narrow(c, in.Space); err != nil {
-		return SearchReply{}, nil, err
+		return api.SearchReply{}, nil, err
 	}
 	if err := e.ready(ctx); err != nil {
-		return SearchReply{}, nil, err
+		return api.SearchReply{}, nil, err
 	}
 	q.Limit = 2 * maxMatches
 	hits, wordsOnly, err := e.found(ctx, q, texts)
 	if err != nil {
-		return SearchReply{}, nil, err
+		return api.SearchReply{}, nil, err
 	}
 	sure := len(hits) > 0 && search.Sure(hits[0].Score, scoreOf(hits[1:]))
 	if !sure {
@@ -90,8 +91,8 @@ func (e *Engine) search(ctx context.Context, c Caller, in SearchInput, q Query) 
 	return reply, hits, nil
 }
 
-// texts are the query and its rephrasings, each once.
-func (in SearchInput) texts() ([]string, error) {
+// textsOf returns the query and its rephrasings, each once.
+func textsOf(in api.SearchRequest) ([]string, error) {
 	if strings.TrimSpace(in.Query) == "" {
 		return nil, fault.New(fault.InvalidArgument, "query must not be blank").
 			WithNext("call kairos_search with some words of what the user wants to do")
@@ -154,12 +155,12 @@ func isMeta(c protocol.Chain) bool {
 	return id == createUUID || id == refineUUID
 }
 
-func match(h Hit) Choice {
+func match(h Hit) api.Choice {
 	head := h.Chain.Steps[0]
 	uri := protocol.URI(head.UUID)
 	score := math.Round(min(max(h.Score, 0), 1)*100) / 100
 	title := h.Chain.Title
-	return Choice{
+	return api.Choice{
 		ChainLabel: &title, URI: uri, Label: head.Label, Score: &score, Role: "match", Tags: []string{},
 		NextAction: "call kairos_begin with " + uri,
 	}
@@ -185,19 +186,19 @@ func orEmpty[T any](list []T) []T {
 
 // searchReply offers the hits, best first. A call is prefilled where following
 // it is never wrong: to begin a sure match, and to refine a search in vain.
-func searchReply(hits []Hit, sure bool) SearchReply {
-	r := SearchReply{MustObey: true, Confidence: ConfidencePerhaps}
+func searchReply(hits []Hit, sure bool) api.SearchReply {
+	r := api.SearchReply{MustObey: true, Confidence: api.ConfidencePerhaps}
 	for _, h := range hits {
 		r.Choices = append(r.Choices, match(h))
 	}
 	switch {
 	case len(hits) == 0:
-		r.Confidence = ConfidenceNone
+		r.Confidence = api.ConfidenceNone
 		r.Message = "No protocol matches."
 		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
 		r.NextCall = beginCall(protocol.URI(refineUUID))
 	case sure:
-		r.Confidence = ConfidenceSure
+		r.Confidence = api.ConfidenceSure
 		r.Message = fmt.Sprintf("The first match fits (%d%%).", percent(r.Choices[0]))
 		r.Choices[0].Description = summary(hits[0].Chain)
 		r.NextAction = "follow the first choice's next_action"
@@ -213,19 +214,19 @@ func searchReply(hits []Hit, sure bool) SearchReply {
 	return r
 }
 
-func percent(c Choice) int { return int(math.Round(*c.Score * 100)) }
+func percent(c api.Choice) int { return int(math.Round(*c.Score * 100)) }
 
-func refineChoice() Choice {
+func refineChoice() api.Choice {
 	uri := protocol.URI(refineUUID)
-	return Choice{
+	return api.Choice{
 		URI: uri, Label: "Get help refining your search", Role: "refine", Tags: []string{"meta", "refine"},
 		NextAction: "call kairos_begin with " + uri,
 	}
 }
 
-func createChoice() Choice {
+func createChoice() api.Choice {
 	uri, title := protocol.URI(createUUID), "Create New KAIROS Protocol Chain"
-	return Choice{
+	return api.Choice{
 		ChainLabel: &title, URI: uri, Label: title, Role: "create", Tags: []string{"meta", "creation"},
 		NextAction: "call kairos_begin with " + uri,
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -19,7 +19,7 @@ func (w *world) reports() (first string) {
 	return first
 }
 
-func (w *world) search(in engine.SearchInput) (engine.SearchReply, []engine.Choice) {
+func (w *world) search(in api.SearchRequest) (api.SearchReply, []api.Choice) {
 	w.t.Helper()
 	r, err := w.Search(w.t.Context(), w.caller, in)
 	if err != nil {
@@ -36,17 +36,17 @@ func TestOnlyASureMatchIsPrefilled(t *testing.T) {
 	w := newWorld(t, nil)
 	first := w.reports()
 	for query, want := range map[string]struct {
-		confidence engine.Confidence
+		confidence api.Confidence
 		matches    int
 		begins     string
 	}{
-		"Report":        {engine.ConfidenceSure, 5, first},
-		"reports":       {engine.ConfidenceSure, 5, first},
-		"figures":       {engine.ConfidencePerhaps, 3, ""},
-		"xqzzy blorft":  {engine.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
-		"qqq www eee z": {engine.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
+		"Report":        {api.ConfidenceSure, 5, first},
+		"reports":       {api.ConfidenceSure, 5, first},
+		"figures":       {api.ConfidencePerhaps, 3, ""},
+		"xqzzy blorft":  {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
+		"qqq www eee z": {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
 	} {
-		r, matches := w.search(engine.SearchInput{Query: query})
+		r, matches := w.search(api.SearchRequest{Query: query})
 		if r.Confidence != want.confidence || len(matches) != want.matches {
 			t.Errorf("Search(%q) is %s with %d matches, want %s with %d", query, r.Confidence, len(matches), want.confidence, want.matches)
 		}
@@ -66,14 +66,14 @@ func TestMatchesAreBounded(t *testing.T) {
 	w := newWorld(t, nil)
 	w.reports()
 	for limit, want := range map[int]int{0: 5, 1: 1, 7: 7, 10: 10} {
-		if _, matches := w.search(engine.SearchInput{Query: "Report", Limit: limit}); len(matches) != want {
+		if _, matches := w.search(api.SearchRequest{Query: "Report", Limit: limit}); len(matches) != want {
 			t.Errorf("limit %d: %d matches, want %d", limit, len(matches), want)
 		}
 	}
-	if _, matches := w.search(engine.SearchInput{Query: "figures", Limit: 10}); len(matches) != 3 {
+	if _, matches := w.search(api.SearchRequest{Query: "figures", Limit: 10}); len(matches) != 3 {
 		t.Errorf("%d matches while none is sure, want 3", len(matches))
 	}
-	for _, in := range []engine.SearchInput{
+	for _, in := range []api.SearchRequest{
 		{Query: "x", Limit: -1},
 		{Query: "x", Limit: 11},
 		{Query: "x", Queries: strings.Fields("a b c d e f")},
@@ -88,8 +88,8 @@ func TestMatchesAreBounded(t *testing.T) {
 func TestAProtocolCountsWithTheTextThatFitsBest(t *testing.T) {
 	w := newWorld(t, nil)
 	first := w.reports()
-	r, matches := w.search(engine.SearchInput{Query: "somebody wants xqzzy", Queries: []string{" ", "report", "June report"}})
-	if r.Confidence != engine.ConfidencePerhaps || len(matches) != 3 {
+	r, matches := w.search(api.SearchRequest{Query: "somebody wants xqzzy", Queries: []string{" ", "report", "June report"}})
+	if r.Confidence != api.ConfidencePerhaps || len(matches) != 3 {
 		t.Fatalf("%s with %d matches, want perhaps with 3: two titles were said", r.Confidence, len(matches))
 	}
 	if got := []string{*matches[0].ChainLabel, *matches[1].ChainLabel}; got[0] != "Report" || got[1] != "June report" {
@@ -102,7 +102,7 @@ func TestAProtocolCountsWithTheTextThatFitsBest(t *testing.T) {
 		}
 		seen[c.URI] = true
 	}
-	if r, _ := w.search(engine.SearchInput{Query: "xqzzy", Queries: []string{"report"}}); r.NextCall == nil || !strings.Contains(string(r.NextCall.Arguments), first) {
+	if r, _ := w.search(api.SearchRequest{Query: "xqzzy", Queries: []string{"report"}}); r.NextCall == nil || !strings.Contains(string(r.NextCall.Arguments), first) {
 		t.Errorf("next_call %+v, want begin of %s: a rephrasing names it", r.NextCall, first)
 	}
 }
@@ -110,14 +110,14 @@ func TestAProtocolCountsWithTheTextThatFitsBest(t *testing.T) {
 func TestChoicesSayWhatHelpsToChoose(t *testing.T) {
 	w := newWorld(t, nil)
 	w.reports()
-	_, matches := w.search(engine.SearchInput{Query: "Report"})
+	_, matches := w.search(api.SearchRequest{Query: "Report"})
 	if got := matches[0].Description; got != "Write the figures of the week down," {
 		t.Errorf("description of the sure match is %q, want the first line", got)
 	}
 	if got := matches[1].Description; got != "" {
 		t.Errorf("description %q where there is no choice to make", got)
 	}
-	_, matches = w.search(engine.SearchInput{Query: "words"})
+	_, matches = w.search(api.SearchRequest{Query: "words"})
 	for _, c := range matches {
 		if n := len([]rune(c.Description)); n == 0 || n > 60 || !strings.HasSuffix(c.Description, "…") {
 			t.Errorf("description %q has %d characters, want at most 60 and a sign that it was cut", c.Description, n)

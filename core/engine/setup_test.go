@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -166,8 +167,8 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 	r := w.begin(uris[0])
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"begin": func() error { _, err := w.Begin(ctx, w.caller, engine.BeginInput{SessionID: r.RunID}); return err },
-		"next":  func() error { _, err := w.Next(ctx, w.caller, engine.NextInput{URI: uris[0]}); return err },
+		"begin": func() error { _, err := w.Begin(ctx, w.caller, api.BeginRequest{SessionID: r.RunID}); return err },
+		"next":  func() error { _, err := w.Next(ctx, w.caller, api.NextRequest{URI: uris[0]}); return err },
 		"continue": func() error {
 			_, err := w.Continue(ctx, w.caller, engine.Continuation{Run: runOf(r), Seq: 7})
 			return err
@@ -177,7 +178,7 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 		"check":      func() error { _, _, err := w.Check(ctx, threeSteps); return err },
 		"dump":       func() error { _, err := w.Dump(ctx, w.caller, uris[0], false); return err },
 		"update": func() error {
-			_, err := w.Update(ctx, w.caller, engine.UpdateInput{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})
+			_, err := w.Update(ctx, w.caller, api.UpdateRequest{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})
 			return err
 		},
 		"timeline": func() error { _, err := w.Timeline(ctx, w.caller, runOf(r)); return err },
@@ -339,7 +340,7 @@ func TestARemovedDriverCostsNoRetry(t *testing.T) {
 		t.Errorf("%s with %d retries for a solution of another type, want DRIVER_UNAVAILABLE and none", lied.ErrorCode, *lied.RetryCount)
 	}
 	magic := strings.Replace(solve(r, `{"ok":true}`), `"user_input"`, `"magic"`, 1)
-	_, err := w.Next(t.Context(), w.caller, engine.NextInput{URI: uri, Solution: json.RawMessage(magic)})
+	_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uri, Solution: json.RawMessage(magic)})
 	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "solution.type: value must be one of 'comment'") {
 		t.Errorf("error = %v, want INVALID_ARGUMENT that names the types", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -151,26 +152,26 @@ const (
 
 // Spaces lists the caller's spaces, how many protocols are in each, exactly,
 // and on request their titles, a page at a time.
-func (e *Engine) Spaces(ctx context.Context, c Caller, in SpacesInput) (SpacesReply, error) {
+func (e *Engine) Spaces(ctx context.Context, c Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	if err := e.ready(ctx); err != nil {
-		return SpacesReply{}, err
+		return api.SpacesReply{}, err
 	}
 	from, err := titlesFrom(c, in)
 	if err != nil {
-		return SpacesReply{}, err
+		return api.SpacesReply{}, err
 	}
 	left := min(orDefault(in.Limit, titlesPage), titlesMost)
-	reply := SpacesReply{Spaces: []SpaceInfo{}}
+	reply := api.SpacesReply{Spaces: []api.SpaceInfo{}}
 	for _, space := range c.spaces() {
 		count, err := e.store.Protocols.Count(ctx, space)
 		if err != nil {
-			return SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
+			return api.SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
 		}
-		info := SpaceInfo{Name: spaceName(c, space), SpaceID: space, ChainCount: count}
+		info := api.SpaceInfo{Name: spaceName(c, space), SpaceID: space, ChainCount: count}
 		if in.Titles && reply.NextCursor == "" && (from.space == "" || from.space == space) {
 			var next string
 			if info.Chains, next, err = e.titles(ctx, space, from.cursor, left); err != nil {
-				return SpacesReply{}, err
+				return api.SpacesReply{}, err
 			}
 			from = titlesPlace{}
 			left -= len(info.Chains)
@@ -191,14 +192,14 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, in SpacesInput) (SpacesRe
 }
 
 // titles lists at most limit protocols of the space after the cursor.
-func (e *Engine) titles(ctx context.Context, space, cursor string, limit int) (out []ChainInfo, next string, err error) {
+func (e *Engine) titles(ctx context.Context, space, cursor string, limit int) (out []api.ChainInfo, next string, err error) {
 	for limit > 0 {
 		var chains []protocol.Chain
 		if chains, next, err = e.store.Protocols.List(ctx, space, cursor, min(limit, listPage)); err != nil {
 			return nil, "", fmt.Errorf("list space %s: %w", space, err)
 		}
 		for _, ch := range chains {
-			out = append(out, ChainInfo{ChainID: ch.ID, URI: protocol.URI(ch.Steps[0].UUID), Title: ch.Title, StepCount: len(ch.Steps)})
+			out = append(out, api.ChainInfo{ChainID: ch.ID, URI: protocol.URI(ch.Steps[0].UUID), Title: ch.Title, StepCount: len(ch.Steps)})
 		}
 		limit -= len(chains)
 		if next == "" || len(chains) == 0 {
@@ -217,7 +218,7 @@ func (p titlesPlace) String() string {
 }
 
 // titlesFrom reads a cursor. Its space is checked like any other.
-func titlesFrom(c Caller, in SpacesInput) (titlesPlace, error) {
+func titlesFrom(c Caller, in api.SpacesRequest) (titlesPlace, error) {
 	if in.Limit < 0 {
 		return titlesPlace{}, fault.New(fault.InvalidArgument, "limit must not be negative")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -35,31 +36,31 @@ type ask func(w *world, c engine.Caller, p probe) (any, error)
 var reaches = map[string]map[string]ask{
 	"Begin": {
 		"head": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, engine.BeginInput{URI: p.Head})
+			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head})
 		},
 		"step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, engine.BeginInput{URI: p.Step})
+			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Step})
 		},
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, engine.BeginInput{URI: p.Gone})
+			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Gone})
 		},
 		"run": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Begin(w.t.Context(), c, engine.BeginInput{URI: p.Head, SessionID: p.Run})
+			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head, SessionID: p.Run})
 		},
 	},
 	"Next": {
 		"head": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, engine.NextInput{URI: p.Head})
+			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head})
 		},
 		"nonce": func(w *world, c engine.Caller, p probe) (any, error) {
 			s := fmt.Sprintf(`{"type":"shell","nonce":%q,"proof_hash":%q,"shell":{"ok":true}}`, p.Nonce, run.Genesis)
-			return w.Next(w.t.Context(), c, engine.NextInput{URI: p.Step, Solution: json.RawMessage(s)})
+			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Step, Solution: json.RawMessage(s)})
 		},
 		"run": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, engine.NextInput{URI: p.Head, RunID: p.Run})
+			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head, RunID: p.Run})
 		},
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Next(w.t.Context(), c, engine.NextInput{URI: p.Gone})
+			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Gone})
 		},
 	},
 	"Continue": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
@@ -85,52 +86,52 @@ var reaches = map[string]map[string]ask{
 	}},
 	"Attest": {
 		"head": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, engine.AttestInput{URI: p.Head, Outcome: "success", Message: "m"})
+			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m"})
 		},
 		"run": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, engine.AttestInput{URI: p.Head, Outcome: "success", Message: "m", RunID: p.Run})
+			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m", RunID: p.Run})
 		},
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Attest(w.t.Context(), c, engine.AttestInput{URI: p.Gone, Outcome: "failure", Message: "m"})
+			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Gone, Outcome: "failure", Message: "m"})
 		},
 	},
 	"Search": {
 		"title": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Search(w.t.Context(), c, engine.SearchInput{Query: p.Title})
+			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title})
 		},
 		"words of the text": func(w *world, c engine.Caller, _ probe) (any, error) {
-			return w.Search(w.t.Context(), c, engine.SearchInput{Query: "confidential herbs"})
+			return w.Search(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
 		},
 		"the app space": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Search(w.t.Context(), c, engine.SearchInput{Query: p.Title, Space: engine.AppSpace})
+			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title, Space: engine.AppSpace})
 		},
 	},
 	"ExplainSearch": {
 		"title": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.ExplainSearch(w.t.Context(), c, engine.SearchInput{Query: p.Title})
+			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: p.Title})
 		},
 		"words of the text": func(w *world, c engine.Caller, _ probe) (any, error) {
-			return w.ExplainSearch(w.t.Context(), c, engine.SearchInput{Query: "confidential herbs"})
+			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
 		},
 	},
 	"Check": {},
 	"Mint": {
 		"the same title": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Mint(w.t.Context(), c, engine.MintInput{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m"})
+			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m"})
 		},
 		"the same title, by force": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Mint(w.t.Context(), c, engine.MintInput{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m", Force: true})
+			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m", Force: true})
 		},
 	},
 	"Update": {
 		"step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, engine.UpdateInput{URIs: []string{p.Step, p.Head}, Documents: []string{"## X\n\ny", "## Z\n\ny"}})
+			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Step, p.Head}, Documents: []string{"## X\n\ny", "## Z\n\ny"}})
 		},
 		"text": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, engine.UpdateInput{URIs: []string{p.Head}, Updates: json.RawMessage(`{"text":"t"}`)})
+			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Head}, Updates: json.RawMessage(`{"text":"t"}`)})
 		},
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Update(w.t.Context(), c, engine.UpdateInput{URIs: []string{p.Gone}, Documents: []string{"## X\n\ny"}})
+			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Gone}, Documents: []string{"## X\n\ny"}})
 		},
 	},
 	"Delete": {"all": func(w *world, c engine.Caller, p probe) (any, error) {
@@ -143,7 +144,7 @@ var reaches = map[string]map[string]ask{
 		"former step": func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Gone, true) },
 	},
 	"Spaces": {"titles": func(w *world, c engine.Caller, _ probe) (any, error) {
-		return w.Spaces(w.t.Context(), c, engine.SpacesInput{Titles: true})
+		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
 	}},
 	"AllRuns": {"list": func(w *world, c engine.Caller, _ probe) (any, error) {
 		return w.AllRuns(w.t.Context(), c, engine.RunsInput{})
@@ -323,8 +324,8 @@ func hide(w *world, owner engine.Caller) probe {
 	if len(owner.Groups) > 0 {
 		space = owner.Groups[0]
 	}
-	mint := func(doc string) engine.MintReply {
-		r, err := w.Mint(w.t.Context(), owner, engine.MintInput{Document: doc, ModelID: "m", Force: true, Space: space})
+	mint := func(doc string) api.MintReply {
+		r, err := w.Mint(w.t.Context(), owner, api.MintRequest{Document: doc, ModelID: "m", Force: true, Space: space})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -332,7 +333,7 @@ func hide(w *world, owner engine.Caller) probe {
 	}
 	gone := mint(secret + "\n## Gone\n\nx\n").Items[2].URI
 	items := mint(secret).Items
-	r, err := w.Begin(w.t.Context(), owner, engine.BeginInput{URI: items[0].URI})
+	r, err := w.Begin(w.t.Context(), owner, api.BeginRequest{URI: items[0].URI})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -430,11 +431,11 @@ func TestMintGoesWhereItIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
-			_, err := w.Mint(t.Context(), tc.caller, engine.MintInput{Document: "# T\n\n## S\n\nx\n", ModelID: "m", Space: tc.space})
+			_, err := w.Mint(t.Context(), tc.caller, api.MintRequest{Document: "# T\n\n## S\n\nx\n", ModelID: "m", Space: tc.space})
 			if got := fault.CodeOf(err); got != tc.code {
 				t.Fatalf("Mint into %q = %v, want %q", tc.space, err, tc.code)
 			}
-			spaces, err := w.Spaces(t.Context(), tc.caller, engine.SpacesInput{Titles: true})
+			spaces, err := w.Spaces(t.Context(), tc.caller, api.SpacesRequest{Titles: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -446,7 +447,7 @@ func TestMintGoesWhereItIsTold(t *testing.T) {
 		})
 	}
 	w := newWorld(t, nil)
-	_, err := w.Mint(t.Context(), two, engine.MintInput{Document: "# T\n\n## S\n\nx\n", ModelID: "m", Space: "Group: devs"})
+	_, err := w.Mint(t.Context(), two, api.MintRequest{Document: "# T\n\n## S\n\nx\n", ModelID: "m", Space: "Group: devs"})
 	if err == nil || !strings.Contains(err.Error(), "group:a:devs") || !strings.Contains(err.Error(), "group:b:devs") {
 		t.Errorf("an ambiguous group: %v, want both ids in full", err)
 	}
@@ -454,18 +455,18 @@ func TestMintGoesWhereItIsTold(t *testing.T) {
 
 func TestMembersShareAGroupsProtocols(t *testing.T) {
 	w := newWorld(t, nil)
-	r, err := w.Mint(t.Context(), member, engine.MintInput{Document: threeSteps, ModelID: "m", Space: "devs"})
+	r, err := w.Mint(t.Context(), member, api.MintRequest{Document: threeSteps, ModelID: "m", Space: "devs"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := engine.Caller{Principal: "you", Space: "user:test:you", Groups: []string{"group:test:devs"}}
-	if s, err := w.Search(t.Context(), other, engine.SearchInput{Query: "Three Steps", Space: "Group: devs"}); err != nil || s.Choices[0].Role != "match" {
+	if s, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Three Steps", Space: "Group: devs"}); err != nil || s.Choices[0].Role != "match" {
 		t.Errorf("a member's search = %+v, %v, want the group's protocol", s, err)
 	}
-	if s, err := w.Search(t.Context(), other, engine.SearchInput{Query: "Three Steps", Space: "personal"}); err != nil || s.Choices[0].Role == "match" {
+	if s, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Three Steps", Space: "personal"}); err != nil || s.Choices[0].Role == "match" {
 		t.Errorf("a search in the own space = %+v, %v, want no match", s, err)
 	}
-	if u, err := w.Update(t.Context(), other, engine.UpdateInput{URIs: []string{r.Items[1].URI}, Documents: []string{"## Second\n\nchanged\n"}}); err != nil || u.TotalUpdated != 1 {
+	if u, err := w.Update(t.Context(), other, api.UpdateRequest{URIs: []string{r.Items[1].URI}, Documents: []string{"## Second\n\nchanged\n"}}); err != nil || u.TotalUpdated != 1 {
 		t.Errorf("a member's Update = %+v, %v", u, err)
 	}
 	if d, err := w.Dump(t.Context(), member, r.Items[1].URI, false); err != nil || !strings.Contains(d.Document, "changed") {
@@ -479,7 +480,7 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 func TestSpacesAreListedOnceAndInOrder(t *testing.T) {
 	w := newWorld(t, nil)
 	c := engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "user:test:me", "group:test:devs", engine.AppSpace, ""}}
-	r, err := w.Spaces(t.Context(), c, engine.SpacesInput{})
+	r, err := w.Spaces(t.Context(), c, api.SpacesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -82,7 +83,7 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 	if err != nil {
 		return Timeline{}, fmt.Errorf("read what happened in run %s: %w", id, err)
 	}
-	var reply AttestReply
+	var reply api.AttestReply
 	t.verdictOf(&reply)
 	line := Timeline{Run: t.run.Summary(), Outcome: t.run.Outcome, Verified: reply.Verified}
 	if !reply.Verified {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -20,15 +21,15 @@ import (
 // Record is what of a protocol its document does not say: with it the document
 // is stored again as it was. It comes from files, so nothing of it is believed.
 type Record struct {
-	ChainID   string             `json:"chain_id"`
-	Title     string             `json:"title"` // for people; the document's counts
-	Space     string             `json:"space"`
-	Revision  int64              `json:"revision"`
-	CreatedAt time.Time          `json:"created_at"`
-	UpdatedAt time.Time          `json:"updated_at"`
-	ModelID   string             `json:"model_id,omitempty"`
-	Steps     []RecordedStep     `json:"steps"`
-	Quality   map[string]Quality `json:"quality,omitempty"` // by step UUID
+	ChainID   string                 `json:"chain_id"`
+	Title     string                 `json:"title"` // for people; the document's counts
+	Space     string                 `json:"space"`
+	Revision  int64                  `json:"revision"`
+	CreatedAt time.Time              `json:"created_at"`
+	UpdatedAt time.Time              `json:"updated_at"`
+	ModelID   string                 `json:"model_id,omitempty"`
+	Steps     []RecordedStep         `json:"steps"`
+	Quality   map[string]api.Quality `json:"quality,omitempty"` // by step UUID
 }
 
 // RecordedStep is the identity of a step.
@@ -59,7 +60,7 @@ type Written struct {
 
 // ExportInput says what to export.
 type ExportInput struct {
-	Space   string // as in MintInput, but empty means all spaces the caller may write to
+	Space   string // as in api.MintRequest, but empty means all spaces the caller may write to
 	History bool
 }
 
@@ -166,7 +167,7 @@ const (
 // ImportInput is a batch; about a hundred items are a good number.
 type ImportInput struct {
 	Items []ImportItem
-	// Space to store in, as in MintInput; empty: that of the record, or the
+	// Space to store in, as in api.MintRequest; empty: that of the record, or the
 	// caller's own.
 	Space      string
 	ModelID    string // of documents without record
@@ -234,7 +235,7 @@ type arrival struct {
 	chains  []protocol.Chain
 	changes []Change
 	older   []protocol.Chain // versions to be stored before the one change
-	quality map[string]Quality
+	quality map[string]api.Quality
 	err     error
 }
 
@@ -534,7 +535,7 @@ func (e *Engine) rateAgain(ctx context.Context, a arrival) error {
 }
 
 // missingRatings are the ratings that lead from have to want.
-func missingRatings(step string, want, have Quality) []Rating {
+func missingRatings(step string, want, have api.Quality) []Rating {
 	var out []Rating
 	for _, n := range []struct {
 		outcome    Outcome
@@ -551,7 +552,7 @@ func missingRatings(step string, want, have Quality) []Rating {
 		Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: clip(want.Tier, maxClaimedNames),
 		Rater: clip(want.LastRater, maxClaimedNames), Context: clip(want.UsageContext, maxClaimedText), At: want.LastRated,
 	}
-	if len(out) > 0 || have == (Quality{}) {
+	if len(out) > 0 || have == (api.Quality{}) {
 		last.Bonus = want.QualityBonus - have.QualityBonus
 		return append(out, last)
 	}

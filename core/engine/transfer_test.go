@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -69,7 +70,7 @@ func TestImportStoresWhatExportWrote(t *testing.T) {
 		t.Fatalf("exported %d protocols, the second with %d older versions; want 3 and 2", len(want), len(want[1].Older))
 	}
 	step := want[0].Record.Steps[0].UUID
-	want[0].Record.Quality = map[string]engine.Quality{step: {
+	want[0].Record.Quality = map[string]api.Quality{step: {
 		Score: 4, Tier: "high", RetrievalCount: 3, SuccessCount: 2, PartialCount: 1, FailureCount: 5, QualityBonus: 1.5,
 		LastRated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), LastRater: "somebody", UsageContext: "test",
 	}}
@@ -243,9 +244,9 @@ func TestARecordClaimsNoMoreRatingsThanThereCanBe(t *testing.T) {
 	from, to := newWorld(t, nil), newWorld(t, nil)
 	from.mint(threeSteps)
 	all := exported(t, from, false)
-	all[0].Record.Quality = map[string]engine.Quality{}
+	all[0].Record.Quality = map[string]api.Quality{}
 	for _, s := range all[0].Record.Steps {
-		all[0].Record.Quality[s.UUID] = engine.Quality{
+		all[0].Record.Quality[s.UUID] = api.Quality{
 			RetrievalCount: math.MaxInt64, SuccessCount: 1 << 40, PartialCount: -5, Tier: strings.Repeat("t", 1<<20), LastRater: strings.Repeat("r", 1<<20), UsageContext: strings.Repeat("c", 1<<20),
 		}
 	}

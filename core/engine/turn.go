@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -42,7 +43,7 @@ type turn struct {
 	target int
 	// asked is what the one question this call put to the client is about.
 	asked  subject
-	solved []Solved
+	solved []api.Solved
 	// tried is what the call tried, for replies that it did not work.
 	tried string
 	// note is what the reply should say besides.
@@ -209,7 +210,7 @@ func (t *turn) taken() {
 }
 
 // reply saves and answers.
-func (t *turn) reply(ctx context.Context, r StepReply) (Round, error) {
+func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	switch {
 	case t.failure != nil:
 		r = t.failed(r, *t.failure)

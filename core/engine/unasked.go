@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -25,7 +26,7 @@ type Continuer interface {
 
 // Unasked plays the rounds of a call for a client that can be asked nothing: a
 // question that comes nevertheless is answered as such a client would.
-func Unasked(ctx context.Context, e Continuer, c Caller, open func() (Round, error)) (*StepReply, error) {
+func Unasked(ctx context.Context, e Continuer, c Caller, open func() (Round, error)) (*api.StepReply, error) {
 	round, err := open()
 	for range MaxCallRounds {
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -19,23 +20,23 @@ import (
 // Update replaces steps by newly written Markdown, or some of their fields.
 // Each URI succeeds or fails for itself; of two updates of one protocol at
 // once, none is lost.
-func (e *Engine) Update(ctx context.Context, c Caller, in UpdateInput) (reply UpdateReply, err error) {
+func (e *Engine) Update(ctx context.Context, c Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
 	defer e.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
 	ctx = inSpace(ctx, c.Space)
 	if err := countURIs(in.URIs); err != nil {
-		return UpdateReply{}, err
+		return api.UpdateReply{}, err
 	}
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
-		return UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
+		return api.UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
 	}
 	changes, err := readChanges(in)
 	if err != nil {
-		return UpdateReply{}, err
+		return api.UpdateReply{}, err
 	}
 	uris := once(in.URIs)
 	h, release := e.hold()
 	defer release()
-	reply.Results = make([]ItemResult, 0, len(uris))
+	reply.Results = make([]api.ItemResult, 0, len(uris))
 	for _, uri := range uris {
 		message, err := h.updateOne(ctx, c, uri, changes[stepNamed(uri)])
 		reply.Results = append(reply.Results, e.itemResult(ctx, uri, "updated", message, err))
@@ -84,7 +85,7 @@ func once(uris []string) []string {
 // readChanges is what each step is to become, by its name. Nothing that was sent
 // is left out silently: not updates beside a document, nor one of two documents
 // for one step.
-func readChanges(in UpdateInput) (map[string]stepChange, error) {
+func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 	fields, err := readUpdates(in.Updates)
 	if err != nil {
 		return nil, err
@@ -110,18 +111,18 @@ func readChanges(in UpdateInput) (map[string]stepChange, error) {
 }
 
 // itemResult tells what became of one URI.
-func (e *Engine) itemResult(ctx context.Context, uri, done, message string, err error) ItemResult {
+func (e *Engine) itemResult(ctx context.Context, uri, done, message string, err error) api.ItemResult {
 	if err == nil {
-		return ItemResult{URI: uri, Status: done, Message: message}
+		return api.ItemResult{URI: uri, Status: done, Message: message}
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
 		e.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
-		return ItemResult{
+		return api.ItemResult{
 			URI: uri, Status: "error", Message: "an internal error; the server's log has it", ErrorCode: string(fault.Internal),
 		}
 	}
-	failed := ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: callIn(f)}
+	failed := api.ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: callIn(f)}
 	if _, refused := f.Details["diagnostics"]; f.NextAction != "" && !refused {
 		failed.Message += "; " + f.NextAction
 	}
@@ -303,13 +304,13 @@ func (e held) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]pro
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
-func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply DeleteReply, err error) {
+func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply api.DeleteReply, err error) {
 	defer e.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = inSpace(ctx, c.Space)
 	if err := countURIs(uris); err != nil {
-		return DeleteReply{}, err
+		return api.DeleteReply{}, err
 	}
-	reply.Results = make([]ItemResult, 0, len(uris))
+	reply.Results = make([]api.ItemResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range once(uris) {
 		message, err := e.deleteOne(ctx, c, uri, gone)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -104,7 +105,7 @@ func TestADriverThatMayNotAnswerForAPersonIsNotARoute(t *testing.T) {
 	if r.ApprovalURL == "" {
 		t.Errorf("reply = %+v, want the next route, the page", r)
 	}
-	_, err := w.Begin(t.Context(), w.caller, engine.BeginInput{URI: w.mint(strings.Replace(needsInput, "# Feed", "# Feed others", 1))[0]})
+	_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: w.mint(strings.Replace(needsInput, "# Feed", "# Feed others", 1))[0]})
 	if fault.CodeOf(err) != fault.MissingInput {
 		t.Errorf("Begin = %v, want MISSING_INPUT", err)
 	}

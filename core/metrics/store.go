@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -211,7 +212,7 @@ func (s ratings) Rate(ctx context.Context, space string, all []engine.Rating) (e
 	return s.Ratings.Rate(ctx, space, all)
 }
 
-func (s ratings) Quality(ctx context.Context, space string, steps []string) (q map[string]engine.Quality, err error) {
+func (s ratings) Quality(ctx context.Context, space string, steps []string) (q map[string]api.Quality, err error) {
 	defer func(began time.Time) { s.m.stored(ctx, opRetrieve, space, began, err) }(time.Now())
 	return s.Ratings.Quality(ctx, space, steps)
 }

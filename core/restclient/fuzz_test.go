@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/restclient"
 )
 
@@ -48,13 +48,13 @@ func FuzzReplies(f *testing.F) {
 			t.Fatal(err)
 		}
 		ctx := t.Context()
-		_, searched := c.Search(ctx, engine.SearchInput{Query: "x"})
-		_, begun := c.Begin(ctx, engine.BeginInput{URI: uri})
-		_, next := c.Next(ctx, engine.NextInput{URI: uri})
-		_, attested := c.Attest(ctx, engine.AttestInput{URI: uri, Outcome: "success", Message: "m"})
-		_, minted := c.Mint(ctx, engine.MintInput{Document: "# A"})
+		_, searched := c.Search(ctx, api.SearchRequest{Query: "x"})
+		_, begun := c.Begin(ctx, api.BeginRequest{URI: uri})
+		_, next := c.Next(ctx, api.NextRequest{URI: uri})
+		_, attested := c.Attest(ctx, api.AttestRequest{URI: uri, Outcome: "success", Message: "m"})
+		_, minted := c.Mint(ctx, api.MintRequest{Document: "# A"})
 		_, dumped := c.Dump(ctx, uri, true)
-		_, listed := c.Spaces(ctx, engine.SpacesInput{})
+		_, listed := c.Spaces(ctx, api.SpacesRequest{})
 		for _, err := range []error{searched, begun, next, attested, minted, dumped, listed} {
 			if err == nil {
 				continue

@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -110,8 +110,8 @@ func sameHost(next *http.Request, via []*http.Request) error {
 }
 
 // Search calls kairos_search.
-func (c *Client) Search(ctx context.Context, in engine.SearchInput) (engine.SearchReply, error) {
-	return call[engine.SearchReply](ctx, c, "kairos_search", struct {
+func (c *Client) Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error) {
+	return call[api.SearchReply](ctx, c, "kairos_search", struct {
 		Query   string   `json:"query"`
 		Queries []string `json:"queries,omitempty"`
 		Space   string   `json:"space,omitempty"`
@@ -120,7 +120,7 @@ func (c *Client) Search(ctx context.Context, in engine.SearchInput) (engine.Sear
 }
 
 // Begin calls kairos_begin.
-func (c *Client) Begin(ctx context.Context, in engine.BeginInput) (engine.StepReply, error) {
+func (c *Client) Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error) {
 	return step(ctx, c, "kairos_begin", struct {
 		URI       string          `json:"uri"`
 		Input     json.RawMessage `json:"input,omitempty"`
@@ -130,7 +130,7 @@ func (c *Client) Begin(ctx context.Context, in engine.BeginInput) (engine.StepRe
 }
 
 // Next calls kairos_next. What is wrong with a submission is part of the reply.
-func (c *Client) Next(ctx context.Context, in engine.NextInput) (engine.StepReply, error) {
+func (c *Client) Next(ctx context.Context, in api.NextRequest) (api.StepReply, error) {
 	return step(ctx, c, "kairos_next", struct {
 		URI      string          `json:"uri"`
 		Solution json.RawMessage `json:"solution,omitempty"`
@@ -139,8 +139,8 @@ func (c *Client) Next(ctx context.Context, in engine.NextInput) (engine.StepRepl
 }
 
 // Attest calls kairos_attest.
-func (c *Client) Attest(ctx context.Context, in engine.AttestInput) (engine.AttestReply, error) {
-	return call[engine.AttestReply](ctx, c, "kairos_attest", struct {
+func (c *Client) Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
+	return call[api.AttestReply](ctx, c, "kairos_attest", struct {
 		URI          string  `json:"uri"`
 		Outcome      string  `json:"outcome"`
 		Message      string  `json:"message"`
@@ -151,8 +151,8 @@ func (c *Client) Attest(ctx context.Context, in engine.AttestInput) (engine.Atte
 }
 
 // Mint sends the document as it is.
-func (c *Client) Mint(ctx context.Context, in engine.MintInput) (engine.MintReply, error) {
-	var reply engine.MintReply
+func (c *Client) Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error) {
+	var reply api.MintReply
 	r := request{name: "kairos_mint/raw", contentType: "text/markdown; charset=utf-8", body: []byte(in.Document), header: http.Header{}}
 	if in.ModelID != "" {
 		r.header.Set("X-Llm-Model-Id", in.ModelID)
@@ -167,8 +167,8 @@ func (c *Client) Mint(ctx context.Context, in engine.MintInput) (engine.MintRepl
 }
 
 // Update calls kairos_update.
-func (c *Client) Update(ctx context.Context, in engine.UpdateInput) (engine.UpdateReply, error) {
-	return call[engine.UpdateReply](ctx, c, "kairos_update", struct {
+func (c *Client) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error) {
+	return call[api.UpdateReply](ctx, c, "kairos_update", struct {
 		URIs      []string        `json:"uris"`
 		Documents []string        `json:"markdown_doc,omitempty"`
 		Updates   json.RawMessage `json:"updates,omitempty"`
@@ -176,23 +176,23 @@ func (c *Client) Update(ctx context.Context, in engine.UpdateInput) (engine.Upda
 }
 
 // Delete calls kairos_delete.
-func (c *Client) Delete(ctx context.Context, uris []string) (engine.DeleteReply, error) {
-	return call[engine.DeleteReply](ctx, c, "kairos_delete", struct {
+func (c *Client) Delete(ctx context.Context, uris []string) (api.DeleteReply, error) {
+	return call[api.DeleteReply](ctx, c, "kairos_delete", struct {
 		URIs []string `json:"uris"`
 	}{uris})
 }
 
 // Dump calls kairos_dump.
-func (c *Client) Dump(ctx context.Context, uri string, whole bool) (engine.DumpReply, error) {
-	return call[engine.DumpReply](ctx, c, "kairos_dump", struct {
+func (c *Client) Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error) {
+	return call[api.DumpReply](ctx, c, "kairos_dump", struct {
 		URI   string `json:"uri"`
 		Whole bool   `json:"protocol"`
 	}{uri, whole})
 }
 
 // Spaces calls kairos_spaces.
-func (c *Client) Spaces(ctx context.Context, in engine.SpacesInput) (engine.SpacesReply, error) {
-	return call[engine.SpacesReply](ctx, c, "kairos_spaces", struct {
+func (c *Client) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error) {
+	return call[api.SpacesReply](ctx, c, "kairos_spaces", struct {
 		Titles bool   `json:"include_chain_titles"`
 		Limit  int    `json:"limit,omitempty"`
 		Cursor string `json:"cursor,omitempty"`
@@ -221,21 +221,21 @@ func call[Reply any](ctx context.Context, c *Client, name string, in any) (reply
 
 // step is call for the calls whose errors may come as replies, too: one that
 // shows no step is an error, as it is for who calls the engine.
-func step(ctx context.Context, c *Client, name string, in any) (engine.StepReply, error) {
+func step(ctx context.Context, c *Client, name string, in any) (api.StepReply, error) {
 	raw, err := call[json.RawMessage](ctx, c, name, in)
 	if err != nil {
-		return engine.StepReply{}, err
+		return api.StepReply{}, err
 	}
-	var reply engine.StepReply
+	var reply api.StepReply
 	if err := json.Unmarshal(raw, &reply); err != nil {
-		return engine.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is not what a KAIROS server sends: %v", c.base, name, err)
+		return api.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is not what a KAIROS server sends: %v", c.base, name, err)
 	}
 	if reply.ErrorCode != "" && reply.CurrentStep.URI == "" {
 		var fields map[string]any
 		if err := json.Unmarshal(raw, &fields); err != nil {
-			return engine.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is no JSON object", c.base, name)
+			return api.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is no JSON object", c.base, name)
 		}
-		return engine.StepReply{}, faultOf(fields, "")
+		return api.StepReply{}, faultOf(fields, "")
 	}
 	return reply, nil
 }

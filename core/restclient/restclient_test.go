@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/restclient"
 )
@@ -67,34 +67,34 @@ func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 		path, body string
 	}{
 		"search": {func(c *restclient.Client) error {
-			_, err := c.Search(ctx, engine.SearchInput{Query: "a <b>"})
+			_, err := c.Search(ctx, api.SearchRequest{Query: "a <b>"})
 			return err
 		},
 			"POST /api/kairos_search", `{"query":"a <b>"}`},
 		"search in several ways": {func(c *restclient.Client) error {
-			_, err := c.Search(ctx, engine.SearchInput{Query: "a", Queries: []string{"b", "c"}, Space: "s", Limit: 3})
+			_, err := c.Search(ctx, api.SearchRequest{Query: "a", Queries: []string{"b", "c"}, Space: "s", Limit: 3})
 			return err
 		}, "POST /api/kairos_search", `{"query":"a","queries":["b","c"],"space":"s","limit":3}`},
 		"begin": {func(c *restclient.Client) error {
-			_, err := c.Begin(ctx, engine.BeginInput{URI: uri, Input: json.RawMessage(`{"a":1}`), SessionID: "s"})
+			_, err := c.Begin(ctx, api.BeginRequest{URI: uri, Input: json.RawMessage(`{"a":1}`), SessionID: "s"})
 			return err
 		}, "POST /api/kairos_begin", `{"uri":"` + uri + `","input":{"a":1},"session_id":"s"}`},
 		"next": {func(c *restclient.Client) error {
-			_, err := c.Next(ctx, engine.NextInput{URI: uri, Solution: json.RawMessage(`{"type":"comment"}`), RunID: "r"})
+			_, err := c.Next(ctx, api.NextRequest{URI: uri, Solution: json.RawMessage(`{"type":"comment"}`), RunID: "r"})
 			return err
 		}, "POST /api/kairos_next", `{"uri":"` + uri + `","solution":{"type":"comment"},"run_id":"r"}`},
-		"next without a solution": {func(c *restclient.Client) error { _, err := c.Next(ctx, engine.NextInput{URI: uri}); return err },
+		"next without a solution": {func(c *restclient.Client) error { _, err := c.Next(ctx, api.NextRequest{URI: uri}); return err },
 			"POST /api/kairos_next", `{"uri":"` + uri + `"}`},
 		"attest": {func(c *restclient.Client) error {
-			_, err := c.Attest(ctx, engine.AttestInput{URI: uri, Outcome: "success", Message: "m", QualityBonus: 1, ModelID: "me"})
+			_, err := c.Attest(ctx, api.AttestRequest{URI: uri, Outcome: "success", Message: "m", QualityBonus: 1, ModelID: "me"})
 			return err
 		}, "POST /api/kairos_attest", `{"uri":"` + uri + `","outcome":"success","message":"m","quality_bonus":1,"llm_model_id":"me"}`},
 		"mint": {func(c *restclient.Client) error {
-			_, err := c.Mint(ctx, engine.MintInput{Document: "# T", ModelID: "me", Force: true, Space: "Group: x"})
+			_, err := c.Mint(ctx, api.MintRequest{Document: "# T", ModelID: "me", Force: true, Space: "Group: x"})
 			return err
 		}, "POST /api/kairos_mint/raw?space=Group%3A+x", "# T"},
 		"update": {func(c *restclient.Client) error {
-			_, err := c.Update(ctx, engine.UpdateInput{URIs: []string{uri}, Documents: []string{"## S"}})
+			_, err := c.Update(ctx, api.UpdateRequest{URIs: []string{uri}, Documents: []string{"## S"}})
 			return err
 		}, "POST /api/kairos_update", `{"uris":["` + uri + `"],"markdown_doc":["## S"]}`},
 		"delete": {func(c *restclient.Client) error { _, err := c.Delete(ctx, []string{uri}); return err },
@@ -102,7 +102,7 @@ func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 		"dump": {func(c *restclient.Client) error { _, err := c.Dump(ctx, uri, true); return err },
 			"POST /api/kairos_dump", `{"uri":"` + uri + `","protocol":true}`},
 		"spaces": {func(c *restclient.Client) error {
-			_, err := c.Spaces(ctx, engine.SpacesInput{Titles: true, Limit: 3, Cursor: "c"})
+			_, err := c.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: 3, Cursor: "c"})
 			return err
 		}, "POST /api/kairos_spaces", `{"include_chain_titles":true,"limit":3,"cursor":"c"}`},
 	} {
@@ -126,10 +126,10 @@ func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 
 func TestRepliesAreThoseOfTheEngine(t *testing.T) {
 	count := 1
-	want := engine.StepReply{
+	want := api.StepReply{
 		MustObey:    true,
-		CurrentStep: engine.CurrentStep{URI: uri, Content: "## S", MIMEType: "text/markdown"},
-		Challenge:   engine.Challenge{Type: "shell", Description: "d", Nonce: "n", ProofHash: "p", Display: json.RawMessage(`{"cmd":"true"}`)},
+		CurrentStep: api.CurrentStep{URI: uri, Content: "## S", MIMEType: "text/markdown"},
+		Challenge:   api.Challenge{Type: "shell", Description: "d", Nonce: "n", ProofHash: "p", Display: json.RawMessage(`{"cmd":"true"}`)},
 		NextAction:  "retry kairos_next with " + uri, ErrorCode: "COMMAND_FAILED", RetryCount: &count, RunID: "r", StepIndex: 1, StepCount: 2,
 	}
 	b, err := json.Marshal(want)
@@ -137,7 +137,7 @@ func TestRepliesAreThoseOfTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := answering(t, http.StatusOK, "application/json", string(b))
-	got, err := client(t, s.URL+"/behind/a/proxy", nil).Next(t.Context(), engine.NextInput{URI: uri})
+	got, err := client(t, s.URL+"/behind/a/proxy", nil).Next(t.Context(), api.NextRequest{URI: uri})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, tc.status, tc.kind, tc.reply)
-			_, err := client(t, s.URL, nil).Next(t.Context(), engine.NextInput{URI: uri})
+			_, err := client(t, s.URL, nil).Next(t.Context(), api.NextRequest{URI: uri})
 			var f *fault.Error
 			if !errors.As(err, &f) {
 				t.Fatalf("Next = %v, want a fault", err)
@@ -227,7 +227,7 @@ func TestAServerThatIsDownIsNamedWithWhatToDo(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = client(t, address, nil).Spaces(t.Context(), engine.SpacesInput{})
+	_, err = client(t, address, nil).Spaces(t.Context(), api.SpacesRequest{})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != restclient.Unreachable || !strings.Contains(f.Message, address) || !strings.Contains(f.NextAction, "kairos serve --http") {
 		t.Errorf("Spaces = %v, want %s, the address and what to do", err, restclient.Unreachable)
@@ -244,13 +244,13 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(release)
-	_, err := client(t, s.URL, &http.Client{Timeout: 50 * time.Millisecond}).Spaces(t.Context(), engine.SpacesInput{})
+	_, err := client(t, s.URL, &http.Client{Timeout: 50 * time.Millisecond}).Spaces(t.Context(), api.SpacesRequest{})
 	if fault.CodeOf(err) != restclient.Unreachable || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("Spaces = %v, want that it does not answer in time", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client(t, s.URL, nil).Spaces(ctx, engine.SpacesInput{}); !errors.Is(err, context.Canceled) {
+	if _, err := client(t, s.URL, nil).Spaces(ctx, api.SpacesRequest{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Spaces of a cancelled call = %v, want context.Canceled", err)
 	}
 }
@@ -309,7 +309,7 @@ func TestTheTokenIsNeverShown(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("call", "token", secret)
 	down := client(t, "http://127.0.0.1:1", nil)
-	_, err := down.Spaces(t.Context(), engine.SpacesInput{})
+	_, err := down.Spaces(t.Context(), api.SpacesRequest{})
 	_, bad := restclient.New("http://127.0.0.1:1", "line\nbreak "+token, nil)
 	for what, text := range map[string]string{
 		"log": log.String(), "formatted": fmt.Sprintf("%v %+v %#v %s", secret, secret, secret, secret),

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -270,7 +271,7 @@ const twice = document + "\n## Repeat\n\nsay it again\n\n```json\n{\"challenge\"
 
 func (r *rig) mint(doc string) []string {
 	r.t.Helper()
-	reply, err := r.engine.Mint(context.Background(), caller, engine.MintInput{Document: doc, ModelID: "test", Force: true})
+	reply, err := r.engine.Mint(context.Background(), caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -281,25 +282,25 @@ func (r *rig) mint(doc string) []string {
 	return uris
 }
 
-func (r *rig) begin(uri string) *engine.StepReply {
+func (r *rig) begin(uri string) *api.StepReply {
 	r.t.Helper()
-	round, err := r.engine.Begin(context.Background(), caller, engine.BeginInput{URI: uri})
+	round, err := r.engine.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return round.Reply
 }
 
-func (r *rig) say(reply *engine.StepReply) (*engine.StepReply, error) {
+func (r *rig) say(reply *api.StepReply) (*api.StepReply, error) {
 	solution := fmt.Sprintf(`{"type":"staged","nonce":%q,"proof_hash":%q,"evidence":{"said":true}}`, reply.Challenge.Nonce, reply.Challenge.ProofHash)
-	round, err := r.engine.Next(context.Background(), caller, engine.NextInput{URI: reply.CurrentStep.URI, Solution: json.RawMessage(solution)})
+	round, err := r.engine.Next(context.Background(), caller, api.NextRequest{URI: reply.CurrentStep.URI, Solution: json.RawMessage(solution)})
 	if err != nil {
 		return nil, err
 	}
 	return round.Reply, nil
 }
 
-func (r *rig) said(reply *engine.StepReply) *engine.StepReply {
+func (r *rig) said(reply *api.StepReply) *api.StepReply {
 	r.t.Helper()
 	next, err := r.say(reply)
 	if err != nil {

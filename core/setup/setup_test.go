@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -192,11 +192,11 @@ func TestWhatIsBrokenChangesNothing(t *testing.T) {
 func TestStepsInFlightLiveThroughASwap(t *testing.T) {
 	for name, tc := range map[string]struct {
 		next  traits
-		check func(t *testing.T, r *rig, reply *engine.StepReply)
+		check func(t *testing.T, r *rig, reply *api.StepReply)
 	}{
 		"a version that reads the state": {
 			traits{Version: "2.0.0", Reads: []int{1, 2}, Writes: 2},
-			func(t *testing.T, _ *rig, reply *engine.StepReply) {
+			func(t *testing.T, _ *rig, reply *api.StepReply) {
 				if len(reply.Solved) != 1 || !strings.Contains(string(reply.Solved[0].Output), "2.0.0") {
 					t.Errorf("reply = %+v, want the step solved by 2.0.0", reply)
 				}
@@ -204,7 +204,7 @@ func TestStepsInFlightLiveThroughASwap(t *testing.T) {
 		},
 		"a version that does not": {
 			traits{Version: "2.0.0", Reads: []int{2}, Writes: 2},
-			func(t *testing.T, r *rig, reply *engine.StepReply) {
+			func(t *testing.T, r *rig, reply *api.StepReply) {
 				contains(t, reply.Message, "starts over")
 				if reply = r.said(r.said(reply)); len(reply.Solved) != 1 {
 					t.Errorf("reply = %+v, want the step solved after starting over", reply)
@@ -213,7 +213,7 @@ func TestStepsInFlightLiveThroughASwap(t *testing.T) {
 		},
 		"a stricter version": {
 			traits{Version: "2.0.0", Reads: []int{1}, Writes: 1, Strict: true},
-			func(t *testing.T, r *rig, reply *engine.StepReply) {
+			func(t *testing.T, r *rig, reply *api.StepReply) {
 				if reply.ErrorCode != "DRIVER_UNAVAILABLE" || *reply.RetryCount != 0 {
 					t.Errorf("error_code = %q, retry_count = %d; want DRIVER_UNAVAILABLE and 0", reply.ErrorCode, *reply.RetryCount)
 				}
@@ -381,7 +381,7 @@ func TestNoStepIsLostUnderReloads(t *testing.T) {
 
 // play runs the protocol to its end. A step may start over, but no call fails.
 func (r *rig) play(uri string) (run.ID, error) {
-	round, err := r.engine.Begin(context.Background(), caller, engine.BeginInput{URI: uri})
+	round, err := r.engine.Begin(context.Background(), caller, api.BeginRequest{URI: uri})
 	if err != nil {
 		return "", err
 	}
@@ -391,7 +391,7 @@ func (r *rig) play(uri string) (run.ID, error) {
 			return "", fmt.Errorf("step %d: %s: %s", reply.StepIndex, reply.ErrorCode, reply.Message)
 		}
 		if strings.Contains(reply.Message, "All steps are complete") {
-			_, err := r.engine.Attest(context.Background(), caller, engine.AttestInput{
+			_, err := r.engine.Attest(context.Background(), caller, api.AttestRequest{
 				URI: uri, RunID: reply.RunID, Outcome: "success", Message: "done",
 			})
 			return run.ID(reply.RunID), err

@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -74,9 +75,9 @@ func serveFloor(which string) error {
 // idleEngine answers every kairos_next with the same reply.
 type idleEngine struct{ mcpserver.Engine }
 
-func (idleEngine) Next(context.Context, engine.Caller, engine.NextInput) (engine.Round, error) {
-	return engine.Round{Reply: &engine.StepReply{
-		MustObey: true, Challenge: engine.Challenge{Type: "shell"}, RunID: "r", SessionID: "r", Message: strings.Repeat("x", 1000),
+func (idleEngine) Next(context.Context, engine.Caller, api.NextRequest) (engine.Round, error) {
+	return engine.Round{Reply: &api.StepReply{
+		MustObey: true, Challenge: api.Challenge{Type: "shell"}, RunID: "r", SessionID: "r", Message: strings.Repeat("x", 1000),
 	}}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
@@ -31,7 +32,7 @@ func (c completion) CompletePromptArgument(
 	if prompt != promptName || argument.Name != promptProtocol {
 		return &mcp.Completion{}, nil
 	}
-	return c.complete(ctx, argument.Value, func(p engine.ChainInfo) string { return p.Title })
+	return c.complete(ctx, argument.Value, func(p api.ChainInfo) string { return p.Title })
 }
 
 // CompleteResourceArgument implements server.ResourceCompletionProvider.
@@ -41,20 +42,20 @@ func (c completion) CompleteResourceArgument(
 	if !strings.HasPrefix(uri, memPrefix) {
 		return &mcp.Completion{}, nil
 	}
-	return c.complete(ctx, argument.Value, func(p engine.ChainInfo) string { return strings.TrimPrefix(p.URI, memPrefix) })
+	return c.complete(ctx, argument.Value, func(p api.ChainInfo) string { return strings.TrimPrefix(p.URI, memPrefix) })
 }
 
 // complete lists what fits what is typed; shown is how a protocol is named
 // unless a URI is typed.
-func (c completion) complete(ctx context.Context, typed string, shown func(engine.ChainInfo) string) (*mcp.Completion, error) {
+func (c completion) complete(ctx context.Context, typed string, shown func(api.ChainInfo) string) (*mcp.Completion, error) {
 	typed = strings.ToLower(strings.TrimSpace(typed))
 	isURI := len(typed) > len("kairos:") && strings.HasPrefix(memPrefix, typed) || strings.HasPrefix(typed, memPrefix)
 	if isURI {
-		shown = func(p engine.ChainInfo) string { return p.URI }
+		shown = func(p api.ChainInfo) string { return p.URI }
 	}
 	var out mcp.Completion
 	seen := 0
-	err := c.server.eachTitle(ctx, c.server.caller(ctx, mcp.CallToolRequest{}), func(p engine.ChainInfo) bool {
+	err := c.server.eachTitle(ctx, c.server.caller(ctx, mcp.CallToolRequest{}), func(p api.ChainInfo) bool {
 		seen++
 		if fits(p, typed, isURI) {
 			if len(out.Values) == maxValues {
@@ -74,7 +75,7 @@ func (c completion) complete(ctx context.Context, typed string, shown func(engin
 	return &out, c.server.unknown(ctx, err, typed)
 }
 
-func fits(p engine.ChainInfo, typed string, isURI bool) bool {
+func fits(p api.ChainInfo, typed string, isURI bool) bool {
 	if isURI {
 		return strings.HasPrefix(p.URI, typed)
 	}
@@ -82,8 +83,8 @@ func fits(p engine.ChainInfo, typed string, isURI bool) bool {
 }
 
 // eachTitle goes through the caller's protocols until do says no.
-func (s *Server) eachTitle(ctx context.Context, c engine.Caller, do func(engine.ChainInfo) bool) error {
-	for in := (engine.SpacesInput{Titles: true, Limit: titlesPage}); ; {
+func (s *Server) eachTitle(ctx context.Context, c engine.Caller, do func(api.ChainInfo) bool) error {
+	for in := (api.SpacesRequest{Titles: true, Limit: titlesPage}); ; {
 		page, err := s.engine.Spaces(ctx, c, in)
 		if err != nil {
 			return err

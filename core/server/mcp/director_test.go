@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -46,9 +47,9 @@ type director struct {
 	runs    map[run.ID]*played
 	last    run.ID
 	callers []engine.Caller
-	begins  []engine.BeginInput
-	nexts   []engine.NextInput
-	mints   []engine.MintInput
+	begins  []api.BeginRequest
+	nexts   []api.NextRequest
+	mints   []api.MintRequest
 	waits   int
 }
 
@@ -82,7 +83,7 @@ func sample(prompt string) engine.Ask {
 	return engine.Ask{Method: "sampling/createMessage", Params: json.RawMessage(params)}
 }
 
-func (d *director) Begin(_ context.Context, c engine.Caller, in engine.BeginInput) (engine.Round, error) {
+func (d *director) Begin(_ context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
@@ -98,7 +99,7 @@ func (d *director) Begin(_ context.Context, c engine.Caller, in engine.BeginInpu
 	return d.open(c, d.runs[id]), nil
 }
 
-func (d *director) Next(_ context.Context, c engine.Caller, in engine.NextInput) (engine.Round, error) {
+func (d *director) Next(_ context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
@@ -189,7 +190,7 @@ func (d *director) Unanswered(_ context.Context, c engine.Caller, id run.ID, seq
 	return d.open(c, r), nil
 }
 
-func (d *director) Waiting(_ context.Context, _ engine.Caller, id run.ID, _ int64) (engine.StepReply, error) {
+func (d *director) Waiting(_ context.Context, _ engine.Caller, id run.ID, _ int64) (api.StepReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits++
@@ -236,13 +237,13 @@ func (d *director) waitsForDriver(c engine.Caller, r *played) engine.Round {
 	return round
 }
 
-func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (engine.StepReply, error) {
+func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (api.StepReply, error) {
 	r := stepReply(p.Run)
 	r.Message = "Approved on the page."
 	return r, nil
 }
 
-func waitingReply(id run.ID) *engine.StepReply {
+func waitingReply(id run.ID) *api.StepReply {
 	r := stepReply(id)
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.Message = "A person is being asked."
@@ -250,82 +251,82 @@ func waitingReply(id run.ID) *engine.StepReply {
 }
 
 // reply tells what the client answered, as the output of solved steps.
-func (r *played) reply() *engine.StepReply {
+func (r *played) reply() *api.StepReply {
 	s := stepReply(r.id)
 	for i, a := range r.answers {
 		out := a.Result
 		if a.Error != nil {
 			out, _ = json.Marshal(map[string]any{"client_error": a.Error}) // a struct of two fields encodes
 		}
-		s.Solved = append(s.Solved, engine.Solved{StepIndex: i + 1, Driver: "d", Via: "v", Output: out})
+		s.Solved = append(s.Solved, api.Solved{StepIndex: i + 1, Driver: "d", Via: "v", Output: out})
 	}
 	return &s
 }
 
-func stepReply(id run.ID) engine.StepReply {
-	return engine.StepReply{
+func stepReply(id run.ID) api.StepReply {
+	return api.StepReply{
 		MustObey: true, RunID: string(id), SessionID: string(id),
-		CurrentStep: engine.CurrentStep{URI: stepURI, Content: "## Step <1> & more", MIMEType: "text/markdown"},
-		Challenge: engine.Challenge{
+		CurrentStep: api.CurrentStep{URI: stepURI, Content: "## Step <1> & more", MIMEType: "text/markdown"},
+		Challenge: api.Challenge{
 			Type: "shell", Description: "Run it", Nonce: "n", ProofHash: "h", Display: json.RawMessage(`{"cmd":"a && b"}`),
 		},
 		NextAction: "call kairos_next with " + stepURI, StepIndex: 1, StepCount: 2,
-		NextCall: &engine.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(`{"uri":"` + stepURI + `","solution":{"shell":"<integer: code>"}}`)},
+		NextCall: &api.NextCall{Tool: "kairos_next", Arguments: json.RawMessage(`{"uri":"` + stepURI + `","solution":{"shell":"<integer: code>"}}`)},
 	}
 }
 
-func (d *director) Attest(_ context.Context, _ engine.Caller, in engine.AttestInput) (engine.AttestReply, error) {
-	return engine.AttestReply{
-		Results:    []engine.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
+func (d *director) Attest(_ context.Context, _ engine.Caller, in api.AttestRequest) (api.AttestReply, error) {
+	return api.AttestReply{
+		Results:    []api.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
 		TotalRated: 1,
 	}, d.err
 }
 
-func (d *director) Search(_ context.Context, _ engine.Caller, in engine.SearchInput) (engine.SearchReply, error) {
-	return engine.SearchReply{
+func (d *director) Search(_ context.Context, _ engine.Caller, in api.SearchRequest) (api.SearchReply, error) {
+	return api.SearchReply{
 		MustObey: true, Message: fmt.Sprintf("%s|%s|%d|%s", in.Query, in.Space, in.Limit, strings.Join(in.Queries, ",")),
-		Confidence: engine.ConfidenceNone, NextAction: "follow the choice's next_action",
-		Choices: []engine.Choice{{
+		Confidence: api.ConfidenceNone, NextAction: "follow the choice's next_action",
+		Choices: []api.Choice{{
 			URI: stepURI, Label: "l", Role: "create", Tags: []string{}, NextAction: "kairos_begin",
 		}},
 	}, d.err
 }
 
-func (d *director) Mint(_ context.Context, _ engine.Caller, in engine.MintInput) (engine.MintReply, error) {
+func (d *director) Mint(_ context.Context, _ engine.Caller, in api.MintRequest) (api.MintReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mints = append(d.mints, in)
-	item := engine.MintItem{URI: stepURI, MemoryUUID: stepURI[len(stepURI)-36:], Label: "l", Tags: []string{"a"}}
-	return engine.MintReply{Items: []engine.MintItem{item}, Status: "stored"}, d.err
+	item := api.MintItem{URI: stepURI, MemoryUUID: stepURI[len(stepURI)-36:], Label: "l", Tags: []string{"a"}}
+	return api.MintReply{Items: []api.MintItem{item}, Status: "stored"}, d.err
 }
 
-func (d *director) Update(_ context.Context, _ engine.Caller, in engine.UpdateInput) (engine.UpdateReply, error) {
-	return engine.UpdateReply{Results: items(in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
+func (d *director) Update(_ context.Context, _ engine.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
+	return api.UpdateReply{Results: items(in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
 }
 
-func (d *director) Delete(_ context.Context, _ engine.Caller, uris []string) (engine.DeleteReply, error) {
-	return engine.DeleteReply{Results: items(uris, "deleted"), TotalDeleted: len(uris)}, d.err
+func (d *director) Delete(_ context.Context, _ engine.Caller, uris []string) (api.DeleteReply, error) {
+	return api.DeleteReply{Results: items(uris, "deleted"), TotalDeleted: len(uris)}, d.err
 }
 
-func items(uris []string, status string) []engine.ItemResult {
-	out := []engine.ItemResult{}
+func items(uris []string, status string) []api.ItemResult {
+	out := []api.ItemResult{}
 	for _, u := range uris {
-		out = append(out, engine.ItemResult{URI: u, Status: status})
+		out = append(out, api.ItemResult{URI: u, Status: status})
 	}
 	return out
 }
 
-func (d *director) Dump(_ context.Context, _ engine.Caller, uri string, whole bool) (engine.DumpReply, error) {
-	return engine.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
+func (d *director) Dump(_ context.Context, _ engine.Caller, uri string, whole bool) (api.DumpReply, error) {
+	return api.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
 }
 
-func (d *director) Spaces(_ context.Context, _ engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
+func (d *director) Spaces(_ context.Context, _ engine.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	titles := d.titles
 	if titles == nil {
 		titles = []string{"t"}
 	}
-	info := engine.SpaceInfo{Name: "Kairos app", ChainCount: len(titles)}
-	reply := engine.SpacesReply{NextCursor: in.Cursor + fmt.Sprint(in.Limit)}
+	info := api.SpaceInfo{Name: "Kairos app", ChainCount: len(titles)}
+	reply := api.SpacesReply{NextCursor: in.Cursor + fmt.Sprint(in.Limit)}
 	from := 0
 	if d.titles != nil {
 		if _, err := fmt.Sscan(in.Cursor, &from); err != nil && in.Cursor != "" {
@@ -340,10 +341,10 @@ func (d *director) Spaces(_ context.Context, _ engine.Caller, in engine.SpacesIn
 	if in.Titles {
 		for i, title := range titles {
 			uri := fmt.Sprintf("kairos://mem/00000000-0000-0000-0000-%012x", from+i+1)
-			info.Chains = append(info.Chains, engine.ChainInfo{ChainID: "c", URI: uri, Title: title, StepCount: 2})
+			info.Chains = append(info.Chains, api.ChainInfo{ChainID: "c", URI: uri, Title: title, StepCount: 2})
 		}
 	}
-	reply.Spaces = []engine.SpaceInfo{info}
+	reply.Spaces = []api.SpaceInfo{info}
 	return reply, d.err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -207,7 +208,7 @@ var scripts = map[string]script{
 // round asks the question with that seq, which counts from 1, or ends the script.
 func (s script) round(id run.ID, seq int64, args map[string]any) (engine.Round, error) {
 	if int(seq) > len(s.asks) {
-		return engine.Round{Reply: &engine.StepReply{Message: s.done}}, nil
+		return engine.Round{Reply: &api.StepReply{Message: s.done}}, nil
 	}
 	a := s.asks[seq-1]
 	params := a.params
@@ -243,8 +244,8 @@ func (scripted) Continue(_ context.Context, _ engine.Caller, in engine.Continuat
 	return round, err
 }
 
-func (scripted) Waiting(context.Context, engine.Caller, run.ID, int64) (engine.StepReply, error) {
-	return engine.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
+func (scripted) Waiting(context.Context, engine.Caller, run.ID, int64) (api.StepReply, error) {
+	return api.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
 }
 
 func (s *Server) addFixtureResources() {

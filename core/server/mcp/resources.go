@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -90,14 +90,14 @@ func (s *Server) order(ctx context.Context, protocol string) (string, error) {
 }
 
 // protocolOf finds a protocol of the caller's by its title or the URI of a step.
-func (s *Server) protocolOf(ctx context.Context, protocol string) (engine.ChainInfo, error) {
+func (s *Server) protocolOf(ctx context.Context, protocol string) (api.ChainInfo, error) {
 	caller := s.caller(ctx, mcp.CallToolRequest{})
 	if strings.HasPrefix(strings.ToLower(protocol), memPrefix) {
 		whole, err := s.engine.Dump(ctx, caller, protocol, true)
-		return engine.ChainInfo{URI: whole.URI, Title: whole.Label}, s.unknown(ctx, err, protocol)
+		return api.ChainInfo{URI: whole.URI, Title: whole.Label}, s.unknown(ctx, err, protocol)
 	}
-	var found engine.ChainInfo
-	err := s.eachTitle(ctx, caller, func(c engine.ChainInfo) bool {
+	var found api.ChainInfo
+	err := s.eachTitle(ctx, caller, func(c api.ChainInfo) bool {
 		if !strings.EqualFold(c.Title, protocol) {
 			return true
 		}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // replied is the result of begin and next. A run error is a normal reply.
-func replied(r *engine.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
+func replied(r *api.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
 
 // result carries a reply as structured content and as the same JSON in text,
 // which is what most clients read. A non-empty indent sets out the text.

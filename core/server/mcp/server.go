@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -20,9 +21,9 @@ import (
 
 // Runs executes protocols. Methods are called concurrently.
 type Runs interface {
-	Begin(ctx context.Context, c engine.Caller, in engine.BeginInput) (engine.Round, error)
-	Next(ctx context.Context, c engine.Caller, in engine.NextInput) (engine.Round, error)
-	Attest(ctx context.Context, c engine.Caller, in engine.AttestInput) (engine.AttestReply, error)
+	Begin(ctx context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error)
+	Next(ctx context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error)
+	Attest(ctx context.Context, c engine.Caller, in api.AttestRequest) (api.AttestReply, error)
 }
 
 // Questions takes what becomes of an engine.Ask.
@@ -34,26 +35,26 @@ type Questions interface {
 	// engine.Ask: it is asked again, or the call ends without the answer.
 	Unanswered(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error)
 	// Waiting is the reply to a call whose Ask.Wait has passed.
-	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.StepReply, error)
+	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (api.StepReply, error)
 	// Settled waits until a question is open no more, whoever answered it where.
 	Settled(ctx context.Context, id run.ID, seq int64) error
 	// Resumed is the reply once what was Pending is settled.
-	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (engine.StepReply, error)
+	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (api.StepReply, error)
 	Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error)
 }
 
 // Library reads protocols.
 type Library interface {
-	Search(ctx context.Context, c engine.Caller, in engine.SearchInput) (engine.SearchReply, error)
-	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (engine.DumpReply, error)
-	Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error)
+	Search(ctx context.Context, c engine.Caller, in api.SearchRequest) (api.SearchReply, error)
+	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
 // Authoring changes protocols.
 type Authoring interface {
-	Mint(ctx context.Context, c engine.Caller, in engine.MintInput) (engine.MintReply, error)
-	Update(ctx context.Context, c engine.Caller, in engine.UpdateInput) (engine.UpdateReply, error)
-	Delete(ctx context.Context, c engine.Caller, uris []string) (engine.DeleteReply, error)
+	Mint(ctx context.Context, c engine.Caller, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, c engine.Caller, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, c engine.Caller, uris []string) (api.DeleteReply, error)
 }
 
 // Engine is everything the nine tools call.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
@@ -115,14 +116,14 @@ type slowEngine struct {
 	ended            chan error
 }
 
-func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error) {
+func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	close(e.entered)
 	select {
 	case <-e.release:
 		e.ended <- nil
 	case <-ctx.Done():
 		e.ended <- ctx.Err()
-		return engine.SpacesReply{}, ctx.Err()
+		return api.SpacesReply{}, ctx.Err()
 	}
 	return e.director.Spaces(ctx, c, in)
 }
@@ -172,7 +173,7 @@ func TestCallThatHangsIsCancelledAfterTheDrainTimeout(t *testing.T) {
 // panicky is a director with a bug.
 type panicky struct{ *director }
 
-func (panicky) Delete(context.Context, engine.Caller, []string) (engine.DeleteReply, error) {
+func (panicky) Delete(context.Context, engine.Caller, []string) (api.DeleteReply, error) {
 	panic("bug")
 }
 

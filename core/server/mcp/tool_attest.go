@@ -5,7 +5,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 func (s *Server) attest(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -20,7 +20,7 @@ func (s *Server) attest(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	reply, err := s.engine.Attest(ctx, s.caller(ctx, req), engine.AttestInput{
+	reply, err := s.engine.Attest(ctx, s.caller(ctx, req), api.AttestRequest{
 		URI: in.URI, Outcome: in.Outcome, Message: in.Message,
 		QualityBonus: in.QualityBonus, ModelID: in.ModelID, RunID: in.RunID,
 	})

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 func (s *Server) mint(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -18,7 +18,7 @@ func (s *Server) mint(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallTo
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	reply, err := s.engine.Mint(ctx, s.caller(ctx, req), engine.MintInput{
+	reply, err := s.engine.Mint(ctx, s.caller(ctx, req), api.MintRequest{
 		Document: in.Document, ModelID: in.ModelID, Force: in.Force, Space: in.Space,
 	})
 	return answered(ctx, s, req, reply, err)

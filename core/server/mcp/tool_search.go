@@ -6,7 +6,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 func (s *Server) search(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -20,7 +20,7 @@ func (s *Server) search(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	reply, err := s.engine.Search(ctx, s.caller(ctx, req), engine.SearchInput{
+	reply, err := s.engine.Search(ctx, s.caller(ctx, req), api.SearchRequest{
 		Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
 	})
 	return answered(ctx, s, req, reply, err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 func (s *Server) spaces(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -17,6 +17,6 @@ func (s *Server) spaces(ctx context.Context, req mcp.CallToolRequest) (*mcp.Call
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	reply, err := s.engine.Spaces(ctx, s.caller(ctx, req), engine.SpacesInput{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
+	reply, err := s.engine.Spaces(ctx, s.caller(ctx, req), api.SpacesRequest{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
 	return answered(ctx, s, req, reply, err)
 }

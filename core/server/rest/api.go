@@ -14,30 +14,31 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 // Runs executes protocols. Methods are called concurrently.
 type Runs interface {
-	Begin(ctx context.Context, c engine.Caller, in engine.BeginInput) (engine.Round, error)
-	Next(ctx context.Context, c engine.Caller, in engine.NextInput) (engine.Round, error)
+	Begin(ctx context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error)
+	Next(ctx context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error)
 	// Continue takes that a client without capabilities answers nothing.
 	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
-	Attest(ctx context.Context, c engine.Caller, in engine.AttestInput) (engine.AttestReply, error)
+	Attest(ctx context.Context, c engine.Caller, in api.AttestRequest) (api.AttestReply, error)
 }
 
 // Library reads protocols.
 type Library interface {
-	Search(ctx context.Context, c engine.Caller, in engine.SearchInput) (engine.SearchReply, error)
-	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (engine.DumpReply, error)
-	Spaces(ctx context.Context, c engine.Caller, in engine.SpacesInput) (engine.SpacesReply, error)
+	Search(ctx context.Context, c engine.Caller, in api.SearchRequest) (api.SearchReply, error)
+	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
 // Authoring changes protocols.
 type Authoring interface {
-	Mint(ctx context.Context, c engine.Caller, in engine.MintInput) (engine.MintReply, error)
-	Update(ctx context.Context, c engine.Caller, in engine.UpdateInput) (engine.UpdateReply, error)
-	Delete(ctx context.Context, c engine.Caller, uris []string) (engine.DeleteReply, error)
+	Mint(ctx context.Context, c engine.Caller, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, c engine.Caller, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, c engine.Caller, uris []string) (api.DeleteReply, error)
 }
 
 // Engine is everything the REST mirror calls.

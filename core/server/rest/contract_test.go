@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -435,11 +436,11 @@ type broken struct {
 	err error
 }
 
-func (b broken) Search(context.Context, engine.Caller, engine.SearchInput) (engine.SearchReply, error) {
-	return engine.SearchReply{}, b.err
+func (b broken) Search(context.Context, engine.Caller, api.SearchRequest) (api.SearchReply, error) {
+	return api.SearchReply{}, b.err
 }
 
-func (b broken) Begin(context.Context, engine.Caller, engine.BeginInput) (engine.Round, error) {
+func (b broken) Begin(context.Context, engine.Caller, api.BeginRequest) (engine.Round, error) {
 	return engine.Round{}, b.err
 }
 

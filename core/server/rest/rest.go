@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -44,7 +45,7 @@ var restTools = []restTool{
 		Limit   int      `json:"limit"`
 	},
 	) (any, error) {
-		return e.Search(ctx, c, engine.SearchInput{
+		return e.Search(ctx, c, api.SearchRequest{
 			Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
 		})
 	})},
@@ -56,7 +57,7 @@ var restTools = []restTool{
 	},
 	) (any, error) {
 		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
-			return e.Begin(ctx, c, engine.BeginInput{
+			return e.Begin(ctx, c, api.BeginRequest{
 				URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID, Roots: in.Roots,
 			})
 		})
@@ -68,7 +69,7 @@ var restTools = []restTool{
 	},
 	) (any, error) {
 		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
-			return e.Next(ctx, c, engine.NextInput{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
+			return e.Next(ctx, c, api.NextRequest{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
 		})
 	})},
 	{"kairos_attest", "ATTEST_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
@@ -80,7 +81,7 @@ var restTools = []restTool{
 		RunID        string  `json:"run_id"`
 	},
 	) (any, error) {
-		return e.Attest(ctx, c, engine.AttestInput{
+		return e.Attest(ctx, c, api.AttestRequest{
 			URI: in.URI, Outcome: in.Outcome, Message: in.Message, QualityBonus: in.QualityBonus, ModelID: in.ModelID, RunID: in.RunID,
 		})
 	})},
@@ -90,7 +91,7 @@ var restTools = []restTool{
 		Updates   json.RawMessage `json:"updates"`
 	},
 	) (any, error) {
-		return e.Update(ctx, c, engine.UpdateInput{URIs: in.URIs, Documents: in.Documents, Updates: orNone(in.Updates)})
+		return e.Update(ctx, c, api.UpdateRequest{URIs: in.URIs, Documents: in.Documents, Updates: orNone(in.Updates)})
 	})},
 	{"kairos_delete", "DELETE_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
 		URIs []string `json:"uris"`
@@ -111,7 +112,7 @@ var restTools = []restTool{
 		Cursor string `json:"cursor"`
 	},
 	) (any, error) {
-		return e.Spaces(ctx, c, engine.SpacesInput{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
+		return e.Spaces(ctx, c, api.SpacesRequest{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
 	})},
 }
 
@@ -273,7 +274,7 @@ func (a *API) mintRaw(c *call) {
 			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
 		return
 	}
-	reply, err := a.cfg.Engine.Mint(c.r.Context(), c.restCaller(), engine.MintInput{
+	reply, err := a.cfg.Engine.Mint(c.r.Context(), c.restCaller(), api.MintRequest{
 		Document: string(c.body), ModelID: model, Space: query.Get("space"),
 		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),
 	})

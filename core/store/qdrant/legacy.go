@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -42,7 +42,7 @@ type LegacyReport struct {
 // LegacyProtocol is a protocol of the earlier server.
 type LegacyProtocol struct {
 	Chain   protocol.Chain
-	Quality map[string]engine.Quality // by step UUID, of the steps that were rated
+	Quality map[string]api.Quality // by step UUID, of the steps that were rated
 }
 
 // LegacyProblem is one point or chain with what is wrong with it.
@@ -132,7 +132,7 @@ type legacyStep struct {
 	model        string
 	made         time.Time
 	updated      time.Time
-	quality      engine.Quality // zero: not rated
+	quality      api.Quality // zero: not rated
 }
 
 type legacyReading struct {
@@ -209,9 +209,9 @@ func (r *legacyReading) time(id, field string, v *pb.Value) time.Time {
 }
 
 // quality is what the ratings of a step add up to.
-func (r *legacyReading) quality(id string, v payload) engine.Quality {
+func (r *legacyReading) quality(id string, v payload) api.Quality {
 	grade, sums := v["quality_metadata"].GetStructValue().GetFields(), v["quality_metrics"].GetStructValue().GetFields()
-	return engine.Quality{
+	return api.Quality{
 		Score: int(integer(grade["step_quality_score"])), Tier: grade["step_quality"].GetStringValue(),
 		RetrievalCount: integer(sums["retrievalCount"]), SuccessCount: integer(sums["successCount"]),
 		PartialCount: integer(sums["partialCount"]), FailureCount: integer(sums["failureCount"]),
@@ -304,7 +304,7 @@ func (r *legacyReading) assemble(key legacyKey, steps []legacyStep, seen map[str
 	c := protocol.Chain{
 		ID: protocol.ChainID(first.title), Space: key.space, Title: first.title, ModelID: first.model, CreatedAt: first.made, UpdatedAt: first.updated,
 	}
-	quality := map[string]engine.Quality{}
+	quality := map[string]api.Quality{}
 	for i, s := range steps {
 		if s.index != int64(i+1) || s.count != int64(len(steps)) {
 			r.problem(s.point, "protocol %q: step %d of %d, found as %d of %d", c.Title, s.index, s.count, i+1, len(steps))
@@ -320,7 +320,7 @@ func (r *legacyReading) assemble(key legacyKey, steps []legacyStep, seen map[str
 		if s.updated.After(c.UpdatedAt) {
 			c.UpdatedAt = s.updated
 		}
-		if s.quality != (engine.Quality{}) {
+		if s.quality != (api.Quality{}) {
 			quality[s.step.UUID] = s.quality
 		}
 		c.Steps = append(c.Steps, s.step)

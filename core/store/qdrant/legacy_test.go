@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -57,7 +57,7 @@ func TestACollectionOfTheEarlierServerIsRead(t *testing.T) {
 	address := qdranttest.Start(t)
 	o := qdrant.LegacyOptions{Options: qdrant.Options{URL: address}, Collection: legacyCollection(t, address)}
 	var got []protocol.Chain
-	quality := map[string]engine.Quality{}
+	quality := map[string]api.Quality{}
 	report, err := qdrant.ReadLegacy(t.Context(), o, func(p qdrant.LegacyProtocol) error {
 		got = append(got, p.Chain)
 		maps.Copy(quality, p.Quality)
@@ -96,7 +96,7 @@ func TestACollectionOfTheEarlierServerIsRead(t *testing.T) {
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("ReadLegacy (-want +got):\n%s", diff)
 	}
-	rated := map[string]engine.Quality{"00000000-0000-4000-8000-000000000001": {
+	rated := map[string]api.Quality{"00000000-0000-4000-8000-000000000001": {
 		Score: 6, Tier: "excellent", RetrievalCount: 3, SuccessCount: 2, FailureCount: 1, QualityBonus: 1.8, LastRater: "kairos_next",
 	}}
 	if diff := cmp.Diff(rated, quality); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -28,7 +29,7 @@ type rated struct {
 	step    string
 	count   int64 // of the saves
 	writers []string
-	quality engine.Quality
+	quality api.Quality
 }
 
 // Rate implements engine.Ratings.
@@ -184,9 +185,9 @@ func (s *Store) rated(ctx context.Context, space string, steps []string) (map[st
 }
 
 // Quality implements engine.Ratings.
-func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]engine.Quality, error) {
+func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
 	if len(stepUUIDs) == 0 {
-		return map[string]engine.Quality{}, ctx.Err()
+		return map[string]api.Quality{}, ctx.Err()
 	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]engine.Quality, len(found))
+	out := make(map[string]api.Quality, len(found))
 	for step, r := range found {
 		out[step] = r.quality
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/quality"
 )
@@ -156,7 +156,7 @@ func valueOf(document json.RawMessage) *pb.Value {
 	return value
 }
 
-func shownQuality(q engine.Quality, count int64) payload {
+func shownQuality(q api.Quality, count int64) payload {
 	return payload{
 		fieldRated:         number(count),
 		"quality_metadata": pb.NewValueFromFields(payload{"step_quality_score": number(int64(q.Score)), "step_quality": text(q.Tier)}),
@@ -172,7 +172,7 @@ func shownQuality(q engine.Quality, count int64) payload {
 // worth the same, as those of a new protocol, need one operation together.
 func rateOps(space string, ratings []rated) []*pb.PointsUpdateOperation {
 	type worth struct {
-		quality engine.Quality
+		quality api.Quality
 		count   int64
 	}
 	equal := map[worth][]string{}

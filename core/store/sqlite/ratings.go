@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -58,13 +59,13 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating)
 }
 
 // Quality implements engine.Ratings.
-func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]engine.Quality, error) {
-	known := make(map[string]engine.Quality)
+func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
+	known := make(map[string]api.Quality)
 	err := s.rows(ctx, `SELECT r.uuid, r.score, r.tier, r.retrieved, r.succeeded, r.partly, r.failed, r.bonus, r.rated, r.rater, r.context
 		FROM ratings r WHERE r.space = ? AND r.uuid IN (SELECT value FROM json_each(?))`,
 		[]any{space, list(stepUUIDs)}, func(scan func(...any) error) error {
 			var uuid string
-			var q engine.Quality
+			var q api.Quality
 			var rated int64
 			if err := scan(&uuid, &q.Score, &q.Tier, &q.RetrievalCount, &q.SuccessCount, &q.PartialCount, &q.FailureCount,
 				&q.QualityBonus, &rated, &q.LastRater, &q.UsageContext); err != nil {

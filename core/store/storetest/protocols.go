@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -261,7 +262,7 @@ func historyIsolated(t *testing.T, s Protocols) {
 	}
 	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
 	mustRate(t, s, mine, engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeFailure})
-	wantQuality(t, s, theirs, map[string]engine.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID)
+	wantQuality(t, s, theirs, map[string]api.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID)
 	// A title of theirs is free in mine, with a history of its own.
 	mustSave(t, s, NewChain(mine, "Secret", "One"), NewChain(mine, "Secret and deleted", "One"))
 	wantCode(t, "DeleteChain(their revision)", s.DeleteChain(t.Context(), mine, c.ID, 2), fault.Conflict)

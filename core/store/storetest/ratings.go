@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -31,7 +32,7 @@ func mustRate(t *testing.T, s engine.Ratings, space string, ratings ...engine.Ra
 	}
 }
 
-func wantQuality(t *testing.T, s engine.Ratings, space string, want map[string]engine.Quality, steps ...string) {
+func wantQuality(t *testing.T, s engine.Ratings, space string, want map[string]api.Quality, steps ...string) {
 	t.Helper()
 	got, err := s.Quality(t.Context(), space, steps)
 	if err != nil {
@@ -57,7 +58,7 @@ func ratingsAddUp(t *testing.T, s Protocols) {
 		engine.Rating{Step: one, Outcome: engine.OutcomeFailure, Bonus: -0.25, Score: 1, Tier: "basic", Rater: "next", Context: "failed", At: epoch.Add(2)},
 		engine.Rating{Step: two, Outcome: engine.OutcomePartial, Times: 1 << 40, Bonus: 0.5},
 		engine.Rating{Step: two, Outcome: engine.OutcomeStored, Times: 3})
-	wantQuality(t, s, mine, map[string]engine.Quality{
+	wantQuality(t, s, mine, map[string]api.Quality{
 		one: {
 			Score: 1, Tier: "basic", SuccessCount: 1, FailureCount: 1, QualityBonus: 0.75,
 			LastRated: epoch.Add(2), LastRater: "next", UsageContext: "failed",
@@ -74,7 +75,7 @@ func ratingsLeave(t *testing.T, s Protocols) {
 	step := c.Steps[0].UUID
 	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess, Score: 6, Tier: "high", Rater: "next", Context: "first", At: epoch})
 	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeRetrieved, Score: 99, Context: "ignored", At: epoch.Add(1)})
-	wantQuality(t, s, mine, map[string]engine.Quality{step: {
+	wantQuality(t, s, mine, map[string]api.Quality{step: {
 		Score: 6, Tier: "high", SuccessCount: 1, RetrievalCount: 1, LastRated: epoch, LastRater: "next", UsageContext: "first",
 	}}, step)
 }
@@ -97,7 +98,7 @@ func ratingsAtOnce(t *testing.T, s Protocols) {
 		})
 	}
 	all.Wait()
-	wantQuality(t, s, mine, map[string]engine.Quality{
+	wantQuality(t, s, mine, map[string]api.Quality{
 		c.Steps[0].UUID: {SuccessCount: raters * each, QualityBonus: 0.5 * raters * each},
 		c.Steps[1].UUID: {RetrievalCount: raters * each, QualityBonus: -0.25 * raters * each},
 	}, c.Steps[0].UUID, c.Steps[1].UUID)
@@ -109,7 +110,7 @@ func ratingsOfUnknown(t *testing.T, s Protocols) {
 	mustRate(t, s, mine,
 		engine.Rating{Step: "never heard of", Outcome: engine.OutcomeSuccess},
 		engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess})
-	wantQuality(t, s, mine, map[string]engine.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID, "never heard of")
+	wantQuality(t, s, mine, map[string]api.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID, "never heard of")
 }
 
 func ratingsOutlive(t *testing.T, s Protocols) {
@@ -123,11 +124,11 @@ func ratingsOutlive(t *testing.T, s Protocols) {
 	changed.Steps = slices.Clone(c.Steps[:1])
 	changed.Steps[0].Text = "## One\n\nDo it in another way."
 	mustReplace(t, s, changed, 1)
-	wantQuality(t, s, mine, map[string]engine.Quality{one: {SuccessCount: 1, QualityBonus: 1}}, one)
+	wantQuality(t, s, mine, map[string]api.Quality{one: {SuccessCount: 1, QualityBonus: 1}}, one)
 	mustRate(t, s, mine, engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1})
 	// What comes back has done what it did.
 	mustReplace(t, s, c, 2)
-	wantQuality(t, s, mine, map[string]engine.Quality{
+	wantQuality(t, s, mine, map[string]api.Quality{
 		one: {SuccessCount: 2, QualityBonus: 2}, two: {FailureCount: 1},
 	}, one, two)
 }
@@ -160,5 +161,5 @@ func ratingsApart(t *testing.T, s Protocols) {
 	mustRate(t, s, theirs, engine.Rating{Step: step, Outcome: engine.OutcomeFailure})
 	wantQuality(t, s, mine, nil, step)
 	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess})
-	wantQuality(t, s, theirs, map[string]engine.Quality{step: {FailureCount: 1}}, step)
+	wantQuality(t, s, theirs, map[string]api.Quality{step: {FailureCount: 1}}, step)
 }
