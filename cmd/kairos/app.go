@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -43,8 +44,8 @@ const (
 	localSpace     = "user:local:operator"
 )
 
-func localCaller() engine.Caller {
-	return engine.Caller{Principal: localPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: version, Transport: "cli"}}
+func localCaller() access.Caller {
+	return access.Caller{Principal: localPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: version, Transport: "cli"}}
 }
 
 // open wires a server. It starts no process and touches no database; in dev

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
@@ -219,8 +219,8 @@ func (c *httpConfig) files() []*string { return []*string{&c.TLS.Cert, &c.TLS.Ke
 // checkAppSpace refuses another space of the built-in protocols: it is part of
 // this server's contract and not a setting.
 func checkAppSpace(lookup func(string) (string, bool)) error {
-	if v, _ := lookup("KAIROS_APP_SPACE_ID"); v != "" && v != engine.AppSpace {
-		return fmt.Errorf("environment KAIROS_APP_SPACE_ID=%q: the built-in protocols are always in %s; unset it", v, engine.AppSpace)
+	if v, _ := lookup("KAIROS_APP_SPACE_ID"); v != "" && v != access.AppSpace {
+		return fmt.Errorf("environment KAIROS_APP_SPACE_ID=%q: the built-in protocols are always in %s; unset it", v, access.AppSpace)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -140,7 +140,7 @@ func (a *app) storesAnswer(ctx context.Context) error {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, qdrantProbe)
 		defer cancel()
-		_, err := a.qdrant.Count(ctx, engine.AppSpace)
+		_, err := a.qdrant.Count(ctx, access.AppSpace)
 		remote <- err
 	}()
 	return errors.Join(a.databaseAnswers(ctx), <-remote)

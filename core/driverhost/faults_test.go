@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -48,7 +49,7 @@ inputs:
   files: [{via: agent}]
 `
 
-var patient = engine.Caller{Principal: "local", Space: "user:local:operator"}
+var patient = access.Caller{Principal: "local", Space: "user:local:operator"}
 
 func newClinic(t *testing.T) *clinic {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -146,7 +146,7 @@ func maxAnswer(texts int) int64 {
 func (c *Client) once(ctx context.Context, texts []string) ([][]float32, error) {
 	began := time.Now()
 	out, err := c.request(ctx, texts)
-	c.requested(engine.SpaceOf(ctx), len(texts), out, time.Since(began), err)
+	c.requested(access.SpaceOf(ctx), len(texts), out, time.Since(began), err)
 	return out, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -18,7 +19,7 @@ type Account struct {
 }
 
 // Account returns one of the caller's runs, whatever its state.
-func (e *Engine) Account(ctx context.Context, c Caller, id run.ID) (Account, error) {
+func (e *Engine) Account(ctx context.Context, c access.Caller, id run.ID) (Account, error) {
 	h, release := e.hold()
 	defer release()
 	t, err := h.look(ctx, c, id)

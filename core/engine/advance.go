@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -397,7 +398,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
 	value := driver.SimilarityValue{Method: methodLexical}
 	if in.Similarity != nil {
-		value = t.e.similarity(inSpace(ctx, t.run.Space), *in.Similarity)
+		value = t.e.similarity(access.InSpace(ctx, t.run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

@@ -9,36 +9,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// AppSpace is the space of the built-in protocols; readable by everybody.
-const AppSpace = "space:kairos-app"
-
-// Caller is who calls and through what. Every use case takes one.
-type Caller struct {
-	Principal string
-	// Space is the caller's own, where it writes unless it names another.
-	Space string
-	// Groups are further spaces that the caller reads and writes, by id:
-	// "group:<realm>:<ref>". Everybody reads AppSpace.
-	Groups []string
-	// Connection names the caller's connection; empty for a client that
-	// keeps none, as in the 2026-07-28 era.
-	Connection string
-	Client     driver.Client
-	// Visit is how the caller reached the approval page, for calls that come from it.
-	Visit run.Visit
-	// CanWait is how long a question to a person may hold this call.
-	CanWait time.Duration
-	// Holding reports whether the caller's connection still waits for the
-	// client's answer to this question; nil: it never does. Such a question
-	// goes on instead of being asked again.
-	Holding func(id run.ID, seq int64) bool
-	// Asked, if set, hears of a question that this call is about to ask, before
-	// another call can see it in the run: from then on Holding reports it.
-	Asked func(id run.ID, seq int64)
-	// Detached: nobody waits for the reply, so nothing may be asked.
-	Detached bool
-}
-
 // Round is the outcome of Begin, Next and Continue: either Reply or Ask is set.
 type Round struct {
 	Reply *api.StepReply

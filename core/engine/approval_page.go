@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -92,7 +93,7 @@ const (
 )
 
 // Approval shows what the link of an approval is about. It decides nothing.
-func (e *Engine) Approval(ctx context.Context, c Caller, id run.ID, secret string) (ApprovalView, error) {
+func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
 	l, err := h.linked(ctx, c, id, secret)
@@ -113,7 +114,7 @@ func (e *Engine) Approval(ctx context.Context, c Caller, id run.ID, secret strin
 const maxRecording = 2 * time.Second
 
 // opened records that the page was opened, so that the approval can say so.
-func (e held) opened(ctx context.Context, c Caller, id run.ID, secret string) error {
+func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
 	_, err := again(func() (struct{}, error) {
@@ -144,13 +145,13 @@ func (t *turn) visit() run.Visit {
 // AnswerApproval takes a person's answer to what the link is about, once: later
 // answers change nothing and are shown what was decided. A wrong digest or
 // phrase is fault.InvalidArgument, and the approval stays open.
-func (e *Engine) AnswerApproval(ctx context.Context, c Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
 }
 
-func (e held) answerApproval(ctx context.Context, c Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	if err := e.claim(ctx, id); err != nil {
 		return ApprovalView{}, err
 	}
@@ -198,7 +199,7 @@ type linked struct {
 
 // linked finds the question by the secret of its link. Who does not have it
 // learns nothing of the run.
-func (e held) linked(ctx context.Context, c Caller, id run.ID, secret string) (*linked, error) {
+func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
 	r, err := e.read(ctx, id)
 	if fault.CodeOf(err) == fault.NotFound {
 		return nil, noApproval()
@@ -219,7 +220,7 @@ func (e held) linked(ctx context.Context, c Caller, id run.ID, secret string) (*
 	if err != nil {
 		return nil, fmt.Errorf("load the protocol of run %s: %w", id, err)
 	}
-	if c.Principal == r.Principal && !c.reads(chain.Space) {
+	if c.Principal == r.Principal && !c.Reads(chain.Space) {
 		return nil, noApproval() // left the group meanwhile, as in usable
 	}
 	if r.State.Live() && e.expired(r.Summary()) {
@@ -273,7 +274,7 @@ func noApproval() *fault.Error {
 }
 
 // mayApprove: the run's own principal, and whoever the configuration names.
-func (e *Engine) mayApprove(c Caller, r run.Run) bool {
+func (e *Engine) mayApprove(c access.Caller, r run.Run) bool {
 	return c.Principal == r.Principal || slices.Contains(e.opt.Approvers, c.Principal)
 }
 
@@ -482,7 +483,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 }
 
 // Resumed is the reply after a question was settled: the open step as it is now.
-func (e *Engine) Resumed(ctx context.Context, c Caller, p Pending) (api.StepReply, error) {
+func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
 	round, err := again(func() (Round, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -401,7 +402,7 @@ func TestALinkIsForWhatItShows(t *testing.T) {
 func TestApproversAnswerForOthers(t *testing.T) {
 	w := withPage(t, func(o *choices) { o.Approvers = []string{"boss"} })
 	uri, waits := w.gate(gatedDoc)
-	boss := engine.Caller{Principal: "boss", Space: "user:test:boss"}
+	boss := access.Caller{Principal: "boss", Space: "user:test:boss"}
 	v, err := w.AnswerApproval(t.Context(), boss, runOf(waits), secretOf(waits), engine.ApprovalAnswer{
 		Decision: "approved", Digest: w.view(waits).Digest, By: "boss",
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -25,7 +26,7 @@ const (
 // vouches for what. Without any run of the protocol it succeeds, unverified, and
 // counts nothing. When several runs could be meant it closes none. A run that is
 // closed stays as it was attested first.
-func (e *Engine) Attest(ctx context.Context, c Caller, in api.AttestRequest) (api.AttestReply, error) {
+func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	if in.Outcome != "success" && in.Outcome != "failure" {
 		return api.AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
 	}
@@ -43,7 +44,7 @@ func (e *Engine) Attest(ctx context.Context, c Caller, in api.AttestRequest) (ap
 	return again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
-func (e held) attest(ctx context.Context, c Caller, in api.AttestRequest) (api.AttestReply, error) {
+func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	now := e.opt.Clock.Now()
 	id, reply, err := e.attestedRun(ctx, c, in)
 	reply.Results = []api.AttestResult{{
@@ -148,7 +149,7 @@ func baseBonus(outcome string) float64 {
 }
 
 // attestedRun finds the run that is meant; empty: none, and the reply says why.
-func (e *Engine) attestedRun(ctx context.Context, c Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
+func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.AttestRequest) (run.ID, api.AttestReply, error) {
 	if in.RunID != "" {
 		return run.ID(in.RunID), api.AttestReply{}, nil
 	}
@@ -184,7 +185,7 @@ func (e *Engine) attestedRun(ctx context.Context, c Caller, in api.AttestRequest
 
 // runToAttest is the run that is meant without naming one: of several the one
 // that this caller's last kairos_next completed, else as for any other call.
-func (e *Engine) runToAttest(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+func (e *Engine) runToAttest(ctx context.Context, c access.Caller, chain protocol.Chain) (run.ID, error) {
 	runs, own, err := e.openRuns(ctx, c, chain)
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -16,14 +17,14 @@ import (
 
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
-func (e *Engine) Begin(ctx context.Context, c Caller, in api.BeginRequest) (_ Round, err error) {
+func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (_ Round, err error) {
 	defer e.operated(OperationRetrieve, c, time.Now(), &err)
 	h, release := e.hold()
 	defer release()
 	return h.begin(ctx, c, in)
 }
 
-func (e held) begin(ctx context.Context, c Caller, in api.BeginRequest) (Round, error) {
+func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	if in.SessionID != "" {
 		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
@@ -110,7 +111,7 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 }
 
 // start makes a new run; it is stored with the first save.
-func (e held) start(c Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
+func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
 	pin, err := digestOf(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
@@ -128,7 +129,7 @@ func (e held) start(c Caller, chain protocol.Chain, input json.RawMessage) (*tur
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
 // pointer, not a credential: the run must be the caller's own.
-func (e held) reopen(ctx context.Context, c Caller, in api.BeginRequest) (Round, error) {
+func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	t, err := e.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", clip(in.SessionID, 80)).

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -56,7 +57,7 @@ func (e *Engine) seed(ctx context.Context, file, head string) error {
 		}
 	}
 	chain := chains[0]
-	chain.Space, chain.ModelID = AppSpace, "kairos"
+	chain.Space, chain.ModelID = access.AppSpace, "kairos"
 	// Another process that starts at the same time may be first.
 	return whileOvertaken(ctx, func() error {
 		old, err := e.stored(ctx, chain)

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -333,7 +334,7 @@ type Later struct {
 }
 
 // Retried continues a call that waited for a driver.
-func (e *Engine) Retried(ctx context.Context, c Caller, l Later) (Round, error) {
+func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (Round, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -17,13 +18,13 @@ import (
 
 // Continue takes the client's reply to an Ask. The same reply to the same
 // question again gets the recorded outcome; another one is fault.Replayed.
-func (e *Engine) Continue(ctx context.Context, c Caller, in Continuation) (Round, error) {
+func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
-func (e held) resumeWith(ctx context.Context, c Caller, in Continuation) (Round, error) {
+func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	t, err := e.resume(ctx, c, in.Run)
 	if err != nil {
 		return Round{}, err
@@ -316,7 +317,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 
 // Waiting is the reply when the time a call may wait has passed. A person's
 // question goes on; any other is given up and the next route is shown.
-func (e *Engine) Waiting(ctx context.Context, c Caller, id run.ID, seq int64) (api.StepReply, error) {
+func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
 	round, err := again(func() (Round, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -36,13 +37,13 @@ type DecideReply struct {
 // did not happen, the next kairos_next makes another attempt. If it happened, the
 // result that the person gives takes the place of the lost one; nobody but them
 // vouches for it, so it counts as reported.
-func (e *Engine) Decide(ctx context.Context, c Caller, in DecideInput) (DecideReply, error) {
+func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
 }
 
-func (e held) decide(ctx context.Context, c Caller, in DecideInput) (DecideReply, error) {
+func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	if in.By == "" || in.Reason == "" {
 		return DecideReply{}, fault.New(fault.InvalidArgument, "a decision needs who makes it and why")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -24,7 +25,7 @@ type Decided struct {
 // Decisions lists what the tree decided in one of the caller's runs, oldest
 // first. Facts that the run still holds are put back into their records, so
 // that another tree, which looks at more of them, can decide as well.
-func (e *Engine) Decisions(ctx context.Context, c Caller, id run.ID) ([]Decided, error) {
+func (e *Engine) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
 	h, release := e.hold()
 	defer release()
 	t, err := h.look(ctx, c, id)

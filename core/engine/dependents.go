@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -22,7 +23,7 @@ type Dependent struct {
 // to judge it, or to bring back the answer that is waited for. It starts no
 // driver. A run of a protocol that the caller no longer sees is left out, and so is
 // one that cannot be read, which Unserved names.
-func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([]Dependent, error) {
+func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
 	h, release := e.hold()
 	defer release()
 	if err := e.ready(ctx); err != nil {
@@ -52,13 +53,13 @@ func (e *Engine) Dependents(ctx context.Context, c Caller, driverName string) ([
 }
 
 // dependent reports whether the run needs the driver, and for what.
-func (e held) dependent(ctx context.Context, c Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
+func (e held) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
 	r, err := e.read(ctx, s.ID)
 	if err != nil {
 		return d, false, err
 	}
 	chain, err := e.store.Index.Pinned(ctx, r.Pin)
-	if err != nil || !c.reads(chain.Space) || r.Step.Index > len(chain.Steps) {
+	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}
 	step := chain.Steps[r.Step.Index-1]

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -59,7 +60,7 @@ type UnservedRun struct {
 // Unserved asks the drivers whether they still take what is stored: every step
 // of the caller's protocols, and the open step of every run that can go on. It
 // stores nothing and starts the drivers that it asks.
-func (e *Engine) Unserved(ctx context.Context, c Caller) (Unserved, error) {
+func (e *Engine) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
 	h, release := e.hold()
 	defer release()
 	if err := e.ready(ctx); err != nil {
@@ -104,9 +105,9 @@ func patientOf(chain protocol.Chain, i int) *patient {
 }
 
 // storedSteps lists the steps with a challenge of the protocols that the caller sees.
-func (e held) storedSteps(ctx context.Context, c Caller) ([]*patient, error) {
+func (e held) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
 	var out []*patient
-	for _, space := range c.spaces() {
+	for _, space := range c.Spaces() {
 		err := e.eachListed(ctx, space, func(listed protocol.Chain) error {
 			// What is listed may leave out what a challenge says.
 			chain, err := e.store.Protocols.Chain(ctx, []string{space}, listed.ID)
@@ -135,7 +136,7 @@ func (e held) storedSteps(ctx context.Context, c Caller) ([]*patient, error) {
 
 // openSteps lists the runs that wait at a step with a challenge, and that step
 // as the run is pinned to it.
-func (e held) openSteps(ctx context.Context, c Caller) ([]run.ID, []*patient, error) {
+func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
 	live, err := e.live(ctx, c)
 	if err != nil {
 		return nil, nil, err

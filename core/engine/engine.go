@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -152,7 +153,7 @@ func (e *Engine) read(ctx context.Context, id run.ID) (run.Run, error) {
 
 // usable checks that a run is the caller's, ends it if its time has passed, and
 // returns it with the chain it is pinned to.
-func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, protocol.Chain, error) {
+func (e *Engine) usable(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {
 	if r.Principal != c.Principal {
 		// Not told apart from a run that does not exist.
 		return run.Run{}, protocol.Chain{}, noRun(r.ID)
@@ -161,7 +162,7 @@ func (e *Engine) usable(ctx context.Context, c Caller, r run.Run) (run.Run, prot
 	if err != nil {
 		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
 	}
-	if !c.reads(chain.Space) {
+	if !c.Reads(chain.Space) {
 		// Left the group meanwhile: what is stored there is not theirs to see any more.
 		return run.Run{}, protocol.Chain{}, noRun(r.ID)
 	}
@@ -208,7 +209,7 @@ func (e *Engine) expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 }
 
 // live lists the caller's runs that can go on, last changed first.
-func (e *Engine) live(ctx context.Context, c Caller) ([]run.Summary, error) {
+func (e *Engine) live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
 	all, err := e.store.Index.LiveRuns(ctx, c.Principal)
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
@@ -223,7 +224,7 @@ func (e *Engine) live(ctx context.Context, c Caller) ([]run.Summary, error) {
 }
 
 // findStep resolves a URI that must name a step the caller can read.
-func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.Chain, int, error) {
+func (e *Engine) findStep(ctx context.Context, c access.Caller, uri string) (protocol.Chain, int, error) {
 	id, err := protocol.ParseURI(uri)
 	if err != nil {
 		return protocol.Chain{}, 0, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
@@ -231,7 +232,7 @@ func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.C
 	if err := e.ready(ctx); err != nil {
 		return protocol.Chain{}, 0, err
 	}
-	chain, i, err := e.store.Protocols.StepChain(ctx, c.spaces(), id)
+	chain, i, err := e.store.Protocols.StepChain(ctx, c.Spaces(), id)
 	if fault.CodeOf(err) == fault.NotFound {
 		former, err := e.former(ctx, c, uri)
 		if err == nil {
@@ -246,12 +247,12 @@ func (e *Engine) findStep(ctx context.Context, c Caller, uri string) (protocol.C
 }
 
 // former finds the protocol that a step once was of.
-func (e *Engine) former(ctx context.Context, c Caller, uri string) (Former, error) {
+func (e *Engine) former(ctx context.Context, c access.Caller, uri string) (Former, error) {
 	id, err := protocol.ParseURI(uri)
 	if err != nil {
 		return Former{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
 	}
-	f, err := e.store.Protocols.Former(ctx, c.spaces(), id)
+	f, err := e.store.Protocols.Former(ctx, c.Spaces(), id)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return Former{}, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", searchFirst)
@@ -275,7 +276,7 @@ func gone(uri string, f Former) *fault.Error {
 
 // chainOf is the protocol that the URI names, for runs of it: they keep the
 // steps as they were when they began, whatever became of the protocol.
-func (e *Engine) chainOf(ctx context.Context, c Caller, uri string) (chain protocol.Chain, absent error, err error) {
+func (e *Engine) chainOf(ctx context.Context, c access.Caller, uri string) (chain protocol.Chain, absent error, err error) {
 	chain, _, err = e.findStep(ctx, c, uri)
 	if fault.CodeOf(err) != fault.NotFound {
 		return chain, nil, err

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
@@ -388,7 +389,7 @@ type world struct {
 	drivers *fakeDrivers
 	setups  *setups
 	machine machine
-	caller  engine.Caller
+	caller  access.Caller
 	another func() *engine.Engine // of another server with the same database
 }
 
@@ -484,7 +485,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	}
 	setup := drivers.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
 	e := engine.New(engineStore(store), setup, engine.Options{Clock: clock.New(newMachine())}, log)
-	_, err = e.Spaces(context.Background(), engine.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
+	_, err = e.Spaces(context.Background(), access.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
 		return nil, err
 	}
@@ -541,7 +542,7 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		return e
 	}
 	w.Engine = w.another()
-	w.caller = engine.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
+	w.caller = access.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
 	return w
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -55,7 +56,7 @@ type RestoreReply struct {
 
 // History lists the versions of a protocol, also of a deleted one. The
 // reference is a step's URI or UUID, a chain id, or the exact title.
-func (e *Engine) History(ctx context.Context, c Caller, ref string) (HistoryReply, error) {
+func (e *Engine) History(ctx context.Context, c access.Caller, ref string) (HistoryReply, error) {
 	p, err := e.past(ctx, c, ref)
 	if err != nil {
 		return HistoryReply{}, err
@@ -72,7 +73,7 @@ func (e *Engine) History(ctx context.Context, c Caller, ref string) (HistoryRepl
 
 // Version returns a protocol as it was at a revision of its History; 0: the
 // newest one.
-func (e *Engine) Version(ctx context.Context, c Caller, ref string, revision int64) (VersionReply, error) {
+func (e *Engine) Version(ctx context.Context, c access.Caller, ref string, revision int64) (VersionReply, error) {
 	p, err := e.past(ctx, c, ref)
 	if err != nil {
 		return VersionReply{}, err
@@ -91,7 +92,7 @@ func (e *Engine) Version(ctx context.Context, c Caller, ref string, revision int
 // one before the newest, and of a deleted protocol the last one. It always
 // works: where a driver has become stricter since or does not answer, that is a
 // warning, for what was stored once must not be lost to a newer driver.
-func (e *Engine) Restore(ctx context.Context, c Caller, ref string, revision int64) (RestoreReply, error) {
+func (e *Engine) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
 	h, release := e.hold()
 	defer release()
 	var reply RestoreReply
@@ -102,7 +103,7 @@ func (e *Engine) Restore(ctx context.Context, c Caller, ref string, revision int
 	return reply, err
 }
 
-func (e held) restore(ctx context.Context, c Caller, ref string, revision int64) (RestoreReply, error) {
+func (e held) restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
 	p, err := e.past(ctx, c, ref)
 	if err != nil {
 		return RestoreReply{}, err
@@ -118,7 +119,7 @@ func (e held) restore(ctx context.Context, c Caller, ref string, revision int64)
 	if err != nil {
 		return RestoreReply{}, err
 	}
-	if err := c.checkWrite(chain); err != nil {
+	if err := checkWrite(c, chain); err != nil {
 		return RestoreReply{}, err
 	}
 	old, err := e.stored(ctx, chain)
@@ -188,7 +189,7 @@ func (e *Engine) version(ctx context.Context, p past, revision int64) (protocol.
 }
 
 // past finds the history that a reference means.
-func (e *Engine) past(ctx context.Context, c Caller, ref string) (past, error) {
+func (e *Engine) past(ctx context.Context, c access.Caller, ref string) (past, error) {
 	if err := e.ready(ctx); err != nil {
 		return past{}, err
 	}
@@ -224,10 +225,10 @@ func uuidIn(ref string) (string, bool) {
 }
 
 // holder is the chain that has the step, or had it.
-func (e *Engine) holder(ctx context.Context, c Caller, step string) (protocol.Chain, error) {
-	chain, _, err := e.store.Protocols.StepChain(ctx, c.spaces(), step)
+func (e *Engine) holder(ctx context.Context, c access.Caller, step string) (protocol.Chain, error) {
+	chain, _, err := e.store.Protocols.StepChain(ctx, c.Spaces(), step)
 	if fault.CodeOf(err) == fault.NotFound {
-		f, err := e.store.Protocols.Former(ctx, c.spaces(), step)
+		f, err := e.store.Protocols.Former(ctx, c.Spaces(), step)
 		return f.Chain, err
 	}
 	return chain, err
@@ -235,8 +236,8 @@ func (e *Engine) holder(ctx context.Context, c Caller, step string) (protocol.Ch
 
 // versionsOf reads the history of a chain in the space, or in the first of the
 // caller's that has one: of a chain that is there before one that was.
-func (e *Engine) versionsOf(ctx context.Context, c Caller, p past) (past, error) {
-	spaces := c.spaces()
+func (e *Engine) versionsOf(ctx context.Context, c access.Caller, p past) (past, error) {
+	spaces := c.Spaces()
 	if p.space != "" {
 		spaces = []string{p.space}
 	} else if chain, err := e.store.Protocols.Chain(ctx, spaces, p.id); err == nil {

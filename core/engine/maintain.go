@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -14,7 +15,7 @@ import (
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be
 // minted from again.
-func (e *Engine) Dump(ctx context.Context, c Caller, uri string, whole bool) (_ api.DumpReply, err error) {
+func (e *Engine) Dump(ctx context.Context, c access.Caller, uri string, whole bool) (_ api.DumpReply, err error) {
 	defer e.operated(OperationRetrieve, c, time.Now(), &err)
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -368,7 +369,7 @@ func TestBuiltInsOfAnotherVersionAreReplacedOnce(t *testing.T) {
 	const refine = "00000000-0000-0000-0000-000000002002"
 	const title = "Get help refining your search"
 	old := protocol.Chain{
-		ID: protocol.ChainID(title), Space: engine.AppSpace, Title: title,
+		ID: protocol.ChainID(title), Space: access.AppSpace, Title: title,
 		Steps: []protocol.Step{
 			{UUID: refine, Label: "Search again", Name: "search_again", Text: "## Search again\n\nold"},
 			{UUID: "44444444-4444-4444-8444-444444444444", Label: "Gone", Name: "gone", Text: "## Gone\n\nx"},
@@ -436,7 +437,7 @@ func TestTitlesOfSpacesComeInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := engine.Caller{Principal: "you", Space: "user:test:you"}
+	other := access.Caller{Principal: "you", Space: "user:test:you"}
 	for _, cursor := range []string{r.NextCursor, "nonsense", "!"} {
 		if _, err := w.Spaces(t.Context(), other, api.SpacesRequest{Titles: true, Cursor: cursor}); fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("a foreign cursor %q: %v, want INVALID_ARGUMENT", cursor, err)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -28,9 +29,9 @@ const maxModel = 200
 // Mint stores the protocols of a document, all or none. Findings that refuse
 // it come with line and JSON pointer. Of two that mint one title at once, one
 // is the older version of the other, or without Force the second is refused.
-func (e *Engine) Mint(ctx context.Context, c Caller, in api.MintRequest) (_ api.MintReply, err error) {
+func (e *Engine) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer e.operated(OperationStore, c, time.Now(), &err)
-	ctx = inSpace(ctx, c.Space)
+	ctx = access.InSpace(ctx, c.Space)
 	space, err := mintSpace(c, in.Space)
 	if err != nil {
 		return api.MintReply{}, err
@@ -92,7 +93,7 @@ func notStored(err error) error {
 }
 
 // rewrites puts the chains where those of their titles are now.
-func (e *Engine) rewrites(ctx context.Context, c Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
+func (e *Engine) rewrites(ctx context.Context, c access.Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
 	now := e.opt.Clock.Now()
 	out := make([]rewrite, len(chains))
 	for i, chain := range chains {
@@ -316,7 +317,7 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 }
 
 // existing returns the chain that would be replaced, and refuses doubles.
-func (e *Engine) existing(ctx context.Context, c Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
+func (e *Engine) existing(ctx context.Context, c access.Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
 	old, err := e.stored(ctx, chain)
 	switch {
 	case err != nil || force:
@@ -351,8 +352,8 @@ func duplicate(old protocol.Chain) *fault.Error {
 }
 
 // similar refuses what is nearly another protocol.
-func (e *Engine) similar(ctx context.Context, c Caller, chain protocol.Chain) error {
-	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.spaces(), Limit: 1, Embedding: e.meanings(ctx, []string{chain.Title})[0]})
+func (e *Engine) similar(ctx context.Context, c access.Caller, chain protocol.Chain) error {
+	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.Spaces(), Limit: 1, Embedding: e.meanings(ctx, []string{chain.Title})[0]})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -16,13 +17,13 @@ import (
 
 // Next submits a solution for the open step of a run, or without one lets the
 // server obtain the proof. Wrong solutions are replies, not errors.
-func (e *Engine) Next(ctx context.Context, c Caller, in api.NextRequest) (Round, error) {
+func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
-func (e held) next(ctx context.Context, c Caller, in api.NextRequest) (Round, error) {
+func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	s, err := parseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
@@ -81,7 +82,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e held) runFor(ctx context.Context, c Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
+func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {
@@ -154,7 +155,7 @@ func (t *turn) openURI() string {
 
 // openRuns lists the caller's live runs of the protocol, last changed first: those
 // of this connection, if it has any.
-func (e *Engine) openRuns(ctx context.Context, c Caller, chain protocol.Chain) (runs []run.Summary, own bool, err error) {
+func (e *Engine) openRuns(ctx context.Context, c access.Caller, chain protocol.Chain) (runs []run.Summary, own bool, err error) {
 	live, err := e.live(ctx, c)
 	if err != nil {
 		return nil, false, err
@@ -171,7 +172,7 @@ func (e *Engine) openRuns(ctx context.Context, c Caller, chain protocol.Chain) (
 
 // onlyRun is the run of the protocol that can be meant without naming one: the
 // newest of the connection, else the only one.
-func (e *Engine) onlyRun(ctx context.Context, c Caller, chain protocol.Chain) (run.ID, error) {
+func (e *Engine) onlyRun(ctx context.Context, c access.Caller, chain protocol.Chain) (run.ID, error) {
 	runs, own, err := e.openRuns(ctx, c, chain)
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -117,7 +118,7 @@ func (silence) Attested(Attested)           {}
 // operated tells of an operation that counts as one. It is deferred:
 //
 //	defer e.operated(OperationSearch, c, time.Now(), &err)
-func (e *Engine) operated(kind OperationKind, c Caller, began time.Time, err *error) {
+func (e *Engine) operated(kind OperationKind, c access.Caller, began time.Time, err *error) {
 	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began)}
 	if op.Done = 1; *err != nil {
 		op.Done, op.Failed = 0, 1
@@ -129,26 +130,12 @@ func (e *Engine) operated(kind OperationKind, c Caller, began time.Time, err *er
 }
 
 // operatedOn tells of an operation on several URIs.
-func (e *Engine) operatedOn(kind OperationKind, c Caller, began time.Time, done, failed *int, err *error) {
+func (e *Engine) operatedOn(kind OperationKind, c access.Caller, began time.Time, done, failed *int, err *error) {
 	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began), Done: *done, Failed: *failed}
 	if *err != nil {
 		op.Failed++
 	}
 	e.opt.Observer.Operated(op)
-}
-
-type spaceKey struct{}
-
-// inSpace notes for whom the stores and the Embedder are called.
-func inSpace(ctx context.Context, space string) context.Context {
-	return context.WithValue(ctx, spaceKey{}, space)
-}
-
-// SpaceOf is the space of the caller for whom a store or an Embedder is called;
-// empty: nobody's, as for work in the background.
-func SpaceOf(ctx context.Context) string {
-	space, _ := ctx.Value(spaceKey{}).(string)
-	return space
 }
 
 // begin notes when a route to an input was begun.

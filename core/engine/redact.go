@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -35,13 +36,13 @@ type RedactReply struct {
 // events and its recorded replies. The digests stay, so the proof chain still
 // verifies. Of a run that can go on only a solved step is erased, and only if no
 // later step needs what it gave.
-func (e *Engine) Redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {
+func (e *Engine) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
 }
 
-func (e held) redact(ctx context.Context, c Caller, in RedactInput) (RedactReply, error) {
+func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	if e.store.Eraser == nil {
 		return RedactReply{}, fault.New(fault.StoreFailed, "this store of runs cannot erase")
 	}

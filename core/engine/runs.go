@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -94,7 +95,7 @@ type RunsReply struct {
 
 // AllRuns lists the caller's runs, also those that cannot go on. A run whose
 // time has passed is listed as ended, though the store may still hold it open.
-func (e *Engine) AllRuns(ctx context.Context, c Caller, in RunsInput) (RunsReply, error) {
+func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
 	runs, next, err := e.store.Archive.AllRuns(ctx, RunQuery{
 		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(orDefault(in.Limit, usual), 1), most),
@@ -113,7 +114,7 @@ func (e *Engine) AllRuns(ctx context.Context, c Caller, in RunsInput) (RunsReply
 
 // Abandon ends one of the caller's runs for good, whatever it waits for. A
 // question that is open about it can be answered no more.
-func (e *Engine) Abandon(ctx context.Context, c Caller, id run.ID, reason string) (run.Summary, error) {
+func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (run.Summary, error) {

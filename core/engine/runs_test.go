@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -328,7 +329,7 @@ func TestARunThatWaitsForAPersonGoesOnThroughAnyClientThatCanAskThem(t *testing.
 	uris := w.mint(gatedStep)
 	asker := w.caller
 	asker.Client = driver.Client{Name: "old", Era: "2025-11-25", Transport: "stdio", ElicitationForm: true}
-	bare := engine.Caller{Principal: "me", Space: asker.Space, Client: driver.Client{Name: "bare", Era: "2026-07-28", Transport: "http"}}
+	bare := access.Caller{Principal: "me", Space: asker.Space, Client: driver.Client{Name: "bare", Era: "2026-07-28", Transport: "http"}}
 	w.caller = asker
 	begun := w.begin(uris[0])
 	w.ask(w.nextRound(uris[0], placeholder(begun)), "elicitation/create")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -35,15 +36,15 @@ const (
 
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
-func (e *Engine) Search(ctx context.Context, c Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
+func (e *Engine) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
 	defer e.operated(OperationSearch, c, time.Now(), &err)
-	ctx = inSpace(ctx, c.Space)
+	ctx = access.InSpace(ctx, c.Space)
 	reply, _, err := e.search(ctx, c, in, Query{})
 	return reply, err
 }
 
 // ExplainSearch is Search that says for each match why it is one.
-func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in api.SearchRequest) (ExplainedSearch, error) {
+func (e *Engine) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
 	reply, hits, err := e.search(ctx, c, in, Query{Explain: true})
 	out := ExplainedSearch{SearchReply: reply}
 	for i, h := range hits {
@@ -55,7 +56,7 @@ func (e *Engine) ExplainSearch(ctx context.Context, c Caller, in api.SearchReque
 }
 
 // search returns the reply and the hits of its matches, in the same order.
-func (e *Engine) search(ctx context.Context, c Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
+func (e *Engine) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
 	texts, err := textsOf(in)
 	if err != nil {
 		return api.SearchReply{}, nil, err

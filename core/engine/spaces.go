@@ -7,33 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// spaces are those that the caller may read, its own first, AppSpace last.
-// Every read of a protocol passes them on, so that what is elsewhere cannot be
-// told apart from what does not exist.
-func (c Caller) spaces() []string { return append(c.writable(), AppSpace) }
-
-// writable are the spaces that the caller may change: never AppSpace, whose
-// protocols belong to the program.
-func (c Caller) writable() []string {
-	var out []string
-	for _, s := range append([]string{c.Space}, c.Groups...) {
-		if s != "" && s != AppSpace && !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func (c Caller) reads(space string) bool { return slices.Contains(c.spaces(), space) }
-
 // checkWrite refuses changes of a chain that the caller can read only.
-func (c Caller) checkWrite(chain protocol.Chain) error {
-	if slices.Contains(c.writable(), chain.Space) {
+func checkWrite(c access.Caller, chain protocol.Chain) error {
+	if slices.Contains(c.Writable(), chain.Space) {
 		return nil
 	}
 	return fault.New(fault.SpaceReadOnly, "%q is built in and cannot be changed or deleted", chain.Title).
@@ -43,22 +25,24 @@ func (c Caller) checkWrite(chain protocol.Chain) error {
 // mintSpace resolves where to store. Naming no space, or "personal", means the
 // caller's own; a group is named by "Group: x" or x, where x is its id or the
 // last part of it.
-func mintSpace(c Caller, name string) (string, error) {
+func mintSpace(c access.Caller, name string) (string, error) {
 	name = strings.TrimSpace(name)
 	switch own := name == "" || strings.EqualFold(name, "personal"); {
-	case isAppSpace(name), own && c.Space == AppSpace:
+	case isAppSpace(name), own && c.Space == access.AppSpace:
 		return "", fault.New(fault.SpaceReadOnly, "the space of the built-in protocols is read-only").
 			WithNext("leave space out to store in your own; kairos_spaces lists the others")
-	case len(c.writable()) == 0, own && c.Space == "":
+	case len(c.Writable()) == 0, own && c.Space == "":
 		return "", fault.New(fault.NoSpace, "you have no space of your own to store in").
 			WithNext("call kairos_mint with space set to one of your groups; kairos_spaces lists them")
 	case own:
 		return c.Space, nil
 	}
-	return spaceNamed(c.writable(), name)
+	return spaceNamed(c.Writable(), name)
 }
 
-func isAppSpace(name string) bool { return strings.EqualFold(name, "kairos app") || name == AppSpace }
+func isAppSpace(name string) bool {
+	return strings.EqualFold(name, "kairos app") || name == access.AppSpace
+}
 
 // spaceNamed finds the one of the spaces that is meant by an id, by the last
 // part of one, or by either behind "Group:".
@@ -99,18 +83,18 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 
 // narrow is what a search that names a space may see: that space and the
 // built-in protocols. The name is an id, or what kairos_spaces calls it.
-func narrow(c Caller, name string) ([]string, error) {
-	spaces := c.spaces()
+func narrow(c access.Caller, name string) ([]string, error) {
+	spaces := c.Spaces()
 	name = strings.TrimSpace(name)
 	switch {
 	case name == "":
 		return spaces, nil
 	case isAppSpace(name):
-		return []string{AppSpace}, nil
-	case strings.EqualFold(name, "personal") && c.reads(c.Space):
-		return slices.Compact([]string{c.Space, AppSpace}), nil
+		return []string{access.AppSpace}, nil
+	case strings.EqualFold(name, "personal") && c.Reads(c.Space):
+		return slices.Compact([]string{c.Space, access.AppSpace}), nil
 	}
-	space, err := spaceNamed(c.writable(), name)
+	space, err := spaceNamed(c.Writable(), name)
 	if f := (*fault.Error)(nil); asFault(err, &f) && f.Details != nil {
 		return nil, err
 	}
@@ -118,13 +102,13 @@ func narrow(c Caller, name string) ([]string, error) {
 		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(name, 80)).
 			WithNext("call kairos_spaces to see your spaces; without space all of them are searched")
 	}
-	return []string{space, AppSpace}, nil
+	return []string{space, access.AppSpace}, nil
 }
 
 // spaceName is what people and agents call a space.
-func spaceName(c Caller, space string) string {
+func spaceName(c access.Caller, space string) string {
 	switch {
-	case space == AppSpace:
+	case space == access.AppSpace:
 		return "Kairos app"
 	case isGroup(space):
 		return "Group: " + groupRef(c, space)
@@ -135,8 +119,8 @@ func spaceName(c Caller, space string) string {
 }
 
 // groupRef is the shortest reference that means this group and no other.
-func groupRef(c Caller, space string) string {
-	for _, other := range c.writable() {
+func groupRef(c access.Caller, space string) string {
+	for _, other := range c.Writable() {
 		if other != space && isGroup(other) && strings.EqualFold(lastPart(other), lastPart(space)) {
 			return space
 		}
@@ -152,7 +136,7 @@ const (
 
 // Spaces lists the caller's spaces, how many protocols are in each, exactly,
 // and on request their titles, a page at a time.
-func (e *Engine) Spaces(ctx context.Context, c Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+func (e *Engine) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	if err := e.ready(ctx); err != nil {
 		return api.SpacesReply{}, err
 	}
@@ -162,7 +146,7 @@ func (e *Engine) Spaces(ctx context.Context, c Caller, in api.SpacesRequest) (ap
 	}
 	left := min(orDefault(in.Limit, titlesPage), titlesMost)
 	reply := api.SpacesReply{Spaces: []api.SpaceInfo{}}
-	for _, space := range c.spaces() {
+	for _, space := range c.Spaces() {
 		count, err := e.store.Protocols.Count(ctx, space)
 		if err != nil {
 			return api.SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
@@ -218,7 +202,7 @@ func (p titlesPlace) String() string {
 }
 
 // titlesFrom reads a cursor. Its space is checked like any other.
-func titlesFrom(c Caller, in api.SpacesRequest) (titlesPlace, error) {
+func titlesFrom(c access.Caller, in api.SpacesRequest) (titlesPlace, error) {
 	if in.Limit < 0 {
 		return titlesPlace{}, fault.New(fault.InvalidArgument, "limit must not be negative")
 	}
@@ -227,7 +211,7 @@ func titlesFrom(c Caller, in api.SpacesRequest) (titlesPlace, error) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(in.Cursor)
 	space, cursor, ok := strings.Cut(string(text), "\n")
-	if err != nil || !ok || !c.reads(space) {
+	if err != nil || !ok || !c.Reads(space) {
 		return titlesPlace{}, fault.New(fault.InvalidArgument, "cursor is not one that kairos_spaces gave you").
 			WithNext("call kairos_spaces without cursor to start over").
 			WithCall(toolSpaces, map[string]any{"include_chain_titles": true})

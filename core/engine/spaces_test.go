@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -29,187 +30,187 @@ type probe struct {
 func (p probe) uuid() string { return p.Head[strings.LastIndex(p.Head, "/")+1:] }
 
 // ask is one way to reach for a protocol.
-type ask func(w *world, c engine.Caller, p probe) (any, error)
+type ask func(w *world, c access.Caller, p probe) (any, error)
 
 // reaches is every engine call that takes a caller, in every way that could
 // reach a protocol. A call that is not here fails the test.
 var reaches = map[string]map[string]ask{
 	"Begin": {
-		"head": func(w *world, c engine.Caller, p probe) (any, error) {
+		"head": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head})
 		},
-		"step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Step})
 		},
-		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"former step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Gone})
 		},
-		"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		"run": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head, SessionID: p.Run})
 		},
 	},
 	"Next": {
-		"head": func(w *world, c engine.Caller, p probe) (any, error) {
+		"head": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head})
 		},
-		"nonce": func(w *world, c engine.Caller, p probe) (any, error) {
+		"nonce": func(w *world, c access.Caller, p probe) (any, error) {
 			s := fmt.Sprintf(`{"type":"shell","nonce":%q,"proof_hash":%q,"shell":{"ok":true}}`, p.Nonce, run.Genesis)
 			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Step, Solution: json.RawMessage(s)})
 		},
-		"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		"run": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Head, RunID: p.Run})
 		},
-		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"former step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Next(w.t.Context(), c, api.NextRequest{URI: p.Gone})
 		},
 	},
-	"Continue": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Continue": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Continue(w.t.Context(), c, engine.Continuation{Run: run.ID(p.Run), Seq: 1, Result: json.RawMessage(`{}`)})
 	}},
-	"Unanswered": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Unanswered": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Unanswered(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
-	"Waiting": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Waiting": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Waiting(w.t.Context(), c, run.ID(p.Run), 1)
 	}},
-	"Resumed": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Resumed": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Resumed(w.t.Context(), c, engine.Pending{Run: run.ID(p.Run), Seq: 1})
 	}},
-	"Approval": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Approval": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Approval(w.t.Context(), c, run.ID(p.Run), "guessed")
 	}},
-	"AnswerApproval": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"AnswerApproval": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.AnswerApproval(w.t.Context(), c, run.ID(p.Run), "guessed", engine.ApprovalAnswer{Decision: "approved"})
 	}},
-	"Dependents": {"driver": func(w *world, c engine.Caller, _ probe) (any, error) {
+	"Dependents": {"driver": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.Dependents(w.t.Context(), c, "shell")
 	}},
 	"Attest": {
-		"head": func(w *world, c engine.Caller, p probe) (any, error) {
+		"head": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m"})
 		},
-		"run": func(w *world, c engine.Caller, p probe) (any, error) {
+		"run": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Head, Outcome: "success", Message: "m", RunID: p.Run})
 		},
-		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"former step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Attest(w.t.Context(), c, api.AttestRequest{URI: p.Gone, Outcome: "failure", Message: "m"})
 		},
 	},
 	"Search": {
-		"title": func(w *world, c engine.Caller, p probe) (any, error) {
+		"title": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title})
 		},
-		"words of the text": func(w *world, c engine.Caller, _ probe) (any, error) {
+		"words of the text": func(w *world, c access.Caller, _ probe) (any, error) {
 			return w.Search(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
 		},
-		"the app space": func(w *world, c engine.Caller, p probe) (any, error) {
-			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title, Space: engine.AppSpace})
+		"the app space": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Search(w.t.Context(), c, api.SearchRequest{Query: p.Title, Space: access.AppSpace})
 		},
 	},
 	"ExplainSearch": {
-		"title": func(w *world, c engine.Caller, p probe) (any, error) {
+		"title": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: p.Title})
 		},
-		"words of the text": func(w *world, c engine.Caller, _ probe) (any, error) {
+		"words of the text": func(w *world, c access.Caller, _ probe) (any, error) {
 			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
 		},
 	},
 	"Check": {},
 	"Mint": {
-		"the same title": func(w *world, c engine.Caller, p probe) (any, error) {
+		"the same title": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m"})
 		},
-		"the same title, by force": func(w *world, c engine.Caller, p probe) (any, error) {
+		"the same title, by force": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m", Force: true})
 		},
 	},
 	"Update": {
-		"step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Step, p.Head}, Documents: []string{"## X\n\ny", "## Z\n\ny"}})
 		},
-		"text": func(w *world, c engine.Caller, p probe) (any, error) {
+		"text": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Head}, Updates: json.RawMessage(`{"text":"t"}`)})
 		},
-		"former step": func(w *world, c engine.Caller, p probe) (any, error) {
+		"former step": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Update(w.t.Context(), c, api.UpdateRequest{URIs: []string{p.Gone}, Documents: []string{"## X\n\ny"}})
 		},
 	},
-	"Delete": {"all": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Delete": {"all": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Delete(w.t.Context(), c, []string{p.Step, p.Head, p.Gone})
 	}},
 	"Dump": {
-		"step":        func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Step, false) },
-		"protocol":    func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Head, true) },
-		"bare id":     func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.uuid(), true) },
-		"former step": func(w *world, c engine.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Gone, true) },
+		"step":        func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Step, false) },
+		"protocol":    func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Head, true) },
+		"bare id":     func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.uuid(), true) },
+		"former step": func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Gone, true) },
 	},
-	"Spaces": {"titles": func(w *world, c engine.Caller, _ probe) (any, error) {
+	"Spaces": {"titles": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
 	}},
-	"AllRuns": {"list": func(w *world, c engine.Caller, _ probe) (any, error) {
+	"AllRuns": {"list": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.AllRuns(w.t.Context(), c, engine.RunsInput{})
 	}},
-	"Retried": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Retried": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Retried(w.t.Context(), c, engine.Later{Run: run.ID(p.Run), Step: 1})
 	}},
-	"Decide": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Decide": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Decide(w.t.Context(), c, engine.DecideInput{Run: run.ID(p.Run), By: "me", Reason: "because"})
 	}},
-	"Abandon": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Abandon": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Abandon(w.t.Context(), c, run.ID(p.Run), "because")
 	}},
-	"Runs": {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
-	"Account": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Runs": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Runs(w.t.Context(), c) }},
+	"Account": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Account(w.t.Context(), c, run.ID(p.Run))
 	}},
-	"Redact": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Redact": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Redact(w.t.Context(), c, engine.RedactInput{Run: run.ID(p.Run)})
 	}},
-	"Timeline": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Timeline": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))
 	}},
-	"Decisions": {"run": func(w *world, c engine.Caller, p probe) (any, error) {
+	"Decisions": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Decisions(w.t.Context(), c, run.ID(p.Run))
 	}},
 	"Export": {
-		"everything": func(w *world, c engine.Caller, _ probe) (any, error) { return exportedBy(w, c, "") },
-		"the space":  func(w *world, c engine.Caller, p probe) (any, error) { return exportedBy(w, c, p.Space) },
+		"everything": func(w *world, c access.Caller, _ probe) (any, error) { return exportedBy(w, c, "") },
+		"the space":  func(w *world, c access.Caller, p probe) (any, error) { return exportedBy(w, c, p.Space) },
 	},
 	"Import": {
-		"into the space": func(w *world, c engine.Caller, p probe) (any, error) {
+		"into the space": func(w *world, c access.Caller, p probe) (any, error) {
 			return importedBy(w, c, engine.ImportInput{Space: p.Space, Items: []engine.ImportItem{{Document: "# " + p.Title + "\n\n## One\n\nx\n"}}})
 		},
-		"as the record says": func(w *world, c engine.Caller, p probe) (any, error) {
+		"as the record says": func(w *world, c access.Caller, p probe) (any, error) {
 			return importedBy(w, c, engine.ImportInput{OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
 				Document: "# " + p.Title + "\n\n## One\n\nx\n", Record: &engine.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
 			}}})
 		},
-		"under its identity": func(w *world, c engine.Caller, p probe) (any, error) {
+		"under its identity": func(w *world, c access.Caller, p probe) (any, error) {
 			return importedBy(w, c, engine.ImportInput{Space: "personal", OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
 				Document: "# " + p.Title + "\n\n## One\n\nx\n",
 				Record:   &engine.Record{ChainID: p.ChainID, Steps: []engine.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
 			}}})
 		},
 	},
-	"History":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }),
-	"Version":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
-	"Restore":  byReference(func(w *world, c engine.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
-	"Unserved": {"list": func(w *world, c engine.Caller, _ probe) (any, error) { return w.Unserved(w.t.Context(), c) }},
+	"History":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.History(w.t.Context(), c, ref) }),
+	"Version":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
+	"Restore":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
+	"Unserved": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Unserved(w.t.Context(), c) }},
 }
 
 // byReference reaches by everything that can stand for a protocol.
-func byReference(call func(w *world, c engine.Caller, ref string) (any, error)) map[string]ask {
+func byReference(call func(w *world, c access.Caller, ref string) (any, error)) map[string]ask {
 	ways := make(map[string]ask)
 	for name, ref := range map[string]func(p probe) string{
 		"title": func(p probe) string { return p.Title }, "chain id": func(p probe) string { return p.ChainID },
 		"head": func(p probe) string { return p.Head }, "bare id": probe.uuid, "former step": func(p probe) string { return p.Gone },
 	} {
-		ways[name] = func(w *world, c engine.Caller, p probe) (any, error) { return call(w, c, ref(p)) }
+		ways[name] = func(w *world, c access.Caller, p probe) (any, error) { return call(w, c, ref(p)) }
 	}
 	return ways
 }
 
-func exportedBy(w *world, c engine.Caller, space string) (any, error) {
+func exportedBy(w *world, c access.Caller, space string) (any, error) {
 	var all []engine.Written
 	for p, err := range w.Export(w.t.Context(), c, engine.ExportInput{Space: space, History: true}) {
 		if err != nil {
@@ -221,7 +222,7 @@ func exportedBy(w *world, c engine.Caller, space string) (any, error) {
 }
 
 // importedBy imports one item; why it failed is what the caller learns.
-func importedBy(w *world, c engine.Caller, in engine.ImportInput) (any, error) {
+func importedBy(w *world, c access.Caller, in engine.ImportInput) (any, error) {
 	results, err := w.Import(w.t.Context(), c, in)
 	if err == nil {
 		err = results[0].Err
@@ -234,7 +235,7 @@ func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {
 	for m := range e.Methods() {
 		takesCaller := false
 		for in := range m.Type.Ins() {
-			takesCaller = takesCaller || in == reflect.TypeFor[engine.Caller]()
+			takesCaller = takesCaller || in == reflect.TypeFor[access.Caller]()
 		}
 		if _, tried := reaches[m.Name]; takesCaller && !tried {
 			t.Errorf("Engine.%s takes a Caller and is not tried across spaces; add it to reaches", m.Name)
@@ -250,22 +251,22 @@ func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {
 const secret = "# Secret Garden\n\n## Enter quietly\n\nconfidential herbs\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n\n## Leave\n\nbye\n"
 
 func TestWhatIsInAnotherSpaceIsAsIfItWereNot(t *testing.T) {
-	for name, who := range map[string]struct{ owner, caller engine.Caller }{
+	for name, who := range map[string]struct{ owner, caller access.Caller }{
 		"another's own space": {
-			engine.Caller{Principal: "you", Space: "user:test:you"},
-			engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
+			access.Caller{Principal: "you", Space: "user:test:you"},
+			access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
 		},
 		"another group": {
-			engine.Caller{Principal: "you", Space: "user:test:you", Groups: []string{"group:test:theirs"}},
-			engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
+			access.Caller{Principal: "you", Space: "user:test:you", Groups: []string{"group:test:theirs"}},
+			access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
 		},
 		"a group of the same name in another realm": {
-			engine.Caller{Principal: "you", Space: "user:other:you", Groups: []string{"group:other:ours"}},
-			engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
+			access.Caller{Principal: "you", Space: "user:other:you", Groups: []string{"group:other:ours"}},
+			access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
 		},
 		"the group that was left": {
-			engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
-			engine.Caller{Principal: "me", Space: "user:test:me"},
+			access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:ours"}},
+			access.Caller{Principal: "me", Space: "user:test:me"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +297,7 @@ func ownRun(name, call string) bool {
 // bothReached stores the secret and lets the caller reach for something that
 // does not exist and then for the secret. It returns what the caller saw, with
 // the values it asked with blotted out. What the owner stored must be as before.
-func bothReached(t *testing.T, owner, caller engine.Caller, reach ask) (foreign, absent string) {
+func bothReached(t *testing.T, owner, caller access.Caller, reach ask) (foreign, absent string) {
 	t.Helper()
 	w := newWorld(t, nil)
 	p := hide(w, owner)
@@ -318,7 +319,7 @@ func bothReached(t *testing.T, owner, caller engine.Caller, reach ask) (foreign,
 }
 
 // hide stores the secret in the last of the owner's spaces, with a former step and a run.
-func hide(w *world, owner engine.Caller) probe {
+func hide(w *world, owner access.Caller) probe {
 	w.t.Helper()
 	space := owner.Space
 	if len(owner.Groups) > 0 {
@@ -344,9 +345,9 @@ func hide(w *world, owner engine.Caller) probe {
 }
 
 // ownerSees is what is in the owner's space.
-func ownerSees(w *world, owner engine.Caller, p probe) string {
+func ownerSees(w *world, owner access.Caller, p probe) string {
 	w.t.Helper()
-	owner = engine.Caller{Principal: owner.Principal, Space: p.Space}
+	owner = access.Caller{Principal: owner.Principal, Space: p.Space}
 	d, err := w.Dump(w.t.Context(), owner, p.Head, true)
 	if err != nil {
 		w.t.Fatal(err)
@@ -394,12 +395,12 @@ func (p probe) blot(s string) string {
 	return anyTime.ReplaceAllString(anyUUID.ReplaceAllString(s, "<uuid>"), "<time>")
 }
 
-var member = engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "group:test:ops"}}
+var member = access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "group:test:ops"}}
 
 func TestMintGoesWhereItIsTold(t *testing.T) {
-	two := engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:a:devs", "group:b:devs", "group:b:Ops"}}
+	two := access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:a:devs", "group:b:devs", "group:b:Ops"}}
 	for name, tc := range map[string]struct {
-		caller engine.Caller
+		caller access.Caller
 		space  string
 		want   string // the space as kairos_spaces calls it
 		code   fault.Code
@@ -418,16 +419,16 @@ func TestMintGoesWhereItIsTold(t *testing.T) {
 		"a group whose name is in capitals": {two, "ops", "Group: Ops", ""},
 		"the built-ins":                     {member, "Kairos app", "", fault.SpaceReadOnly},
 		"the built-ins in capitals":         {member, "KAIROS APP", "", fault.SpaceReadOnly},
-		"the built-ins by id":               {member, engine.AppSpace, "", fault.SpaceReadOnly},
-		"the built-ins as default":          {engine.Caller{Principal: "me", Space: engine.AppSpace}, "", "", fault.SpaceReadOnly},
-		"the built-ins named as default":    {engine.Caller{Principal: "me", Space: engine.AppSpace}, "kairos APP", "", fault.SpaceReadOnly},
+		"the built-ins by id":               {member, access.AppSpace, "", fault.SpaceReadOnly},
+		"the built-ins as default":          {access.Caller{Principal: "me", Space: access.AppSpace}, "", "", fault.SpaceReadOnly},
+		"the built-ins named as default":    {access.Caller{Principal: "me", Space: access.AppSpace}, "kairos APP", "", fault.SpaceReadOnly},
 		"another's space":                   {member, "user:test:you", "", fault.SpaceNotFound},
 		"another group":                     {member, "Group: admins", "", fault.SpaceNotFound},
 		"a person named like a group":       {member, "Group: me", "", fault.SpaceNotFound},
 		"one of two groups of a name":       {two, "devs", "", fault.SpaceNotFound},
-		"nobody's":                          {engine.Caller{Principal: "me"}, "", "", fault.NoSpace},
-		"a member without own space":        {engine.Caller{Principal: "me", Groups: []string{"group:test:devs"}}, "", "", fault.NoSpace},
-		"its group":                         {engine.Caller{Principal: "me", Groups: []string{"group:test:devs"}}, "devs", "Group: devs", ""},
+		"nobody's":                          {access.Caller{Principal: "me"}, "", "", fault.NoSpace},
+		"a member without own space":        {access.Caller{Principal: "me", Groups: []string{"group:test:devs"}}, "", "", fault.NoSpace},
+		"its group":                         {access.Caller{Principal: "me", Groups: []string{"group:test:devs"}}, "devs", "Group: devs", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -459,7 +460,7 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := engine.Caller{Principal: "you", Space: "user:test:you", Groups: []string{"group:test:devs"}}
+	other := access.Caller{Principal: "you", Space: "user:test:you", Groups: []string{"group:test:devs"}}
 	if s, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Three Steps", Space: "Group: devs"}); err != nil || s.Choices[0].Role != "match" {
 		t.Errorf("a member's search = %+v, %v, want the group's protocol", s, err)
 	}
@@ -479,7 +480,7 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 
 func TestSpacesAreListedOnceAndInOrder(t *testing.T) {
 	w := newWorld(t, nil)
-	c := engine.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "user:test:me", "group:test:devs", engine.AppSpace, ""}}
+	c := access.Caller{Principal: "me", Space: "user:test:me", Groups: []string{"group:test:devs", "user:test:me", "group:test:devs", access.AppSpace, ""}}
 	r, err := w.Spaces(t.Context(), c, api.SpacesRequest{})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -72,7 +73,7 @@ func (l Timeline) Erased(step int) (Moment, bool) {
 }
 
 // Timeline tells what happened in one of the caller's runs.
-func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, error) {
+func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Timeline, error) {
 	h, release := e.hold()
 	defer release()
 	t, err := h.look(ctx, c, id)
@@ -119,7 +120,9 @@ func (e *Engine) Timeline(ctx context.Context, c Caller, id run.ID) (Timeline, e
 }
 
 // Runs lists the caller's runs that can go on, last changed first.
-func (e *Engine) Runs(ctx context.Context, c Caller) ([]run.Summary, error) { return e.live(ctx, c) }
+func (e *Engine) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
+	return e.live(ctx, c)
+}
 
 // momentOf tells an event; what only the machinery cares for is left out.
 func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -66,9 +67,9 @@ type ExportInput struct {
 
 // Export yields the protocols of the caller's spaces, the built-in ones left
 // out, by space and title. It ends at the first error.
-func (e *Engine) Export(ctx context.Context, c Caller, in ExportInput) iter.Seq2[Written, error] {
+func (e *Engine) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
-		spaces := c.writable()
+		spaces := c.Writable()
 		if strings.TrimSpace(in.Space) != "" {
 			space, err := mintSpace(c, in.Space)
 			if err != nil {
@@ -197,7 +198,7 @@ type ImportResult struct {
 // possible. What is stored already as it is in the item is left alone, so that
 // an import that was interrupted is just repeated. The results are in the order
 // of the items; the error is one that leaves no sense in going on.
-func (e *Engine) Import(ctx context.Context, c Caller, in ImportInput) ([]ImportResult, error) {
+func (e *Engine) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
 	if err := e.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -250,7 +251,7 @@ func (a arrival) result() ImportResult {
 }
 
 // arrive reads, judges and compares one item.
-func (e held) arrive(ctx context.Context, c Caller, in ImportInput, item ImportItem) arrival {
+func (e held) arrive(ctx context.Context, c access.Caller, in ImportInput, item ImportItem) arrival {
 	a := arrival{status: Unchanged}
 	space, err := importSpace(c, in.Space, item.Record)
 	if err != nil {
@@ -291,11 +292,11 @@ func (e held) arrive(ctx context.Context, c Caller, in ImportInput, item ImportI
 
 // importSpace is where an item goes. A record names a space that may not exist
 // here, or belong to others.
-func importSpace(c Caller, space string, r *Record) (string, error) {
+func importSpace(c access.Caller, space string, r *Record) (string, error) {
 	if strings.TrimSpace(space) != "" || r == nil || r.Space == "" {
 		return mintSpace(c, space)
 	}
-	if !slices.Contains(c.writable(), r.Space) {
+	if !slices.Contains(c.Writable(), r.Space) {
 		return "", fault.New(fault.SpaceNotFound, "it was exported from the space %q, to which you may not write here; say with --space where it should go", clip(r.Space, 80))
 	}
 	return r.Space, nil

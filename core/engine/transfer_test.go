@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -155,7 +156,7 @@ func TestImportBelievesNoRecord(t *testing.T) {
 	}{
 		"another protocol":       {func(r, _ *engine.Record) { r.ChainID = "6929eee2-bf5b-516c-8fca-294a4bfe72c0" }, "another protocol"},
 		"a foreign space":        {func(r, _ *engine.Record) { r.Space = "user:test:you" }, "may not write"},
-		"the space of built-ins": {func(r, _ *engine.Record) { r.Space = engine.AppSpace }, "may not write"},
+		"the space of built-ins": {func(r, _ *engine.Record) { r.Space = access.AppSpace }, "may not write"},
 		"no UUID":                {func(r, _ *engine.Record) { r.Steps[0].UUID = "../../etc" }, "UUID of step 1"},
 		"upper case":             {func(r, _ *engine.Record) { r.Steps[0].UUID = strings.ToUpper(r.Steps[0].UUID) }, "UUID of step 1"},
 		"a UUID twice":           {func(r, _ *engine.Record) { r.Steps[1].UUID = r.Steps[0].UUID }, "twice"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -21,7 +22,7 @@ import (
 // may still be done. Nothing of it outlives the call.
 type turn struct {
 	e       held
-	caller  Caller
+	caller  access.Caller
 	run     run.Run
 	chain   protocol.Chain
 	created bool // the run is not in the store yet
@@ -86,7 +87,7 @@ type failure struct {
 }
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
-func (e held) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
+func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
 	if err := e.claim(ctx, id); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (e held) resume(ctx context.Context, c Caller, id run.ID) (*turn, error) {
 }
 
 // look makes a turn on a stored run whoever drives it.
-func (e held) look(ctx context.Context, c Caller, id run.ID) (*turn, error) {
+func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
 	r, err := e.read(ctx, id)
 	if err != nil {
 		return nil, err

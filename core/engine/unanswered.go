@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -16,13 +17,13 @@ const maxUnanswered = 2
 // out again, under the same number, at most maxUnanswered times. After that a
 // person's question stays open and the reply says that the run waits for them;
 // any other question is abandoned and the next route is taken.
-func (e *Engine) Unanswered(ctx context.Context, c Caller, id run.ID, seq int64) (Round, error) {
+func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
 	h, release := e.hold()
 	defer release()
 	return again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
 }
 
-func (e held) unanswered(ctx context.Context, c Caller, id run.ID, seq int64) (Round, error) {
+func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
 	t, err := e.resume(ctx, c, id)
 	if err != nil {
 		return Round{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -21,12 +22,12 @@ func NotDeclared(method string) *driver.ClientError {
 
 // Continuer takes what becomes of a question, as Engine does.
 type Continuer interface {
-	Continue(ctx context.Context, c Caller, in Continuation) (Round, error)
+	Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error)
 }
 
 // Unasked plays the rounds of a call for a client that can be asked nothing: a
 // question that comes nevertheless is answered as such a client would.
-func Unasked(ctx context.Context, e Continuer, c Caller, open func() (Round, error)) (*api.StepReply, error) {
+func Unasked(ctx context.Context, e Continuer, c access.Caller, open func() (Round, error)) (*api.StepReply, error) {
 	round, err := open()
 	for range MaxCallRounds {
 		if err != nil {

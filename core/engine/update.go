@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -20,9 +21,9 @@ import (
 // Update replaces steps by newly written Markdown, or some of their fields.
 // Each URI succeeds or fails for itself; of two updates of one protocol at
 // once, none is lost.
-func (e *Engine) Update(ctx context.Context, c Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
+func (e *Engine) Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
 	defer e.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
-	ctx = inSpace(ctx, c.Space)
+	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(in.URIs); err != nil {
 		return api.UpdateReply{}, err
 	}
@@ -226,13 +227,13 @@ func bodyOf(s protocol.Step) string {
 }
 
 // updateOne changes one step and says so.
-func (e held) updateOne(ctx context.Context, c Caller, uri string, change stepChange) (message string, err error) {
+func (e held) updateOne(ctx context.Context, c access.Caller, uri string, change stepChange) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
 		chain, i, err := e.findStep(ctx, c, uri)
 		if err != nil {
 			return err
 		}
-		if err := c.checkWrite(chain); err != nil {
+		if err := checkWrite(c, chain); err != nil {
 			return err
 		}
 		changed, warnings, err := e.withStep(ctx, chain, i, change)
@@ -304,9 +305,9 @@ func (e held) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]pro
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
-func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply api.DeleteReply, err error) {
+func (e *Engine) Delete(ctx context.Context, c access.Caller, uris []string) (reply api.DeleteReply, err error) {
 	defer e.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
-	ctx = inSpace(ctx, c.Space)
+	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(uris); err != nil {
 		return api.DeleteReply{}, err
 	}
@@ -324,7 +325,7 @@ func (e *Engine) Delete(ctx context.Context, c Caller, uris []string) (reply api
 	return reply, nil
 }
 
-func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string, gone map[string]string) (message string, err error) {
+func (e *Engine) deleteOne(ctx context.Context, c access.Caller, uri string, gone map[string]string) (message string, err error) {
 	if id, bad := protocol.ParseURI(uri); bad == nil && gone[id] != "" {
 		return gone[id], nil
 	}
@@ -333,7 +334,7 @@ func (e *Engine) deleteOne(ctx context.Context, c Caller, uri string, gone map[s
 		if err != nil {
 			return err
 		}
-		if err := c.checkWrite(chain); err != nil {
+		if err := checkWrite(c, chain); err != nil {
 			return err
 		}
 		deleted := chain.Steps[i : i+1]

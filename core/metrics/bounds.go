@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -36,7 +37,7 @@ type bounds struct {
 
 func newBounds() bounds {
 	return bounds{
-		tenants: newBound(maxTenants, engine.AppSpace), agents: newBound(maxAgents), drivers: newBound(maxDrivers),
+		tenants: newBound(maxTenants, access.AppSpace), agents: newBound(maxAgents), drivers: newBound(maxDrivers),
 		challenges: newBound(maxChallenges), providers: newBound(maxProviders), patterns: newBound(maxRoutes),
 		tools:      setOf(tools...),
 		codes:      setOf(errorCodes...),

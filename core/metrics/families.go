@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
@@ -60,7 +61,7 @@ var (
 // initial are the labels of the series that a family shows before anything
 // happened, so that dashboards and alerts find every name from the start.
 var initial = prometheus.Labels{
-	"tenant_id": engine.AppSpace, "tool": "kairos_search", "status": "success", "error_code": "NOT_FOUND", "transport": "http",
+	"tenant_id": access.AppSpace, "tool": "kairos_search", "status": "success", "error_code": "NOT_FOUND", "transport": "http",
 	"quality": "standard", "quality_tier": "standard", "operation": "search", "agent_id": none, "provider": none,
 	"method": "GET", "route": "/health",
 }
@@ -134,7 +135,7 @@ func (s *families) ofTools(f factory) {
 	s.toolRetries = f.counter("kairos_mcp_tool_retries_total", "Submissions of a step that failed and count as a retry.", "tool", "tenant_id")
 	s.toolBreaker = f.counter("kairos_mcp_tool_circuit_breaker_total", "Replies that let the agent go after too many failures of a step.", "tool", "tenant_id")
 	for _, tool := range tools {
-		s.toolCalls.WithLabelValues(tool, "success", engine.AppSpace)
+		s.toolCalls.WithLabelValues(tool, "success", access.AppSpace)
 	}
 	s.qualityErrors = f.counter("kairos_quality_update_errors_total", "Ratings of steps that could not be written and are lost.", "tenant_id")
 	s.similarFound = f.counter("kairos_mint_similar_memory_found_total", "Mints refused because of a protocol that is much alike.", "transport", "tenant_id")

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -60,7 +61,7 @@ const (
 func (m *Metrics) stored(ctx context.Context, operation, space string, began time.Time, err error) time.Duration {
 	took := time.Since(began)
 	if space == "" {
-		space = engine.SpaceOf(ctx)
+		space = access.SpaceOf(ctx)
 	}
 	tenant := m.tenant(space)
 	failed := broken(err)
@@ -194,7 +195,7 @@ func (s vectors) SaveVectors(ctx context.Context, model string, all map[string][
 	began := time.Now()
 	err := s.Vectors.SaveVectors(ctx, model, all)
 	took := s.m.stored(ctx, opUpsert, "", began, err)
-	s.m.upsertDuration.WithLabelValues(s.m.tenant(engine.SpaceOf(ctx))).Observe(took.Seconds())
+	s.m.upsertDuration.WithLabelValues(s.m.tenant(access.SpaceOf(ctx))).Observe(took.Seconds())
 	for _, v := range all {
 		s.m.vectorDimension.WithLabelValues().Set(float64(len(v)))
 		break

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -262,7 +263,7 @@ func kinds(r setup.Report) map[string]string {
 	return out
 }
 
-var caller = engine.Caller{Principal: "me", Space: "user:test:me", CanWait: time.Minute}
+var caller = access.Caller{Principal: "me", Space: "user:test:me", CanWait: time.Minute}
 
 const document = "# Staged\n\n## Say\n\nsay\n\n```json\n{\"challenge\":{\"type\":\"staged\",\"staged\":{}}}\n```\n"
 

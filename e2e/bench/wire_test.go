@@ -22,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -75,7 +76,7 @@ func serveFloor(which string) error {
 // idleEngine answers every kairos_next with the same reply.
 type idleEngine struct{ mcpserver.Engine }
 
-func (idleEngine) Next(context.Context, engine.Caller, api.NextRequest) (engine.Round, error) {
+func (idleEngine) Next(context.Context, access.Caller, api.NextRequest) (engine.Round, error) {
 	return engine.Round{Reply: &api.StepReply{
 		MustObey: true, Challenge: api.Challenge{Type: "shell"}, RunID: "r", SessionID: "r", Message: strings.Repeat("x", 1000),
 	}}, nil

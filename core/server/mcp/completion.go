@@ -6,8 +6,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 const memPrefix = "kairos://mem/"
@@ -83,7 +83,7 @@ func fits(p api.ChainInfo, typed string, isURI bool) bool {
 }
 
 // eachTitle goes through the caller's protocols until do says no.
-func (s *Server) eachTitle(ctx context.Context, c engine.Caller, do func(api.ChainInfo) bool) error {
+func (s *Server) eachTitle(ctx context.Context, c access.Caller, do func(api.ChainInfo) bool) error {
 	for in := (api.SpacesRequest{Titles: true, Limit: titlesPage}); ; {
 		page, err := s.engine.Spaces(ctx, c, in)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -33,7 +33,7 @@ type peer interface {
 // origin says where a request comes from.
 type origin struct {
 	transport string
-	who       engine.Caller // Principal, Space and Groups
+	who       access.Caller // Principal, Space and Groups
 	conn      *connection   // nil: a request without one, whose client can do nothing
 	peer      peer          // nil without a connection
 	era       string        // without a connection: what the request says
@@ -68,8 +68,8 @@ func originOf(ctx context.Context) *origin {
 }
 
 // operator is who calls where requests do not say it.
-func (s *Server) operator() engine.Caller {
-	return engine.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
+func (s *Server) operator() access.Caller {
+	return access.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
 }
 
 // initialized keeps what the client said of itself in the legacy handshake.
@@ -117,9 +117,9 @@ func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, trans
 }
 
 // caller says who makes this request, in either era.
-func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) engine.Caller {
+func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
-	c := engine.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: s.cfg.PlainWait}
+	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: s.cfg.PlainWait}
 	if progressToken(req) != nil {
 		c.CanWait = s.cfg.ProgressWait
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -46,7 +47,7 @@ type director struct {
 	mu      sync.Mutex // guards the fields below
 	runs    map[run.ID]*played
 	last    run.ID
-	callers []engine.Caller
+	callers []access.Caller
 	begins  []api.BeginRequest
 	nexts   []api.NextRequest
 	mints   []api.MintRequest
@@ -55,7 +56,7 @@ type director struct {
 
 type heard struct {
 	engine.Continuation
-	Caller engine.Caller
+	Caller access.Caller
 }
 
 type played struct {
@@ -83,7 +84,7 @@ func sample(prompt string) engine.Ask {
 	return engine.Ask{Method: "sampling/createMessage", Params: json.RawMessage(params)}
 }
 
-func (d *director) Begin(_ context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error) {
+func (d *director) Begin(_ context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
@@ -99,7 +100,7 @@ func (d *director) Begin(_ context.Context, c engine.Caller, in api.BeginRequest
 	return d.open(c, d.runs[id]), nil
 }
 
-func (d *director) Next(_ context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error) {
+func (d *director) Next(_ context.Context, c access.Caller, in api.NextRequest) (engine.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
@@ -118,7 +119,7 @@ func (d *director) Next(_ context.Context, c engine.Caller, in api.NextRequest) 
 	return d.open(c, r), nil
 }
 
-func (d *director) open(c engine.Caller, r *played) engine.Round {
+func (d *director) open(c access.Caller, r *played) engine.Round {
 	if d.retries > 0 {
 		return d.waitsForDriver(c, r)
 	}
@@ -142,7 +143,7 @@ func (d *director) open(c engine.Caller, r *played) engine.Round {
 	return engine.Round{Ask: &a}
 }
 
-func (d *director) Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error) {
+func (d *director) Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Round{}, err
 	}
@@ -170,7 +171,7 @@ func (d *director) Continue(ctx context.Context, c engine.Caller, in engine.Cont
 
 // Unanswered asks again once, then continues without the answer, or waits for the
 // person. A patient director asks again for ever.
-func (d *director) Unanswered(_ context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error) {
+func (d *director) Unanswered(_ context.Context, c access.Caller, id run.ID, seq int64) (engine.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r, ok := d.runs[id]
@@ -190,7 +191,7 @@ func (d *director) Unanswered(_ context.Context, c engine.Caller, id run.ID, seq
 	return d.open(c, r), nil
 }
 
-func (d *director) Waiting(_ context.Context, _ engine.Caller, id run.ID, _ int64) (api.StepReply, error) {
+func (d *director) Waiting(_ context.Context, _ access.Caller, id run.ID, _ int64) (api.StepReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits++
@@ -208,7 +209,7 @@ func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
 }
 
 // Retried asks the driver again. A detached caller only hears where it stands.
-func (d *director) Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error) {
+func (d *director) Retried(ctx context.Context, c access.Caller, l engine.Later) (engine.Round, error) {
 	if err := ctx.Err(); err != nil {
 		return engine.Round{}, err
 	}
@@ -222,7 +223,7 @@ func (d *director) Retried(ctx context.Context, c engine.Caller, l engine.Later)
 
 // waitsForDriver is the round of a driver that is done by one more hundredth each
 // time it is asked.
-func (d *director) waitsForDriver(c engine.Caller, r *played) engine.Round {
+func (d *director) waitsForDriver(c access.Caller, r *played) engine.Round {
 	if d.retryAt.IsZero() {
 		d.retryAt = time.Now().Add(d.retryAfter)
 	}
@@ -237,7 +238,7 @@ func (d *director) waitsForDriver(c engine.Caller, r *played) engine.Round {
 	return round
 }
 
-func (d *director) Resumed(_ context.Context, _ engine.Caller, p engine.Pending) (api.StepReply, error) {
+func (d *director) Resumed(_ context.Context, _ access.Caller, p engine.Pending) (api.StepReply, error) {
 	r := stepReply(p.Run)
 	r.Message = "Approved on the page."
 	return r, nil
@@ -275,14 +276,14 @@ func stepReply(id run.ID) api.StepReply {
 	}
 }
 
-func (d *director) Attest(_ context.Context, _ engine.Caller, in api.AttestRequest) (api.AttestReply, error) {
+func (d *director) Attest(_ context.Context, _ access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	return api.AttestReply{
 		Results:    []api.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
 		TotalRated: 1,
 	}, d.err
 }
 
-func (d *director) Search(_ context.Context, _ engine.Caller, in api.SearchRequest) (api.SearchReply, error) {
+func (d *director) Search(_ context.Context, _ access.Caller, in api.SearchRequest) (api.SearchReply, error) {
 	return api.SearchReply{
 		MustObey: true, Message: fmt.Sprintf("%s|%s|%d|%s", in.Query, in.Space, in.Limit, strings.Join(in.Queries, ",")),
 		Confidence: api.ConfidenceNone, NextAction: "follow the choice's next_action",
@@ -292,7 +293,7 @@ func (d *director) Search(_ context.Context, _ engine.Caller, in api.SearchReque
 	}, d.err
 }
 
-func (d *director) Mint(_ context.Context, _ engine.Caller, in api.MintRequest) (api.MintReply, error) {
+func (d *director) Mint(_ context.Context, _ access.Caller, in api.MintRequest) (api.MintReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mints = append(d.mints, in)
@@ -300,11 +301,11 @@ func (d *director) Mint(_ context.Context, _ engine.Caller, in api.MintRequest) 
 	return api.MintReply{Items: []api.MintItem{item}, Status: "stored"}, d.err
 }
 
-func (d *director) Update(_ context.Context, _ engine.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
+func (d *director) Update(_ context.Context, _ access.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
 	return api.UpdateReply{Results: items(in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
 }
 
-func (d *director) Delete(_ context.Context, _ engine.Caller, uris []string) (api.DeleteReply, error) {
+func (d *director) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
 	return api.DeleteReply{Results: items(uris, "deleted"), TotalDeleted: len(uris)}, d.err
 }
 
@@ -316,11 +317,11 @@ func items(uris []string, status string) []api.ItemResult {
 	return out
 }
 
-func (d *director) Dump(_ context.Context, _ engine.Caller, uri string, whole bool) (api.DumpReply, error) {
+func (d *director) Dump(_ context.Context, _ access.Caller, uri string, whole bool) (api.DumpReply, error) {
 	return api.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
 }
 
-func (d *director) Spaces(_ context.Context, _ engine.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+func (d *director) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	titles := d.titles
 	if titles == nil {
 		titles = []string{"t"}
@@ -351,7 +352,7 @@ func (d *director) Spaces(_ context.Context, _ engine.Caller, in api.SpacesReque
 // lastClient is what the engine was told of the client at the last begin or next.
 func (d *director) lastClient() driver.Client { return d.lastCaller().Client }
 
-func (d *director) lastCaller() engine.Caller {
+func (d *director) lastCaller() access.Caller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.callers[len(d.callers)-1]

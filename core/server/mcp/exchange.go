@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -19,7 +20,7 @@ import (
 )
 
 // opening is the engine call that a tool call stands for.
-type opening func(ctx context.Context, c engine.Caller) (engine.Round, error)
+type opening func(ctx context.Context, c access.Caller) (engine.Round, error)
 
 // exchange plays rounds with the client until the engine has a reply, in
 // whichever era the request speaks.
@@ -153,7 +154,7 @@ type call struct {
 	peer  peer
 	token any // progress token; nil: none
 	// caller is who calls, with what is left of the time a call may take.
-	caller func() engine.Caller
+	caller func() access.Caller
 	ticks  *atomic.Int64 // progress notes that were sent
 }
 
@@ -161,7 +162,7 @@ func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 	c := s.caller(ctx, req)
 	deadline := time.Now().Add(c.CanWait)
 	from := originOf(ctx)
-	return call{conn: from.conn, peer: from.peer, token: progressToken(req), ticks: new(atomic.Int64), caller: func() engine.Caller {
+	return call{conn: from.conn, peer: from.peer, token: progressToken(req), ticks: new(atomic.Int64), caller: func() access.Caller {
 		now := c
 		now.CanWait = max(time.Until(deadline), 0)
 		return now
@@ -376,7 +377,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 // modernRound is the first round of this request: the call itself, the answer
 // to the question of its state, or what follows when the answer is missing.
 func (s *Server) modernRound(
-	ctx context.Context, req mcp.CallToolRequest, caller engine.Caller, st *sealedState, open opening,
+	ctx context.Context, req mcp.CallToolRequest, caller access.Caller, st *sealedState, open opening,
 ) (engine.Round, error) {
 	if req.Params.RequestState == "" {
 		// Answers that come without their state answer nothing that was asked:

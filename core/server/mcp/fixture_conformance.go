@@ -13,6 +13,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -73,7 +74,7 @@ func (s *Server) addFixtureTools() {
 	s.fixture("test_missing_capability", "", s.needsSampling)
 	for name, script := range scripts {
 		s.fixture(name, script.schema, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.exchange(ctx, req, func(context.Context, engine.Caller) (engine.Round, error) {
+			return s.exchange(ctx, req, func(context.Context, access.Caller) (engine.Round, error) {
 				return script.round(run.ID(name+"/"+rand.Text()), 1, req.GetArguments())
 			})
 		})
@@ -228,7 +229,7 @@ func (s script) round(id run.ID, seq int64, args map[string]any) (engine.Round, 
 // of, so that nothing is kept between rounds.
 type scripted struct{ Engine }
 
-func (scripted) Continue(_ context.Context, _ engine.Caller, in engine.Continuation) (engine.Round, error) {
+func (scripted) Continue(_ context.Context, _ access.Caller, in engine.Continuation) (engine.Round, error) {
 	name, _, _ := strings.Cut(string(in.Run), "/")
 	s, ok := scripts[name]
 	if !ok {
@@ -244,7 +245,7 @@ func (scripted) Continue(_ context.Context, _ engine.Caller, in engine.Continuat
 	return round, err
 }
 
-func (scripted) Waiting(context.Context, engine.Caller, run.ID, int64) (api.StepReply, error) {
+func (scripted) Waiting(context.Context, access.Caller, run.ID, int64) (api.StepReply, error) {
 	return api.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
@@ -121,7 +122,7 @@ func wellMet(rw http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (w *web) identify(r *http.Request) (engine.Caller, error) {
+func (w *web) identify(r *http.Request) (access.Caller, error) {
 	if w.server.cfg.Identify == nil {
 		return w.server.operator(), nil
 	}
@@ -199,14 +200,14 @@ type post struct {
 	web  *web
 	w    http.ResponseWriter
 	r    *http.Request
-	who  engine.Caller
+	who  access.Caller
 	body []byte
 	msg  rpcMessage
 	kind messageKind
 }
 
 // receive reads the message of a POST; nil: the client was told what is wrong.
-func (w *web) receive(rw http.ResponseWriter, r *http.Request, who engine.Caller) *post {
+func (w *web) receive(rw http.ResponseWriter, r *http.Request, who access.Caller) *post {
 	if !accepts(r.Header, "application/json") || !accepts(r.Header, "text/event-stream") {
 		refuseHTTP(rw, http.StatusNotAcceptable, codeBadRequest,
 			"the Accept header must list application/json and text/event-stream")

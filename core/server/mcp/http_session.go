@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -199,7 +200,7 @@ func (w *web) sweep() {
 }
 
 // delete ends a session at its client's wish.
-func (w *web) delete(rw http.ResponseWriter, r *http.Request, who engine.Caller) {
+func (w *web) delete(rw http.ResponseWriter, r *http.Request, who access.Caller) {
 	s, release, ok := w.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
 	if !ok {
 		noSession(rw)
@@ -213,7 +214,7 @@ func (w *web) delete(rw http.ResponseWriter, r *http.Request, who engine.Caller)
 }
 
 // get opens a stream for what the server says outside of calls.
-func (w *web) get(rw http.ResponseWriter, r *http.Request, who engine.Caller) {
+func (w *web) get(rw http.ResponseWriter, r *http.Request, who access.Caller) {
 	s, release, ok := w.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
 	switch {
 	case !ok:

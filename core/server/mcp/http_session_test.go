@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -303,7 +304,7 @@ func (l ledger) ToolCalled(c mcpserver.ToolCall) { l.calls <- c }
 // denying is an engine whose runs have failed.
 type denying struct{ *director }
 
-func (e denying) Next(context.Context, engine.Caller, api.NextRequest) (engine.Round, error) {
+func (e denying) Next(context.Context, access.Caller, api.NextRequest) (engine.Round, error) {
 	r := stepReply("run-1")
 	r.ErrorCode = "NONCE_MISMATCH"
 	return engine.Round{Reply: &r}, nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -370,14 +371,14 @@ func TestModernSubscriptionIsAcknowledgedOnAStream(t *testing.T) {
 }
 
 // asked identifies callers by a header.
-func asked(r *http.Request) (engine.Caller, error) {
+func asked(r *http.Request) (access.Caller, error) {
 	switch who := r.Header.Get("X-Who"); who {
 	case "nobody":
-		return engine.Caller{}, fault.New(fault.Forbidden, "not you")
+		return access.Caller{}, fault.New(fault.Forbidden, "not you")
 	case "broken":
-		return engine.Caller{}, errors.New("the directory is down")
+		return access.Caller{}, errors.New("the directory is down")
 	default:
-		return engine.Caller{Principal: who, Space: "space:" + who, Groups: []string{"group:a"}}, nil
+		return access.Caller{Principal: who, Space: "space:" + who, Groups: []string{"group:a"}}, nil
 	}
 }
 

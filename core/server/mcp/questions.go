@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -43,7 +44,7 @@ type question struct {
 
 	// guarded by questions.mu
 	waiters int
-	caller  func() engine.Caller // of the call that joined last
+	caller  func() access.Caller // of the call that joined last
 }
 
 func (q *question) isSettled() bool {
@@ -106,7 +107,7 @@ func (qs *questions) arrivedLocked(k questionKey) {
 // older question of the same run is over, because its answer would lose: those
 // who wait for it go on with this one.
 func (qs *questions) join(
-	a *engine.Ask, caller func() engine.Caller, cancel context.CancelFunc,
+	a *engine.Ask, caller func() access.Caller, cancel context.CancelFunc,
 ) (q *question, fresh bool, err error) {
 	key := questionKey{a.Run, a.Seq}
 	qs.mu.Lock()
@@ -186,7 +187,7 @@ func (qs *questions) forget() {
 
 // answering says for whom an answer that has just come is taken: the call that
 // waits, or nobody.
-func (qs *questions) answering(q *question) engine.Caller {
+func (qs *questions) answering(q *question) access.Caller {
 	qs.mu.Lock()
 	caller, detached := q.caller, q.waiters == 0
 	qs.mu.Unlock()

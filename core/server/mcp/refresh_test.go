@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -106,7 +106,7 @@ type tracing struct {
 	traces chan string
 }
 
-func (e tracing) Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+func (e tracing) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	e.traces <- driver.TraceOf(ctx)
 	return e.Engine.Spaces(ctx, c, in)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
@@ -21,40 +22,40 @@ import (
 
 // Runs executes protocols. Methods are called concurrently.
 type Runs interface {
-	Begin(ctx context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error)
-	Next(ctx context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error)
-	Attest(ctx context.Context, c engine.Caller, in api.AttestRequest) (api.AttestReply, error)
+	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
+	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
+	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
 }
 
 // Questions takes what becomes of an engine.Ask.
 type Questions interface {
 	// Continue takes the client's reply. A repeat with the same reply returns
 	// the recorded round; with another one it is fault.Replayed.
-	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
+	Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error)
 	// Unanswered is for a client that came back without an answer to an
 	// engine.Ask: it is asked again, or the call ends without the answer.
-	Unanswered(ctx context.Context, c engine.Caller, id run.ID, seq int64) (engine.Round, error)
+	Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (engine.Round, error)
 	// Waiting is the reply to a call whose Ask.Wait has passed.
-	Waiting(ctx context.Context, c engine.Caller, id run.ID, seq int64) (api.StepReply, error)
+	Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error)
 	// Settled waits until a question is open no more, whoever answered it where.
 	Settled(ctx context.Context, id run.ID, seq int64) error
 	// Resumed is the reply once what was Pending is settled.
-	Resumed(ctx context.Context, c engine.Caller, p engine.Pending) (api.StepReply, error)
-	Retried(ctx context.Context, c engine.Caller, l engine.Later) (engine.Round, error)
+	Resumed(ctx context.Context, c access.Caller, p engine.Pending) (api.StepReply, error)
+	Retried(ctx context.Context, c access.Caller, l engine.Later) (engine.Round, error)
 }
 
 // Library reads protocols.
 type Library interface {
-	Search(ctx context.Context, c engine.Caller, in api.SearchRequest) (api.SearchReply, error)
-	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
-	Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error)
+	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
+	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
 // Authoring changes protocols.
 type Authoring interface {
-	Mint(ctx context.Context, c engine.Caller, in api.MintRequest) (api.MintReply, error)
-	Update(ctx context.Context, c engine.Caller, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, c engine.Caller, uris []string) (api.DeleteReply, error)
+	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
 }
 
 // Engine is everything the nine tools call.
@@ -104,7 +105,7 @@ type Config struct {
 	// Identify says who sends an HTTP request: Principal, Space and Groups; nil:
 	// Principal and Space above. A fault.Forbidden is answered with 403. Called
 	// concurrently.
-	Identify func(*http.Request) (engine.Caller, error)
+	Identify func(*http.Request) (access.Caller, error)
 	// MaxSessions bounds the HTTP sessions of the legacy eras; zero: 10000.
 	// When there is no room the one that has been idle longest makes it, of whoever
 	// has the most.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -116,7 +117,7 @@ type slowEngine struct {
 	ended            chan error
 }
 
-func (e slowEngine) Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+func (e slowEngine) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	close(e.entered)
 	select {
 	case <-e.release:
@@ -173,11 +174,11 @@ func TestCallThatHangsIsCancelledAfterTheDrainTimeout(t *testing.T) {
 // panicky is a director with a bug.
 type panicky struct{ *director }
 
-func (panicky) Delete(context.Context, engine.Caller, []string) (api.DeleteReply, error) {
+func (panicky) Delete(context.Context, access.Caller, []string) (api.DeleteReply, error) {
 	panic("bug")
 }
 
-func (panicky) Continue(context.Context, engine.Caller, engine.Continuation) (engine.Round, error) {
+func (panicky) Continue(context.Context, access.Caller, engine.Continuation) (engine.Round, error) {
 	panic("bug")
 }
 

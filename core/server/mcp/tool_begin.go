@@ -6,6 +6,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
@@ -20,7 +21,7 @@ func (s *Server) begin(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	return s.exchange(ctx, req, func(ctx context.Context, c engine.Caller) (engine.Round, error) {
+	return s.exchange(ctx, req, func(ctx context.Context, c access.Caller) (engine.Round, error) {
 		return s.engine.Begin(ctx, c, api.BeginRequest{
 			URI: in.URI, Input: object(in.Input), SessionID: in.SessionID, Roots: in.Roots,
 		})

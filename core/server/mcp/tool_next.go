@@ -6,6 +6,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
@@ -19,7 +20,7 @@ func (s *Server) nextStep(ctx context.Context, req mcp.CallToolRequest) (*mcp.Ca
 	if err := bind(req, &in); err != nil {
 		return nil, err
 	}
-	return s.exchange(ctx, req, func(ctx context.Context, c engine.Caller) (engine.Round, error) {
+	return s.exchange(ctx, req, func(ctx context.Context, c access.Caller) (engine.Round, error) {
 		return s.engine.Next(ctx, c, api.NextRequest{
 			URI: in.URI, Solution: object(in.Solution), RunID: in.RunID,
 		})

@@ -14,31 +14,32 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 // Runs executes protocols. Methods are called concurrently.
 type Runs interface {
-	Begin(ctx context.Context, c engine.Caller, in api.BeginRequest) (engine.Round, error)
-	Next(ctx context.Context, c engine.Caller, in api.NextRequest) (engine.Round, error)
+	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
+	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
 	// Continue takes that a client without capabilities answers nothing.
-	Continue(ctx context.Context, c engine.Caller, in engine.Continuation) (engine.Round, error)
-	Attest(ctx context.Context, c engine.Caller, in api.AttestRequest) (api.AttestReply, error)
+	Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error)
+	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
 }
 
 // Library reads protocols.
 type Library interface {
-	Search(ctx context.Context, c engine.Caller, in api.SearchRequest) (api.SearchReply, error)
-	Dump(ctx context.Context, c engine.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
-	Spaces(ctx context.Context, c engine.Caller, in api.SpacesRequest) (api.SpacesReply, error)
+	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
+	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
 // Authoring changes protocols.
 type Authoring interface {
-	Mint(ctx context.Context, c engine.Caller, in api.MintRequest) (api.MintReply, error)
-	Update(ctx context.Context, c engine.Caller, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, c engine.Caller, uris []string) (api.DeleteReply, error)
+	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
 }
 
 // Engine is everything the REST mirror calls.
@@ -179,7 +180,7 @@ type Config struct {
 	// *fault.Error. nil: what cannot be decoded is refused, the rest is the engine's.
 	Check func(tool string, arguments json.RawMessage) error
 	// Identify says who calls; fault.Forbidden is 403. nil: everybody is Principal.
-	Identify func(*http.Request) (engine.Caller, error)
+	Identify func(*http.Request) (access.Caller, error)
 	// Session reports whether an MCP session exists. Without Identify its calls
 	// count apart from those of other sessions; nil: they count by address.
 	Session func(id string) bool

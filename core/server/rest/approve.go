@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -25,8 +26,8 @@ import (
 // Approvals is what people answer on the approval page. Methods are called
 // concurrently.
 type Approvals interface {
-	Approval(ctx context.Context, c engine.Caller, id run.ID, secret string) (engine.ApprovalView, error)
-	AnswerApproval(ctx context.Context, c engine.Caller, id run.ID, secret string, in engine.ApprovalAnswer) (engine.ApprovalView, error)
+	Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (engine.ApprovalView, error)
+	AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in engine.ApprovalAnswer) (engine.ApprovalView, error)
 }
 
 var _ Approvals = (*engine.Engine)(nil)

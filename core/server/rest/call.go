@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
@@ -17,7 +18,7 @@ type call struct {
 	r      *http.Request
 	began  time.Time
 	route  *route // nil: none fits
-	caller engine.Caller
+	caller access.Caller
 	client string // whose limits the call counts against
 	body   []byte // whole, once read
 	give   func() // gives back the room of the body; nil: it has none

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -436,11 +437,11 @@ type broken struct {
 	err error
 }
 
-func (b broken) Search(context.Context, engine.Caller, api.SearchRequest) (api.SearchReply, error) {
+func (b broken) Search(context.Context, access.Caller, api.SearchRequest) (api.SearchReply, error) {
 	return api.SearchReply{}, b.err
 }
 
-func (b broken) Begin(context.Context, engine.Caller, api.BeginRequest) (engine.Round, error) {
+func (b broken) Begin(context.Context, access.Caller, api.BeginRequest) (engine.Round, error) {
 	return engine.Round{}, b.err
 }
 

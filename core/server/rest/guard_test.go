@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -157,16 +157,16 @@ func TestAPanicIsA500AndEndsNothingElse(t *testing.T) {
 
 func TestIdentifySaysWhoCalls(t *testing.T) {
 	w := newWorld(t, func(c *rest.Config) {
-		c.Identify = func(r *http.Request) (engine.Caller, error) {
+		c.Identify = func(r *http.Request) (access.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "ann":
-				return engine.Caller{Principal: "ann", Space: "user:test:ann"}, nil
+				return access.Caller{Principal: "ann", Space: "user:test:ann"}, nil
 			case "bob":
-				return engine.Caller{Principal: "bob", Space: "user:test:bob"}, nil
+				return access.Caller{Principal: "bob", Space: "user:test:bob"}, nil
 			case "broken":
-				return engine.Caller{}, io.ErrUnexpectedEOF
+				return access.Caller{}, io.ErrUnexpectedEOF
 			}
-			return engine.Caller{}, fault.New(fault.Forbidden, "say who you are")
+			return access.Caller{}, fault.New(fault.Forbidden, "say who you are")
 		}
 	})
 	w.post("kairos_spaces", `{}`).want(403, "forbidden")
@@ -236,8 +236,8 @@ func TestTrustedProxiesAreBelieved(t *testing.T) {
 func TestOneThatCallsTooMuchIsSlowedDown(t *testing.T) {
 	w := newWorld(t, func(c *rest.Config) {
 		c.Limits = rest.Limits{PerMinute: 1, Burst: 3}
-		c.Identify = func(r *http.Request) (engine.Caller, error) {
-			return engine.Caller{Principal: r.Header.Get("Authorization"), Space: "user:test:x"}, nil
+		c.Identify = func(r *http.Request) (access.Caller, error) {
+			return access.Caller{Principal: r.Header.Get("Authorization"), Space: "user:test:x"}, nil
 		}
 	})
 	for i := range 4 {

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -32,12 +33,12 @@ type restTool struct {
 	name string
 	// failed is the error name of what is nobody's fault but the server's.
 	failed string
-	call   func(ctx context.Context, e Engine, c engine.Caller, body []byte) (any, error)
+	call   func(ctx context.Context, e Engine, c access.Caller, body []byte) (any, error)
 }
 
 // restTools are the routes /api/<name>. Each is: decode, one engine call, encode.
 var restTools = []restTool{
-	{"kairos_search", "SEARCH_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{"kairos_search", "SEARCH_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		Query   string   `json:"query"`
 		Queries []string `json:"queries"`
 		Space   string   `json:"space"`
@@ -49,7 +50,7 @@ var restTools = []restTool{
 			Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
 		})
 	})},
-	{toolBegin, "BEGIN_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{toolBegin, "BEGIN_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URI       string          `json:"uri"`
 		Input     json.RawMessage `json:"input"`
 		SessionID string          `json:"session_id"`
@@ -62,7 +63,7 @@ var restTools = []restTool{
 			})
 		})
 	})},
-	{toolNext, "NEXT_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{toolNext, "NEXT_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URI      string          `json:"uri"`
 		Solution json.RawMessage `json:"solution"`
 		RunID    string          `json:"run_id"`
@@ -72,7 +73,7 @@ var restTools = []restTool{
 			return e.Next(ctx, c, api.NextRequest{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
 		})
 	})},
-	{"kairos_attest", "ATTEST_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{"kairos_attest", "ATTEST_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URI          string  `json:"uri"`
 		Outcome      string  `json:"outcome"`
 		Message      string  `json:"message"`
@@ -85,7 +86,7 @@ var restTools = []restTool{
 			URI: in.URI, Outcome: in.Outcome, Message: in.Message, QualityBonus: in.QualityBonus, ModelID: in.ModelID, RunID: in.RunID,
 		})
 	})},
-	{"kairos_update", "UPDATE_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{"kairos_update", "UPDATE_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URIs      []string        `json:"uris"`
 		Documents []string        `json:"markdown_doc"`
 		Updates   json.RawMessage `json:"updates"`
@@ -93,20 +94,20 @@ var restTools = []restTool{
 	) (any, error) {
 		return e.Update(ctx, c, api.UpdateRequest{URIs: in.URIs, Documents: in.Documents, Updates: orNone(in.Updates)})
 	})},
-	{"kairos_delete", "DELETE_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{"kairos_delete", "DELETE_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URIs []string `json:"uris"`
 	},
 	) (any, error) {
 		return e.Delete(ctx, c, in.URIs)
 	})},
-	{"kairos_dump", "DUMP_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{"kairos_dump", "DUMP_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		URI      string `json:"uri"`
 		Protocol bool   `json:"protocol"`
 	},
 	) (any, error) {
 		return e.Dump(ctx, c, in.URI, in.Protocol)
 	})},
-	{toolSpaces, "SPACES_FAILED", on(func(ctx context.Context, e Engine, c engine.Caller, in struct {
+	{toolSpaces, "SPACES_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
 		Titles bool   `json:"include_chain_titles"`
 		Limit  int    `json:"limit"`
 		Cursor string `json:"cursor"`
@@ -117,8 +118,8 @@ var restTools = []restTool{
 }
 
 // on decodes the body for a call.
-func on[In any](call func(context.Context, Engine, engine.Caller, In) (any, error)) func(context.Context, Engine, engine.Caller, []byte) (any, error) {
-	return func(ctx context.Context, e Engine, c engine.Caller, body []byte) (any, error) {
+func on[In any](call func(context.Context, Engine, access.Caller, In) (any, error)) func(context.Context, Engine, access.Caller, []byte) (any, error) {
+	return func(ctx context.Context, e Engine, c access.Caller, body []byte) (any, error) {
 		var in In
 		if err := json.Unmarshal(body, &in); err != nil {
 			return nil, undecodable(err)
@@ -162,7 +163,7 @@ func (a *API) rest(t restTool) handler {
 }
 
 // restCaller is who calls, through a client that cannot be asked anything.
-func (c *call) restCaller() engine.Caller {
+func (c *call) restCaller() access.Caller {
 	caller := c.caller
 	name, version := product(c.r.UserAgent())
 	caller.Client = driver.Client{Name: name, Version: version, Transport: "rest"}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -118,7 +119,7 @@ func BenchmarkSearch(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		asked := next()
-		q := engine.Query{Text: asked.Text, Spaces: []string{space, engine.AppSpace}, Limit: 20}
+		q := engine.Query{Text: asked.Text, Spaces: []string{space, access.AppSpace}, Limit: 20}
 		if dimension > 0 {
 			q.Embedding = &engine.Embedding{Model: benchModel, Vector: randomVector(r, dimension)}
 		}

@@ -1,0 +1,74 @@
+package access
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// AppSpace is the space of the built-in protocols; readable by everybody.
+const AppSpace = "space:kairos-app"
+
+// Caller is who calls and through what. Every use case takes one.
+type Caller struct {
+	Principal string
+	// Space is the caller's own, where it writes unless it names another.
+	Space string
+	// Groups are further spaces that the caller reads and writes, by id:
+	// "group:<realm>:<ref>". Everybody reads AppSpace.
+	Groups []string
+	// Connection names the caller's connection; empty for a client that
+	// keeps none, as in the 2026-07-28 era.
+	Connection string
+	Client     driver.Client
+	// Visit is how the caller reached the approval page, for calls that come from it.
+	Visit run.Visit
+	// CanWait is how long a question to a person may hold this call.
+	CanWait time.Duration
+	// Holding reports whether the caller's connection still waits for the
+	// client's answer to this question; nil: it never does. Such a question
+	// goes on instead of being asked again.
+	Holding func(id run.ID, seq int64) bool
+	// Asked, if set, hears of a question that this call is about to ask, before
+	// another call can see it in the run: from then on Holding reports it.
+	Asked func(id run.ID, seq int64)
+	// Detached: nobody waits for the reply, so nothing may be asked.
+	Detached bool
+}
+
+// Spaces are those that the caller may read, its own first, AppSpace last.
+// Every read of a protocol passes them on, so that what is elsewhere cannot be
+// told apart from what does not exist.
+func (c Caller) Spaces() []string { return append(c.Writable(), AppSpace) }
+
+// Writable are the spaces that the caller may change: never AppSpace, whose
+// protocols belong to the program.
+func (c Caller) Writable() []string {
+	var out []string
+	for _, s := range append([]string{c.Space}, c.Groups...) {
+		if s != "" && s != AppSpace && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Reads reports whether the caller may read the space.
+func (c Caller) Reads(space string) bool { return slices.Contains(c.Spaces(), space) }
+
+type spaceKey struct{}
+
+// InSpace notes for whom the stores and the Embedder are called.
+func InSpace(ctx context.Context, space string) context.Context {
+	return context.WithValue(ctx, spaceKey{}, space)
+}
+
+// SpaceOf is the space of the caller for whom a store or an Embedder is called;
+// empty: nobody's, as for work in the background.
+func SpaceOf(ctx context.Context) string {
+	space, _ := ctx.Value(spaceKey{}).(string)
+	return space
+}
