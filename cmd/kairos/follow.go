@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -307,7 +306,7 @@ func (n nextStep) form(c api.Challenge) string {
 	for _, key := range []string{"type", "nonce", "proof_hash"} {
 		delete(fields, key)
 	}
-	b, err := engine.Encode(fields, "")
+	b, err := api.Encode(fields, "")
 	if err != nil {
 		return "{}"
 	}

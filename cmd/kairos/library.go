@@ -269,7 +269,7 @@ func (p *printer) spaces(reply api.SpacesReply, titles bool) {
 }
 
 func printJSON(w io.Writer, v any) error {
-	b, err := engine.Encode(v, "  ")
+	b, err := api.Encode(v, "  ")
 	if err != nil {
 		return err
 	}

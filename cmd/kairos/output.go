@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -107,7 +107,7 @@ func (f *format) item(w io.Writer, v any, people func(p *printer)) error {
 	if f.forPeople() {
 		return f.print(w, v, people)
 	}
-	b, err := engine.Encode(v, "")
+	b, err := api.Encode(v, "")
 	if err != nil {
 		return err
 	}

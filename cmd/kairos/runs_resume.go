@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -110,6 +109,6 @@ func (p *printer) resumed(reply api.StepReply) {
 	p.field("message", reply.Message)
 	p.field("next", reply.NextAction)
 	if reply.NextCall != nil {
-		p.field("call", reply.NextCall.Tool+" "+engine.Readable(reply.NextCall.Arguments))
+		p.field("call", reply.NextCall.Tool+" "+api.Readable(reply.NextCall.Arguments))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/web/runpage"
@@ -121,5 +122,5 @@ func compactJSON(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return ""
 	}
-	return engine.Readable(raw)
+	return api.Readable(raw)
 }

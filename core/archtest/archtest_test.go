@@ -20,7 +20,7 @@ const module = "github.com/kairos-mcp/kairos/"
 // stands for everything below it. What is not listed imports nothing of ours.
 var allowed = map[string][]string{
 	"cmd/kairos":                   {"core", "sdk", "cmd/kairos/gctune"},
-	"core/api":                     {"sdk/driver"},
+	"core/api":                     {"sdk/plain", "sdk/driver"},
 	"core/protocol":                {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted"},
 	"core/search":                  {"core/protocol"},
 	"core/run":                     {"sdk/driver"},
@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"core/quality":                 {},
 	"core/access":                  {"core/run", "sdk/driver"},
 	"core/drivers":                 {"core/decision", "core/run", "sdk/driver"},
-	"core/engine":                  {"core/access", "core/api", "core/clock", "core/drivers", "core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
+	"core/engine":                  {"core/access", "core/api", "core/clock", "core/drivers", "core/protocol", "core/search", "core/run", "core/decision", "core/fault", "core/quality", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/store/sqlite":            {"core/api", "core/access", "core/engine", "core/protocol", "core/search", "core/run", "core/fault", "sdk/driver"},
 	"core/search/evaluation":       {"core/access", "core/engine", "core/protocol", "core/search"},
 	"core/store/qdrant":            {"core/api", "core/clock", "core/access", "core/engine", "core/protocol", "core/search", "core/fault", "core/quality", "sdk/driver"},
@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"core/setup":                   {"core/drivers", "core/decision", "core/driverhost", "sdk/driver"},
 	"core/server/web":              {},
 	"core/server/web/webtest":      {},
-	"core/server/web/runpage":      {"core/access", "core/engine", "core/decision", "core/server/web", "sdk/driver", "sdk/plain"},
+	"core/server/web/runpage":      {"core/api", "core/access", "core/engine", "core/decision", "core/server/web", "sdk/driver", "sdk/plain"},
 	"core/jsonlimit":               {},
 	"core/server/mcp":              {"core/api", "core/clock", "core/access", "core/engine", "core/run", "core/fault", "core/jsonlimit", "sdk/driver", "sdk/fields"},
 	"core/server/rest":             {"core/api", "core/access", "core/engine", "core/fault", "core/jsonlimit", "core/server/web", "core/run", "sdk/driver", "sdk/fields", "sdk/plain"},

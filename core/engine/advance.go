@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -54,7 +56,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 		}
 		return t.deferCall(ctx, c, *res.Pending, res.State)
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.use, s.Index, clip(err.Error(), 600))
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.use, s.Index, plain.Clip(err.Error(), 600))
 	case res.Accepted != nil:
 		return t.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:
@@ -68,7 +70,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case len(res.NeedInput) > 0:
 		return Round{}, t.need(k, res)
 	case res.Unavailable != nil:
-		if err := t.settle("unavailable: " + clip(res.Unavailable.Reason, 500)); err != nil {
+		if err := t.settle("unavailable: " + plain.Clip(res.Unavailable.Reason, 500)); err != nil {
 			return Round{}, err
 		}
 		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.use, s.Index, res.Unavailable.Reason)
@@ -89,7 +91,7 @@ func (t *turn) startOver(k task) (bool, error) {
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
 		t.run.Step.Index, k.use, desc.Version)
-	t.note = join(t.note, why)
+	t.note = plain.Sentences(t.note, why)
 	if err := t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
 		return false, err
 	}
@@ -183,13 +185,13 @@ func withStepPrompt(in driver.Input, k task) driver.Input {
 	if s == nil {
 		return in
 	}
-	in.System = orDefault(s.System, in.System)
-	in.User = orDefault(s.User, in.User)
+	in.System = cmp.Or(s.System, in.System)
+	in.User = cmp.Or(s.User, in.User)
 	if s.MaxTokens != nil {
 		in.MaxTokens = *s.MaxTokens
 	}
-	in.Temperature = orDefault(s.Temperature, in.Temperature)
-	in.TopP = orDefault(s.TopP, in.TopP)
+	in.Temperature = cmp.Or(s.Temperature, in.Temperature)
+	in.TopP = cmp.Or(s.TopP, in.TopP)
 	return in
 }
 

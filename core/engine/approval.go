@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -47,7 +48,7 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	}
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
 	if len(evidence.Display) > 0 {
-		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, clip(Readable(evidence.Display), maxShown))
+		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, plain.Clip(api.Readable(evidence.Display), maxShown))
 	}
 	if evidence.User != "" {
 		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))
@@ -99,9 +100,9 @@ func compact(raw json.RawMessage) string {
 	if json.Compact(&b, raw) != nil {
 		return ""
 	}
-	return clip(b.String(), maxShown)
+	return plain.Clip(b.String(), maxShown)
 }
 
 func quote(s string) string {
-	return "> " + strings.ReplaceAll(plain.Text(clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
+	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
 }

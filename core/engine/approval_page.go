@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // ApprovalState is where an approval stands whose link was opened.
@@ -324,7 +326,7 @@ func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
 			continue
 		}
 		seen[ref.Text] = true
-		values = append(values, ApprovalValue{Template: ref.Text, Value: clip(Readable(v), 4000)})
+		values = append(values, ApprovalValue{Template: ref.Text, Value: plain.Clip(api.Readable(v), 4000)})
 	}
 	return values
 }
@@ -418,7 +420,7 @@ func (t *turn) leaveToPage(ctx context.Context, k task, q run.Question, r decisi
 	if !desc.Has(driver.FeatureHuman) || t.linkTo(link) == "" {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
-	q.Link, q.Elsewhere = link, orDefault(clip(e.Message, 1000), "A person has to approve this. Show them the link.")
+	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(e.Message, 1000), "A person has to approve this. Show them the link.")
 	if err := t.put(&q, run.Event{Kind: run.Asked}); err != nil {
 		return Round{}, err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // What an attestation may say: ratings are added up, and the reply repeats the message.
@@ -28,7 +30,7 @@ const (
 // closed stays as it was attested first.
 func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	if in.Outcome != "success" && in.Outcome != "failure" {
-		return api.AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", clip(in.Outcome, 40))
+		return api.AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", plain.Clip(in.Outcome, 40))
 	}
 	if in.Message == "" || in.Message == messageForm {
 		return api.AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
@@ -72,7 +74,7 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
 	}
 	if err := t.apply(run.Event{
-		Kind: run.Attested, Outcome: in.Outcome, Reason: clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
+		Kind: run.Attested, Outcome: in.Outcome, Reason: plain.Clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
 	}); err != nil {
 		return api.AttestReply{}, err
 	}
@@ -98,13 +100,13 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 			continue
 		}
 		result.Outcome, result.RatedAt = ev.Outcome, ev.At.UTC().Format(time.RFC3339Nano)
-		result.Message = orDefault(ev.Reason, "(erased)")
+		result.Message = cmp.Or(ev.Reason, "(erased)")
 		result.QualityBonus = baseBonus(ev.Outcome)
 		if ev.Bonus != nil {
 			result.QualityBonus = *ev.Bonus
 		}
 	}
-	reply.Message = join(fmt.Sprintf("Run %s was attested before, at %s with outcome %s. That stands, and nothing was counted again.",
+	reply.Message = plain.Sentences(fmt.Sprintf("Run %s was attested before, at %s with outcome %s. That stands, and nothing was counted again.",
 		t.run.ID, result.RatedAt, result.Outcome), reply.Message)
 	return reply, nil
 }
@@ -231,10 +233,10 @@ func (t *turn) verdictOf(reply *api.AttestReply) {
 	}
 	for i, ev := range t.run.Evidence {
 		if ev.Failed {
-			reply.Message = join(reply.Message, fmt.Sprintf("The evidence of step %d failed, which its challenge does not forbid (required: false).", i+1))
+			reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("The evidence of step %d failed, which its challenge does not forbid (required: false).", i+1))
 		}
 		if slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool { _, unjudged := unjudgedBecause(&a); return unjudged }) {
-			reply.Message = join(reply.Message, fmt.Sprintf("No verdict was given on the result of step %d, which was to be judged.", i+1))
+			reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("No verdict was given on the result of step %d, which was to be judged.", i+1))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Begin opens a run of the protocol that the URI names, or with a session id
@@ -132,7 +133,7 @@ func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage
 func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	t, err := e.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
-		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", clip(in.SessionID, 80)).
+		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", plain.Clip(in.SessionID, 80)).
 			WithNext("call kairos_begin without session_id to start over").
 			WithCall(toolBegin, map[string]any{"uri": in.URI})
 	}
@@ -148,7 +149,7 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 	if err := t.sameRoots(in.Roots); err != nil {
 		return Round{}, err
 	}
-	t.note = join(t.note, fmt.Sprintf("Resumed run %s.", t.run.ID))
+	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.run.ID))
 	t.tried = fmt.Sprintf("%s with %s and session_id %s", toolBegin, in.URI, t.run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/hkdf"
 	"crypto/hmac"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // keyLabel separates this use of the server's key from any other.
@@ -108,7 +110,7 @@ func (t *turn) lost(c run.Call, recovering bool, l later, failure error) (bool, 
 	case l.notDone != nil:
 		if t.notDone++; t.notDone > maxNotDone {
 			return true, errors.Join(t.settle("not done: "+l.notDone.Reason), unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, t.run.Step.Index, clip(l.notDone.Reason, 500)))
+				c.Driver, t.run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
 		}
 		return true, t.settle("not done: " + l.notDone.Reason)
 	}
@@ -125,7 +127,7 @@ func notCalled(err error) bool {
 // nil if its driver can be asked and was not yet.
 func (t *turn) unsettle(why string, asked bool) error {
 	c := t.run.Step.Call
-	why = clip(why, 600)
+	why = plain.Clip(why, 600)
 	if c.Unknown != why {
 		if err := t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
 			return err
@@ -270,7 +272,7 @@ func (t *turn) breach(c run.Call, recovering bool, l later) error {
 // deferCall records that the outcome of a call is pending, and replies so. What
 // the driver repeats is not recorded again.
 func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, state driver.State) (Round, error) {
-	p.Reason, p.Message = clip(p.Reason, 500), clip(p.Message, 1000)
+	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
 	if p.Progress != nil {
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
 	}
@@ -279,7 +281,7 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 	said := p
 	said.RetryAfter = 0
 	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.run.Step.State)
-	c.At = orDefault(c.At, now)
+	c.At = cmp.Or(c.At, now)
 	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(retryAfter(p)), ""
 	if news {
 		if err := t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
@@ -296,12 +298,12 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	r := t.base(step, driver.AgentChallenge{Type: t.e.typeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &t.run.Step.Failures
-	r.Message = join(r.Message, said, c.Pending.Message)
+	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
 	if p := c.Pending.Progress; p != nil {
-		r.Message = join(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
+		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
 	}
 	if t.solution.supplied() {
-		r.Message = join(r.Message, "What was sent with this call is not used, and not counted")
+		r.Message = plain.Sentences(r.Message, "What was sent with this call is not used, and not counted")
 	}
 	wait := t.retryIn(c)
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
@@ -312,7 +314,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	if err == nil && !t.caller.Detached && t.failure == nil {
 		round.Later = &Later{
 			Run: t.run.ID, Step: t.run.Step.Index, Solved: len(t.solved), Since: t.started, After: wait, Driver: c.Driver,
-			Message: orDefault(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
+			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
 		}
 	}
 	return round, err

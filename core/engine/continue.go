@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Continue takes the client's reply to an Ask. The same reply to the same
@@ -72,8 +74,8 @@ func (t *turn) resumeCall(q run.Question) {
 
 // goOn makes the turn a part of the call that asked the question.
 func (t *turn) goOn(q run.Question) {
-	t.started = orDefault(q.Since, t.started)
-	t.solved, t.note = t.unheard(q.Unheard), join(t.note, q.Note)
+	t.started = cmp.Or(q.Since, t.started)
+	t.solved, t.note = t.unheard(q.Unheard), plain.Sentences(t.note, q.Note)
 }
 
 func payloadOf(in Continuation) (string, error) {
@@ -369,7 +371,7 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	if q.Input.Kind == driver.KindApproval {
 		with = "with the placeholder solution of next_call"
 		if t.solution.supplied() {
-			r.Message = join(r.Message, uncounted)
+			r.Message = plain.Sentences(r.Message, uncounted)
 		}
 	}
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again, %s", r.CurrentStep.URI, with)
@@ -385,12 +387,12 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 		said, r.NextAction = t.dismissal(q, r.NextAction)
 	}
 	if q.Elsewhere != "" {
-		said, where = join(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
+		said, where = plain.Sentences(q.Elsewhere, "Nobody has answered yet."), []string{"on the approval page " + r.ApprovalURL}
 		r.NextAction = fmt.Sprintf("show the person approval_url, then call kairos_next with %s again, %s; "+
 			"the link is theirs alone, and good until %s", r.CurrentStep.URI, with, q.Link.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
-	r.Message = join(r.Message, said, open+"; calling kairos_next again continues it")
+	r.Message = plain.Sentences(r.Message, said, open+"; calling kairos_next again continues it")
 	r.NextCall = t.callServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

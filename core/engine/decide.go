@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -57,8 +58,8 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 	}
 	call, step := *open, t.run.Step.Index
 	ev := run.Event{
-		Kind: run.Decided, Input: call.Input, Via: call.Driver, Reason: clip(in.Reason, 2000),
-		Decision: &run.Decision{Happened: in.Happened, By: clip(in.By, 200)},
+		Kind: run.Decided, Input: call.Input, Via: call.Driver, Reason: plain.Clip(in.Reason, 2000),
+		Decision: &run.Decision{Happened: in.Happened, By: plain.Clip(in.By, 200)},
 	}
 	if in.Happened && call.Input != "" {
 		if err := t.answerDecided(ctx, call, in, &ev); err != nil {

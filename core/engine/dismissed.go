@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // A person who closes a dialog has decided nothing. They are asked again by the
@@ -25,7 +26,7 @@ func (t *turn) dismissed(ctx context.Context, k task, q run.Question, reason str
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++
 	q.Closed = t.e.opt.Clock.Now()
-	if err := t.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: clip(reason, 500)}); err != nil {
+	if err := t.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
 		return Round{}, err
 	}
 	return t.waiting(ctx, k, q)

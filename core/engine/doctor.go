@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Trouble is what is wrong with the driver of a challenge.
@@ -154,7 +155,7 @@ func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*pati
 		case err != nil:
 			// One damaged run must not hide what is wrong with the others.
 			p = &patient{found: UnservedStep{
-				Protocol: s.Title, Step: s.StepIndex, Trouble: TroubleUnreadable, Problem: clip(err.Error(), 600),
+				Protocol: s.Title, Step: s.StepIndex, Trouble: TroubleUnreadable, Problem: plain.Clip(err.Error(), 600),
 			}}
 		case p == nil:
 			continue
@@ -222,7 +223,7 @@ func (e held) askAll(ctx context.Context, use string, patients []*patient) error
 			return ctx.Err()
 		}
 		if err != nil {
-			broken = clip(err.Error(), 600)
+			broken = plain.Clip(err.Error(), 600)
 			p.found.Trouble, p.found.Problem = TroubleBroken, broken
 			continue
 		}

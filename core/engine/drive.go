@@ -13,6 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -104,7 +106,7 @@ func (t *turn) lapse() error {
 	}
 	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
 		a.GrantedAt.UTC().Format(time.RFC3339), a.ExpiresAt.Sub(a.GrantedAt))
-	t.note = join(t.note, why)
+	t.note = plain.Sentences(t.note, why)
 	return t.apply(run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Via: a.Via, Reason: why})
 }
 
@@ -274,7 +276,7 @@ func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, r
 }
 
 func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: clip(reason, 500), At: t.now()}
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: t.now()}
 }
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
@@ -284,13 +286,6 @@ func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq
 		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
 	}
 	return t.apply(ev)
-}
-
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
@@ -326,7 +321,7 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	})
 	switch {
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, clip(err.Error(), 600))
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
 	case res.Answer != nil:
 		// Whatever the driver claims, this came from the agent.
 		res.Answer.Provenance = driver.AgentReported
@@ -351,7 +346,7 @@ func (t *turn) notFilledIn(ctx context.Context, drv driver.Capability, via strin
 		return Round{}, err
 	}
 	return t.leftOut(ctx, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
-		"Replace each by what really happened, and leave out what is optional and not known", clip(strings.Join(left, ", "), 500)))
+		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))
 }
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
@@ -369,7 +364,7 @@ func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, via stri
 	})
 	switch {
 	case err != nil:
-		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", clip(err.Error(), 600))
+		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
 	case res.AgentChallenge == nil:
 		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.where.Index)
 	}
@@ -485,12 +480,12 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	case err != nil && t.run.Step.Call != nil:
 		// The wait continues: another route must not get around it.
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s, which step %d waits for, failed and will be asked again: %s",
-			r.Via, t.run.Step.Index, clip(err.Error(), 600))
+			r.Via, t.run.Step.Index, plain.Clip(err.Error(), 600))
 	case err != nil:
 		cost.spend() // perhaps
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
 	case res.ClientRequest != nil && !declared(t.caller.Client, res.ClientRequest.Method):
-		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, "the client did not declare what "+clip(res.ClientRequest.Method, 60)+" needs", 0)
+		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, "the client did not declare what "+plain.Clip(res.ClientRequest.Method, 60)+" needs", 0)
 	case res.ClientRequest != nil && q.Seq == 0 && !t.mayAsk(k, in, desc):
 		if err := t.settle("a question to the client, which this call may not ask"); err != nil {
 			return Round{}, err
@@ -674,9 +669,9 @@ func (t *turn) approved(ctx context.Context) (Round, error) {
 		return Round{}, err
 	}
 	t.taken()
-	t.note = join(t.note, fmt.Sprintf("Step %d is approved.", t.run.Step.Index))
+	t.note = plain.Sentences(t.note, fmt.Sprintf("Step %d is approved.", t.run.Step.Index))
 	if t.run.Step.Early != nil {
-		t.note = join(t.note, uncounted)
+		t.note = plain.Sentences(t.note, uncounted)
 	}
 	// The work was approved just now, so what was submitted before is not it.
 	t.solution, t.target = nil, 0
@@ -734,14 +729,4 @@ func saysYes(value json.RawMessage) bool {
 	return json.Unmarshal(value, &v) == nil && v.Confirmation == "approved"
 }
 
-func describe(ds []driver.Diagnostic) string {
-	parts := make([]string, 0, len(ds))
-	for _, d := range ds {
-		if d.Pointer == "" {
-			parts = append(parts, d.Message)
-			continue
-		}
-		parts = append(parts, d.Pointer+": "+d.Message)
-	}
-	return clip(strings.Join(parts, "; "), 2000)
-}
+func describe(ds []driver.Diagnostic) string { return plain.Clip(fields.Text(ds), 2000) }

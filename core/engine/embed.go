@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // ErrTextRefused is in the error of an Embedder that is well but does not take
@@ -307,7 +308,7 @@ func (f filler) batch(ctx context.Context, model string, batch []Passage) error 
 // titled is the first line of a passage: the title of its protocol.
 func titled(p Passage) string {
 	title, _, _ := strings.Cut(p.Text, "\n")
-	return clip(title, 80)
+	return plain.Clip(title, 80)
 }
 
 // MaxMissing is how far Embeddings counts.

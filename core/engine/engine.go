@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -17,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Store is what a database offers the engine; one type may implement it whole,
@@ -99,12 +101,12 @@ type Engine struct {
 
 // New returns an engine. It touches neither store nor setups until called.
 func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Engine {
-	opt.RunTTL = orDefault(opt.RunTTL, 7*24*time.Hour)
-	opt.UntouchedTTL = orDefault(opt.UntouchedTTL, 24*time.Hour)
-	opt.ApprovalTTL = orDefault(opt.ApprovalTTL, time.Hour)
-	opt.ScoreThreshold = orDefault(opt.ScoreThreshold, 0.3)
-	opt.SimilarThreshold = orDefault(opt.SimilarThreshold, 0.9)
-	opt.EmbedBudget = orDefault(opt.EmbedBudget, 3*time.Second)
+	opt.RunTTL = cmp.Or(opt.RunTTL, 7*24*time.Hour)
+	opt.UntouchedTTL = cmp.Or(opt.UntouchedTTL, 24*time.Hour)
+	opt.ApprovalTTL = cmp.Or(opt.ApprovalTTL, time.Hour)
+	opt.ScoreThreshold = cmp.Or(opt.ScoreThreshold, 0.3)
+	opt.SimilarThreshold = cmp.Or(opt.SimilarThreshold, 0.9)
+	opt.EmbedBudget = cmp.Or(opt.EmbedBudget, 3*time.Second)
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}
@@ -125,14 +127,6 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 func (e *Engine) Close() error {
 	e.ratings.close()
 	return nil
-}
-
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 func newNonce() string {
@@ -175,7 +169,7 @@ func (e *Engine) usable(ctx context.Context, c access.Caller, r run.Run) (run.Ru
 }
 
 func noRun(id run.ID) *fault.Error {
-	return fault.New(fault.NotFound, "no run %q", clip(string(id), 80)).
+	return fault.New(fault.NotFound, "no run %q", plain.Clip(string(id), 80)).
 		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
 }
 
@@ -294,7 +288,7 @@ func (e held) typeOf(s protocol.Step) string {
 	if s.Challenge == nil || err != nil {
 		return e.Tree.NoChallengeType()
 	}
-	return orDefault(c.Type, e.Tree.MissingType())
+	return cmp.Or(c.Type, e.Tree.MissingType())
 }
 
 const searchFirst = "call kairos_search with what you want to do, and use a uri from its choices"

@@ -3,12 +3,13 @@ package engine
 import (
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Form is the form of a schema, encoded as an agent reads it.
 func Form(schema json.RawMessage) string {
-	b, _ := Encode(formOf(schema), "") // was decoded from JSON
+	b, _ := api.Encode(formOf(schema), "") // was decoded from JSON
 	return string(b)
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // filesDisplay is what a files input shows: to the driver that looks at the
@@ -56,7 +58,7 @@ func demanded(checks []filecheck.Check) string {
 	for i, c := range checks {
 		names[i] = fmt.Sprintf("%s (%s)", c.Name(), c.Made())
 	}
-	return clip("This step demands files: "+strings.Join(names, "; ")+".", 2000)
+	return plain.Clip("This step demands files: "+strings.Join(names, "; ")+".", 2000)
 }
 
 // soundFiles reads the demanded files with their templates filled. A value that
@@ -125,7 +127,7 @@ func mismatch(k task, a driver.Answer) (string, error) {
 		if result.Passed {
 			return "", nil
 		}
-		return orDefault(clip(result.Message, 2000), "The files are not as this step demands."), nil
+		return cmp.Or(plain.Clip(result.Message, 2000), "The files are not as this step demands."), nil
 	}
 	checks, err := soundFiles(k)
 	if err != nil || len(checks) == 0 {
@@ -136,7 +138,7 @@ func mismatch(k task, a driver.Answer) (string, error) {
 	if len(found) == 0 {
 		return "", nil
 	}
-	return clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
+	return plain.Clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
 }
 
 // solvedFiles is nil for a step that demanded none.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // agentAlternative marks, with the value true, the alternative of a schema's
@@ -77,7 +79,7 @@ func (b blank) text(s map[string]any) string {
 func describedBy(s map[string]any, name string) string {
 	for _, key := range []string{"description", "title"} {
 		if text, _ := s[key].(string); strings.TrimSpace(text) != "" {
-			return clip(strings.Join(strings.Fields(text), " "), 200)
+			return plain.Clip(strings.Join(strings.Fields(text), " "), 200)
 		}
 	}
 	return name
@@ -116,7 +118,7 @@ func literal(v any) string {
 	if err != nil {
 		return "?" // unreachable: was decoded from JSON
 	}
-	return clip(string(b), 80)
+	return plain.Clip(string(b), 80)
 }
 
 // oneShape resolves alternatives to the one that agents report.

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // HistoryReply is what a protocol was, newest first.
@@ -152,7 +153,7 @@ func (e held) judgeAgain(ctx context.Context, chain protocol.Chain, i int) []pro
 	found, err := e.judgeStep(ctx, chain, i)
 	if err != nil {
 		s.Templates = before
-		found = []protocol.Diagnostic{*problemOf(*s, "", clip(err.Error(), 600))}
+		found = []protocol.Diagnostic{*problemOf(*s, "", plain.Clip(err.Error(), 600))}
 	}
 	for i := range found {
 		found[i].Severity = driver.SeverityWarning
@@ -215,7 +216,7 @@ func (e *Engine) past(ctx context.Context, c access.Caller, ref string) (past, e
 			return found, err
 		}
 	}
-	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and none was", clip(ref, 200)).WithNext("%s", searchFirst)
+	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and none was", plain.Clip(ref, 200)).WithNext("%s", searchFirst)
 }
 
 // uuidIn is the UUID that a reference is, or ends in after a slash.

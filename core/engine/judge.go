@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 )
 
@@ -46,7 +48,7 @@ func (t *turn) hold(k task, a driver.Accepted, evidence driver.Answer) error {
 
 // judgeInput asks whether the result satisfies the challenge.
 func judgeInput(k task, output json.RawMessage, sensitive bool) driver.Input {
-	question := orDefault(strings.TrimSpace(k.common.Judge.Question), defaultQuestion)
+	question := cmp.Or(strings.TrimSpace(k.common.Judge.Question), defaultQuestion)
 	var challenge map[string]json.RawMessage
 	_ = json.Unmarshal(k.challenge, &challenge) // was decoded before
 	display := challenge[k.common.Type]
@@ -56,7 +58,7 @@ func judgeInput(k task, output json.RawMessage, sensitive bool) driver.Input {
 		{"its text", k.where.Text}, {"its challenge, of type " + k.common.Type, compact(display)}, {"its result", shownToJudge(output)},
 	} {
 		if part.text != "" {
-			fmt.Fprintf(&b, "\n\n%s:\n%s", strings.ToUpper(part.what[:1])+part.what[1:], untrusted.Block(clip(part.text, maxJudged)))
+			fmt.Fprintf(&b, "\n\n%s:\n%s", strings.ToUpper(part.what[:1])+part.what[1:], untrusted.Block(plain.Clip(part.text, maxJudged)))
 		}
 	}
 	temperature := 0.0
@@ -91,11 +93,11 @@ func (t *turn) unjudged(k task) error {
 		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", t.run.Step.Index, why).
 			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID), again)
 	}
-	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + clip(why, 1000)})
+	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + plain.Clip(why, 1000)})
 	if err != nil {
 		return fmt.Errorf("encode that step %d is not judged: %w", t.run.Step.Index, err)
 	}
-	t.note = join(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.run.Step.Index, clip(why, 300)))
+	t.note = plain.Sentences(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.run.Step.Index, plain.Clip(why, 300)))
 	return t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: coreDriver, Answer: &driver.Answer{
 		InputID: driver.KindJudge, Value: value, Via: coreDriver, // nobody vouches for what nobody said
 	}})
@@ -138,7 +140,7 @@ func (t *turn) conclude(ctx context.Context, k task) (Round, error) {
 
 // quoteLine is a text of a model inside a message for an agent.
 func quoteLine(s string) string {
-	b, err := json.Marshal(clip(s, 1000))
+	b, err := json.Marshal(plain.Clip(s, 1000))
 	if err != nil {
 		return `""`
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -46,7 +48,7 @@ func (e *Engine) Mint(ctx context.Context, c access.Caller, in api.MintRequest) 
 		return api.MintReply{}, err
 	}
 	for i := range chains {
-		chains[i].Space, chains[i].ModelID = space, clip(in.ModelID, maxModel)
+		chains[i].Space, chains[i].ModelID = space, plain.Clip(in.ModelID, maxModel)
 	}
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {
@@ -200,14 +202,14 @@ func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
 	if err != nil {
 		return "", problemOf(s, "", err.Error())
 	}
-	kind := orDefault(common.Type, e.Tree.MissingType())
+	kind := cmp.Or(common.Type, e.Tree.MissingType())
 	d := e.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
 	if d.Use == "" {
 		meant := "; the types are " + strings.Join(e.Tree.Types(), ", ")
 		if closest := e.Tree.ClosestType(kind); closest != "" {
 			meant = fmt.Sprintf("; did you mean %q?", closest)
 		}
-		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", clip(kind, 80), meant))
+		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(kind, 80), meant))
 	}
 	return d.Use, nil
 }
@@ -229,7 +231,7 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 	}
 	res, err := e.judged.validate(ctx, drv, use, s.Challenge)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, clip(err.Error(), 600)).
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, plain.Clip(err.Error(), 600)).
 			WithNext("call kairos_mint again once the driver works")
 	}
 	s.Templates = slices.Clone(res.Templates)
@@ -242,7 +244,7 @@ func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]pro
 	for i, at := range s.Positions(pointers...) {
 		d := diagnostics[i]
 		out[i] = protocol.Diagnostic{
-			Severity: d.Severity, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: d.Pointer, Message: clip(d.Message, 1000),
+			Severity: d.Severity, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: d.Pointer, Message: plain.Clip(d.Message, 1000),
 		}
 	}
 	return out, nil

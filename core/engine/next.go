@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Next submits a solution for the open step of a run, or without one lets the
@@ -73,9 +74,9 @@ func tried(uri string, s *solution) string {
 	case s == nil:
 		return what + " and no solution"
 	case !s.supplied():
-		return fmt.Sprintf("%s and a solution of type %s that leaves the proof to the server", what, clip(s.Type, 80))
+		return fmt.Sprintf("%s and a solution of type %s that leaves the proof to the server", what, plain.Clip(s.Type, 80))
 	}
-	return fmt.Sprintf("%s and a solution of type %s", what, clip(s.Type, 80))
+	return fmt.Sprintf("%s and a solution of type %s", what, plain.Clip(s.Type, 80))
 }
 
 func nonceKey(nonce string) string { return "nonce:" + nonce }
@@ -130,7 +131,7 @@ func (t *turn) named(runID string) error {
 		return nil
 	}
 	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
-		clip(runID, 80), t.run.ID).
+		plain.Clip(runID, 80), t.run.ID).
 		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.run.ID).
 		With("run_id", t.run.ID).WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
 }

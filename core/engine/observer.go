@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -154,7 +155,7 @@ func (t *turn) routed(step run.Step, ev *run.Event) {
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(orDefault(t.began[input], t.started)))
+	r.Took = max(0, ev.At.Sub(cmp.Or(t.began[input], t.started)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
 		clear(t.began) // the inputs of another step, or of another attempt, have the same ids

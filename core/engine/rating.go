@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/quality"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // How ratings are written: a few at a time, because nobody waits for them.
@@ -181,7 +183,7 @@ func (e *Engine) rateStored(w rewrite, rater string) {
 	for _, s := range w.Chain.Steps {
 		if before[s.UUID] != protocol.RenderStep(s) {
 			u := e.unrated(w.Chain.Space, s, OutcomeStored, rater)
-			u.Context, u.agent = clip(w.Chain.ModelID, maxModel), w.Chain.ModelID
+			u.Context, u.agent = plain.Clip(w.Chain.ModelID, maxModel), w.Chain.ModelID
 			e.ratings.add(u)
 		}
 	}
@@ -214,7 +216,7 @@ func (t *turn) rateEvents(events []run.Event) {
 		}
 		if i := ev.Step - 1; i >= 0 && i < len(t.chain.Steps) {
 			u := t.e.unrated(t.chain.Space, t.chain.Steps[i], outcome, "kairos_next")
-			u.Bonus, u.Context = bonus, clip(t.chain.Title, 200)
+			u.Bonus, u.Context = bonus, plain.Clip(t.chain.Title, 200)
 			t.e.ratings.add(u)
 		}
 	}
@@ -240,8 +242,8 @@ func (e *Engine) rateAttested(chain protocol.Chain, in api.AttestRequest, verifi
 			step = s
 		}
 	}
-	u := e.unrated(chain.Space, step, outcome, orDefault(clip(in.ModelID, maxModel), "kairos-attest"))
-	u.Bonus, u.Context, u.agent, u.attest = added, clip(in.Message, 500), in.ModelID, true
+	u := e.unrated(chain.Space, step, outcome, cmp.Or(plain.Clip(in.ModelID, maxModel), "kairos-attest"))
+	u.Bonus, u.Context, u.agent, u.attest = added, plain.Clip(in.Message, 500), in.ModelID, true
 	e.ratings.add(u)
 }
 

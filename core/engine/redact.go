@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // RedactInput says what to erase of a run.
@@ -54,7 +56,7 @@ func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (Reda
 	if err != nil {
 		return RedactReply{}, err
 	}
-	reason := clip(orDefault(in.Reason, "no reason was given"), 2000)
+	reason := plain.Clip(cmp.Or(in.Reason, "no reason was given"), 2000)
 	if err := t.apply(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
 		return RedactReply{}, err
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // maxFailures is how many refused submissions an agent must obey before it may
@@ -32,7 +34,7 @@ func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 	}
 	if n := len(t.solved); n > 0 {
 		r.ProofHash = t.solved[n-1].ProofHash
-		r.Message = join(solvedMessage(t.solved), r.Message)
+		r.Message = plain.Sentences(solvedMessage(t.solved), r.Message)
 	}
 	return r
 }
@@ -50,21 +52,6 @@ func solvedMessage(solved []api.Solved) string {
 		parts[i] = fmt.Sprintf("Step %d %s (%s%s).", s.StepIndex, what, s.Provenance, files)
 	}
 	return strings.Join(parts, " ")
-}
-
-func join(parts ...string) string {
-	kept := parts[:0:0]
-	for _, p := range parts {
-		p = strings.TrimSpace(p)
-		if p == "" {
-			continue
-		}
-		if !strings.ContainsRune(".!?:…", rune(p[len(p)-1])) {
-			p += "."
-		}
-		kept = append(kept, p)
-	}
-	return strings.Join(kept, " ")
 }
 
 func (t *turn) solvedStep(i int) api.Solved {
@@ -85,7 +72,7 @@ func (t *turn) present(ctx context.Context, k task, in driver.Input, shown drive
 	r := t.base(k.step, shown)
 	r.NextCall = t.callFilled(k, in, shown)
 	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
-		r.Message = join(r.Message, t.sentence(in.ID))
+		r.Message = plain.Sentences(r.Message, t.sentence(in.ID))
 	}
 	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
 		"copy nonce and proof_hash from challenge", shown.Type))
@@ -126,7 +113,7 @@ func (t *turn) presentOpen(ctx context.Context) (Round, error) {
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
 func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
-	shown := driver.AgentChallenge{Type: orDefault(k.common.Type, t.e.typeOf(t.step())), Display: in.Display}
+	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, t.e.typeOf(t.step())), Display: in.Display}
 	switch {
 	case t.takesNoReport(k, in):
 		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
@@ -135,7 +122,7 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
 		return shown
 	}
-	shown.Description = join(in.Description, "The server obtains this itself: call kairos_next with the placeholder solution, and do not make anything up.")
+	shown.Description = plain.Sentences(in.Description, "The server obtains this itself: call kairos_next with the placeholder solution, and do not make anything up.")
 	return shown
 }
 
@@ -144,7 +131,7 @@ func (t *turn) completed(ctx context.Context) (Round, error) {
 	last := t.chain.Steps[len(t.chain.Steps)-1]
 	r := t.base(last, driver.AgentChallenge{Type: t.e.typeOf(last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = t.run.ProofHash()
-	r.Message = join(r.Message, "All steps are complete.")
+	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
 	r.NextCall = attestCall(r.CurrentStep.URI, t.run.ID)
 	return t.reply(ctx, r)
@@ -164,7 +151,7 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 	if t.exhausted(in.ID) {
 		r.ErrorCode = string(fault.SamplingBudgetExceeded)
 	}
-	r.Message = join(r.Message, why, t.sentence(in.ID))
+	r.Message = plain.Sentences(r.Message, why, t.sentence(in.ID))
 	r.NextCall = t.callFilled(k, in, shown)
 	r.RetryCount = &t.run.Step.Failures
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
@@ -174,8 +161,8 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 // omitted turns a reply that shows the open step into the reply to a submission
 // that lacks something. No retry is counted.
 func (t *turn) omitted(r api.StepReply) api.StepReply {
-	r.ErrorCode = orDefault(r.ErrorCode, string(fault.MissingField))
-	r.Message = join(t.omission, r.Message)
+	r.ErrorCode = cmp.Or(r.ErrorCode, string(fault.MissingField))
+	r.Message = plain.Sentences(t.omission, r.Message)
 	r.RetryCount = &t.run.Step.Failures
 	return r
 }
@@ -189,7 +176,7 @@ func (t *turn) sentence(inputID string) string {
 
 // refuse counts a submission that nobody judged: wrong hash, type or form.
 func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
-	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: clip(why, 2000)}); err != nil {
+	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: plain.Clip(why, 2000)}); err != nil {
 		return Round{}, err
 	}
 	return t.fail(ctx, code, why)
@@ -197,7 +184,7 @@ func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, 
 
 // reject counts evidence that its driver refused.
 func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
-	why = clip(why, 2000)
+	why = plain.Clip(why, 2000)
 	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
 	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
 		return Round{}, err
@@ -207,7 +194,7 @@ func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, 
 
 // decline records a person's no. It proves nothing and advances nothing.
 func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
-	reason = clip(reason, 500)
+	reason = plain.Clip(reason, 500)
 	if err := t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
 		return Round{}, err
 	}
@@ -229,7 +216,7 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 	uri, count := r.CurrentStep.URI, t.run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.code)
-	r.Message = join(f.why, r.Message)
+	r.Message = plain.Sentences(f.why, r.Message)
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
 	switch {
 	case f.code == fault.UserDeclined && !t.declinedByAgent():
@@ -240,12 +227,12 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
 		r.NextCall = t.callServer(r.Challenge.Type)
 	case t.waitsForApproval():
-		r.Message = join(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
+		r.Message = plain.Sentences(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
 	}
 	if count >= maxFailures {
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
-		r.Message = join(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
+		r.Message = plain.Sentences(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
 		r = waysOut(r)
 	}
 	return r
@@ -292,10 +279,11 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	step := t.step()
 	r := t.base(step, driver.AgentChallenge{Type: t.e.typeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
-	r.Message = join(r.Message, f.Message)
+	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &t.run.Step.Failures
-	r.NextAction = orDefault(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
+	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
+
 	if r.NextCall = callIn(f); r.NextCall == nil {
 		r.NextCall = t.callServer(r.Challenge.Type)
 	}

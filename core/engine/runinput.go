@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -57,7 +59,7 @@ func (t *turn) inputTask() task {
 func (t *turn) missingInput(missing []string) *fault.Error {
 	uri := protocol.URI(t.chain.Steps[0].UUID)
 	form := inputForm(t.chain.Inputs, missing)
-	example, _ := Encode(form, "") // was decoded from JSON
+	example, _ := api.Encode(form, "") // was decoded from JSON
 	maps.Copy(form, decode(t.run.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
@@ -113,7 +115,7 @@ func checkInput(chain protocol.Chain, input json.RawMessage) error {
 }
 
 func placeholdersLeft(left []string) error {
-	return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", clip(strings.Join(left, ", "), 500)).
+	return fault.New(fault.InvalidArgument, "input: %s still hold the placeholders of next_call", plain.Clip(strings.Join(left, ", "), 500)).
 		WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
 }
 

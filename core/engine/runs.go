@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Handover is told where runs stand, so that somebody else can go on with them.
@@ -98,7 +100,7 @@ type RunsReply struct {
 func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
 	runs, next, err := e.store.Archive.AllRuns(ctx, RunQuery{
-		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(orDefault(in.Limit, usual), 1), most),
+		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
 	})
 	if err != nil {
 		return RunsReply{}, fmt.Errorf("list runs: %w", err)
@@ -125,7 +127,7 @@ func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason
 		if !t.run.State.Live() {
 			return run.Summary{}, t.over(ctx)
 		}
-		if err := t.apply(run.Event{Kind: run.Abandoned, Reason: clip(orDefault(reason, "no reason was given"), 2000)}); err != nil {
+		if err := t.apply(run.Event{Kind: run.Abandoned, Reason: plain.Clip(cmp.Or(reason, "no reason was given"), 2000)}); err != nil {
 			return run.Summary{}, err
 		}
 		return t.run.Summary(), t.save(ctx)
@@ -153,7 +155,7 @@ func (t *turn) ending(ctx context.Context) string {
 	case run.Attested:
 		return fmt.Sprintf("was attested at %s with outcome %s", at, last.Outcome)
 	case run.Abandoned:
-		return fmt.Sprintf("was abandoned at %s: %s", at, clip(last.Reason, 200))
+		return fmt.Sprintf("was abandoned at %s: %s", at, plain.Clip(last.Reason, 200))
 	case run.Expired:
 		return fmt.Sprintf("ended at %s: %s", at, last.Reason)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // checkWrite refuses changes of a chain that the caller can read only.
@@ -62,11 +64,11 @@ func spaceNamed(spaces []string, name string) (string, error) {
 		case 1:
 			return found[0], nil
 		default:
-			return "", fault.New(fault.SpaceNotFound, "%q may be each of %s", clip(name, 80), strings.Join(found, ", ")).
+			return "", fault.New(fault.SpaceNotFound, "%q may be each of %s", plain.Clip(name, 80), strings.Join(found, ", ")).
 				With("candidates", found).WithNext("repeat the call with the full id of the space you mean")
 		}
 	}
-	return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", clip(name, 80)).
+	return "", fault.New(fault.SpaceNotFound, "no space %q that you may write to", plain.Clip(name, 80)).
 		WithNext("call kairos_spaces to see your spaces; without space it is your own")
 }
 
@@ -99,7 +101,7 @@ func narrow(c access.Caller, name string) ([]string, error) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", clip(name, 80)).
+		return nil, fault.New(fault.Forbidden, "space %q is not in your allowed spaces", plain.Clip(name, 80)).
 			WithNext("call kairos_spaces to see your spaces; without space all of them are searched")
 	}
 	return []string{space, access.AppSpace}, nil
@@ -144,7 +146,7 @@ func (e *Engine) Spaces(ctx context.Context, c access.Caller, in api.SpacesReque
 	if err != nil {
 		return api.SpacesReply{}, err
 	}
-	left := min(orDefault(in.Limit, titlesPage), titlesMost)
+	left := min(cmp.Or(in.Limit, titlesPage), titlesMost)
 	reply := api.SpacesReply{Spaces: []api.SpaceInfo{}}
 	for _, space := range c.Spaces() {
 		count, err := e.store.Protocols.Count(ctx, space)

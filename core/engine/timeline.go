@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Moment is one thing that happened in a run, told for people.
@@ -107,7 +109,7 @@ func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Time
 			continue
 		}
 		if ev.Kind == run.Supplied {
-			m.Question = orDefault(ev.Reason, asked[ev.Input])
+			m.Question = cmp.Or(ev.Reason, asked[ev.Input])
 		}
 		line.Moments = append(line.Moments, m)
 	}
@@ -166,7 +168,7 @@ func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
 	case run.Deferred:
 		m.What, m.Verdict = "waiting", ev.Reason
 		if p := ev.Call.Pending; p != nil {
-			m.Verdict = join(p.Reason, p.Message)
+			m.Verdict = plain.Sentences(p.Reason, p.Message)
 		}
 	case run.Unsettled:
 		m.What, m.Verdict = "outcome_unknown", ev.Reason
@@ -256,7 +258,7 @@ func times(n int) string {
 
 // howReached describes how the page was reached, of which the server knows little.
 func howReached(v run.Visit) string {
-	from := "from " + orDefault(string(v.From), "an unknown address")
+	from := "from " + cmp.Or(string(v.From), "an unknown address")
 	if v.From == run.BehindProxy {
 		from = string(v.From)
 	}

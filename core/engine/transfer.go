@@ -17,6 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Record is what of a protocol its document does not say: with it the document
@@ -297,7 +298,7 @@ func importSpace(c access.Caller, space string, r *Record) (string, error) {
 		return mintSpace(c, space)
 	}
 	if !slices.Contains(c.Writable(), r.Space) {
-		return "", fault.New(fault.SpaceNotFound, "it was exported from the space %q, to which you may not write here; say with --space where it should go", clip(r.Space, 80))
+		return "", fault.New(fault.SpaceNotFound, "it was exported from the space %q, to which you may not write here; say with --space where it should go", plain.Clip(r.Space, 80))
 	}
 	return r.Space, nil
 }
@@ -367,14 +368,14 @@ func (r Record) checkAgainst(chains []protocol.Chain) error {
 		return fault.New(fault.InvalidArgument, "its record is of one protocol, but the document holds %d", len(chains))
 	}
 	if r.ChainID != chains[0].ID {
-		return fault.New(fault.InvalidArgument, "its record is of another protocol: the title %q has the id %s, the record %q", clip(chains[0].Title, 80), chains[0].ID, clip(r.ChainID, 80))
+		return fault.New(fault.InvalidArgument, "its record is of another protocol: the title %q has the id %s, the record %q", plain.Clip(chains[0].Title, 80), chains[0].ID, plain.Clip(r.ChainID, 80))
 	}
 	seen := make(map[string]bool, len(r.Steps))
 	for i, s := range r.Steps {
 		id, err := uuid.Parse(s.UUID)
 		switch {
 		case err != nil || id.String() != s.UUID:
-			return fault.New(fault.InvalidArgument, "its record has %q as the UUID of step %d", clip(s.UUID, 80), i+1)
+			return fault.New(fault.InvalidArgument, "its record has %q as the UUID of step %d", plain.Clip(s.UUID, 80), i+1)
 		case strings.HasPrefix(s.UUID, builtinPrefix):
 			return fault.New(fault.InvalidArgument, "its record claims %s, the UUID of a built-in protocol", s.UUID)
 		case seen[s.UUID]:
@@ -431,12 +432,12 @@ func refuseTwins(all []arrival) {
 			c := change.Chain
 			key := c.Space + "\n" + c.ID
 			if _, twice := titles[key]; twice {
-				a.fail(fault.New(fault.DuplicateChain, "another document of the import has the title %q", clip(c.Title, 80)))
+				a.fail(fault.New(fault.DuplicateChain, "another document of the import has the title %q", plain.Clip(c.Title, 80)))
 				break
 			}
 			titles[key] = c.Title
 			if id, owner := claimedStep(c, steps); id != "" {
-				a.fail(fault.New(fault.InvalidArgument, "its step %s belongs to %q, too", id, clip(owner, 80)))
+				a.fail(fault.New(fault.InvalidArgument, "its step %s belongs to %q, too", id, plain.Clip(owner, 80)))
 				break
 			}
 		}
@@ -550,8 +551,8 @@ func missingRatings(step string, want, have api.Quality) []Rating {
 		}
 	}
 	last := Rating{
-		Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: clip(want.Tier, maxClaimedNames),
-		Rater: clip(want.LastRater, maxClaimedNames), Context: clip(want.UsageContext, maxClaimedText), At: want.LastRated,
+		Step: step, Outcome: OutcomeStored, Score: want.Score, Tier: plain.Clip(want.Tier, maxClaimedNames),
+		Rater: plain.Clip(want.LastRater, maxClaimedNames), Context: plain.Clip(want.UsageContext, maxClaimedText), At: want.LastRated,
 	}
 	if len(out) > 0 || have == (api.Quality{}) {
 		last.Bonus = want.QualityBonus - have.QualityBonus

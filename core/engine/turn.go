@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // turn is one call on one run: what was loaded, what happened since, and what
@@ -130,7 +131,7 @@ func (t *turn) distrust() error {
 		ev.Via = a.Via
 		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
 			a.GrantedAt.UTC().Format(time.RFC3339))
-		t.note = join(t.note, ev.Reason)
+		t.note = plain.Sentences(t.note, ev.Reason)
 	}
 	return t.apply(ev)
 }

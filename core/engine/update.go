@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Update replaces steps by newly written Markdown, or some of their fields.
@@ -103,7 +104,7 @@ func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 		}
 		step := stepNamed(uri)
 		if before, twice := changes[step]; twice && before.document != change.document {
-			return nil, fault.New(fault.InvalidArgument, "uris has %s twice, with different documents; nothing was changed", clip(uri, 80)).
+			return nil, fault.New(fault.InvalidArgument, "uris has %s twice, with different documents; nothing was changed", plain.Clip(uri, 80)).
 				WithNext("call kairos_update with one document for each step")
 		}
 		changes[step] = change
@@ -164,7 +165,7 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 			change.challenge = raw
 			bad = string(raw) != "null" && decode(raw) == nil
 		default:
-			refused = append(refused, fmt.Sprintf("%q", clip(name, 80)))
+			refused = append(refused, fmt.Sprintf("%q", plain.Clip(name, 80)))
 		}
 		if bad {
 			return change, fault.New(fault.InvalidArgument, "updates: %s must be %s", name, wanted[name])

@@ -21,7 +21,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -495,7 +495,7 @@ func refuseHTTP(rw http.ResponseWriter, status, code int, text string) {
 }
 
 func writeJSON(rw http.ResponseWriter, status int, v any) {
-	text, err := engine.Encode(v, "")
+	text, err := api.Encode(v, "")
 	if err != nil {
 		http.Error(rw, "internal error", http.StatusInternalServerError)
 		return

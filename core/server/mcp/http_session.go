@@ -13,7 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -251,7 +251,7 @@ func (l *listener) carry(ctx context.Context, rw http.ResponseWriter, gone <-cha
 	for {
 		select {
 		case v := <-l.out:
-			text, err := engine.Encode(v, "")
+			text, err := api.Encode(v, "")
 			if err != nil {
 				return err
 			}

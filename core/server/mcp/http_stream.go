@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // writeWait bounds how long a client may take to read one message.
@@ -67,7 +67,7 @@ func (s *postStream) speaks() bool {
 func (s *postStream) lost() bool { return s.failed.Load() }
 
 func (s *postStream) send(v any) error {
-	text, err := engine.Encode(v, "")
+	text, err := api.Encode(v, "")
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,9 @@ func (s *postStream) finish(status int, r *reply) {
 		deadline(s.w)
 		writeJSON(s.w, status, r)
 	default:
-		text, err := engine.Encode(r, "")
+		text, err := api.Encode(r, "")
 		if err != nil {
-			text, _ = engine.Encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}), "") // encodes
+			text, _ = api.Encode(refusal(r.ID, &replyError{Code: mcp.INTERNAL_ERROR, Message: "internal error"}), "") // encodes
 		}
 		if err := writeEvent(s.w, text); err != nil {
 			s.failed.Store(true)

@@ -9,7 +9,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -19,7 +18,7 @@ func replied(r *api.StepReply) (*mcp.CallToolResult, error) { return result(r, "
 // result carries a reply as structured content and as the same JSON in text,
 // which is what most clients read. A non-empty indent sets out the text.
 func result(reply any, indent string) (*mcp.CallToolResult, error) {
-	text, err := engine.Encode(reply, indent)
+	text, err := api.Encode(reply, indent)
 	if err != nil {
 		return nil, fmt.Errorf("encode reply: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -259,7 +259,7 @@ func (l *stdioLink) send(ctx context.Context, v any) {
 }
 
 func (l *stdioLink) write(v any) error {
-	text, err := engine.Encode(v, "")
+	text, err := api.Encode(v, "")
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
 	}

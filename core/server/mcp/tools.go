@@ -17,7 +17,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
@@ -101,7 +101,7 @@ func (s *Server) addTools() error {
 
 // tool is what agents see, and the check of its arguments.
 func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), error) {
-	input, err := engine.Encode(d.InputSchema, "")
+	input, err := api.Encode(d.InputSchema, "")
 	if err != nil {
 		return mcp.Tool{}, nil, fmt.Errorf("tool %s: input schema: %w", name, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // call is one request on its way through the guards.
@@ -36,7 +36,7 @@ func (c *call) ms() int64 { return time.Since(c.began).Milliseconds() }
 
 // json answers with a JSON document.
 func (c *call) json(status int, v any) {
-	b, err := engine.Encode(v, "")
+	b, err := api.Encode(v, "")
 	if err != nil {
 		status, b = http.StatusInternalServerError, []byte(`{"error":"INTERNAL","message":"the reply could not be encoded"}`)
 	}

@@ -312,13 +312,13 @@ func (a *API) snapshot(c *call) {
 
 // succeed answers with the reply of the tool and what REST adds to it.
 func (a *API) succeed(c *call, reply any, metadata map[string]any) {
-	b, err := engine.Encode(reply, "")
+	b, err := api.Encode(reply, "")
 	if err != nil {
 		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	fields := json.RawMessage(b)
-	extra, err := engine.Encode(map[string]any{"metadata": metadata}, "")
+	extra, err := api.Encode(map[string]any{"metadata": metadata}, "")
 	if err != nil {
 		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
 		return

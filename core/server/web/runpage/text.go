@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -53,7 +53,7 @@ func pretty(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
-	b, err := engine.Encode(raw, "  ")
+	b, err := api.Encode(raw, "  ")
 	if err != nil {
 		return string(raw)
 	}
