@@ -21,16 +21,32 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// options say which configuration an app is wired from, and what for.
+type options struct {
+	source
+	version string // of this program
+	// dev relaxes what protects an operator and only hinders the author of a driver.
+	dev bool
+	// measured: what is done is counted and shown, unless metrics are off.
+	measured bool
+	// reached: others than the user's own programs can reach the server.
+	reached bool
+	// driversDir is the drivers folder of a server that runs already, whatever
+	// is configured now; empty: the configured one.
+	driversDir string
+}
+
 // app is a wired server: everything but a transport.
 type app struct {
-	config config
-	log    *slog.Logger
-	clock  *clock.Clock
-	host   *driverhost.Host
-	setup  *setup.Current
-	store  *sqlite.Store
-	qdrant *qdrant.Store // nil: the protocols are in store
-	engine *engine.Engine
+	version string // of this program
+	config  config
+	log     *slog.Logger
+	clock   *clock.Clock
+	host    *driverhost.Host
+	setup   *setup.Current
+	store   *sqlite.Store
+	qdrant  *qdrant.Store // nil: the protocols are in store
+	engine  *engine.Engine
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Keeper
 	page     approvalPage
@@ -44,13 +60,14 @@ const (
 	localSpace     = "user:local:operator"
 )
 
-func localCaller() access.Caller {
-	return access.Caller{Principal: localPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: version, Transport: "cli"}}
+// caller is who the commands of this machine call as.
+func (a *app) caller() access.Caller {
+	return access.Caller{Principal: localPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: a.version, Transport: "cli"}}
 }
 
 // open wires a server. It starts no process and touches no database; in dev
 // mode drivers are run once to describe themselves.
-func (s source) open() (*app, error) {
+func (s options) open() (*app, error) {
 	c, err := s.load()
 	if err != nil {
 		return nil, err
@@ -59,9 +76,9 @@ func (s source) open() (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{config: c, log: log, clock: clock.System()}
+	a := &app{version: s.version, config: c, log: log, clock: clock.System()}
 	if s.measured && c.Metrics.Listen != metricsOff {
-		a.measures = metrics.New(version, c.Metrics.Instance)
+		a.measures = metrics.New(s.version, c.Metrics.Instance)
 	}
 	a.host = driverhost.New(log, a.hostOptions(s.file))
 	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
@@ -124,7 +141,7 @@ func (a *app) close() error {
 }
 
 // with opens a server, runs do on it and closes it again.
-func (s source) with(ctx context.Context, do func(context.Context, *app) error) (err error) {
+func (s options) with(ctx context.Context, do func(context.Context, *app) error) (err error) {
 	a, err := s.open()
 	if err != nil {
 		return err

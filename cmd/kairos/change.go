@@ -20,7 +20,7 @@ type changes struct {
 	updates string
 }
 
-func updateCommand(at *source) *cobra.Command {
+func updateCommand(at *session) *cobra.Command {
 	var c changes
 	out, strict := new(format), false
 	cmd := &cobra.Command{
@@ -202,7 +202,7 @@ func (p *printer) items(results []api.ItemResult) {
 	p.markdown(rows)
 }
 
-func deleteCommand(at *source) *cobra.Command {
+func deleteCommand(at *session) *cobra.Command {
 	out, strict := new(format), false
 	cmd := &cobra.Command{
 		Use: "delete URI...", Short: "Delete steps, and protocols by their first step", Args: cobra.MinimumNArgs(1),

@@ -18,7 +18,7 @@ const (
 
 // completeURI completes the first argument with the protocols' URIs, each with
 // its title.
-func (s *source) completeURI(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (s *session) completeURI(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -27,7 +27,7 @@ func (s *source) completeURI(cmd *cobra.Command, args []string, typed string) ([
 
 // completeURIs completes every argument, with what is not there yet. What keeps
 // it from knowing the protocols is not told: a person is typing.
-func (s *source) completeURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (s *session) completeURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
 	defer cancel()
 	quiet := *s

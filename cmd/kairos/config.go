@@ -261,21 +261,10 @@ func (d *duration) UnmarshalYAML(n ast.Node) error {
 // source says where a configuration comes from.
 type source struct {
 	file, database string
-	// url is the server that the nine calls are sent to; empty: see server.
-	url string
-	// dev relaxes what protects an operator and only hinders the author of a driver.
-	dev bool
 	// overHTTP puts flags over the http section; nil: there are none.
 	overHTTP func(*config)
-	// measured: what is done is counted and shown, unless metrics are off.
-	measured bool
 	// logLevel is the level where none is configured; empty: info.
 	logLevel string
-	// reached: others than the user's own programs can reach the server.
-	reached bool
-	// driversDir is the drivers folder of a server that runs already, whatever
-	// is configured now; empty: the configured one.
-	driversDir string
 }
 
 // load reads the file, then the environment, then the flags. Its error lists
@@ -467,6 +456,15 @@ func (c config) validate() error {
 	return errors.Join(errs...)
 }
 
+// joined lists the values that a setting may have.
+func joined[T ~string](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return strings.Join(words, ", ")
+}
+
 func (d driversConfig) problems() []error {
 	errs := timeProblems("drivers", d.IdleStop, d.CallTimeout)
 	for _, err := range []error{d.modelTime(), d.isolationProblem()} {
@@ -481,7 +479,7 @@ func (d driversConfig) problems() []error {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
 		}
 		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
-			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, list(run.Provenances())))
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, joined(run.Provenances())))
 		}
 		if s.MemoryMiB < 0 {
 			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))
@@ -556,7 +554,7 @@ func (h traceHandler) WithGroup(name string) slog.Handler {
 	return traceHandler{h.Handler.WithGroup(name)}
 }
 
-func configCommand(at *source) *cobra.Command {
+func configCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Read the configuration, the driver settings and the decision tree, and report everything that is wrong", Args: cobra.NoArgs,

@@ -30,7 +30,7 @@ func checkDev(address string) error {
 }
 
 // sayDev names what dev mode relaxes.
-func (s source) sayDev(to io.Writer, c config) {
+func (s session) sayDev(to io.Writer, c config) {
 	attached := os.Getenv(driverrpc.AttachEnv)
 	if !s.dev {
 		if attached != "" {

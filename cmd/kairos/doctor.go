@@ -53,7 +53,7 @@ type unservedRun struct {
 	Fix string `json:"fix"`
 }
 
-func doctorCommand(at *source) *cobra.Command {
+func doctorCommand(at *session) *cobra.Command {
 	out, deep := new(format), false
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -80,7 +80,7 @@ func doctorCommand(at *source) *cobra.Command {
 }
 
 // examine looks at everything it can get at.
-func (s source) examine(ctx context.Context, deep bool) doctorReport {
+func (s session) examine(ctx context.Context, deep bool) doctorReport {
 	r := doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []serverInfo{}}
 	c, err := s.load()
 	r.check("configuration", s.file, "", err)
@@ -162,7 +162,7 @@ func (r *doctorReport) servers(ctx context.Context, c config) {
 	var problems []finding
 	err := new(serverChoice).with(ctx, c, func(found []admin.Found) error {
 		for _, s := range found {
-			r.Servers = append(r.Servers, serverInfo{s.Info, s.Socket})
+			r.Servers = append(r.Servers, serverInfo{Info: s.Info, Socket: s.Socket})
 			all, err := s.Client.Drivers(ctx)
 			if err != nil {
 				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", process(s), err)})
@@ -204,7 +204,7 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 }
 
 // engine looks at the database and asks the drivers.
-func (r *doctorReport) engine(ctx context.Context, s source, deep bool) {
+func (r *doctorReport) engine(ctx context.Context, s session, deep bool) {
 	err := s.with(ctx, func(ctx context.Context, a *app) error {
 		if err := a.store.Check(); err != nil {
 			r.check("database", a.config.Database, "", err)
@@ -223,7 +223,7 @@ func (r *doctorReport) engine(ctx context.Context, s source, deep bool) {
 		r.redactions(ctx, a)
 		r.embedding(ctx, a)
 		r.handover(a.config)
-		u, err := a.engine.Unserved(ctx, localCaller())
+		u, err := a.engine.Unserved(ctx, a.caller())
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func driverCommand(at *source) *cobra.Command {
+func driverCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "driver", Short: "Write, install, look at and swap drivers"}
 	out := new(format)
 	out.addTo(cmd)
 	cmd.AddCommand(
 		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
-		driverLockCommand(at, out), driverInstallCommand(at, out), driverRemoveCommand(at, out), driverNewCommand(out),
+		driverLockCommand(at, out), driverInstallCommand(at, out), driverRemoveCommand(at, out), driverNewCommand(at, out),
 		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(at),
 	)
 	return cmd
@@ -73,18 +73,18 @@ type serverInfo struct {
 	Socket string `json:"socket"`
 }
 
-func driverListCommand(at *source, out *format) *cobra.Command {
+func driverListCommand(at *session, out *format) *cobra.Command {
 	var choice serverChoice
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the locked drivers and where they stand in running servers; starts none", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := at.look(cmd.ErrOrStderr())
-			return choice.withMaybe(cmd, c, func(servers []admin.Found) error {
-				lock, err := c.lockOrServers(servers)
+			return choice.withMaybe(cmd, c, func(found []admin.Found) error {
+				lock, err := c.lockOrServers(found)
 				if err != nil {
 					return err
 				}
-				list, err := listDrivers(cmd.Context(), c.config, lock, servers)
+				list, err := listDrivers(cmd.Context(), c.config, lock, found)
 				if err != nil {
 					return err
 				}
@@ -96,7 +96,7 @@ func driverListCommand(at *source, out *format) *cobra.Command {
 	return cmd
 }
 
-func listDrivers(ctx context.Context, c config, lock driverhost.Lock, servers []admin.Found) (driverList, error) {
+func listDrivers(ctx context.Context, c config, lock driverhost.Lock, found []admin.Found) (driverList, error) {
 	list := driverList{DriversDir: c.Drivers.Dir, Drivers: []listedDriver{}, Servers: []serverInfo{}}
 	for _, e := range lock.Drivers {
 		d := listed(e.Descriptor)
@@ -109,8 +109,8 @@ func listDrivers(ctx context.Context, c config, lock driverhost.Lock, servers []
 		slices.Sort(d.Platforms)
 		list.Drivers = append(list.Drivers, d)
 	}
-	for _, s := range servers {
-		list.Servers = append(list.Servers, serverInfo{s.Info, s.Socket})
+	for _, s := range found {
+		list.Servers = append(list.Servers, serverInfo{Info: s.Info, Socket: s.Socket})
 		all, err := s.Client.Drivers(ctx)
 		if err != nil {
 			return list, err

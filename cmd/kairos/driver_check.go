@@ -30,7 +30,7 @@ type kitFlags struct {
 	timeout, soon       time.Duration
 }
 
-func driverTestCommand(at *source) *cobra.Command {
+func driverTestCommand(at *session) *cobra.Command {
 	var f kitFlags
 	cmd := &cobra.Command{
 		Use:   "test BINARY",
@@ -65,17 +65,17 @@ func driverTestCommand(at *source) *cobra.Command {
 
 // takeOutput lets --output, which all driver commands have, stand for --format.
 func (f *kitFlags) takeOutput(cmd *cobra.Command) error {
-	output := cmd.Flag("output")
-	if output == nil || !output.Changed {
+	flag := cmd.Flag("output")
+	if flag == nil || !flag.Changed {
 		return nil
 	}
 	of := map[string]string{string(formatText): "human", string(formatJSON): "json"}
-	as, ok := of[output.Value.String()]
+	as, ok := of[flag.Value.String()]
 	switch {
 	case !ok:
-		return fmt.Errorf("--output %s: the report can be text or json, or with --format junit", output.Value)
+		return fmt.Errorf("--output %s: the report can be text or json, or with --format junit", flag.Value)
 	case cmd.Flag("format").Changed && f.format != as:
-		return fmt.Errorf("--output %s and --format %s contradict each other: give one", output.Value, f.format)
+		return fmt.Errorf("--output %s and --format %s contradict each other: give one", flag.Value, f.format)
 	}
 	f.format = as
 	return nil

@@ -38,7 +38,7 @@ type driverIn struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func driverInfoCommand(at *source, out *format) *cobra.Command {
+func driverInfoCommand(at *session, out *format) *cobra.Command {
 	var choice serverChoice
 	var lines int
 	cmd := &cobra.Command{
@@ -99,7 +99,7 @@ func namesOf(lock driverhost.Lock) []string {
 }
 
 // oneDriver accepts the name of one driver, and otherwise says which there are.
-func oneDriver(at *source) cobra.PositionalArgs {
+func oneDriver(at *session) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 1:

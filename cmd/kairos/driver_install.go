@@ -20,7 +20,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func driverInstallCommand(at *source, out *format) *cobra.Command {
+func driverInstallCommand(at *session, out *format) *cobra.Command {
 	var force, yes bool
 	cmd := &cobra.Command{
 		Use:   "install FILE...",

@@ -67,7 +67,7 @@ type lockOptions struct {
 	platform, from string
 }
 
-func driverLockCommand(at *source, out *format) *cobra.Command {
+func driverLockCommand(at *session, out *format) *cobra.Command {
 	var opt lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock DIR",
@@ -90,7 +90,7 @@ func driverLockCommand(at *source, out *format) *cobra.Command {
 	return cmd
 }
 
-func lockDrivers(cmd *cobra.Command, at *source, dir string, opt lockOptions, out *format) (err error) {
+func lockDrivers(cmd *cobra.Command, at *session, dir string, opt lockOptions, out *format) (err error) {
 	c, err := at.load()
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ type scaffold struct {
 	Release string `json:"-"`
 }
 
-func driverNewCommand(out *format) *cobra.Command {
+func driverNewCommand(at *session, out *format) *cobra.Command {
 	var s scaffold
 	var role string
 	cmd := &cobra.Command{
@@ -63,7 +63,7 @@ func driverNewCommand(out *format) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.Name, s.Role = args[0], driver.Role(role)
-			if err := s.complete(); err != nil {
+			if err := s.complete(at.version); err != nil {
 				return err
 			}
 			if err := s.write(); err != nil {
@@ -105,8 +105,9 @@ const (
 	challengeKey  = "a key of every challenge"
 )
 
-// complete checks what was asked for and fills in the rest.
-func (s *scaffold) complete() error {
+// complete checks what was asked for and fills in the rest. The driver requires
+// the release of this version.
+func (s *scaffold) complete(version string) error {
 	switch {
 	case !driverName.MatchString(s.Name):
 		return fmt.Errorf("a driver cannot be called %.100q: lower-case letters, digits, _ and -, a letter first, at most %d characters", s.Name, maxDriverName)

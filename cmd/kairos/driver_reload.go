@@ -24,7 +24,7 @@ type changeReport struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-func driverReloadCommand(at *source, out *format) *cobra.Command {
+func driverReloadCommand(at *session, out *format) *cobra.Command {
 	var choice serverChoice
 	cmd := &cobra.Command{
 		Use:   "reload [NAME...]",
@@ -42,7 +42,7 @@ func driverReloadCommand(at *source, out *format) *cobra.Command {
 	return cmd
 }
 
-func driverRollbackCommand(at *source, out *format) *cobra.Command {
+func driverRollbackCommand(at *session, out *format) *cobra.Command {
 	var choice serverChoice
 	cmd := &cobra.Command{
 		Use:   "rollback",
@@ -62,17 +62,17 @@ func driverRollbackCommand(at *source, out *format) *cobra.Command {
 }
 
 // changeServers does the same to every server and prints what came of it.
-func changeServers(cmd *cobra.Command, at *source, choice *serverChoice, out *format, instead string,
+func changeServers(cmd *cobra.Command, at *session, choice *serverChoice, out *format, instead string,
 	change func(context.Context, *admin.Client) (setup.Report, error),
 ) error {
 	c := at.look(cmd.ErrOrStderr())
-	return choice.withLooked(cmd.Context(), c, func(servers []admin.Found) error {
-		if err := needServer(servers, c, instead); err != nil {
+	return choice.withLooked(cmd.Context(), c, func(found []admin.Found) error {
+		if err := needServer(found, c, instead); err != nil {
 			return err
 		}
-		reports := make([]changeReport, len(servers))
+		reports := make([]changeReport, len(found))
 		refused := 0
-		for i, s := range servers {
+		for i, s := range found {
 			reports[i].Server = serverInfo{s.Info, s.Socket}
 			r, err := change(cmd.Context(), s.Client)
 			if err != nil {
@@ -90,7 +90,7 @@ func changeServers(cmd *cobra.Command, at *source, choice *serverChoice, out *fo
 			}
 		})
 		if err == nil && refused > 0 {
-			return fmt.Errorf("%d of %d servers refused and run on as before", refused, len(servers))
+			return fmt.Errorf("%d of %d servers refused and run on as before", refused, len(found))
 		}
 		return err
 	})
@@ -153,7 +153,7 @@ func versionText(v driverhost.Version) string {
 	return v.Version + " " + shortSum(v.SHA256)
 }
 
-func driverLogsCommand(at *source, out *format) *cobra.Command {
+func driverLogsCommand(at *session, out *format) *cobra.Command {
 	var choice serverChoice
 	var follow bool
 	var lines int
@@ -163,12 +163,12 @@ func driverLogsCommand(at *source, out *format) *cobra.Command {
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := at.look(cmd.ErrOrStderr())
-			return choice.withLooked(cmd.Context(), c, func(servers []admin.Found) error {
-				if err := needServer(servers, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
+			return choice.withLooked(cmd.Context(), c, func(found []admin.Found) error {
+				if err := needServer(found, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
 					return err
 				}
-				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(servers) > 1}
-				return l.all(cmd.Context(), servers, args[0], lines, follow)
+				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
+				return l.all(cmd.Context(), found, args[0], lines, follow)
 			})
 		},
 	}
@@ -204,10 +204,10 @@ func (l *logPrinter) print(server int, line driverhost.Line) error {
 	})
 }
 
-func (l *logPrinter) all(ctx context.Context, servers []admin.Found, name string, lines int, follow bool) error {
-	errs := make([]error, len(servers))
+func (l *logPrinter) all(ctx context.Context, found []admin.Found, name string, lines int, follow bool) error {
+	errs := make([]error, len(found))
 	var wg sync.WaitGroup
-	for i, s := range servers {
+	for i, s := range found {
 		wg.Go(func() { errs[i] = l.one(ctx, s, name, lines, follow) })
 	}
 	wg.Wait()

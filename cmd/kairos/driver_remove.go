@@ -18,7 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 )
 
-func driverRemoveCommand(at *source, out *format) *cobra.Command {
+func driverRemoveCommand(at *session, out *format) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
@@ -111,9 +111,9 @@ func (c config) remove(name string, approve func() ([]engine.Dependent, error)) 
 }
 
 // dependents looks into the database for open runs that need the driver.
-func (s source) dependents(ctx context.Context, name string) (runs []engine.Dependent, err error) {
+func (s session) dependents(ctx context.Context, name string) (runs []engine.Dependent, err error) {
 	err = s.with(ctx, func(ctx context.Context, a *app) error {
-		runs, err = a.engine.Dependents(ctx, localCaller(), name)
+		runs, err = a.engine.Dependents(ctx, a.caller(), name)
 		return err
 	})
 	return runs, err

@@ -40,7 +40,7 @@ type looked struct {
 }
 
 // look reads the configuration, and warns where it cannot be read.
-func (s source) look(warn io.Writer) looked {
+func (s session) look(warn io.Writer) looked {
 	c, err := s.load()
 	l := looked{config: c, broken: err, file: strings.Join(absolute(s.file), "")}
 	if err != nil {

@@ -43,7 +43,7 @@ func (d *verifiedDriver) problem(err error) {
 	}
 }
 
-func driverVerifyCommand(at *source, out *format) *cobra.Command {
+func driverVerifyCommand(at *session, out *format) *cobra.Command {
 	var start bool
 	cmd := &cobra.Command{
 		Use:   "verify [NAME...]",

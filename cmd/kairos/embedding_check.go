@@ -41,7 +41,7 @@ const (
 	checkedOther = "bake a chocolate cake"
 )
 
-func embeddingCommand(at *source) *cobra.Command {
+func embeddingCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "embedding", Short: "Check what compares texts by meaning"}
 	out := new(format)
 	check := &cobra.Command{

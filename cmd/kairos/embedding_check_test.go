@@ -1,59 +1,18 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 )
-
-// meanings are the words that the model of these tests knows: words of one line
-// mean the same.
-var meanings = [][]string{
-	{"restart", "reboot"}, {"web", "website", "page"}, {"server", "machine"}, {"bake", "chocolate", "cake"}, {"the", "of", "a"},
-}
-
-// writeModel writes a model whose vectors have one number for each meaning.
-func writeModel(t *testing.T, folder string, meanings [][]string) {
-	t.Helper()
-	vocab, table := map[string]int{"[UNK]": 0}, make([]float32, len(meanings))
-	for i, words := range meanings {
-		for _, word := range words {
-			vocab[word] = len(vocab)
-			row := make([]float32, len(meanings))
-			row[i] = 1
-			table = append(table, row...)
-		}
-	}
-	tokenizer, err := json.Marshal(map[string]any{
-		"normalizer": map[string]any{"type": "BertNormalizer"}, "pre_tokenizer": map[string]any{"type": "BertPreTokenizer"},
-		"model": map[string]any{"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	header := fmt.Sprintf(`{"embeddings":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}`, len(vocab), len(meanings), 4*len(table))
-	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
-	for _, x := range table {
-		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(x))
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{"model.safetensors": file, "tokenizer.json": tokenizer, "config.json": []byte(`{"normalize":true}`)} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
 
 func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
 	absolute := filepath.Join(t.TempDir(), "absolute")
-	writeModel(t, absolute, meanings)
+	embedtest.WriteModel(t, absolute, embedtest.Meanings)
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"provider and name": {"embedding: {provider: static, model: potion}", "potion"},
 		"a path":            {"embedding: {model: ./models/potion}", "models/potion"},
@@ -64,7 +23,7 @@ func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
 		want := tc.want
 		if !filepath.IsAbs(want) {
 			want = filepath.Join(filepath.Dir(at.file), want)
-			writeModel(t, want, meanings)
+			embedtest.WriteModel(t, want, embedtest.Meanings)
 		}
 		c, err := at.load()
 		if err != nil {
@@ -110,7 +69,7 @@ func TestAModelInAFolderFindsMeanings(t *testing.T) {
 	if out := find(); strings.Contains(out, "Restart a server") {
 		t.Fatalf("search by words = %s, want nothing", out)
 	}
-	writeModel(t, s.path("model"), meanings)
+	embedtest.WriteModel(t, s.path("model"), embedtest.Meanings)
 	s.configure("embedding: {model: ./model}\n")
 	if out, err := s.program("mint", "--force", document).CombinedOutput(); err != nil || strings.Contains(string(out), "cannot be compared") {
 		t.Fatalf("mint = %s, %v", out, err)
@@ -135,7 +94,7 @@ func TestEmbeddingCheckTellsAModelThatWorks(t *testing.T) {
 	if out, err := check(); err == nil || !strings.Contains(out, "no embedding is configured") {
 		t.Errorf("check without a model = %s, %v", out, err)
 	}
-	writeModel(t, s.path("model"), meanings)
+	embedtest.WriteModel(t, s.path("model"), embedtest.Meanings)
 	s.configure("embedding: {model: ./model}\n")
 	out, err := check()
 	for _, want := range []string{"static/", s.path("model"), "14 tokens", "dimension   5", "0.866", "ok: "} {
@@ -143,16 +102,19 @@ func TestEmbeddingCheckTellsAModelThatWorks(t *testing.T) {
 			t.Errorf("check = %s, %v, want %q", out, err, want)
 		}
 	}
-	var r embeddingReport
+	var r struct {
+		OK           bool  `json:"ok"`
+		Similarities []any `json:"similarities"`
+	}
 	if out, err := check("-o", "json"); err != nil || json.Unmarshal([]byte(out), &r) != nil || !r.OK || len(r.Similarities) != 2 {
 		t.Errorf("check as JSON = %s, %v", out, err)
 	}
 
-	writeModel(t, s.path("model"), [][]string{{"restart", "cake"}, {"reboot"}})
+	embedtest.WriteModel(t, s.path("model"), [][]string{{"restart", "cake"}, {"reboot"}})
 	if out, err := check(); err == nil || !strings.Contains(out, "use another model") {
 		t.Errorf("check of a model that compares badly = %s, %v", out, err)
 	}
-	writeModel(t, s.path("model"), [][]string{{"nothing"}, {"else"}})
+	embedtest.WriteModel(t, s.path("model"), [][]string{{"nothing"}, {"else"}})
 	if out, err := check(); err == nil || !strings.Contains(out, "does not take the English texts") {
 		t.Errorf("check of a model without the words = %s, %v", out, err)
 	}

@@ -21,6 +21,14 @@ const (
 	tokenEnv  = "KAIROS_BEARER_TOKEN"
 )
 
+// session is what the flags of every command say: the configuration to work on,
+// or the server to ask instead.
+type session struct {
+	options
+	// url is the server that the nine calls are sent to; empty: see server.
+	url string
+}
+
 // tools are the nine calls, answered by this process or by a server.
 type tools interface {
 	Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error)
@@ -36,7 +44,7 @@ type tools interface {
 
 // server is the address of the server to ask; empty: none, this process answers.
 // What is said on the command line beats the environment, a database too.
-func (s source) server() string {
+func (s session) server() string {
 	if s.url != "" || s.database != "" {
 		return s.url
 	}
@@ -44,7 +52,7 @@ func (s source) server() string {
 }
 
 // withTools runs do on the nine calls of the server, else of the local database.
-func (s source) withTools(ctx context.Context, do func(context.Context, tools) error) error {
+func (s session) withTools(ctx context.Context, do func(context.Context, tools) error) error {
 	if address := s.server(); address != "" {
 		client, err := restclient.New(address, restclient.Token(os.Getenv(tokenEnv)), nil)
 		if err != nil {
@@ -52,7 +60,7 @@ func (s source) withTools(ctx context.Context, do func(context.Context, tools) e
 		}
 		return do(ctx, client)
 	}
-	return s.with(ctx, func(ctx context.Context, a *app) error { return do(ctx, local{engine: a.engine}) })
+	return s.with(ctx, func(ctx context.Context, a *app) error { return do(ctx, local{app: a}) })
 }
 
 // asksServers marks the commands that --url means something to.
@@ -60,7 +68,7 @@ var asksServers = map[string]string{"kairos/asks-servers": "yes"}
 
 // checkServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
-func (s source) checkServer(cmd *cobra.Command) error {
+func (s session) checkServer(cmd *cobra.Command) error {
 	if s.url == "" {
 		if s.server() != "" && onStoredProtocols[topCommand(cmd)] {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s works on the local database, not on the server of %s\n", cmd.CommandPath(), serverEnv)
@@ -88,47 +96,47 @@ func topCommand(cmd *cobra.Command) string {
 }
 
 // local answers the nine calls in this process.
-type local struct{ engine *engine.Engine }
+type local struct{ app *app }
 
 func (l local) Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error) {
-	return l.engine.Search(ctx, localCaller(), in)
+	return l.app.engine.Search(ctx, l.app.caller(), in)
 }
 
 func (l local) Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error) {
-	return l.played(ctx, func() (engine.Round, error) { return l.engine.Begin(ctx, localCaller(), in) })
+	return l.played(ctx, func() (engine.Round, error) { return l.app.engine.Begin(ctx, l.app.caller(), in) })
 }
 
 func (l local) Next(ctx context.Context, in api.NextRequest) (api.StepReply, error) {
-	return l.played(ctx, func() (engine.Round, error) { return l.engine.Next(ctx, localCaller(), in) })
+	return l.played(ctx, func() (engine.Round, error) { return l.app.engine.Next(ctx, l.app.caller(), in) })
 }
 
 func (l local) Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-	return l.engine.Attest(ctx, localCaller(), in)
+	return l.app.engine.Attest(ctx, l.app.caller(), in)
 }
 
 func (l local) Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error) {
-	return l.engine.Mint(ctx, localCaller(), in)
+	return l.app.engine.Mint(ctx, l.app.caller(), in)
 }
 
 func (l local) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error) {
-	return l.engine.Update(ctx, localCaller(), in)
+	return l.app.engine.Update(ctx, l.app.caller(), in)
 }
 
 func (l local) Delete(ctx context.Context, uris []string) (api.DeleteReply, error) {
-	return l.engine.Delete(ctx, localCaller(), uris)
+	return l.app.engine.Delete(ctx, l.app.caller(), uris)
 }
 
 func (l local) Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error) {
-	return l.engine.Dump(ctx, localCaller(), uri, whole)
+	return l.app.engine.Dump(ctx, l.app.caller(), uri, whole)
 }
 
 func (l local) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error) {
-	return l.engine.Spaces(ctx, localCaller(), in)
+	return l.app.engine.Spaces(ctx, l.app.caller(), in)
 }
 
 // played is the reply of a call. A command declares no capability of a client.
 func (l local) played(ctx context.Context, open func() (engine.Round, error)) (api.StepReply, error) {
-	reply, err := engine.Unasked(ctx, l.engine, localCaller(), open)
+	reply, err := engine.Unasked(ctx, l.app.engine, l.app.caller(), open)
 	if err != nil {
 		return api.StepReply{}, err
 	}

@@ -39,7 +39,7 @@ const maxUnaided = 3
 // maxSolutionLine is more than a server takes, in bytes.
 const maxSolutionLine = 8 << 20
 
-func newWalk(cmd *cobra.Command, at *source, t tools, out format, given []json.RawMessage) *walk {
+func newWalk(cmd *cobra.Command, at *session, t tools, out format, given []json.RawMessage) *walk {
 	w := &walk{cmd: cmd, tools: t, out: out, url: at.url, given: given, asks: isTerminal(cmd.InOrStdin())}
 	w.lines = bufio.NewScanner(cmd.InOrStdin())
 	w.lines.Buffer(nil, maxSolutionLine)

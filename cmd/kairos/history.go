@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-func historyCommand(at *source) *cobra.Command {
+func historyCommand(at *session) *cobra.Command {
 	out := new(format)
 	cmd := &cobra.Command{
 		Use:   "history REF",
@@ -29,7 +29,7 @@ func historyCommand(at *source) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				reply, err := a.engine.History(ctx, localCaller(), title)
+				reply, err := a.engine.History(ctx, a.caller(), title)
 				if err != nil {
 					return err
 				}
@@ -64,7 +64,7 @@ type diffReport struct {
 	Diff    string `json:"diff"` // unified; empty: the same
 }
 
-func diffCommand(at *source) *cobra.Command {
+func diffCommand(at *session) *cobra.Command {
 	out := new(format)
 	cmd := &cobra.Command{
 		Use:   "diff REF [A [B]]",
@@ -82,7 +82,7 @@ without A the one before B. ` + refHelp,
 				if err != nil {
 					return err
 				}
-				from, to, err := versionsToCompare(ctx, a.engine, title, asked)
+				from, to, err := versionsToCompare(ctx, a, title, asked)
 				if err != nil {
 					return err
 				}
@@ -110,22 +110,22 @@ func revisions(args []string) ([]int64, error) {
 }
 
 // versionsToCompare are the two that were asked for, else the newest ones.
-func versionsToCompare(ctx context.Context, e *engine.Engine, ref string, asked []int64) (from, to engine.VersionReply, err error) {
+func versionsToCompare(ctx context.Context, a *app, ref string, asked []int64) (from, to engine.VersionReply, err error) {
 	asked = append(asked, 0, 0)[:2]
-	if to, err = e.Version(ctx, localCaller(), ref, asked[1]); err != nil {
+	if to, err = a.engine.Version(ctx, a.caller(), ref, asked[1]); err != nil {
 		return from, to, err
 	}
 	if asked[0] == 0 {
-		if asked[0], err = revisionBefore(ctx, e, ref, to.Revision); err != nil {
+		if asked[0], err = revisionBefore(ctx, a, ref, to.Revision); err != nil {
 			return from, to, err
 		}
 	}
-	from, err = e.Version(ctx, localCaller(), ref, asked[0])
+	from, err = a.engine.Version(ctx, a.caller(), ref, asked[0])
 	return from, to, err
 }
 
-func revisionBefore(ctx context.Context, e *engine.Engine, ref string, revision int64) (int64, error) {
-	h, err := e.History(ctx, localCaller(), ref)
+func revisionBefore(ctx context.Context, a *app, ref string, revision int64) (int64, error) {
+	h, err := a.engine.History(ctx, a.caller(), ref)
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +173,7 @@ func isTerminal(stream any) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-func restoreCommand(at *source) *cobra.Command {
+func restoreCommand(at *session) *cobra.Command {
 	out := new(format)
 	cmd := &cobra.Command{
 		Use:   "restore REF [REVISION]",
@@ -191,7 +191,7 @@ protocol the last one. ` + refHelp,
 				if err != nil {
 					return err
 				}
-				reply, err := a.engine.Restore(ctx, localCaller(), title, append(asked, 0)[0])
+				reply, err := a.engine.Restore(ctx, a.caller(), title, append(asked, 0)[0])
 				if err != nil {
 					return err
 				}

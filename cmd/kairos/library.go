@@ -18,7 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-func searchCommand(at *source) *cobra.Command {
+func searchCommand(at *session) *cobra.Command {
 	out, explain := new(format), false
 	var in api.SearchRequest
 	cmd := &cobra.Command{
@@ -46,12 +46,12 @@ func searchCommand(at *source) *cobra.Command {
 }
 
 // explainSearch is for the operator of the database, so no server offers it.
-func explainSearch(cmd *cobra.Command, at *source, out format, in api.SearchRequest) error {
+func explainSearch(cmd *cobra.Command, at *session, out format, in api.SearchRequest) error {
 	if at.server() != "" {
 		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + serverEnv)
 	}
 	return at.with(cmd.Context(), func(ctx context.Context, a *app) error {
-		reply, err := a.engine.ExplainSearch(ctx, localCaller(), in)
+		reply, err := a.engine.ExplainSearch(ctx, a.caller(), in)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (p *printer) explained(reply engine.ExplainedSearch) {
 	}
 }
 
-func mintCommand(at *source) *cobra.Command {
+func mintCommand(at *session) *cobra.Command {
 	var in api.MintRequest
 	out := new(format)
 	cmd := &cobra.Command{
@@ -176,7 +176,7 @@ func (p *printer) minted(reply api.MintReply) {
 	}
 }
 
-func dumpCommand(at *source) *cobra.Command {
+func dumpCommand(at *session) *cobra.Command {
 	out, whole := new(format), false
 	cmd := &cobra.Command{
 		Use: "dump URI|TITLE|FILE", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: asksServers,
@@ -206,7 +206,7 @@ whole protocol. --output md prints the document that kairos mint and kairos upda
 // document prints Markdown so that the next output starts on a line of its own.
 func (p *printer) document(text string) { p.verbatim(strings.TrimRight(text, "\n") + "\n") }
 
-func spacesCommand(at *source) *cobra.Command {
+func spacesCommand(at *session) *cobra.Command {
 	out, titles := new(format), false
 	cmd := &cobra.Command{
 		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: asksServers,

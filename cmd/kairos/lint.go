@@ -13,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func lintCommand(at *source) *cobra.Command {
+func lintCommand(at *session) *cobra.Command {
 	out := new(format)
 	noDrivers := false
 	cmd := &cobra.Command{

@@ -24,7 +24,7 @@ var version = "0.1.0-dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
+	err := root(version).ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
 	switch {
@@ -64,7 +64,8 @@ func message(err error) string {
 
 var continuation = regexp.MustCompile(`\n([^ \n])`)
 
-func root() *cobra.Command {
+// root is the program with all its commands.
+func root(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "kairos",
 		Short:         "An MCP server that makes agents follow procedures step by step and prove each step",
@@ -73,22 +74,36 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	// What drivers start for one answer is no news; a server logs more.
-	at := source{logLevel: "warn"}
+	at := session{options: options{source: source{logLevel: "warn"}, version: version}}
 	cmd.PersistentFlags().StringVar(&at.file, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
 	cmd.PersistentFlags().StringVar(&at.database, "db", "", "database file; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.url, "url", "u", "", "ask this server instead of the local database; also "+serverEnv+", with a token from "+tokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.checkServer(cmd) }
-	cmd.AddCommand(
-		searchCommand(&at), beginCommand(&at), nextCommand(&at), attestCommand(&at),
-		mintCommand(&at), updateCommand(&at), deleteCommand(&at), dumpCommand(&at), spacesCommand(&at),
-		serveCommand(&at), runCommand(&at), runsCommand(&at),
-		lintCommand(&at), schemaCommand(&at), exportCommand(&at), importCommand(&at),
-		historyCommand(&at), diffCommand(&at), restoreCommand(&at),
-		driverCommand(&at), treeCommand(&at), configCommand(&at), embeddingCommand(&at), doctorCommand(&at),
-	)
+	cmd.AddCommand(serveCommand(&at), runsCommand(&at), driverCommand(&at), treeCommand(&at))
+	cmd.AddCommand(playCommands(&at)...)
+	cmd.AddCommand(libraryCommands(&at)...)
+	cmd.AddCommand(opsCommands(&at)...)
 	explainUsage(cmd)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
 	})
 	return cmd
+}
+
+// playCommands are the commands that execute protocols.
+func playCommands(at *session) []*cobra.Command {
+	return []*cobra.Command{runCommand(at), beginCommand(at), nextCommand(at), attestCommand(at)}
+}
+
+// libraryCommands are the commands that keep protocols.
+func libraryCommands(at *session) []*cobra.Command {
+	return []*cobra.Command{
+		searchCommand(at), mintCommand(at), updateCommand(at), deleteCommand(at), dumpCommand(at), spacesCommand(at), lintCommand(at),
+		exportCommand(at), importCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at),
+	}
+}
+
+// opsCommands are the commands that check an installation.
+func opsCommands(at *session) []*cobra.Command {
+	return []*cobra.Command{configCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at)}
 }

@@ -29,7 +29,7 @@ func newOperation(ctx context.Context, a *app, config string) *operation {
 	o := &operation{app: a, hangup: make(chan os.Signal, 1)}
 	if socket := a.config.adminSocket(); socket != "" {
 		o.admin = admin.NewServer(socket, admin.Info{
-			PID: os.Getpid(), Version: version, StartedAt: time.Now(), DriversDir: absolute(a.config.Drivers.Dir)[0],
+			PID: os.Getpid(), Version: a.version, StartedAt: time.Now(), DriversDir: absolute(a.config.Drivers.Dir)[0],
 			Database: absolute(a.config.Database)[0], Config: config, Watch: *a.config.Drivers.Watch,
 		}, a.host, a.setup, a.log)
 	}

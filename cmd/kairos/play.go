@@ -25,7 +25,7 @@ type playFlags struct {
 	session                     string // id of the run to go on with
 }
 
-func runCommand(at *source) *cobra.Command {
+func runCommand(at *session) *cobra.Command {
 	var f playFlags
 	cmd := &cobra.Command{
 		Use:   "run FILE|URI|WORDS...",
@@ -57,7 +57,7 @@ func (f *playFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
 }
 
-func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error) {
+func play(cmd *cobra.Command, at *session, f playFlags, args []string) (err error) {
 	config, ownDB, err := f.config(cmd, at, args)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error
 	}
 	// The run is told from the database, also when it stopped half-way.
 	tellErr := told.with(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app) error {
-		line, err := a.engine.Timeline(ctx, localCaller(), run.ID(result.RunID))
+		line, err := a.engine.Timeline(ctx, a.caller(), run.ID(result.RunID))
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func play(cmd *cobra.Command, at *source, f playFlags, args []string) (err error
 
 // config makes a terminal host's configuration; ownDB is the database made for
 // this run alone, if any.
-func (f playFlags) config(cmd *cobra.Command, at *source, args []string) (c terminal.Config, ownDB string, err error) {
+func (f playFlags) config(cmd *cobra.Command, at *session, args []string) (c terminal.Config, ownDB string, err error) {
 	loaded, err := at.load()
 	if err != nil {
 		return c, "", err

@@ -136,7 +136,11 @@ func TestWhatIsWrongWithTheSectionOfQdrantIsNamed(t *testing.T) {
 		"key from a file":  {"qdrant: {url: localhost, api_key_file: '" + key + "'}", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := configured(t, tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n").load()
+			file := filepath.Join(t.TempDir(), "kairos.yaml")
+			if err := os.WriteFile(file, []byte(tc.yaml+"\ndatabase: k.db\ndrivers: {dir: .}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := source{file: file}.load()
 			if err == nil {
 				_, q, e := c.openStores(nil, nil)
 				if err = e; q != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-func runsCommand(at *source) *cobra.Command {
+func runsCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "runs", Short: "Look at runs, go on with them, or end them"}
 	out := new(format)
 	out.addTo(cmd)
@@ -29,7 +29,7 @@ func runsCommand(at *source) *cobra.Command {
 var runStates = []run.State{run.Open, run.Asking, run.Waiting, run.Complete, run.Closed, run.Ended}
 
 // runsList is `kairos runs list`.
-func runsList(at *source, out *format) *cobra.Command {
+func runsList(at *session, out *format) *cobra.Command {
 	var all bool
 	var state string
 	cmd := &cobra.Command{
@@ -61,7 +61,7 @@ func (a *app) runs(ctx context.Context, all bool, state run.State) ([]run.Summar
 	if all || state != "" {
 		return a.allRuns(ctx, state)
 	}
-	runs, err := a.engine.Runs(ctx, localCaller())
+	runs, err := a.engine.Runs(ctx, a.caller())
 	if runs == nil {
 		runs = []run.Summary{}
 	}
@@ -72,7 +72,7 @@ func (a *app) runs(ctx context.Context, all bool, state run.State) ([]run.Summar
 func (a *app) allRuns(ctx context.Context, state run.State) ([]run.Summary, error) {
 	all := []run.Summary{}
 	for in := (engine.RunsInput{State: state, Limit: 1000}); ; {
-		page, err := a.engine.AllRuns(ctx, localCaller(), in)
+		page, err := a.engine.AllRuns(ctx, a.caller(), in)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (a *app) allRuns(ctx context.Context, state run.State) ([]run.Summary, erro
 }
 
 // withRun runs do on one run of the local database.
-func (s source) withRun(ctx context.Context, id string, do func(context.Context, *app, run.ID) error) error {
+func (s session) withRun(ctx context.Context, id string, do func(context.Context, *app, run.ID) error) error {
 	return s.with(ctx, func(ctx context.Context, a *app) error {
 		return a.missing(ctx, run.ID(id), do(ctx, a, run.ID(id)))
 	})
@@ -117,7 +117,7 @@ func noSuchRun(id, database string) error {
 }
 
 // runsAbandon is `kairos runs abandon`.
-func runsAbandon(at *source, out *format) *cobra.Command {
+func runsAbandon(at *session, out *format) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "abandon RUN", Short: "End a run for good",
@@ -126,7 +126,7 @@ func runsAbandon(at *source, out *format) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
-				s, err := a.engine.Abandon(ctx, localCaller(), id, reason)
+				s, err := a.engine.Abandon(ctx, a.caller(), id, reason)
 				if err != nil {
 					return err
 				}

@@ -14,7 +14,7 @@ import (
 )
 
 // runsDecide is `kairos runs decide`.
-func runsDecide(at *source, out *format) *cobra.Command {
+func runsDecide(at *session, out *format) *cobra.Command {
 	var in engine.DecideInput
 	var happened, not bool
 	var result string
@@ -33,7 +33,7 @@ Find out first, for example at the bank. The decision is recorded in the run wit
 			in.By = operatorName()
 			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
 				in.Run = id
-				reply, err := a.engine.Decide(ctx, localCaller(), in)
+				reply, err := a.engine.Decide(ctx, a.caller(), in)
 				if err != nil {
 					return err
 				}

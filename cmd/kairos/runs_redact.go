@@ -11,7 +11,7 @@ import (
 )
 
 // runsRedact is `kairos runs redact`.
-func runsRedact(at *source, out *format) *cobra.Command {
+func runsRedact(at *session, out *format) *cobra.Command {
 	var in engine.RedactInput
 	cmd := &cobra.Command{
 		Use: "redact RUN", Short: "Erase evidence from a run; its proofs still verify", Args: cobra.ExactArgs(1),
@@ -27,7 +27,7 @@ The database file is written anew, so this takes a while where it is large, and 
 			}
 			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
 				in.Run = id
-				reply, err := a.engine.Redact(ctx, localCaller(), in)
+				reply, err := a.engine.Redact(ctx, a.caller(), in)
 				if err != nil {
 					return err
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 // runsResume is `kairos runs resume`.
-func runsResume(at *source, out *format) *cobra.Command {
+func runsResume(at *session, out *format) *cobra.Command {
 	var file string
 	var goOn bool
 	var f playFlags
@@ -82,7 +82,7 @@ func (a *app) resumption(ctx context.Context, file string, args []string) (resum
 
 // resume shows the open step of the run.
 func (a *app) resume(ctx context.Context, cmd *cobra.Command, out format, r resumption) error {
-	round, err := a.engine.Begin(ctx, localCaller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
+	round, err := a.engine.Begin(ctx, a.caller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
 	switch code := fault.CodeOf(err); {
 	case r.file != "" && code == fault.NotFound:
 		return fmt.Errorf("%s is out of date: run %s is not in this database any more", r.file, r.id)

@@ -19,7 +19,7 @@ import (
 )
 
 // runsShow is `kairos runs show`: what happened in one run.
-func runsShow(at *source, out *format) *cobra.Command {
+func runsShow(at *session, out *format) *cobra.Command {
 	var html, tree string
 	cmd := &cobra.Command{
 		Use: "show RUN", Short: "Tell what happened in a run", Args: cobra.ExactArgs(1),
@@ -28,18 +28,18 @@ func runsShow(at *source, out *format) *cobra.Command {
 			"holds the evidence, so give it only to whom you would give that.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.withRun(cmd.Context(), args[0], func(ctx context.Context, a *app, id run.ID) error {
-				line, err := a.engine.Timeline(ctx, localCaller(), id)
+				line, err := a.engine.Timeline(ctx, a.caller(), id)
 				if err != nil {
 					return err
 				}
 				if html == "" {
 					return out.print(cmd.OutOrStdout(), line, func(p *printer) { p.timeline(line) })
 				}
-				drawn, err := at.tree(given(tree))
+				drawn, err := at.tree(tree)
 				if err != nil {
 					return err
 				}
-				made, err := a.engine.Decisions(ctx, localCaller(), line.Run.ID)
+				made, err := a.engine.Decisions(ctx, a.caller(), line.Run.ID)
 				if err != nil {
 					return err
 				}

@@ -19,7 +19,7 @@ import (
 )
 
 // runsExport is `kairos runs export`: a signed statement of what a run proves.
-func runsExport(at *source) *cobra.Command {
+func runsExport(at *session) *cobra.Command {
 	to, without := "", false
 	cmd := &cobra.Command{
 		Use: "export RUN", Short: "Write a signed statement of what a run proves", Args: cobra.ExactArgs(1),
@@ -43,11 +43,11 @@ kairos runs verify checks the file without the database.`,
 
 // state signs a statement of a run.
 func (a *app) state(ctx context.Context, id run.ID, withoutEvidence bool) ([]byte, error) {
-	account, err := a.engine.Account(ctx, localCaller(), id)
+	account, err := a.engine.Account(ctx, a.caller(), id)
 	if err != nil {
 		return nil, err
 	}
-	s, beside, err := statement.Of(recordOf(account))
+	s, beside, err := statement.Of(recordOf(account, a.version))
 	if err != nil {
 		return nil, fmt.Errorf("the proof chain of run %s is broken, so nothing is signed: %w", id, err)
 	}
@@ -61,7 +61,7 @@ func (a *app) state(ctx context.Context, id run.ID, withoutEvidence bool) ([]byt
 	return statement.Sign(ctx, key, s, beside)
 }
 
-func recordOf(a engine.Account) statement.Record {
+func recordOf(a engine.Account, version string) statement.Record {
 	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now()}
 	for _, step := range a.Chain.Steps {
 		rec.Labels = append(rec.Labels, step.Label)
@@ -75,7 +75,7 @@ type attester func(ctx context.Context, in api.AttestRequest) (api.AttestReply, 
 
 // withAttester runs do with the way to attest; with a path it writes a
 // statement of the run there, which needs the database and its key.
-func (s source) withAttester(ctx context.Context, path string, do func(context.Context, attester) error) error {
+func (s session) withAttester(ctx context.Context, path string, do func(context.Context, attester) error) error {
 	if path == "" {
 		return s.withTools(ctx, func(ctx context.Context, t tools) error { return do(ctx, t.Attest) })
 	}
@@ -91,7 +91,7 @@ func (s source) withAttester(ctx context.Context, path string, do func(context.C
 			return fmt.Errorf("write the statement: %w", err)
 		}
 		return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-			reply, err := local{engine: a.engine}.Attest(ctx, in)
+			reply, err := a.engine.Attest(ctx, a.caller(), in)
 			if err != nil {
 				return api.AttestReply{}, err
 			}
@@ -151,21 +151,21 @@ Exit status: 0 the statement is whole and every step is proved; 1 something in i
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := publicKeyOf(with)
 			if err != nil {
-				return withStatus{2, err}
+				return failure(2, err)
 			}
 			data, err := readStatement(cmd.Context(), cmd.InOrStdin(), args[0])
 			if err != nil {
-				return withStatus{2, err}
+				return failure(2, err)
 			}
 			report, broken := statement.Verify(cmd.Context(), data, key)
 			if err := out.print(cmd.OutOrStdout(), report, func(p *printer) { p.checked(report) }); err != nil {
-				return withStatus{2, err}
+				return failure(2, err)
 			}
 			switch {
 			case broken != nil:
-				return withStatus{1, fmt.Errorf("%s is broken: %w", args[0], broken)}
+				return failure(1, fmt.Errorf("%s is broken: %w", args[0], broken))
 			case !report.Verified:
-				return withStatus{3, fmt.Errorf("%s is whole, but states a run that is not verified: there is no proof of %s", args[0], run.StepsText(report.Missing))}
+				return failure(3, fmt.Errorf("%s is whole, but states a run that is not verified: there is no proof of %s", args[0], run.StepsText(report.Missing)))
 			}
 			return nil
 		},
@@ -179,6 +179,9 @@ type withStatus struct {
 	status int
 	error
 }
+
+// failure is err with an exit status of its own.
+func failure(status int, err error) error { return withStatus{status, err} }
 
 func (e withStatus) Unwrap() error { return e.error }
 
@@ -309,7 +312,7 @@ type publicKey struct {
 }
 
 // runsKey is `kairos runs key`.
-func runsKey(at *source, out *format) *cobra.Command {
+func runsKey(at *session, out *format) *cobra.Command {
 	return &cobra.Command{
 		Use: "key", Short: "Print the public key that checks statements of this machine", Args: cobra.NoArgs,
 		Long: `Prints the public part of the key in signing.key_file, which is made if there is none. What it prints can be given to

@@ -19,7 +19,7 @@ func TestScaffoldsBuildAndPassTheirTests(t *testing.T) {
 			t.Run(lang+" "+string(role), func(t *testing.T) {
 				t.Parallel()
 				s := scaffold{Name: "first-try", Role: role, Lang: lang, Dir: filepath.Join(t.TempDir(), "driver")}
-				if err := s.complete(); err != nil {
+				if err := s.complete("0.1.0-dev"); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.write(); err != nil {
@@ -66,7 +66,7 @@ func TestScaffoldsPassTheirTestsWithSettings(t *testing.T) {
 		t.Run(lang, func(t *testing.T) {
 			t.Parallel()
 			s := scaffold{Name: "first-try", Role: driver.RoleChallenge, Lang: lang, Dir: filepath.Join(t.TempDir(), "driver")}
-			if err := errorOf(s.complete(), s.write); err != nil {
+			if err := errorOf(s.complete("0.1.0-dev"), s.write); err != nil {
 				t.Fatal(err)
 			}
 			for _, e := range append(edits, edit{"samples.json", "{\n", "{\n  \"config\": {\"always\": \"command\"},\n"}) {
@@ -93,7 +93,7 @@ func replaceOnce(t *testing.T, path, old, with string) {
 func TestTheModuleOfAScaffoldIsTidy(t *testing.T) {
 	for _, role := range []driver.Role{driver.RoleChallenge, driver.RoleCapability} {
 		s := scaffold{Name: "first-try", Role: role, Lang: "go", Dir: filepath.Join(t.TempDir(), "driver")}
-		if err := errorOf(s.complete(), s.write); err != nil {
+		if err := errorOf(s.complete("0.1.0-dev"), s.write); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("go", "mod", "tidy", "-diff")
@@ -210,12 +210,12 @@ func TestScaffoldRefusesWhatCannotBe(t *testing.T) {
 		"lang":   {Name: "x", Role: driver.RoleChallenge, Lang: "cobol"},
 		"module": {Name: "x", Role: driver.RoleChallenge, Lang: "python", Module: "example.com/x"},
 	} {
-		if err := s.complete(); err == nil || !strings.Contains(err.Error(), name) && name != "name" {
+		if err := s.complete("0.1.0-dev"); err == nil || !strings.Contains(err.Error(), name) && name != "name" {
 			t.Errorf("complete(%s) = %v, want a refusal that names it", name, err)
 		}
 	}
 	s := scaffold{Name: "x", Role: driver.RoleChallenge, Lang: "python", Dir: t.TempDir()}
-	if err := errorOf(s.complete(), s.write); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := errorOf(s.complete("0.1.0-dev"), s.write); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("write into a folder that is there = %v, want a refusal", err)
 	}
 }

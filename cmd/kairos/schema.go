@@ -14,7 +14,7 @@ import (
 //go:embed challenge.schema.json
 var challengeSchema []byte
 
-func schemaCommand(at *source) *cobra.Command {
+func schemaCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors"}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "challenge",
@@ -23,7 +23,7 @@ func schemaCommand(at *source) *cobra.Command {
 type that a driver handles. What is in that object only its driver knows: kairos lint asks it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tree, err := at.tree(nil)
+			tree, err := at.tree("")
 			if err != nil {
 				return err
 			}

@@ -26,7 +26,7 @@ type transports struct {
 	insecure    bool
 }
 
-func serveCommand(at *source) *cobra.Command {
+func serveCommand(at *session) *cobra.Command {
 	var by transports
 	cmd := &cobra.Command{
 		Use:   "serve [--http [HOST:PORT]] [--stdio]",
@@ -130,7 +130,7 @@ func serve(ctx context.Context, a *app, by transports, config string, say io.Wri
 	ops := newOperation(ctx, a, config)
 	defer func() { err = errors.Join(err, ops.close()) }()
 	first := sync.OnceFunc(ops.begin)
-	name := fmt.Sprintf("v%s+%s", version, time.Now().UTC().Format("20060102.150405"))
+	name := fmt.Sprintf("v%s+%s", a.version, time.Now().UTC().Format("20060102.150405"))
 	s, err := mcpserver.New(mcpserver.Config{
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,

@@ -12,7 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-func beginCommand(at *source) *cobra.Command {
+func beginCommand(at *session) *cobra.Command {
 	var in api.BeginRequest
 	var roots []string
 	input := ""
@@ -89,7 +89,7 @@ func runError(reply api.StepReply) error {
 	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message).WithNext("%s", reply.NextAction)
 }
 
-func nextCommand(at *source) *cobra.Command {
+func nextCommand(at *session) *cobra.Command {
 	var in api.NextRequest
 	var solutions []string
 	follow, strict := false, false
@@ -153,7 +153,7 @@ func readSolutions(texts []string) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-func attestCommand(at *source) *cobra.Command {
+func attestCommand(at *session) *cobra.Command {
 	var in api.AttestRequest
 	out, strict, to := new(format), false, ""
 	cmd := &cobra.Command{
@@ -191,7 +191,7 @@ func attestCommand(at *source) *cobra.Command {
 
 // missing is what an operator can use of an attestation's error, where the run
 // that was named is not in the local database.
-func (s source) missing(in api.AttestRequest, err error) error {
+func (s session) missing(in api.AttestRequest, err error) error {
 	if in.RunID == "" || fault.CodeOf(err) != fault.NotFound || s.server() != "" || !strings.Contains(err.Error(), in.RunID) {
 		return err
 	}

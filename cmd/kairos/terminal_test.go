@@ -34,7 +34,7 @@ func TestAStatementCannotDrawOnTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	cmd := root()
+	cmd := root("1")
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"runs", "verify", file})
 	if err := cmd.ExecuteContext(t.Context()); err == nil {

@@ -23,7 +23,7 @@ const importBatch = 128
 // importAhead is how many batches are on their way at a time.
 const importAhead = 2
 
-func exportCommand(at *source) *cobra.Command {
+func exportCommand(at *session) *cobra.Command {
 	var in engine.ExportInput
 	force := false
 	out := new(format)
@@ -41,7 +41,7 @@ func exportCommand(at *source) *cobra.Command {
 				}
 				defer w.close()
 				p := newProgress(cmd.ErrOrStderr(), -1, "exporting")
-				for protocol, err := range a.engine.Export(ctx, localCaller(), in) {
+				for protocol, err := range a.engine.Export(ctx, a.caller(), in) {
 					if err == nil {
 						err = w.add(protocol)
 					}
@@ -68,7 +68,7 @@ func exportCommand(at *source) *cobra.Command {
 	return cmd
 }
 
-func importCommand(at *source) *cobra.Command {
+func importCommand(at *session) *cobra.Command {
 	var in engine.ImportInput
 	existing := string(engine.SkipExisting)
 	var fromQdrant, collection string
@@ -101,7 +101,7 @@ With --from-qdrant they come from the Qdrant collection of the earlier KAIROS se
 					return err
 				}
 				defer sources.close()
-				i := importer{in: in, engine: a.engine, report: importReport{Failures: []importFailure{}}}
+				i := importer{in: in, app: a, report: importReport{Failures: []importFailure{}}}
 				p := newProgress(cmd.ErrOrStderr(), len(sources.files), "importing")
 				err = i.run(ctx, sources, p)
 				p.end()
@@ -149,7 +149,7 @@ func (p *printer) imported(r importReport) {
 // importer is one run of the command.
 type importer struct {
 	in     engine.ImportInput
-	engine *engine.Engine
+	app    *app
 	report importReport
 }
 
@@ -205,7 +205,7 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 		}
 		names, in.Items = append(names, f.name), append(in.Items, item)
 	}
-	results, err := i.engine.Import(ctx, localCaller(), in)
+	results, err := i.app.engine.Import(ctx, i.app.caller(), in)
 	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
 	return batch
 }

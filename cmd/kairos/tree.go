@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func treeCommand(at *source) *cobra.Command {
+func treeCommand(at *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "tree", Short: "Show, check, explain and draw the decision tree"}
 	cmd.AddCommand(
 		treeCheckCommand(at),
@@ -38,7 +38,7 @@ func treeCommand(at *source) *cobra.Command {
 		&cobra.Command{
 			Use: "graph [FILE]", Short: "Print the tree as a Mermaid picture", Args: cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				tree, err := at.tree(args)
+				tree, err := at.tree(strings.Join(args, ""))
 				if err != nil {
 					return err
 				}
@@ -58,12 +58,12 @@ type treeReport struct {
 	Problems []decision.Problem `json:"problems"`
 }
 
-func treeCheckCommand(at *source) *cobra.Command {
+func treeCheckCommand(at *session) *cobra.Command {
 	out := new(format)
 	cmd := &cobra.Command{
 		Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := at.tree(args)
+			_, err := at.tree(strings.Join(args, ""))
 			var refused *decision.LoadError
 			if err != nil && (*out == formatText || !errors.As(err, &refused)) {
 				return err
@@ -79,19 +79,19 @@ func treeCheckCommand(at *source) *cobra.Command {
 	return cmd
 }
 
-// tree compiles the tree of the arguments, else the configured one.
-func (s source) tree(args []string) (*decision.Tree, error) {
+// tree compiles the tree of a file, or of an empty one the configured tree.
+func (s session) tree(file string) (*decision.Tree, error) {
 	c, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	if len(args) == 1 {
-		c.Tree = args[0]
+	if file != "" {
+		c.Tree = file
 	}
 	return c.compileTree()
 }
 
-func treeExplainCommand(at *source) *cobra.Command {
+func treeExplainCommand(at *session) *cobra.Command {
 	var challengeFile, clientFile, kind, runID string
 	var supplied bool
 	var step int

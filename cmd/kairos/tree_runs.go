@@ -47,7 +47,7 @@ func (a *app) decisions(ctx context.Context, ids []string, all bool) (history, e
 	}
 	var h history
 	for _, id := range ids {
-		of, err := a.engine.Decisions(ctx, localCaller(), run.ID(id))
+		of, err := a.engine.Decisions(ctx, a.caller(), run.ID(id))
 		switch {
 		case err == nil:
 			h.Decided = append(h.Decided, of...)
@@ -83,7 +83,7 @@ type coverageReport struct {
 	Unreadable []unreadableRun `json:"unreadable,omitempty"`
 }
 
-func treeCoverageCommand(at *source) *cobra.Command {
+func treeCoverageCommand(at *session) *cobra.Command {
 	out := new(format)
 	var all bool
 	var file string
@@ -94,7 +94,7 @@ func treeCoverageCommand(at *source) *cobra.Command {
 			"Decisions of another tree are made again on the facts that the run has kept.",
 		Example: "  kairos tree coverage --all\n  kairos tree coverage --tree new.yaml 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			tree, err := at.tree(given(file))
+			tree, err := at.tree(file)
 			if err != nil {
 				return err
 			}
@@ -122,14 +122,6 @@ func treeCoverageCommand(at *source) *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "all runs that the database has")
 	cmd.Flags().StringVar(&file, "tree", "", "this tree; empty: the configured one")
 	return cmd
-}
-
-// given is the file as the one argument of source.tree, if there is one.
-func given(file string) []string {
-	if file == "" {
-		return nil
-	}
-	return []string{file}
 }
 
 func (p *printer) coverage(r coverageReport) {
@@ -205,7 +197,7 @@ type treeDifference struct {
 	decision.Difference
 }
 
-func treeDiffCommand(at *source) *cobra.Command {
+func treeDiffCommand(at *session) *cobra.Command {
 	out := new(format)
 	var all, exitCode bool
 	var ids []string
@@ -216,11 +208,11 @@ func treeDiffCommand(at *source) *cobra.Command {
 		Example: "  kairos tree diff new.yaml --all\n  kairos tree diff old.yaml new.yaml --runs 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --exit-code",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			before, err := at.tree(args[:len(args)-1])
+			before, err := at.tree(strings.Join(args[:len(args)-1], ""))
 			if err != nil {
 				return err
 			}
-			after, err := at.tree(args[len(args)-1:])
+			after, err := at.tree(args[len(args)-1])
 			if err != nil {
 				return err
 			}
@@ -339,11 +331,11 @@ type walkedAgain struct {
 // explainRun explains the decisions of a run, or with a step of that step. Of
 // those that were erased it notes so.
 func (a *app) explainRun(ctx context.Context, tree *decision.Tree, id run.ID, step int, notes io.Writer) ([]walkedAgain, error) {
-	made, err := a.engine.Decisions(ctx, localCaller(), id)
+	made, err := a.engine.Decisions(ctx, a.caller(), id)
 	if err != nil {
 		return nil, err
 	}
-	line, err := a.engine.Timeline(ctx, localCaller(), id)
+	line, err := a.engine.Timeline(ctx, a.caller(), id)
 	if err != nil {
 		return nil, err
 	}

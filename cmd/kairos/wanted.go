@@ -17,7 +17,7 @@ import (
 )
 
 // wanted reads what a server should run with, at its start and at each reload.
-func (s source) wanted() (setup.Wanted, error) {
+func (s options) wanted() (setup.Wanted, error) {
 	var w setup.Wanted
 	if s.file != "" {
 		w.Files = absolute(s.file)
@@ -59,7 +59,7 @@ func (c config) pinned(dev bool) string {
 	return filepath.Join(c.Drivers.Dir, driverhost.LockName)
 }
 
-func (s source) hostConfig(c config) (driverhost.Config, error) {
+func (s options) hostConfig(c config) (driverhost.Config, error) {
 	out := driverhost.Config{
 		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Idle: idleTime(c.Drivers.IdleStop), Dev: s.dev,
 	}
