@@ -3,48 +3,11 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 )
-
-func TestAModelIsAFolderIfItIsWrittenAsAPath(t *testing.T) {
-	absolute := filepath.Join(t.TempDir(), "absolute")
-	embedtest.WriteModel(t, absolute, embedtest.Meanings)
-	for name, tc := range map[string]struct{ yaml, want string }{
-		"provider and name": {"embedding: {provider: static, model: potion}", "potion"},
-		"a path":            {"embedding: {model: ./models/potion}", "models/potion"},
-		"auto":              {"embedding: {provider: auto, model: ./potion}", "potion"},
-		"an absolute path":  {"embedding: {model: '" + absolute + "'}", absolute},
-	} {
-		at := configured(t, tc.yaml)
-		want := tc.want
-		if !filepath.IsAbs(want) {
-			want = filepath.Join(filepath.Dir(at.file), want)
-			embedtest.WriteModel(t, want, embedtest.Meanings)
-		}
-		c, err := at.load()
-		if err != nil {
-			t.Errorf("%s: load = %v", name, err)
-			continue
-		}
-		if c.Embedding.Provider != embedStatic || c.Embedding.Model != want {
-			t.Errorf("%s: provider %s and model %s, want static and %s", name, c.Embedding.Provider, c.Embedding.Model, want)
-		}
-	}
-	for name, tc := range map[string]struct{ yaml, want string }{
-		"no model":    {"embedding: {provider: static}", "embedding.model is not set"},
-		"no folder":   {"embedding: {model: ./nowhere}", "embedding.model: the folder must hold model.safetensors"},
-		"a url":       {"embedding: {model: ./nowhere, url: 'http://127.0.0.1:1'}", "asks no endpoint"},
-		"only a name": {"embedding: {model: potion}", "embedding.provider is not"},
-	} {
-		if _, err := configured(t, tc.yaml).load(); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: load = %v, want %q", name, err, tc.want)
-		}
-	}
-}
 
 // A query finds a protocol with none of its words, without any server for vectors.
 func TestAModelInAFolderFindsMeanings(t *testing.T) {

@@ -306,32 +306,3 @@ func TestInsecureIsLoud(t *testing.T) {
 		t.Errorf("SIGTERM: %v\n%s", err, s.stderr.String())
 	}
 }
-
-func TestWhatIsWrongInTheHTTPSectionIsNamed(t *testing.T) {
-	for name, tc := range map[string]struct{ yaml, want string }{
-		"address":   {"http: {listen: here}", "http.listen"},
-		"port":      {"http: {listen: '127.0.0.1:http'}", "http.listen"},
-		"origin":    {"http: {allowed_origins: [app.example]}", "http.allowed_origins"},
-		"proxy":     {"http: {trusted_proxies: [10.0.0.0/99]}", "http.trusted_proxies"},
-		"half TLS":  {"http: {tls: {cert: c.pem}}", "http.tls"},
-		"body":      {"http: {max_body: -1}", "http.max_body"},
-		"rate":      {"http: {rate: {per_minute: -2}}", "http.rate.per_minute"},
-		"shutdown":  {"http: {shutdown: -1s}", "http.shutdown"},
-		"metrics":   {"metrics: {listen: '9390'}", "metrics.listen"},
-		"unknown":   {"http: {lisen: x}", "lisen"},
-		"all right": {"http: {listen: '[::1]:0', allowed_hosts: [a], trusted_proxies: [10.0.0.1], rate: {per_minute: -1}}\nmetrics: {listen: off}", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := configured(t, tc.yaml).load()
-			if tc.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("load: %v, want an error that names %s", err, tc.want)
-			}
-		})
-	}
-}

@@ -1,0 +1,163 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/core/metrics"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/core/store/qdrant"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Options say which configuration an app is wired from, and what for.
+type Options struct {
+	config.Source
+	Version string // of this program
+	// Dev relaxes what protects an operator and only hinders the author of a driver.
+	Dev bool
+	// Measured: what is done is counted and shown, unless metrics are off.
+	Measured bool
+	// Reached: others than the user's own programs can reach the server.
+	Reached bool
+	// driversDir is the drivers folder of a server that runs already, whatever
+	// is configured now; empty: the configured one.
+	driversDir string
+}
+
+// App is a wired server: everything but a transport.
+type App struct {
+	Version string // of this program
+	Config  config.Config
+	log     *slog.Logger
+	clock   *clock.Clock
+	host    *driverhost.Host
+	setup   *setup.Current
+	Store   *sqlite.Store
+	Qdrant  *qdrant.Store // nil: the protocols are in store
+	Engine  *engine.Engine
+	// handover tells outside where runs stand; nil: nobody wants it.
+	handover *handover.Keeper
+	page     approvalPage
+	// measures hears what is done; nil: nothing is measured.
+	measures *metrics.Metrics
+}
+
+// The one principal and its space while authentication does not exist yet.
+const (
+	LocalPrincipal = "local"
+	localSpace     = "user:local:operator"
+)
+
+// Caller is who the commands of this machine call as.
+func (a *App) Caller() access.Caller {
+	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
+}
+
+// open wires a server. It starts no process and touches no database; in dev
+// mode drivers are run once to describe themselves.
+func (s Options) open() (*App, error) {
+	c, err := s.Load()
+	if err != nil {
+		return nil, err
+	}
+	log, err := c.Log.Logger(os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System()}
+	if s.Measured && c.Metrics.Listen != config.MetricsOff {
+		a.measures = metrics.New(s.Version, c.Metrics.Instance)
+	}
+	a.host = driverhost.New(log, a.hostOptions(s.File))
+	s.driversDir = c.Drivers.Dir // by which `kairos driver` finds this server
+	options := a.engineOptions()
+	if a.handover = newHandover(c, s.Reached, log); a.handover != nil {
+		options.Handover = a.handover
+	}
+	if options.Embedder, err = Embedder(c.Embedding, a.embeddingObserver(), log); err != nil {
+		return nil, errors.Join(err, a.host.Close())
+	}
+	if options.SolutionFields, err = mcpserver.SolutionFields(); err != nil {
+		return nil, errors.Join(err, a.host.Close())
+	}
+	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {
+		return nil, errors.Join(err, a.host.Close())
+	}
+	if a.Store, a.Qdrant, err = openStores(c, a.clock, log); err != nil {
+		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
+	}
+	a.Engine = engine.New(a.measuredStore(), a.setup, options, log)
+	return a, nil
+}
+
+func (a *App) engineOptions() engine.Options {
+	c := a.Config
+	o := engine.Options{
+		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
+		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
+		Key:         c.StateKey,
+		Clock:       a.clock,
+		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
+	}
+	if a.measures != nil {
+		o.Observer = a.measures
+	}
+	return o
+}
+
+// restartSettings lists the settings that only a restart applies: what open hands out
+// once. What is not here, wanted reads anew for every reload.
+func restartSettings(c config.Config) map[string]string {
+	out := make(map[string]string)
+	for key, v := range map[string]any{
+		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation, "approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen, "run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
+		"store": c.KeepsIn(), "qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
+		"admin": c.Admin, "log": c.Log,
+	} {
+		out[key] = fmt.Sprintf("%+v", v)
+	}
+	return out
+}
+
+// close stops drivers, engine and store; the first error is the one that matters.
+func (a *App) close() error {
+	err := errors.Join(a.setup.Close(), a.host.Close(), a.Engine.Close())
+	if a.handover != nil {
+		err = errors.Join(err, a.handover.Close())
+	}
+	return errors.Join(err, a.closeStores())
+}
+
+// With opens a server, runs do on it and closes it again.
+func (s Options) With(ctx context.Context, do func(context.Context, *App) error) (err error) {
+	a, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	return do(ctx, a)
+}
+
+// challengeTypes are the types that the present challenge drivers handle.
+func (a *App) challengeTypes() []string {
+	var types []string
+	for _, d := range a.setup.Descriptors() {
+		if d.Role == driver.RoleChallenge {
+			types = append(types, d.Handles...)
+		}
+	}
+	return types
+}

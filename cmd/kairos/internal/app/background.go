@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+)
+
+// background is what an operator does to a running server: reload by signal, by
+// changing files and by the commands that use the admin socket.
+type background struct {
+	app    *App
+	admin  *admin.Server   // nil: turned off
+	ctx    context.Context // of everything in the background; ends with close
+	cancel context.CancelFunc
+	hangup chan os.Signal
+	work   sync.WaitGroup
+}
+
+// newBackground listens to SIGHUP. What can be seen from outside waits for begin.
+func newBackground(ctx context.Context, a *App, config string) *background {
+	o := &background{app: a, hangup: make(chan os.Signal, 1)}
+	if socket := adminSocket(a.Config); socket != "" {
+		o.admin = admin.NewServer(socket, admin.Info{
+			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
+			Database: files.Absolute(a.Config.Database)[0], Config: config, Watch: *a.Config.Drivers.Watch,
+		}, a.host, a.setup, a.log)
+	}
+	o.ctx, o.cancel = context.WithCancel(ctx)
+	signal.Notify(o.hangup, syscall.SIGHUP)
+	o.work.Go(o.reloadOnHangup)
+	return o
+}
+
+func (o *background) reloadOnHangup() {
+	for {
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-o.hangup:
+			if _, err := o.app.setup.Reload(o.ctx); err != nil {
+				o.app.log.Error("SIGHUP: the reload is refused, everything goes on as before", "error", err)
+			}
+		}
+	}
+}
+
+// begin is called once, with the first tool call.
+func (o *background) begin() {
+	o.app.host.ProtectMemory()
+	if o.admin != nil {
+		if err := o.admin.Prepare(); err != nil { // drivers that start now are to be kept from it
+			o.app.log.Warn("admin folder cannot be made", "error", err)
+		}
+		o.work.Go(func() {
+			if err := o.admin.Listen(); err != nil {
+				o.app.log.Warn("`kairos driver` cannot reach this server; SIGHUP can", "error", err)
+			}
+		})
+	}
+	o.work.Go(func() { o.app.Engine.FillVectors(o.ctx) })
+	o.work.Go(o.sweep)
+	if !*o.app.Config.Drivers.Watch {
+		return
+	}
+	o.work.Go(func() {
+		if err := o.app.setup.Watch(o.ctx); err != nil {
+			o.app.log.Warn("changed files are not taken up; send SIGHUP instead", "error", err)
+		}
+	})
+}
+
+// sweepEvery is how often runs whose time has passed are ended.
+const sweepEvery = 10 * time.Minute
+
+// sweep ends runs whose time has passed, removes old ones and corrects the
+// handover file, now and again.
+func (o *background) sweep() {
+	pause := time.NewTicker(sweepEvery)
+	defer pause.Stop()
+	for {
+		swept, err := o.app.Engine.Sweep(o.ctx)
+		if h := o.app.handover; h != nil {
+			err = errors.Join(err, h.Reconcile(o.ctx, o.app.Engine.Standing))
+		}
+		switch {
+		case o.ctx.Err() != nil:
+			return
+		case err != nil:
+			o.app.log.Warn("runs whose time has passed were not all ended", "expired", swept.Expired, "removed", swept.Removed, "error", err)
+		case swept != engine.Swept{}:
+			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
+		}
+		select {
+		case <-o.ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// tell calls do after the setup was replaced.
+func (o *background) tell(do func() error) {
+	o.work.Go(func() {
+		for {
+			select {
+			case <-o.ctx.Done():
+				return
+			case <-o.app.setup.Switched():
+				if err := do(); err != nil {
+					o.app.log.Error("clients were not told of the change", "error", err)
+				}
+			}
+		}
+	})
+}
+
+// close ends it all and waits. It is called after the last begin.
+func (o *background) close() error {
+	signal.Stop(o.hangup)
+	o.cancel()
+	o.work.Wait()
+	if o.admin == nil {
+		return nil
+	}
+	return o.admin.Close()
+}

@@ -1,0 +1,75 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/setup"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// desired reads what a server should run with, at its start and at each reload.
+func (s Options) desired() (setup.Wanted, error) {
+	var w setup.Wanted
+	if s.File != "" {
+		w.Files = files.Absolute(s.File)
+	}
+	c, err := s.Load()
+	if err != nil {
+		return w, err
+	}
+	w.Settings, w.Restart = c.Facts(), restartSettings(c)
+	c.Drivers.Dir = cmp.Or(s.driversDir, c.Drivers.Dir)
+	w.Files = append(w.Files, files.Absolute(c.Tree, c.Pinned(s.Dev))...)
+	if w.Tree, err = c.TreeSource(); err != nil {
+		return w, err
+	}
+	w.Drivers, err = s.hostConfig(c)
+	return w, err
+}
+
+func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
+	out := driverhost.Config{
+		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Idle: idleTime(c.Drivers.IdleStop), Dev: s.Dev,
+	}
+	for name, s := range c.Drivers.Settings {
+		b, err := s.JSON()
+		if err != nil {
+			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
+		}
+		out.Drivers[name] = driverhost.DriverConfig{
+			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB, Folders: files.Absolute(s.Folders...),
+			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop), Limits: s.Limits(),
+		}
+	}
+	var err error
+	if !s.Dev {
+		out.Lock, err = c.ReadLock()
+		return out, err
+	}
+	if out.Attach, err = driverrpc.ParseAttachments(os.Getenv(driverrpc.AttachEnv)); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out.Lock, err = driverhost.DescribeAll(ctx, c.Drivers.Dir, Confinement(c, s.File))
+	return out, err
+}
+
+// idleTime is an idle_stop as the host takes it: 0 where it is not set, negative
+// for never.
+func idleTime(d *config.Duration) time.Duration {
+	switch {
+	case d == nil:
+		return 0
+	case *d == 0:
+		return -1
+	}
+	return time.Duration(*d)
+}

@@ -1,0 +1,187 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/fault"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/rest"
+)
+
+// httpService is the main port and, beside it, that of the metrics.
+type httpService struct {
+	api     *rest.API
+	metrics http.Handler // nil: no port of its own
+	config  config.Config
+	log     *slog.Logger
+	page    *approvalPage
+	started func()    // called once the main port is listened on
+	endMCP  func()    // ends what the MCP endpoint keeps open, and waits
+	say     io.Writer // for people
+}
+
+// httpService puts together what is served over HTTP.
+func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error) {
+	c := a.Config
+	access, err := c.HTTP.Access()
+	if err != nil {
+		return nil, err
+	}
+	api, err := rest.New(rest.Config{
+		Version: name, Engine: a.Engine, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: localSpace,
+		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
+		Health: a.health(), Ready: a.ready,
+		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
+	}, a.log)
+	if err != nil {
+		return nil, err
+	}
+	h := &httpService{api: api, config: c, log: a.log, page: &a.page}
+	if a.measures != nil {
+		h.metrics = a.measures.Handler(a.host)
+	}
+	return h, nil
+}
+
+func restTools(tools []mcpserver.ToolSchema) []rest.Tool {
+	out := make([]rest.Tool, len(tools))
+	for i, t := range tools {
+		out[i] = rest.Tool{Name: t.Name, Title: t.Title, Description: t.Description, Input: t.Input, Output: t.Output}
+	}
+	return out
+}
+
+// serve listens on the main port until ctx ends.
+func (h *httpService) serve(ctx context.Context) error {
+	c := h.config.HTTP
+	if !config.IsLocal(c.Listen) {
+		fmt.Fprintf(h.say, "************************************************************************\n"+
+			"  INSECURE: %s is reached by other machines, and nobody has to say\n"+
+			"  who they are. Whoever reaches it reads and changes every protocol and run.\n"+
+			"************************************************************************\n", c.Listen)
+	}
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	return rest.Serve(ctx, rest.Listen{
+		Address: c.Listen, CertFile: c.TLS.Cert, KeyFile: c.TLS.Key, Shutdown: time.Duration(c.Shutdown),
+		Started: func(at net.Addr) {
+			scheme := "http"
+			if c.TLS.Cert != "" {
+				scheme = "https"
+			}
+			h.page.is(cmp.Or(c.PublicURL, reachedAt(scheme, at)))
+			h.started()
+			fmt.Fprintf(h.say, "kairos: MCP at %[1]s://%[2]s/mcp, REST at %[1]s://%[2]s/api, health at %[1]s://%[2]s/health\n", scheme, at)
+		},
+		Draining: func() {
+			h.api.Drain()
+			ending.Go(h.endMCP)
+		},
+	}, h.api, h.log)
+}
+
+// serveMetrics listens on the port of the metrics until ctx ends. Where none is
+// configured and another server of this machine has the usual one, there is none.
+func (h *httpService) serveMetrics(ctx context.Context) error {
+	configured := h.config.Metrics.Listen
+	address := cmp.Or(configured, config.DefaultMetrics)
+	err := rest.Serve(ctx, rest.Listen{
+		Address: address, Connections: 64, Shutdown: time.Second,
+		Started: func(at net.Addr) { fmt.Fprintf(h.say, "kairos: metrics at http://%s/metrics\n", at) },
+	}, rest.Hosts(rest.Access{Local: config.IsLocal(address), Hosts: h.config.HTTP.AllowedHosts}, h.metrics), h.log)
+	if configured == "" && errors.Is(err, syscall.EADDRINUSE) {
+		h.log.Warn("no metrics are served: another program has their port; set metrics.listen to another one, or to off", "address", address)
+		<-ctx.Done()
+		return nil
+	}
+	return err
+}
+
+// ready says why calls cannot be served; nil: they can.
+func (a *App) ready(ctx context.Context) error {
+	if err := a.storesAnswer(ctx); err != nil {
+		return err
+	}
+	var broken []string
+	for _, d := range a.host.Status() {
+		if d.State == driverhost.BreakerOpen {
+			broken = append(broken, d.Name)
+		}
+	}
+	if len(broken) > 0 {
+		return fault.New(fault.DriverUnavailable, "these drivers fail again and again: %s; `kairos driver info` says why", strings.Join(broken, ", "))
+	}
+	return nil
+}
+
+// qdrantProbe bounds how long Qdrant may take to answer something small. Probes
+// are impatient: they want its reason, not their own timeout.
+const qdrantProbe = 800 * time.Millisecond
+
+// storesAnswer asks the stores something small, and the database to write.
+func (a *App) storesAnswer(ctx context.Context) error {
+	if a.Qdrant == nil {
+		return a.databaseAnswers(ctx)
+	}
+	remote := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, qdrantProbe)
+		defer cancel()
+		_, err := a.Qdrant.Count(ctx, access.AppSpace)
+		remote <- err
+	}()
+	return errors.Join(a.databaseAnswers(ctx), <-remote)
+}
+
+func (a *App) databaseAnswers(ctx context.Context) error {
+	err := a.Store.CheckWrite(ctx)
+	if err == nil {
+		_, err = a.Store.LiveRuns(ctx, "") // nobody's
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fault.Wrap(err, fault.StoreUnavailable, "database %s: it did not answer in time; another process may be writing", a.Config.Database)
+	}
+	return err
+}
+
+// embeddingProbe is how often the embedding endpoint is asked for health's sake:
+// every answer may cost money.
+const embeddingProbe = time.Minute
+
+// health looks at what the server depends on.
+func (a *App) health() func(context.Context) rest.Health {
+	var mu sync.Mutex // guards the fields below
+	var asked time.Time
+	var failed error
+	return func(ctx context.Context) rest.Health {
+		h := rest.Health{
+			Store: a.storesAnswer(ctx), Qdrant: a.Qdrant != nil,
+			Provider: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone), Preferred: cmp.Or(a.Config.Embedding.Provider, config.EmbedNone),
+		}
+		if !a.Config.Embedding.On() {
+			return h
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if asked.IsZero() || time.Since(asked) >= embeddingProbe {
+			_, failed = a.Engine.Embeddings(ctx)
+			asked = time.Now()
+		}
+		h.Embedding = failed
+		return h
+	}
+}

@@ -1,0 +1,147 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+)
+
+// checkDev says whether dev mode may be used on a listener: whoever reaches it
+// reaches programs that nobody has pinned. Empty is stdin and stdout.
+func checkDev(address string) error {
+	if address == "" || strings.HasPrefix(address, "unix:") {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("listen address %q: %w", address, err)
+	}
+	if config.IsLocal(address) {
+		return nil
+	}
+	return fmt.Errorf("--dev is refused on %s, which other machines can reach: listen on 127.0.0.1, or lock the drivers and leave --dev out", address)
+}
+
+// Transports are what `kairos serve` serves.
+type Transports struct {
+	Stdio, HTTP bool
+	Address     string // of http, over the configuration; empty: as configured
+	Insecure    bool
+}
+
+// Override puts the flags over the configuration.
+func (t Transports) Override(c *config.Config) {
+	if t.Address != "" {
+		c.HTTP.Listen = t.Address
+	}
+	c.HTTP.Insecure = c.HTTP.Insecure || t.Insecure
+}
+
+// drain is how long calls may go on after the end; zero: as long as they
+// may over stdin and stdout.
+func (t Transports) drain(c config.Config) time.Duration {
+	if !t.HTTP {
+		return 0
+	}
+	return time.Duration(c.HTTP.Shutdown)
+}
+
+// CheckListen says whether the configured address may be listened on: whoever
+// reaches it is let in.
+func CheckListen(c config.Config, t Transports, dev bool) error {
+	if !t.HTTP {
+		return nil
+	}
+	if dev {
+		if err := checkDev(c.HTTP.Listen); err != nil {
+			return err
+		}
+	}
+	if c.HTTP.Insecure {
+		return nil
+	}
+	if m := c.Metrics.Listen; m != "" && m != config.MetricsOff && !config.IsLocal(m) {
+		return fmt.Errorf("listening on %s for metrics is refused: other machines reach it, and nobody has to say who they are. "+
+			"Set metrics.listen to an address of 127.0.0.1, or say --insecure if the network itself keeps strangers out", m)
+	}
+	if config.IsLocal(c.HTTP.Listen) {
+		return nil
+	}
+	return fmt.Errorf("listening on %s is refused: other machines reach it, and nobody has to say who they are. "+
+		"Listen on 127.0.0.1, or say --insecure if the network itself keeps strangers out", c.HTTP.Listen)
+}
+
+// Serve serves the transports until ctx ends or one of them does. say is where
+// people read what is served; config names the configuration file.
+func Serve(ctx context.Context, a *App, by Transports, config string, say io.Writer) (err error) {
+	if err := a.Store.Check(); err != nil {
+		return err
+	}
+	ops := newBackground(ctx, a, config)
+	defer func() { err = errors.Join(err, ops.close()) }()
+	first := sync.OnceFunc(ops.begin)
+	name := fmt.Sprintf("v%s+%s", a.Version, time.Now().UTC().Format("20060102.150405"))
+	s, err := mcpserver.New(mcpserver.Config{
+		Version:        name,
+		ChallengeTypes: a.challengeTypes,
+		FirstCall:      first,
+		Principal:      LocalPrincipal, Space: localSpace,
+		StateKey: a.Config.StateKey, Clock: a.clock,
+		PlainWait: time.Duration(a.Config.MCP.PlainWait), ProgressWait: time.Duration(a.Config.MCP.ProgressWait),
+		DrainTimeout: by.drain(a.Config), Observer: a.toolObserver(),
+		MaxSessions: a.Config.HTTP.MaxSessions, SessionIdle: time.Duration(a.Config.HTTP.SessionIdle), SessionAge: time.Duration(a.Config.HTTP.SessionAge),
+	}, a.Engine, a.log)
+	if err != nil {
+		return err
+	}
+	ops.tell(s.Refresh)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	var all []func(context.Context) error
+	if by.Stdio {
+		all = append(all, func(ctx context.Context) error { return s.ServeStdio(ctx, os.Stdin, os.Stdout) })
+	}
+	if !by.HTTP && a.Config.Approval.Listen != "" {
+		all = append(all, func(ctx context.Context) error { return a.serveApprovals(ctx, name) })
+	}
+	if by.HTTP {
+		h, err := a.httpService(s, name)
+		if err != nil {
+			return err
+		}
+		h.started, h.say = first, say
+		h.endMCP = func() {
+			if err := s.Close(); err != nil {
+				a.log.Warn("MCP calls did not end in time", "error", err)
+			}
+		}
+		all = append(all, h.serve)
+		if h.metrics != nil {
+			all = append(all, h.serveMetrics)
+		}
+	}
+	return together(ctx, all...)
+}
+
+// together runs all until one of them ends, then ends the others.
+func together(ctx context.Context, all ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(all))
+	var work sync.WaitGroup
+	for i, do := range all {
+		work.Go(func() {
+			defer stop()
+			errs[i] = do(ctx)
+		})
+	}
+	work.Wait()
+	return errors.Join(errs...)
+}

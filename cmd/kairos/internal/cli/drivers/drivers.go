@@ -1,0 +1,21 @@
+package drivers
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+)
+
+// Command is `kairos driver`.
+func Command(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "driver", Short: "Write, install, look at and swap drivers"}
+	out := new(output.Format)
+	out.AddTo(cmd)
+	cmd.AddCommand(
+		driverListCommand(at, out), driverInfoCommand(at, out), driverVerifyCommand(at, out),
+		driverLockCommand(at, out), driverInstallCommand(at, out), driverRemoveCommand(at, out), driverNewCommand(at, out),
+		driverReloadCommand(at, out), driverRollbackCommand(at, out), driverLogsCommand(at, out), driverTestCommand(at),
+	)
+	return cmd
+}

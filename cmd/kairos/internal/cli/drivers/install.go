@@ -1,0 +1,316 @@
+package drivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var force, yes bool
+	cmd := &cobra.Command{
+		Use:   "install FILE...",
+		Short: "Copy driver binaries into the drivers folder and lock them",
+		Long: "Copies each file into the drivers folder as kairos-driver-NAME, in one step, and updates its entry of\n" +
+			"drivers.lock; entries of other drivers stay as they are. A driver that is installed already is replaced,\n" +
+			"but one that would change its role or no longer handle what it handles now only with --force, because\n" +
+			"protocols and the decision tree rely on it. Two drivers cannot handle one challenge type.\n\n" +
+			"Before anything is installed it shows what each driver may do then, and of an update what changes. At a\n" +
+			"terminal it asks; elsewhere it needs --yes.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			report, err := install(cmd.Context(), c, args, installation{
+				force: force, isolation: app.Confinement(c, at.File),
+				approve: func(grants []grant) error { return approveGrants(cmd, grants, yes) },
+			})
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) {
+				report.text(p)
+				p.Printf("next: %s\n", whatNext(cmd.Context(), c))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "install without asking")
+	cmd.Flags().BoolVar(&force, "force", false, "also where a driver changes its role or what it handles")
+	return cmd
+}
+
+// installation says how drivers are installed.
+type installation struct {
+	force     bool // also where a driver takes something away
+	isolation driverhost.Confinement
+	approve   func([]grant) error // an error: nothing is installed
+}
+
+// install copies and locks the files, all or none of them.
+func install(ctx context.Context, c config.Config, files []string, how installation) (report lockReport, err error) {
+	dir := c.Drivers.Dir
+	report = lockReport{Lock: config.LockPath(dir), Warnings: []string{}}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return report, fmt.Errorf("make the drivers folder: %w", err)
+	}
+	release, err := holdFolder(dir)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	old, err := driverhost.ReadLock(report.Lock)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	staged, err := stageAll(ctx, dir, files, how.isolation)
+	defer func() {
+		for _, s := range staged {
+			_ = os.Remove(s.temp) // gone already where it was installed
+		}
+	}()
+	if err != nil {
+		return report, err
+	}
+	next := old
+	next.Drivers = slices.Clone(old.Drivers)
+	for _, s := range staged {
+		if err := mayReplace(old, s.entry, how.force); err != nil {
+			return report, err
+		}
+		next.Drivers = slices.DeleteFunc(next.Drivers, func(e driverhost.LockedEntry) bool { return e.Name == s.entry.Name })
+		next.Drivers = append(next.Drivers, s.entry)
+	}
+	keepPlatforms(old, &next)
+	if err := sharedType(next, staged); err != nil {
+		return report, err
+	}
+	if err := how.approve(grantsOf(c, old, staged)); err != nil {
+		return report, err
+	}
+	for _, s := range staged {
+		to := filepath.Join(dir, s.entry.File)
+		if err := os.Rename(s.temp, to); err != nil {
+			return report, fmt.Errorf("install driver %s: %w", s.entry.Name, copyError{err, s.temp, to})
+		}
+		if was, ok := EntryOf(old, s.entry.Name); ok && was.File != s.entry.File {
+			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
+		}
+	}
+	// The lock comes last: a server that watches the folder takes up the
+	// binaries when it sees the lock that fits them.
+	if err := driverhost.WriteLock(report.Lock, next); err != nil {
+		return report, err
+	}
+	for _, change := range lockChanges(old, next) {
+		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == change.Name }) {
+			report.Drivers = append(report.Drivers, change)
+		}
+	}
+	report.Warnings = append(report.Warnings, afterInstall(c, old, next, staged)...)
+	return report, nil
+}
+
+// stagedDriver is a driver that is copied into the folder but not installed yet.
+type stagedDriver struct {
+	entry driverhost.LockedEntry
+	temp  string
+}
+
+// stageAll copies and describes the files. What is staged has to be removed,
+// with an error too.
+func stageAll(ctx context.Context, dir string, files []string, isolation driverhost.Confinement) ([]stagedDriver, error) {
+	var staged []stagedDriver
+	for _, file := range files {
+		temp, err := copyExecutable(dir, file)
+		if err != nil {
+			return staged, fmt.Errorf("copy %s: %w", file, err)
+		}
+		staged = append(staged, stagedDriver{temp: temp})
+		// The copy is what is described and locked, whatever becomes of the original.
+		entry, err := driverhost.DescribeFile(ctx, temp, isolation)
+		if err != nil {
+			return staged, fmt.Errorf("%s is not a driver that can be installed: %w", file, copyError{err, temp, file})
+		}
+		entry.File = driverhost.BinaryPrefix + entry.Name
+		if slices.ContainsFunc(staged, func(s stagedDriver) bool { return s.entry.Name == entry.Name }) {
+			return staged, fmt.Errorf("%s: a driver %q is among the files already", file, entry.Name)
+		}
+		staged[len(staged)-1].entry = entry
+	}
+	return staged, nil
+}
+
+// copyError is an error about a copy, told as one about the file that the
+// operator knows.
+type copyError struct {
+	error
+	temp, file string
+}
+
+// Error implements error.
+func (e copyError) Error() string {
+	text := strings.ReplaceAll(e.error.Error(), e.temp, e.file)
+	return strings.ReplaceAll(text, filepath.Base(e.temp), filepath.Base(e.file))
+}
+
+// Unwrap gives errors.Is and errors.As the cause.
+func (e copyError) Unwrap() error { return e.error }
+
+// withoutPath is the cause of an error that names a temporary file.
+func withoutPath(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// copyExecutable copies a file into the folder under a name that is no driver's.
+func copyExecutable(dir, file string) (temp string, err error) {
+	from, err := files.Open(os.OpenFile, file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := os.CreateTemp(dir, ".install-*")
+	if err != nil {
+		return "", fmt.Errorf("write to the folder %s: %w", dir, withoutPath(err))
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("write to the folder %s: %w", dir, withoutPath(err)), os.Remove(to.Name()))
+	}
+	return to.Name(), nil
+}
+
+// mayReplace refuses a driver that would take something away from those who
+// rely on the one that is installed.
+func mayReplace(old driverhost.Lock, e driverhost.LockedEntry, force bool) error {
+	was, ok := EntryOf(old, e.Name)
+	if !ok || force {
+		return nil
+	}
+	if was.Descriptor.Role != e.Descriptor.Role {
+		return fmt.Errorf("driver %s is a %s driver, the new one a %s driver: --force replaces it all the same",
+			e.Name, was.Descriptor.Role, e.Descriptor.Role)
+	}
+	for _, handled := range was.Descriptor.Handles {
+		if !slices.Contains(e.Descriptor.Handles, handled) {
+			return fmt.Errorf("driver %s handles %s now, %s would handle %s: --force replaces it all the same",
+				e.Name, strings.Join(was.Descriptor.Handles, ", "), e.Version, strings.Join(e.Descriptor.Handles, ", "))
+		}
+	}
+	return nil
+}
+
+// sharedType refuses a driver that handles a challenge type of another one: which
+// of the two judges a step would depend on a tree that nobody wrote for that.
+func sharedType(next driverhost.Lock, staged []stagedDriver) error {
+	for _, s := range staged {
+		if s.entry.Descriptor.Role != driver.RoleChallenge {
+			continue
+		}
+		for _, challengeType := range s.entry.Descriptor.Handles {
+			for _, other := range next.Drivers {
+				if other.Name == s.entry.Name || other.Descriptor.Role != driver.RoleChallenge || !slices.Contains(other.Descriptor.Handles, challengeType) {
+					continue
+				}
+				return fmt.Errorf("driver %s is not installed: driver %s handles challenges of type %q already; run `kairos driver remove %s` first, "+
+					"or change what %s handles", s.entry.Name, other.Name, challengeType, other.Name, s.entry.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// afterInstall says what the operator should know of what is installed now.
+func afterInstall(c config.Config, old, next driverhost.Lock, staged []stagedDriver) []string {
+	var out []string
+	for _, s := range staged {
+		was, ok := EntryOf(old, s.entry.Name)
+		if !ok {
+			continue
+		}
+		if was.Version == s.entry.Version && !reflect.DeepEqual(was.Descriptor, s.entry.Descriptor) {
+			out = append(out, unchangedVersion(was, s.entry))
+		}
+		for _, v := range was.Descriptor.StateVersions {
+			if !slices.Contains(s.entry.Descriptor.StateVersions, v) {
+				out = append(out, fmt.Sprintf("%s %s does not read state of version %d: open steps that keep such state start over",
+					s.entry.Name, s.entry.Version, v))
+			}
+		}
+	}
+	return append(out, misfits(c, next)...)
+}
+
+// misfits says that the decision tree does not fit the drivers of a lock, if so.
+func misfits(c config.Config, lock driverhost.Lock) []string {
+	src, err := c.TreeSource()
+	if err == nil {
+		_, err = decision.Compile(src, lock.Descriptors())
+	}
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("the decision tree does not fit these drivers, so no server takes them up: %v", err)}
+}
+
+// unchangedVersion says that a driver is another one although its version is not.
+func unchangedVersion(was, is driverhost.LockedEntry) string {
+	what := "describes itself otherwise"
+	if before, now := was.Descriptor.Handles, is.Descriptor.Handles; !slices.Equal(before, now) {
+		what = fmt.Sprintf("handles %s instead of %s", strings.Join(now, ", "), strings.Join(before, ", "))
+	}
+	return fmt.Sprintf("%s %s replaces a driver of the same version but %s: proofs tell the two apart only by their sums; give it a new version if it is not the same driver",
+		is.Name, is.Version, what)
+}
+
+// whatNext says how running servers get to know.
+func whatNext(ctx context.Context, c config.Config) string {
+	const idle = "no server runs with these drivers; the next one that starts takes them as they are"
+	next := idle
+	err := new(servers.Choice).With(ctx, c, func(servers []admin.Found) error {
+		var watching, waiting []int
+		for _, s := range servers {
+			if s.Watch {
+				watching = append(watching, s.PID)
+				continue
+			}
+			waiting = append(waiting, s.PID)
+		}
+		switch {
+		case len(waiting) > 0:
+			next = fmt.Sprintf("run `kairos driver reload`, so that the servers that run (%s) take them up", output.List(waiting))
+		case len(watching) > 0:
+			next = fmt.Sprintf("nothing: the servers that run (%s) watch the folder and take them up by themselves", output.List(watching))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Sprintf("%s (%v)", idle, err)
+	}
+	return next
+}

@@ -1,0 +1,237 @@
+package drivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+	"github.com/kairos-mcp/kairos/core/setup"
+)
+
+// changeReport is what `driver reload` and `driver rollback` print of one server.
+type changeReport struct {
+	Server servers.Info  `json:"server"`
+	Report *setup.Report `json:"report,omitempty"`
+	// Refused is why nothing was changed.
+	Refused string `json:"refused,omitempty"`
+}
+
+func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var choice servers.Choice
+	cmd := &cobra.Command{
+		Use:   "reload [NAME...]",
+		Short: "Make running servers take up the drivers, configuration and tree as they are now",
+		Long: "Every running server of the drivers folder starts what is new beside what runs, describes, configures and\n" +
+			"probes it, and then switches at once; calls that are going on end on what they began with. If anything is\n" +
+			"wrong, nothing changes. Drivers that are named get a fresh process although they are the same.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, c *admin.Client) (setup.Report, error) {
+				return c.Reload(ctx, args...)
+			})
+		},
+	}
+	choice.AddTo(cmd)
+	return cmd
+}
+
+func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var choice servers.Choice
+	cmd := &cobra.Command{
+		Use:   "rollback",
+		Short: "Make running servers go back to the drivers, configuration and tree before the last reload",
+		Long: "Goes back to the very binaries that ran before, whatever stands in the folder now, and writes them and their\n" +
+			"lock back into it. The configuration and tree files stay as they are: put them right before the next reload.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			const instead = "there is nothing to go back to; `kairos driver install` puts an earlier binary back in place"
+			return changeServers(cmd, at, &choice, out, instead, func(ctx context.Context, c *admin.Client) (setup.Report, error) {
+				return c.Rollback(ctx)
+			})
+		},
+	}
+	choice.AddTo(cmd)
+	return cmd
+}
+
+// changeServers does the same to every server and prints what came of it.
+func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choice, out *output.Format, instead string,
+	change func(context.Context, *admin.Client) (setup.Report, error),
+) error {
+	c := servers.Look(*at, cmd.ErrOrStderr())
+	return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+		if err := servers.NeedServer(found, c, instead); err != nil {
+			return err
+		}
+		reports := make([]changeReport, len(found))
+		refused := 0
+		for i, s := range found {
+			reports[i].Server = servers.Info{Info: s.Info, Socket: s.Socket}
+			r, err := change(cmd.Context(), s.Client)
+			if err != nil {
+				reports[i].Refused = err.Error()
+				refused++
+				continue
+			}
+			reports[i].Report = &r
+		}
+		err := out.Print(cmd.OutOrStdout(), struct {
+			Servers []changeReport `json:"servers"`
+		}{reports}, func(p *output.Printer) {
+			for _, r := range reports {
+				r.text(p)
+			}
+		})
+		if err == nil && refused > 0 {
+			return fmt.Errorf("%d of %d servers refused and run on as before", refused, len(found))
+		}
+		return err
+	})
+}
+
+func (r changeReport) text(p *output.Printer) {
+	if r.Report == nil {
+		p.Printf("server %d: nothing changed: %s\n", r.Server.PID, output.Lines(r.Refused))
+		return
+	}
+	what := "changed"
+	if !r.Report.Changed() {
+		what = "nothing to change, everything is the same"
+	}
+	p.Printf("server %d: %s, took %s\n", r.Server.PID, what, took(*r.Report))
+	for _, c := range r.Report.Changes {
+		if c.Kind != "kept" {
+			p.Printf("  %s\n", changeText(c))
+		}
+	}
+	for _, part := range []struct {
+		name   string
+		change setup.Difference
+	}{{"tree", r.Report.Tree}, {"settings", r.Report.Settings}} {
+		if part.change == setup.Changed {
+			p.Printf("  %-9s %s\n", part.change, part.name)
+		}
+	}
+	for _, key := range r.Report.NeedsRestart {
+		p.Printf("  needs a restart of the server: %s\n", key)
+	}
+	for _, w := range r.Report.Warnings {
+		p.Printf("  warning: %s\n", w)
+	}
+}
+
+func took(r setup.Report) time.Duration { return time.Duration(r.Took).Round(time.Millisecond) }
+
+func changeText(c driverhost.Change) string {
+	text := fmt.Sprintf("%-9s %s", c.Kind, c.Driver)
+	from, to := versionText(c.From), versionText(c.To)
+	switch {
+	case from == "" || from == to:
+		text += " " + to
+	case to == "":
+		text += " " + from
+	default:
+		text += " " + from + " -> " + to
+	}
+	if len(c.Why) > 0 {
+		text += " (" + strings.Join(c.Why, ", ") + ")"
+	}
+	return text
+}
+
+func versionText(v driverhost.Version) string {
+	if v.Version == "" {
+		return ""
+	}
+	return v.Version + " " + output.ShortSum(v.SHA256)
+}
+
+func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var choice servers.Choice
+	var follow bool
+	var lines int
+	cmd := &cobra.Command{
+		Use: "logs NAME", Short: "Print what a driver wrote, from every running server", Args: oneDriver(at),
+		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
+			"one JSON object.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := servers.Look(*at, cmd.ErrOrStderr())
+			return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+				if err := servers.NeedServer(found, c, "a driver's lines live with its server, whose stderr has them too"); err != nil {
+					return err
+				}
+				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
+				return l.all(cmd.Context(), found, args[0], lines, follow)
+			})
+		},
+	}
+	choice.AddTo(cmd)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines until interrupted")
+	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last lines")
+	return cmd
+}
+
+// logPrinter prints the lines of one or several servers.
+type logPrinter struct {
+	out  *output.Format
+	many bool
+
+	mu sync.Mutex // guards to
+	to io.Writer
+}
+
+// printedLine is a log line and the server it comes from.
+type printedLine struct {
+	Server int `json:"server"` // process id
+	driverhost.Line
+}
+
+func (l *logPrinter) print(server int, line driverhost.Line) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Item(l.to, printedLine{server, line}, func(p *output.Printer) {
+		if l.many {
+			p.Printf("[%d] ", server)
+		}
+		p.Printf("%s\n", logText(line))
+	})
+}
+
+func (l *logPrinter) all(ctx context.Context, found []admin.Found, name string, lines int, follow bool) error {
+	errs := make([]error, len(found))
+	var wg sync.WaitGroup
+	for i, s := range found {
+		wg.Go(func() { errs[i] = l.one(ctx, s, name, lines, follow) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *logPrinter) one(ctx context.Context, s admin.Found, name string, lines int, follow bool) error {
+	emit := func(line driverhost.Line) error { return l.print(s.PID, line) }
+	if follow {
+		err := s.Client.FollowLogs(ctx, name, lines, emit)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // interrupted, which is how following ends
+		}
+		if err == nil { // nobody but the server ends it otherwise
+			return fmt.Errorf("server %d ended", s.PID)
+		}
+		return err
+	}
+	got, err := s.Client.Logs(ctx, name, lines)
+	for _, line := range got {
+		err = errors.Join(err, emit(line))
+	}
+	return err
+}

@@ -1,0 +1,230 @@
+package drivers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// VerifyReport is what `driver verify` prints.
+type VerifyReport struct {
+	OK         bool             `json:"ok"`
+	DriversDir string           `json:"drivers_dir"`
+	Problems   []string         `json:"problems"` // of the folder and the lock
+	Warnings   []string         `json:"warnings"`
+	Drivers    []verifiedDriver `json:"drivers"`
+}
+
+// verifiedDriver is one driver that was verified.
+type verifiedDriver struct {
+	Name     string   `json:"name"`
+	Version  string   `json:"version"`
+	OK       bool     `json:"ok"`
+	SHA256   string   `json:"sha256"` // in the lock, for this platform
+	Problems []string `json:"problems"`
+	Warnings []string `json:"warnings"`
+	// StartMS is how long it took to start, in milliseconds; only with --start.
+	StartMS float64 `json:"start_ms,omitempty"`
+}
+
+func (d *verifiedDriver) problem(err error) {
+	if err != nil {
+		d.Problems = append(d.Problems, err.Error())
+	}
+}
+
+func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command {
+	var start bool
+	cmd := &cobra.Command{
+		Use:   "verify [NAME...]",
+		Short: "Hold the driver binaries and their folder against the lock",
+		Long: "Reads every byte of the binaries and compares their sums with drivers.lock, and looks at who may write to\n" +
+			"the folder. With --start each driver is also started, described, given its configuration as a dry run and\n" +
+			"asked for its health. The exit status is 1 if anything is wrong.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			var isolation *driverhost.Confinement
+			if start {
+				started := app.Confinement(c, at.File)
+				isolation = &started
+			}
+			report, err := Verify(cmd.Context(), c, args, isolation)
+			if err != nil {
+				return err
+			}
+			if err := out.Print(cmd.OutOrStdout(), report, report.text); err != nil {
+				return err
+			}
+			if !report.OK {
+				return fmt.Errorf("the drivers in %s are not as they should be", c.Drivers.Dir)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&start, "start", false, "also start, describe, configure (dry run) and probe each driver")
+	return cmd
+}
+
+// Verify holds the locked drivers against the lock, and starts each one where
+// start says how it is isolated.
+func Verify(ctx context.Context, c config.Config, names []string, start *driverhost.Confinement) (VerifyReport, error) {
+	r := VerifyReport{DriversDir: c.Drivers.Dir, Problems: []string{}, Warnings: []string{}, Drivers: []verifiedDriver{}}
+	lock, err := c.ReadLock()
+	if err != nil {
+		return r, err
+	}
+	for _, name := range names {
+		if _, ok := EntryOf(lock, name); !ok {
+			return r, noSuchDriver(name, lock, c)
+		}
+	}
+	verify := driverhost.VerifyFile
+	if err := driverhost.CheckPermissions(c.Drivers.Dir); err != nil {
+		// It is said once; the binaries can be compared all the same.
+		r.Problems = append(r.Problems, err.Error())
+		if start != nil {
+			r.Warnings = append(r.Warnings, "no driver was started, because of the permissions")
+		}
+		start, verify = nil, compareSum
+	}
+	r.Warnings = append(r.Warnings, notLocked(c, lock)...)
+	r.OK = len(r.Problems) == 0
+	for _, e := range lock.Drivers {
+		if len(names) > 0 && !slices.Contains(names, e.Name) {
+			continue
+		}
+		d := verifyDriver(c, e, verify)
+		if start != nil && d.OK { // nothing is started that is not what was locked
+			tryDriver(ctx, c, e, *start, &d)
+			d.OK = len(d.Problems) == 0
+		}
+		r.OK = r.OK && d.OK
+		r.Drivers = append(r.Drivers, d)
+	}
+	return r, nil
+}
+
+// notLocked lists binaries in the folder that never start.
+func notLocked(c config.Config, lock driverhost.Lock) []string {
+	paths, _ := filepath.Glob(filepath.Join(c.Drivers.Dir, driverhost.BinaryPrefix+"*")) // the pattern is sound
+	var out []string
+	for _, path := range paths {
+		if !slices.ContainsFunc(lock.Drivers, func(e driverhost.LockedEntry) bool { return e.File == filepath.Base(path) }) {
+			out = append(out, fmt.Sprintf("%s is not locked, so it never starts; `kairos driver lock %s` locks it", path, c.Drivers.Dir))
+		}
+	}
+	return out
+}
+
+func verifyDriver(c config.Config, e driverhost.LockedEntry, verify func(dir string, e driverhost.LockedEntry) error) verifiedDriver {
+	d := verifiedDriver{
+		Name: e.Name, Version: e.Version, SHA256: e.SHA256[driverhost.Platform()], Problems: []string{}, Warnings: []string{},
+	}
+	if err := verify(c.Drivers.Dir, e); err != nil {
+		d.problem(fmt.Errorf("%w (here: `kairos driver lock %s`)", err, c.Drivers.Dir))
+	}
+	d.OK = len(d.Problems) == 0
+	return d
+}
+
+// compareSum is driverhost.VerifyFile whoever may write the binary.
+func compareSum(dir string, e driverhost.LockedEntry) error {
+	path := filepath.Join(dir, e.File)
+	sum, err := driverhost.SumFile(path)
+	if err != nil {
+		return fmt.Errorf("driver %s: its binary cannot be read: %w", e.Name, err)
+	}
+	if want := e.SHA256[driverhost.Platform()]; sum != want {
+		return fmt.Errorf("driver %s: %s is not the locked one: its sha256 is %s, the lock says %s", e.Name, path, sum, want)
+	}
+	return nil
+}
+
+// tryDriver starts a driver on its own, away from any server, and ends it again.
+func tryDriver(ctx context.Context, c config.Config, e driverhost.LockedEntry, isolation driverhost.Confinement, d *verifiedDriver) {
+	settings := c.Drivers.Settings[e.Name]
+	given, err := settings.JSON()
+	if err != nil {
+		d.problem(fmt.Errorf("drivers.settings.%s.config: %w", e.Name, err))
+		return
+	}
+	isolation.Folders = files.Absolute(settings.Folders...)
+	path := filepath.Join(c.Drivers.Dir, e.File)
+	launched, err := driverhost.Launch(ctx, path,
+		driverhost.LaunchConfig{Confinement: isolation, EnvFrom: settings.EnvFrom, Config: given}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.problem(err)
+		return
+	}
+	defer func() { d.problem(launched.Close()) }()
+	d.StartMS = float64(launched.Took().Microseconds()) / 1000
+	if !reflect.DeepEqual(launched.Descriptor(), e.Descriptor) {
+		d.problem(fmt.Errorf("it describes itself otherwise than in the lock; run `kairos driver lock %s` if that is wanted", c.Drivers.Dir))
+	}
+	if e.Descriptor.Effect == driver.EffectEffects && !settings.AllowEffects {
+		d.Warnings = append(d.Warnings, "it changes the world and refuses calls until drivers.settings."+e.Name+".allow_effects is set")
+	}
+	ctx, cancel := context.WithTimeout(ctx, driverhost.DefaultCall)
+	defer cancel()
+	if len(given) > 0 || len(e.Descriptor.ConfigSchema) > 0 {
+		found, err := launched.Calls().Configure(ctx, given, true)
+		if err != nil {
+			d.problem(fmt.Errorf("configure (dry run): %w", err))
+		}
+		for _, f := range found {
+			finding := strings.TrimPrefix(f.Pointer+": "+f.Message, ": ")
+			if f.Severity == driver.SeverityWarning {
+				d.Warnings = append(d.Warnings, "its configuration: "+finding)
+				continue
+			}
+			d.problem(fmt.Errorf("its configuration is refused: %s", finding))
+		}
+	}
+	if err := launched.Calls().CheckHealth(ctx); err != nil {
+		d.problem(fmt.Errorf("probe: %w", err))
+	}
+}
+
+func (r VerifyReport) text(p *output.Printer) {
+	for _, problem := range r.Problems {
+		p.Printf("BAD  %s\n", problem)
+	}
+	for _, d := range r.Drivers {
+		word := "ok "
+		if !d.OK {
+			word = "BAD"
+		}
+		p.Printf("%s  %s %s  %s", word, d.Name, d.Version, output.ShortSum(d.SHA256))
+		if d.StartMS > 0 {
+			p.Printf("  started in %s", time.Duration(d.StartMS*float64(time.Millisecond)).Round(time.Millisecond))
+		}
+		p.Printf("\n")
+		for _, problem := range d.Problems {
+			p.Printf("     %s\n", output.Lines(strings.ReplaceAll(problem, "\n", "\n     ")))
+		}
+		for _, w := range d.Warnings {
+			p.Printf("     warning: %s\n", w)
+		}
+	}
+	for _, w := range r.Warnings {
+		p.Printf("warning: %s\n", w)
+	}
+}

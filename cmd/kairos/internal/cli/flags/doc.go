@@ -1,0 +1,2 @@
+// Package flags reads flags that several groups of commands have.
+package flags

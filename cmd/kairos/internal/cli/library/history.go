@@ -1,0 +1,203 @@
+package library
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+func historyCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "history REF",
+		Short: "List the versions of a protocol",
+		Long:  "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				title, err := reference.TitleOf(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := a.Engine.History(ctx, a.Caller(), title)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printHistory(p, reply) })
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+const refHelp = "REF is the URI or UUID of a step, the id of a protocol, its exact title, or a file that holds it."
+
+func printHistory(p *output.Printer, r engine.HistoryReply) {
+	p.Printf("%s (%s)\n", r.Title, r.ChainID)
+	rows := [][]string{{"REVISION", "SAVED", "STEPS", "BY", "TITLE"}}
+	for _, v := range r.Versions {
+		steps, title := strconv.Itoa(v.StepCount), v.Title
+		if v.Deleted {
+			steps, title = "-", "(deleted)"
+		}
+		rows = append(rows, []string{strconv.FormatInt(v.Revision, 10), v.SavedAt.Local().Format(time.DateTime), steps, v.ModelID, title})
+	}
+	p.Table(rows)
+}
+
+// diffReport is what `kairos diff` prints.
+type diffReport struct {
+	ChainID string `json:"chain_id"`
+	From    int64  `json:"from"`
+	To      int64  `json:"to"`
+	Diff    string `json:"diff"` // unified; empty: the same
+}
+
+func diffCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "diff REF [A [B]]",
+		Short: "Show what changed between two versions of a protocol",
+		Long: `Shows what changed from revision A to B of a protocol, as its documents differ. Without B it is the newest one,
+without A the one before B. ` + refHelp,
+		Args: cobra.RangeArgs(1, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := revisions(args[1:])
+			if err != nil {
+				return err
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				title, err := reference.TitleOf(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				from, to, err := versionsToCompare(ctx, a, title, asked)
+				if err != nil {
+					return err
+				}
+				r := diffReport{ChainID: to.ChainID, From: from.Revision, To: to.Revision}
+				r.Diff = udiff.Unified(fmt.Sprintf("revision %d", from.Revision), fmt.Sprintf("revision %d", to.Revision), from.Document, to.Document)
+				return out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { printDiff(p, r.Diff) })
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+// revisions reads the revisions of the arguments.
+func revisions(args []string) ([]int64, error) {
+	var out []int64
+	for _, arg := range args {
+		n, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is not a revision; kairos history lists them", arg)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// versionsToCompare are the two that were asked for, else the newest ones.
+func versionsToCompare(ctx context.Context, a *app.App, ref string, asked []int64) (from, to engine.VersionReply, err error) {
+	asked = append(asked, 0, 0)[:2]
+	if to, err = a.Engine.Version(ctx, a.Caller(), ref, asked[1]); err != nil {
+		return from, to, err
+	}
+	if asked[0] == 0 {
+		if asked[0], err = revisionBefore(ctx, a, ref, to.Revision); err != nil {
+			return from, to, err
+		}
+	}
+	from, err = a.Engine.Version(ctx, a.Caller(), ref, asked[0])
+	return from, to, err
+}
+
+func revisionBefore(ctx context.Context, a *app.App, ref string, revision int64) (int64, error) {
+	h, err := a.Engine.History(ctx, a.Caller(), ref)
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range h.Versions {
+		if v.Revision < revision && !v.Deleted {
+			return v.Revision, nil
+		}
+	}
+	return 0, fmt.Errorf("%q has no version before revision %d", h.Title, revision)
+}
+
+// printDiff prints a unified diff, coloured at a terminal.
+func printDiff(p *output.Printer, unified string) {
+	if unified == "" {
+		p.Printf("no difference\n")
+		return
+	}
+	colours := map[byte]string{'+': "\x1b[32m", '-': "\x1b[31m", '@': "\x1b[36m"}
+	if !output.IsTerminal(p.W) {
+		p.Verbatim(unified)
+		return
+	}
+	for line := range strings.Lines(plain.Text(unified)) {
+		if colour, ok := colours[line[0]]; ok {
+			line = colour + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+		}
+		if p.Err == nil {
+			_, p.Err = io.WriteString(p.W, line)
+		}
+	}
+}
+
+func restoreCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "restore REF [REVISION]",
+		Short: "Store an old version of a protocol as the newest one",
+		Long: `Stores an old version of a protocol as the newest one; without REVISION the one before the newest, and of a deleted
+protocol the last one. ` + refHelp,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			asked, err := revisions(args[1:])
+			if err != nil {
+				return err
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				title, err := reference.TitleOf(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := a.Engine.Restore(ctx, a.Caller(), title, append(asked, 0)[0])
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printRestored(p, reply) })
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+func printRestored(p *output.Printer, r engine.RestoreReply) {
+	if !r.Changed {
+		p.Printf("%s is stored as it was at revision %d already\n", r.Title, r.Restored)
+		return
+	}
+	p.Printf("%s is stored again as it was at revision %d\n", r.Title, r.Restored)
+	for _, w := range r.Warnings {
+		p.Printf("%s\n", w)
+	}
+}

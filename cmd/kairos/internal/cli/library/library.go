@@ -1,0 +1,278 @@
+package library
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+func searchCommand(at *session.Session) *cobra.Command {
+	out, explain := new(output.Format), false
+	var in api.SearchRequest
+	cmd := &cobra.Command{
+		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.Query = strings.Join(args, " ")
+			if explain {
+				return explainSearch(cmd, at, *out, in)
+			}
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				reply, err := t.Search(ctx, in)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printChoices(p, reply) })
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatJSON)
+	cmd.Flags().StringVar(&in.Space, "space", "", "only in this space, and among the built-in protocols")
+	cmd.Flags().StringArrayVar(&in.Queries, "or", nil, "the same in other words; can be repeated, up to 5 times")
+	cmd.Flags().IntVar(&in.Limit, "limit", 0, "list at most this many matches, 1 to 10 (default 5; 3 while no match is sure)")
+	cmd.Flags().BoolVar(&explain, "explain", false, "say for each match which words were found in which field, and by which ranker")
+	return cmd
+}
+
+// explainSearch is for the operator of the database, so no server offers it.
+func explainSearch(cmd *cobra.Command, at *session.Session, out output.Format, in api.SearchRequest) error {
+	if at.Server() != "" {
+		return errors.New("--explain looks into the local database: use it where the server runs, without --url and " + session.ServerEnv)
+	}
+	return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+		reply, err := a.Engine.ExplainSearch(ctx, a.Caller(), in)
+		if err != nil {
+			return err
+		}
+		return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printExplained(p, reply) })
+	})
+}
+
+func printChoices(p *output.Printer, reply api.SearchReply) {
+	rows := [][]string{{"SCORE", "ROLE", "PROTOCOL", "URI"}}
+	for _, c := range reply.Choices {
+		score, title := "-", c.Label
+		if c.Score != nil {
+			score = fmt.Sprintf("%.3f", *c.Score)
+		}
+		if c.ChainLabel != nil {
+			title = *c.ChainLabel
+		}
+		rows = append(rows, []string{score, c.Role, title, c.URI})
+	}
+	p.Printf("%s\n\n", output.Lines(reply.Message))
+	p.Markdown(rows)
+}
+
+// printExplained prints a table for each match: what was asked, what was found
+// where, and how much of the score it is.
+func printExplained(p *output.Printer, reply engine.ExplainedSearch) {
+	if len(reply.Explained) == 0 {
+		p.Printf("%s\n", output.Lines(reply.Message))
+	}
+	for i, e := range reply.Explained {
+		if i > 0 {
+			p.Printf("\n")
+		}
+		p.Printf("%.3f %s `%s`\n\n", e.Score, e.ChainLabel, e.URI)
+		rows := [][]string{{"FIELD", "RANKER", "STEP", "ASKED", "FOUND", "SCORE"}}
+		for _, m := range e.Why {
+			rows = append(rows, []string{
+				cmp.Or(m.Field, "-"), m.Ranker, strconv.Itoa(m.Step + 1), cmp.Or(m.Asked, "-"), cmp.Or(m.Found, "-"), fmt.Sprintf("%.3f", m.Score),
+			})
+		}
+		p.Markdown(rows)
+	}
+}
+
+func mintCommand(at *session.Session) *cobra.Command {
+	var in api.MintRequest
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "mint FILE...", Short: "Store the protocols of Markdown files", Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers,
+		Long: `Stores the protocols of Markdown files, - for standard input, and prints what was stored. A file that is refused does
+not stop the others.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				reply, err := mintFiles(ctx, cmd, t, in, args)
+				if len(reply.Items) == 0 {
+					return err
+				}
+				return errors.Join(out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printMinted(p, reply) }), err)
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatJSON)
+	cmd.Flags().BoolVar(&in.Force, "force", false, "replace a protocol of the same title")
+	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-cli", "who wrote the protocol")
+	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space instead of your own")
+	return cmd
+}
+
+// mintFiles mints one file after the other into one reply. Of several that are
+// refused each is named.
+func mintFiles(ctx context.Context, cmd *cobra.Command, t session.Tools, in api.MintRequest, files []string) (all api.MintReply, err error) {
+	p := output.NewProgress(cmd.ErrOrStderr(), len(files), "minting")
+	defer p.End()
+	var refused []error
+	for _, file := range files {
+		reply, err := mintFile(ctx, cmd.InOrStdin(), t, in, file)
+		p.Add(1)
+		switch {
+		case len(files) == 1 || ctx.Err() != nil:
+			return reply, err
+		case err != nil:
+			refused = append(refused, fmt.Errorf("%s: %s", file, output.Message(err)))
+			continue
+		}
+		for _, w := range reply.Warnings {
+			w.Message = file + ": " + w.Message
+			all.Warnings = append(all.Warnings, w)
+		}
+		all.Status, all.Items, all.Message = reply.Status, append(all.Items, reply.Items...), cmp.Or(all.Message, reply.Message)
+	}
+	if len(refused) > 0 {
+		refused = append(refused, fmt.Errorf("%s not stored", output.Count(len(refused), "file")))
+	}
+	return all, errors.Join(refused...)
+}
+
+func mintFile(ctx context.Context, stdin io.Reader, t session.Tools, in api.MintRequest, file string) (api.MintReply, error) {
+	b, err := documents.Document{Name: file}.Read(ctx, stdin)
+	if err != nil {
+		return api.MintReply{}, fmt.Errorf("read the protocol: %w", err)
+	}
+	in.Document = string(b)
+	reply, err := t.Mint(ctx, in)
+	switch fault.CodeOf(err) {
+	case fault.DuplicateChain, fault.SimilarMemoryFound:
+		return reply, fmt.Errorf("%w\n  here: add --force to replace it", err)
+	}
+	return reply, err
+}
+
+func printMinted(p *output.Printer, reply api.MintReply) {
+	rows := [][]string{{"STEP", "URI"}}
+	for _, item := range reply.Items {
+		rows = append(rows, []string{item.Label, item.URI})
+	}
+	p.Markdown(rows)
+	for _, w := range reply.Warnings {
+		p.Printf("\n%s\n", output.Lines(protocol.Diagnostic(w).String()))
+	}
+	if reply.Message != "" {
+		p.Printf("\n%s\n", output.Lines(reply.Message))
+	}
+}
+
+func dumpCommand(at *session.Session) *cobra.Command {
+	out, whole := new(output.Format), false
+	cmd := &cobra.Command{
+		Use: "dump URI|TITLE|FILE", Short: "Show a step or a protocol as it is stored", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Long: `Shows a step by its URI, or with --protocol its whole protocol. A title, or a file that holds the protocol, means the
+whole protocol. --output md prints the document that kairos mint and kairos update take.`,
+		Example:           "  kairos dump 'Release a version' -o md\n  kairos dump release.md -o md   # as it is stored now",
+		ValidArgsFunction: at.CompleteURI,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				named, err := reference.Find(ctx, t, args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := t.Dump(ctx, named.URI, whole || named.Whole)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { p.Document(reply.Document) })
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatJSON)
+	cmd.Flags().BoolVar(&whole, "protocol", false, "the whole protocol instead of the step")
+	return cmd
+}
+
+func spacesCommand(at *session.Session) *cobra.Command {
+	out, titles := new(output.Format), false
+	cmd := &cobra.Command{
+		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: session.AsksServers,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				reply, err := allSpaces(ctx, t, titles)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printSpaces(p, reply, titles) })
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatJSON)
+	cmd.Flags().BoolVar(&titles, "titles", false, "list the protocols, too")
+	return cmd
+}
+
+// allSpaces asks for one page of titles after the other, at most 1000 a call.
+func allSpaces(ctx context.Context, t session.Tools, titles bool) (api.SpacesReply, error) {
+	const page = 1000
+	all, err := t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page})
+	for cursor := all.NextCursor; err == nil && cursor != ""; {
+		var more api.SpacesReply
+		if more, err = t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
+			break
+		}
+		for _, s := range more.Spaces {
+			for i := range all.Spaces {
+				if all.Spaces[i].Name == s.Name && all.Spaces[i].SpaceID == s.SpaceID {
+					all.Spaces[i].Chains = append(all.Spaces[i].Chains, s.Chains...)
+				}
+			}
+		}
+		if more.NextCursor == cursor {
+			return all, errors.New("the list of titles does not go on: its cursor stays the same")
+		}
+		cursor = more.NextCursor
+	}
+	all.NextCursor = ""
+	return all, err
+}
+
+func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
+	if !titles {
+		rows := [][]string{{"SPACE", "PROTOCOLS", "ID"}}
+		for _, s := range reply.Spaces {
+			rows = append(rows, []string{s.Name, strconv.Itoa(s.ChainCount), s.SpaceID})
+		}
+		p.Markdown(rows)
+		return
+	}
+	rows := [][]string{{"SPACE", "PROTOCOL", "STEPS", "URI"}}
+	for _, s := range reply.Spaces {
+		for _, c := range s.Chains {
+			rows = append(rows, []string{s.Name, c.Title, strconv.Itoa(c.StepCount), c.URI})
+		}
+	}
+	p.Markdown(rows)
+}
+
+// Commands are the commands that keep protocols.
+func Commands(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{
+		searchCommand(at), mintCommand(at), updateCommand(at), deleteCommand(at), dumpCommand(at), spacesCommand(at), lintCommand(at),
+		exportCommand(at), importCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at),
+	}
+}

@@ -1,0 +1,241 @@
+package library
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// importBatch is how many documents are judged side by side and stored in one
+// write: enough to make the write cheap, few enough for a lively progress bar.
+const importBatch = 128
+
+// importAhead is how many batches are on their way at a time.
+const importAhead = 2
+
+func exportCommand(at *session.Session) *cobra.Command {
+	var in engine.ExportInput
+	force := false
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "export DIR",
+		Short: "Write all protocols into a folder of Markdown files",
+		Long: `Writes each protocol as a Markdown file, and what the files do not say (identities, times, ratings) into
+` + exportIndex + `. The built-in protocols are left out. kairos import reads the folder, whatever the database is.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				w, err := newExportFolder(args[0], force)
+				if err != nil {
+					return err
+				}
+				defer w.close()
+				p := output.NewProgress(cmd.ErrOrStderr(), -1, "exporting")
+				for protocol, err := range a.Engine.Export(ctx, a.Caller(), in) {
+					if err == nil {
+						err = w.add(protocol)
+					}
+					if err != nil {
+						p.End()
+						return err
+					}
+					p.Add(1)
+				}
+				p.End()
+				if err := w.finish(); err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), w.report, func(p *output.Printer) {
+					p.Printf("%s and %s of the past in %s\n", output.Count(w.report.Protocols, "protocol"), output.Count(w.report.Older, "version"), args[0])
+				})
+			})
+		},
+	}
+	out.AddTo(cmd)
+	cmd.Flags().StringVar(&in.Space, "space", "", "only this space; else all that you may write to")
+	cmd.Flags().BoolVar(&in.History, "history", false, "with the older versions")
+	cmd.Flags().BoolVar(&force, "force", false, "write into a folder that holds other things")
+	return cmd
+}
+
+func importCommand(at *session.Session) *cobra.Command {
+	var in engine.ImportInput
+	existing := string(engine.SkipExisting)
+	var fromQdrant, collection string
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "import DIR|FILE... | --from-qdrant URL",
+		Short: "Store the protocols of a folder, of files, or of the earlier server's collection",
+		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are
+stored as kairos mint does. What is there already with the same content is left alone, so an import that was interrupted is
+simply repeated. One bad file does not stop the others; they are listed at the end.
+With --from-qdrant they come from the Qdrant collection of the earlier KAIROS server, which is only read.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if fromQdrant != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch in.OnExisting = engine.Existing(existing); in.OnExisting {
+			case engine.SkipExisting, engine.ReplaceExisting, engine.FailOnExisting:
+			default:
+				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				sources, err := importSources(args)
+				if fromQdrant != "" {
+					sources, err = legacySources(ctx, a.Config, fromQdrant, collection, cmd.ErrOrStderr())
+				}
+				if err != nil {
+					return err
+				}
+				defer sources.Close()
+				i := importer{in: in, app: a, report: importReport{Failures: []importFailure{}}}
+				p := output.NewProgress(cmd.ErrOrStderr(), len(sources.files), "importing")
+				err = i.run(ctx, sources, p)
+				p.End()
+				printErr := out.Print(cmd.OutOrStdout(), i.report, func(p *output.Printer) { printImported(p, i.report) })
+				return errors.Join(printErr, i.outcome(ctx, err))
+			})
+		},
+	}
+	out.AddTo(cmd)
+	cmd.Flags().StringVar(&in.Space, "space", "", "store in this space; else where they were exported from, or your own")
+	cmd.Flags().StringVar(&fromQdrant, "from-qdrant", "", "read the Qdrant server of the earlier KAIROS, such as http://localhost:6333; its key is QDRANT_API_KEY")
+	cmd.Flags().StringVar(&collection, "collection", "", "collection of the earlier KAIROS; else kairos or kb_resources, whichever is there")
+	cmd.Flags().StringVar(&in.ModelID, "model", "kairos-import", "who wrote the protocols that do not say")
+	cmd.Flags().StringVar(&existing, "on-existing", existing, "where another version is stored: skip, replace or fail")
+	return cmd
+}
+
+// importReport is what the command prints.
+type importReport struct {
+	Documents int             `json:"documents"`
+	Stored    int             `json:"stored"`
+	Replaced  int             `json:"replaced"`
+	Unchanged int             `json:"unchanged"`
+	Skipped   int             `json:"skipped"`
+	Failures  []importFailure `json:"failures"`
+	Seconds   float64         `json:"seconds"`
+}
+
+type importFailure struct {
+	File  string `json:"file"`
+	Error string `json:"error"`
+}
+
+func printImported(p *output.Printer, r importReport) {
+	for _, f := range r.Failures {
+		p.Printf("%s: %s\n", f.File, output.Lines(strings.ReplaceAll(f.Error, "\n", "\n  ")))
+	}
+	p.Printf("%s: %d stored, %d replaced, %d unchanged, %d skipped, %d failed\n",
+		output.Count(r.Documents, "document"), r.Stored, r.Replaced, r.Unchanged, r.Skipped, len(r.Failures))
+	if r.Skipped > 0 {
+		p.Printf("other versions of the skipped ones are stored; --on-existing replace replaces them\n")
+	}
+}
+
+// importer is one run of the command.
+type importer struct {
+	in     engine.ImportInput
+	app    *app.App
+	report importReport
+}
+
+// run keeps two batches on their way, because one waits for the drivers while
+// the other is written.
+func (i *importer) run(ctx context.Context, s *sourceFiles, p *output.Progress) (err error) {
+	start := time.Now()
+	defer func() { i.report.Seconds = time.Since(start).Seconds() }()
+	var ahead []chan importedBatch // the oldest first
+	finish := func() {
+		batch := <-ahead[0]
+		ahead = ahead[1:]
+		for k, r := range batch.results {
+			i.note(batch.names[k], r)
+		}
+		p.Add(len(batch.results))
+		err = cmp.Or(err, batch.err)
+	}
+	for files := range slices.Chunk(s.files, importBatch) {
+		if len(ahead) == importAhead {
+			finish()
+		}
+		if err != nil {
+			break
+		}
+		done := make(chan importedBatch, 1)
+		ahead = append(ahead, done)
+		go func() { done <- i.store(ctx, s, files) }()
+	}
+	for len(ahead) > 0 {
+		finish()
+	}
+	return cmp.Or(err, ctx.Err())
+}
+
+// importedBatch is what became of some files.
+type importedBatch struct {
+	names   []string
+	results []engine.ImportResult // may be fewer where err is set
+	err     error
+}
+
+func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile) importedBatch {
+	var batch importedBatch
+	var names []string
+	in := i.in
+	for _, f := range files {
+		item, err := s.read(ctx, f)
+		if err != nil {
+			batch.names = append(batch.names, f.Name)
+			batch.results = append(batch.results, engine.ImportResult{Status: engine.Failed, Err: err})
+			continue
+		}
+		names, in.Items = append(names, f.Name), append(in.Items, item)
+	}
+	results, err := i.app.Engine.Import(ctx, i.app.Caller(), in)
+	batch.names, batch.results, batch.err = append(batch.names, names...), append(batch.results, results...), err
+	return batch
+}
+
+func (i *importer) note(file string, r engine.ImportResult) {
+	i.report.Documents++
+	switch r.Status {
+	case engine.Stored:
+		i.report.Stored++
+	case engine.Replaced:
+		i.report.Replaced++
+	case engine.Unchanged:
+		i.report.Unchanged++
+	case engine.Skipped:
+		i.report.Skipped++
+	case engine.Failed:
+		i.report.Failures = append(i.report.Failures, importFailure{file, r.Err.Error()})
+	}
+}
+
+// outcome is the error of the command.
+func (i *importer) outcome(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted; what is stored stays, and the same command goes on with the rest")
+	case err != nil:
+		return fmt.Errorf("%w\n  what is stored stays; the same command goes on with the rest", err)
+	case len(i.report.Failures) > 0:
+		return fmt.Errorf("%s not stored", output.Count(len(i.report.Failures), "document"))
+	}
+	return nil
+}

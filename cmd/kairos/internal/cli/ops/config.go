@@ -1,0 +1,47 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+)
+
+func configCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
+	cmd.AddCommand(&cobra.Command{
+		Use: "check", Short: "Read the configuration, the driver settings and the decision tree, and report everything that is wrong", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := at.CheckFiles(); err != nil {
+				return err
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				if err := errors.Join(a.Store.Check(), a.CheckQdrant(ctx)); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "ok\n  database %s\n", a.Config.Database)
+				if a.Qdrant != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "  protocols %s\n", a.Qdrant.Location())
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "  drivers  %s\n", a.Config.Drivers.Dir)
+				if e := a.Config.Embedding; e.On() {
+					fmt.Fprintf(cmd.OutOrStdout(), "  embedding %s %s at %s\n", e.Provider, filepath.Base(e.Model), e.At())
+				}
+				return nil
+			})
+		},
+	}, &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Schema)
+			return err
+		},
+	})
+	return cmd
+}

@@ -1,0 +1,2 @@
+// Package ops has the commands that check an installation.
+package ops

@@ -1,0 +1,348 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+)
+
+// doctorReport is what `doctor` prints.
+type doctorReport struct {
+	OK     bool          `json:"ok"`
+	Checks []doctorCheck `json:"checks"`
+	// Steps and Runs are what no driver serves at present.
+	Steps   []unservedStep `json:"steps"`
+	Runs    []unservedRun  `json:"runs"`
+	Servers []servers.Info `json:"servers"`
+}
+
+// doctorCheck is one thing that was looked at.
+type doctorCheck struct {
+	Check    string    `json:"check"`
+	OK       bool      `json:"ok"`
+	Detail   string    `json:"detail,omitempty"`
+	Problems []finding `json:"problems"`
+	// Warnings do not make the check fail.
+	Warnings []finding `json:"warnings,omitempty"`
+}
+
+// finding is what is wrong and what to do about it.
+type finding struct {
+	Problem string `json:"problem"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+type unservedStep struct {
+	engine.UnservedStep
+	Fix string `json:"fix"`
+}
+
+type unservedRun struct {
+	engine.UnservedRun
+	Fix string `json:"fix"`
+}
+
+func doctorCommand(at *session.Session) *cobra.Command {
+	out, deep := new(output.Format), false
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps protocols and runs from going on, and say what to do",
+		Long: "Looks at the configuration, the driver lock, the binaries and who may write them, the decision tree, the\n" +
+			"database and the servers that run; then asks the drivers whether they still take every stored challenge and\n" +
+			"the open step of every run. It changes nothing. The exit status is 1 if something needs attention.\n" +
+			"With --deep it also reads the whole database to find damage, which takes a while for a large one.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := examine(cmd.Context(), *at, deep)
+			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
+				return err
+			}
+			if !r.OK {
+				return errors.New("something needs attention")
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&deep, "deep", false, "also read the whole database and check that nothing in it is damaged")
+	out.AddTo(cmd)
+	return cmd
+}
+
+// examine looks at everything it can get at.
+func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
+	r := doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []servers.Info{}}
+	c, err := s.Load()
+	r.check("configuration", s.File, "", err)
+	if err == nil {
+		detail, err := c.CheckSigningKey()
+		r.check("signing key", detail, "give it back to the account that runs kairos alone (chmod 600), or restore it", err)
+		r.drivers(ctx, c)
+		r.isolation(c, s.File)
+		r.servers(ctx, c)
+		r.engine(ctx, s, deep)
+	}
+	r.OK = len(r.Steps)+len(r.Runs) == 0 && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool { return !c.OK })
+	return r
+}
+
+// check notes one check that has at most one problem.
+func (r *doctorReport) check(name, detail, fix string, err error) {
+	if err == nil {
+		r.note(name, detail)
+		return
+	}
+	r.note(name, detail, finding{Problem: err.Error(), Fix: fix})
+}
+
+func (r *doctorReport) note(name, detail string, problems ...finding) {
+	r.Checks = append(r.Checks, doctorCheck{
+		Check: name, Detail: detail, OK: len(problems) == 0, Problems: append([]finding{}, problems...),
+	})
+}
+
+// warn adds a warning to the last check.
+func (r *doctorReport) warn(problem, fix string) {
+	last := &r.Checks[len(r.Checks)-1]
+	last.Warnings = append(last.Warnings, finding{problem, fix})
+}
+
+// drivers looks at lock, binaries, permissions and tree.
+func (r *doctorReport) drivers(ctx context.Context, c config.Config) {
+	relock := fmt.Sprintf("run `kairos driver lock %s` if the drivers in there are those you want", c.Drivers.Dir)
+	lock, err := c.ReadLock()
+	r.check("driver lock", config.LockPath(c.Drivers.Dir), relock, err)
+	if err != nil {
+		return
+	}
+	verified, err := drivers.Verify(ctx, c, nil, nil)
+	var problems []finding
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	for _, d := range verified.Drivers {
+		fix := relock
+		if !hasBinary(c, lock, d.Name) {
+			fix = fmt.Sprintf("install it again with `kairos driver install FILE`, or run `kairos driver remove %s`", d.Name)
+		}
+		for _, problem := range d.Problems {
+			problems = append(problems, finding{Problem: problem, Fix: fix})
+		}
+	}
+	r.note("driver binaries", fmt.Sprintf("%d of %s", len(verified.Drivers), c.Drivers.Dir), problems...)
+	r.check("permissions", c.Drivers.Dir, "", driverhost.CheckPermissions(c.Drivers.Dir))
+	_, err = c.CompileTree()
+	detail := c.Tree
+	if detail == "" {
+		detail = "the one that is shipped"
+	}
+	r.check("decision tree", detail, "run `kairos tree check` after you have mended it", err)
+}
+
+// hasBinary reports whether the file of a locked driver is there.
+func hasBinary(c config.Config, lock driverhost.Lock, name string) bool {
+	e, _ := drivers.EntryOf(lock, name)
+	_, err := os.Lstat(filepath.Join(c.Drivers.Dir, e.File))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// servers looks at what runs.
+func (r *doctorReport) servers(ctx context.Context, c config.Config) {
+	lock, _ := c.ReadLock() // what is wrong with it is noted already
+	var problems []finding
+	err := new(servers.Choice).With(ctx, c, func(found []admin.Found) error {
+		for _, s := range found {
+			r.Servers = append(r.Servers, servers.Info{Info: s.Info, Socket: s.Socket})
+			all, err := s.Client.Drivers(ctx)
+			if err != nil {
+				problems = append(problems, finding{Problem: fmt.Sprintf("%s: %v", servers.Process(s), err)})
+			}
+			for _, d := range all {
+				problems = append(problems, ailments(s, d, lock)...)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	detail := "none runs with these drivers"
+	if len(r.Servers) > 0 {
+		detail = fmt.Sprintf("%d run", len(r.Servers))
+	}
+	r.note("servers", detail, problems...)
+}
+
+// ailments says what is wrong with a driver in a server.
+func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []finding {
+	var out []finding
+	switch d.State {
+	case driverhost.Backoff, driverhost.BreakerOpen, driverhost.HalfOpen:
+		out = append(out, finding{
+			Problem: fmt.Sprintf("%s: driver %s is in state %s: %s", servers.Process(s), d.Name, d.State, d.LastError),
+			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is mended", d.Name, d.Name),
+		})
+	}
+	if e, ok := drivers.EntryOf(lock, d.Name); ok && e.SHA256[driverhost.Platform()] != d.SHA256 {
+		out = append(out, finding{
+			Problem: fmt.Sprintf("%s: driver %s runs as %s %s, but %s %s is locked", servers.Process(s), d.Name,
+				d.Version, output.ShortSum(d.SHA256), e.Version, output.ShortSum(e.SHA256[driverhost.Platform()])),
+			Fix: "run `kairos driver reload`",
+		})
+	}
+	return out
+}
+
+// engine looks at the database and asks the drivers.
+func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool) {
+	err := s.With(ctx, func(ctx context.Context, a *app.App) error {
+		if err := a.Store.Check(); err != nil {
+			r.check("database", a.Config.Database, "", err)
+			return nil
+		}
+		r.check("database", a.Config.Database, "", nil)
+		if deep && !r.integrity(ctx, a) {
+			return nil // whatever else reads or writes a damaged database may do more harm
+		}
+		if a.Qdrant != nil {
+			r.check("qdrant", a.Qdrant.Location(), "start Qdrant, or correct the section qdrant of the configuration", a.CheckQdrant(ctx))
+			if !r.Checks[len(r.Checks)-1].OK {
+				return nil // nobody there who could be asked for what is stored
+			}
+		}
+		r.redactions(ctx, a)
+		r.embedding(ctx, a)
+		r.handover(a.Config)
+		u, err := a.Engine.Unserved(ctx, a.Caller())
+		if err != nil {
+			return fmt.Errorf("ask the drivers about what is stored: %w", err)
+		}
+		for _, step := range u.Steps {
+			r.Steps = append(r.Steps, unservedStep{step, stepFix(step)})
+		}
+		for _, run := range u.Runs {
+			r.Runs = append(r.Runs, unservedRun{run, runFix(run)})
+		}
+		return nil
+	})
+	if err != nil && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool {
+		return slices.ContainsFunc(c.Problems, func(f finding) bool { return f.Problem == err.Error() })
+	}) {
+		r.check("protocols", "", "", err)
+	}
+}
+
+// damagedFix is what to do about a damaged database.
+const damagedFix = "stop every server that uses it, keep a copy of it with its -wal and -shm, and restore the last backup; " +
+	"without a backup, `sqlite3 FILE .recover | sqlite3 NEW` saves what can still be read"
+
+// integrity reads the whole database and reports whether it is sound.
+func (r *doctorReport) integrity(ctx context.Context, a *app.App) (sound bool) {
+	damages, err := a.Store.Integrity(ctx)
+	var problems []finding
+	for _, d := range damages {
+		problems = append(problems, finding{Problem: d})
+	}
+	if err != nil {
+		problems = append(problems, finding{Problem: err.Error()})
+	}
+	if len(problems) == 0 {
+		r.note("integrity", "the whole database was read, nothing is damaged")
+		return true
+	}
+	problems[len(problems)-1].Fix = damagedFix
+	r.note("integrity", a.Config.Database, problems...)
+	return false
+}
+
+// redactions finishes what an interrupted redaction left in the files.
+func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
+	left, err := a.Store.Unscrubbed(ctx)
+	if err == nil && len(left) > 0 {
+		err = a.Store.Scrub(ctx)
+	}
+	if err != nil {
+		r.check("redactions", "", "stop the processes that read the database and run `kairos doctor` again", err)
+	}
+}
+
+func stepFix(s engine.UnservedStep) string {
+	switch s.Trouble {
+	case engine.TroubleGone:
+		return fmt.Sprintf("install a driver that handles %s (`kairos driver install FILE`), or change or delete the protocol", s.Type)
+	case engine.TroubleBroken:
+		return fmt.Sprintf("see `kairos driver verify --start %s`", s.Driver)
+	case engine.TroubleRefuses:
+		return fmt.Sprintf("change the step and mint the protocol again, or install the driver %s that took it", s.Driver)
+	}
+	return ""
+}
+
+func runFix(r engine.UnservedRun) string {
+	switch r.Trouble {
+	case engine.TroubleRefuses:
+		return fmt.Sprintf("install the driver %s that took it; or attest the run as a failure, change the step and begin anew", r.Driver)
+	case engine.TroubleGone, engine.TroubleBroken:
+		return stepFix(r.UnservedStep) + "; nothing is lost, the run continues then"
+	case engine.TroubleUnreadable:
+		return "restore the database from a backup: this run cannot continue, all others can"
+	}
+	return ""
+}
+
+func (r doctorReport) text(p *output.Printer) {
+	for _, c := range r.Checks {
+		word := "ok "
+		if !c.OK {
+			word = "BAD"
+		}
+		p.Printf("%s  %-16s %s\n", word, c.Check, output.Lines(c.Detail))
+		for _, f := range c.Problems {
+			printFinding(p, f)
+		}
+		for _, f := range c.Warnings {
+			printFinding(p, finding{"warning: " + f.Problem, f.Fix})
+		}
+	}
+	if len(r.Steps) > 0 {
+		p.Printf("\nsteps that no driver serves:\n")
+	}
+	for _, s := range r.Steps {
+		p.Printf("  %s, step %d %q, type %s: %s\n", s.Protocol, s.Step, s.Label, s.Type, s.Trouble)
+		printFinding(p, finding{s.Problem, s.Fix})
+	}
+	if len(r.Runs) > 0 {
+		p.Printf("\nruns that cannot continue (no attempt is counted):\n")
+	}
+	for _, run := range r.Runs {
+		p.Printf("  %s of %s, step %d", run.Run, run.Protocol, run.Step)
+		if run.Type != "" {
+			p.Printf(" %q, type %s", run.Label, run.Type)
+		}
+		p.Printf(": %s\n", run.Trouble)
+		printFinding(p, finding{run.Problem, run.Fix})
+	}
+}
+
+func printFinding(p *output.Printer, f finding) {
+	p.Printf("       %s\n", output.Lines(strings.ReplaceAll(f.Problem, "\n", "\n       ")))
+	if f.Fix != "" {
+		p.Printf("       -> %s\n", output.Lines(f.Fix))
+	}
+}

@@ -1,0 +1,12 @@
+package ops
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+)
+
+// Commands are the commands that check an installation.
+func Commands(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{configCommand(at), schemaCommand(at), embeddingCommand(at), doctorCommand(at)}
+}

@@ -1,0 +1,58 @@
+package ops
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+)
+
+// challengeSchema describes what the core owns of a challenge; a test compares
+// it with protocol.Common.
+//
+//go:embed challenge.schema.json
+var challengeSchema []byte
+
+func schemaCommand(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors"}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "challenge",
+		Short: "Print the JSON Schema of the challenge block of a step",
+		Long: `Prints the JSON Schema of the challenge block of a step: the keys that all challenges have and one object for each
+type that a driver handles. What is in that object only its driver knows: kairos lint asks it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tree, err := at.Tree("")
+			if err != nil {
+				return err
+			}
+			schema, err := schemaOf(tree.Types())
+			if err != nil {
+				return err
+			}
+			return output.PrintJSON(cmd.OutOrStdout(), schema)
+		},
+	})
+	return cmd
+}
+
+// schemaOf is the schema of challenges of the types.
+func schemaOf(types []string) (map[string]any, error) {
+	var schema map[string]any
+	if err := json.Unmarshal(challengeSchema, &schema); err != nil {
+		return nil, fmt.Errorf("read the schema of challenges: %w", err)
+	}
+	challenge := schema["properties"].(map[string]any)["challenge"].(map[string]any)
+	properties := challenge["properties"].(map[string]any)
+	properties["type"].(map[string]any)["enum"] = types
+	for _, kind := range types {
+		if _, own := properties[kind]; !own {
+			properties[kind] = map[string]any{"type": "object", "description": "Parameters of " + kind + " challenges; kairos lint has its driver check them."}
+		}
+	}
+	return schema, nil
+}

@@ -1,0 +1,346 @@
+package play
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/flags"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// walk is one `kairos next --follow`. It ends: each call but a few takes a
+// solution that somebody gave.
+type walk struct {
+	cmd   *cobra.Command
+	tools session.Tools
+	out   output.Format
+	url   string            // the server that was named by an option
+	given []json.RawMessage // of --solution, those that are not used yet
+	lines *bufio.Scanner    // standard input
+	asks  bool              // a person is at standard input
+
+	shown     string // what is printed already, by step and nonce
+	unaided   int    // calls in a row without a solution for the step
+	unaidedAt int    // that step
+}
+
+// maxUnaided is how often a step that should go on by itself is called for
+// before a solution is asked for.
+const maxUnaided = 3
+
+// maxSolutionLine is more than a server takes, in bytes.
+const maxSolutionLine = 8 << 20
+
+func newWalk(cmd *cobra.Command, at *session.Session, t session.Tools, out output.Format, given []json.RawMessage) *walk {
+	w := &walk{cmd: cmd, tools: t, out: out, url: at.URL, given: given, asks: output.IsTerminal(cmd.InOrStdin())}
+	w.lines = bufio.NewScanner(cmd.InOrStdin())
+	w.lines.Buffer(nil, maxSolutionLine)
+	return w
+}
+
+// run walks to the end. Anything else that ends it is an error, which says
+// where the run stands.
+func (w *walk) run(ctx context.Context, in api.NextRequest) error {
+	// The call without a solution shows which step is open, and counts no
+	// failure. A solution that names its nonce needs no such look.
+	if len(w.given) > 0 && textOf(w.given[0], "nonce") != "" {
+		in.Solution, w.given = w.given[0], w.given[1:]
+	}
+	reply, err := w.tools.Next(ctx, in)
+	if err != nil {
+		return err
+	}
+	refusal := in.Solution != nil && reply.ErrorCode != ""
+	for {
+		if err := w.show(reply); err != nil {
+			return err
+		}
+		call := callAfter(reply)
+		if reply.ErrorCode == "" && call.tool == "kairos_attest" {
+			return w.finish(reply, call)
+		}
+		if refusal || !goesOn(reply) {
+			return w.stopped(reply)
+		}
+		if reply, refusal, err = w.step(ctx, reply, call); err != nil {
+			return err
+		}
+	}
+}
+
+// step gets a solution and submits it. refusal: it came from an option and was
+// refused, so that the next option is not meant for this step.
+func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (next api.StepReply, refusal bool, err error) {
+	in := api.NextRequest{URI: call.uri, RunID: reply.RunID}
+	fromOption := false
+	if in.Solution = w.unaidedSolution(reply, call); in.Solution == nil {
+		var raw json.RawMessage
+		if raw, fromOption, err = w.solution(ctx, reply, call); err != nil {
+			return next, false, err
+		}
+		if in.Solution, err = filledIn(raw, reply.Challenge); err != nil {
+			return next, false, err
+		}
+	}
+	if next, err = w.tools.Next(ctx, in); err != nil {
+		return next, false, err
+	}
+	refused := next.ErrorCode != "" && next.StepIndex == reply.StepIndex
+	if refused && in.Solution != nil && !fromOption && w.out.ForPeople() && goesOn(next) && next.ErrorCode != string(fault.MissingField) {
+		output.Tell(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, next.Message)
+	}
+	return next, refused && fromOption, nil
+}
+
+// unaidedSolution is what to send for a step that needs nothing from here: the
+// server obtains its proof, or it has no challenge. nil: it needs a solution.
+func (w *walk) unaidedSolution(reply api.StepReply, call nextStep) json.RawMessage {
+	if w.unaidedAt != reply.StepIndex {
+		w.unaidedAt, w.unaided = reply.StepIndex, 0
+	}
+	if reply.ErrorCode != "" && reply.ErrorCode != string(fault.MissingField) || w.unaided >= maxUnaided || !call.unaided() {
+		return nil
+	}
+	w.unaided++
+	return call.solution
+}
+
+// solution takes the next one that is given: by an option, else by a line of
+// standard input.
+func (w *walk) solution(ctx context.Context, reply api.StepReply, call nextStep) (s json.RawMessage, option bool, err error) {
+	if len(w.given) > 0 {
+		s, w.given = w.given[0], w.given[1:]
+		return s, true, nil
+	}
+	for {
+		if w.asks {
+			w.ask(reply, call)
+		}
+		line, err := w.line(ctx)
+		if err == nil && w.asks && line == "" || errors.Is(err, io.EOF) {
+			return nil, false, w.unsolved(reply)
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("read a solution from standard input: %w", err)
+		}
+		if line == "" {
+			continue
+		}
+		s, err := flags.JSONObject("a solution", line)
+		if err == nil {
+			return s, false, nil
+		}
+		if !w.asks {
+			return nil, false, fmt.Errorf("line %.80q of standard input: %w", line, err)
+		}
+		output.Tell(w.cmd.ErrOrStderr(), "%s\n", err)
+	}
+}
+
+// ask shows a person what to type.
+func (w *walk) ask(reply api.StepReply, call nextStep) {
+	to := w.cmd.ErrOrStderr()
+	output.Tell(to, "\nStep %d of %d, challenge %s:\n%s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, output.Quotation(reply.Challenge.Description))
+	if len(reply.Challenge.Display) > 0 {
+		output.Tell(to, "  %s\n", reply.Challenge.Display)
+	}
+	output.Tell(to, "Type the solution as JSON on one line, such as\n  %s\nor nothing to stop here.\n> ", call.form(reply.Challenge))
+}
+
+// line reads a line. A person may think for long, and an interrupt ends that:
+// the read itself goes on until the program ends.
+func (w *walk) line(ctx context.Context) (string, error) {
+	type read struct {
+		line string
+		err  error
+	}
+	got := make(chan read, 1)
+	go func() {
+		if w.lines.Scan() {
+			got <- read{line: strings.TrimSpace(w.lines.Text())}
+			return
+		}
+		err := w.lines.Err()
+		if err == nil {
+			err = io.EOF
+		}
+		got <- read{err: err}
+	}()
+	select {
+	case r := <-got:
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// show prints a reply; for people only what they have not read yet.
+func (w *walk) show(reply api.StepReply) error {
+	if !w.out.ForPeople() {
+		if w.out == output.FormatYAML {
+			fmt.Fprintln(w.cmd.OutOrStdout(), "---")
+		}
+		return printStep(w.cmd, w.out, reply)
+	}
+	key := reply.RunID + reply.CurrentStep.URI
+	if key == w.shown || reply.CurrentStep.Content == "" {
+		return nil
+	}
+	p := &output.Printer{W: w.cmd.OutOrStdout()}
+	if w.shown != "" {
+		p.Printf("\n")
+	}
+	w.shown = key
+	p.Document(reply.CurrentStep.Content)
+	return p.Err
+}
+
+// finish says how to close the run.
+func (w *walk) finish(reply api.StepReply, call nextStep) error {
+	if !w.out.ForPeople() {
+		return nil
+	}
+	p := &output.Printer{W: w.cmd.OutOrStdout()}
+	p.Printf("\nAll steps are complete. Close the run with:\n\nkairos attest %s success \"what was achieved\"%s\n", call.uri, w.options(reply))
+	return p.Err
+}
+
+// options name the run, and the server if it was named.
+func (w *walk) options(reply api.StepReply) string {
+	s := ""
+	if reply.RunID != "" {
+		s += " --run-id " + reply.RunID
+	}
+	if w.url != "" {
+		s += " --url " + w.url
+	}
+	return s
+}
+
+// stopped is why the walk cannot go on.
+func (w *walk) stopped(reply api.StepReply) error {
+	err := runError(reply)
+	switch reply.ErrorCode {
+	case string(fault.WaitingForDriver):
+		return fmt.Errorf("%w\n  here: continue later with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+	case string(fault.WaitingForUser):
+		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+	}
+	return err
+}
+
+// unsolved: nobody gave a solution for the open step.
+func (w *walk) unsolved(reply api.StepReply) error {
+	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  here: go on with `kairos next %s --follow%s`",
+		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, w.options(reply))
+}
+
+// goesOn reports whether another solution may be submitted: nothing is wrong,
+// or the reply invites to try again. A person's no is not for another try.
+func goesOn(reply api.StepReply) bool {
+	if reply.ErrorCode == "" {
+		return true
+	}
+	return reply.MustObey && reply.ErrorCode != string(fault.UserDeclined) && reply.ErrorCode != string(fault.WaitingForUser) &&
+		strings.HasPrefix(reply.NextAction, "retry kairos_next with ")
+}
+
+// nextStep is the call that a reply asks for.
+type nextStep struct {
+	tool, uri string
+	solution  json.RawMessage // its template; nil: none
+}
+
+// calls is the grammar of next_action.
+var calls = regexp.MustCompile(`(?i)\b(kairos_[a-z]+) with (kairos://mem/[0-9a-f-]{36})`)
+
+// callAfter reads next_call, else next_action.
+func callAfter(reply api.StepReply) nextStep {
+	next := nextStep{tool: "kairos_next", uri: reply.CurrentStep.URI}
+	if m := calls.FindStringSubmatch(reply.NextAction); m != nil {
+		next.tool, next.uri = strings.ToLower(m[1]), m[2]
+	}
+	if reply.NextCall == nil {
+		return next
+	}
+	var arguments struct {
+		URI      string          `json:"uri"`
+		Solution json.RawMessage `json:"solution"`
+	}
+	if json.Unmarshal(reply.NextCall.Arguments, &arguments) == nil && arguments.URI != "" {
+		next = nextStep{tool: reply.NextCall.Tool, uri: arguments.URI, solution: arguments.Solution}
+	}
+	return next
+}
+
+// unaided: the template is to be sent as it is, because it has no place for
+// evidence.
+func (n nextStep) unaided() bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(n.solution, &fields) != nil || fields == nil {
+		return false
+	}
+	for key := range fields {
+		if key != "type" && key != "nonce" && key != "proof_hash" {
+			return false
+		}
+	}
+	return true
+}
+
+// form is the template as a person fills it in, without what is filled in for
+// them.
+func (n nextStep) form(c api.Challenge) string {
+	fields := map[string]any{} // not raw: < and > stand as they are
+	if json.Unmarshal(n.solution, &fields) != nil || n.unaided() {
+		fields = map[string]any{c.Type: map[string]any{}}
+	}
+	for _, key := range []string{"type", "nonce", "proof_hash"} {
+		delete(fields, key)
+	}
+	b, err := api.Encode(fields, "")
+	if err != nil {
+		return "{}"
+	}
+	return string(b)
+}
+
+// filledIn is the solution with what it leaves out of type, nonce and proof_hash.
+func filledIn(raw json.RawMessage, c api.Challenge) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("the solution must be a JSON object: %w", err)
+	}
+	for key, value := range map[string]string{"type": c.Type, "nonce": c.Nonce, "proof_hash": c.ProofHash} {
+		if textOf(raw, key) != "" || value == "" {
+			continue
+		}
+		b, err := json.Marshal(value)
+		if err != nil {
+			return nil, err
+		}
+		fields[key] = b
+	}
+	return json.Marshal(fields)
+}
+
+// textOf is a member of a JSON object that is a string; empty: there is none.
+func textOf(raw json.RawMessage, key string) string {
+	var fields map[string]json.RawMessage
+	var s string
+	if json.Unmarshal(raw, &fields) != nil || json.Unmarshal(fields[key], &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,176 @@
+package play
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Flags are the flags of `kairos run`.
+type Flags struct {
+	script, servers, input, era string
+	without, autoSampling       []string
+	llmURL, llmModel            string
+	keep                        bool
+	Session                     string // id of the run to go on with
+}
+
+func runCommand(at *session.Session) *cobra.Command {
+	var f Flags
+	cmd := &cobra.Command{
+		Use:   "run FILE|URI|WORDS...",
+		Short: "Play a protocol in this terminal",
+		Long: "Starts a server of its own and plays a protocol with the person at this terminal: fills the forms the server\n" +
+			"asks for, shows the addresses it asks at and every request to a model before it is sent, and does the agent's\n" +
+			"work where the server leaves it to the agent. A FILE is stored in a database of its own, removed afterwards,\n" +
+			"unless --keep is given.\n" +
+			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return Play(cmd, at, f, args) },
+	}
+	f.AddTo(cmd)
+	cmd.Flags().StringVar(&f.input, "input", "", "input of the run, a JSON object")
+	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
+	return cmd
+}
+
+// AddTo adds the flags that say how to play, whatever is played.
+func (f *Flags) AddTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
+	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call")
+	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
+	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, or one of its modes form and url, sampling, roots")
+	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
+	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
+	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
+}
+
+// Play executes a protocol with the person at this terminal and prints what
+// happened.
+func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err error) {
+	config, ownDB, err := f.config(cmd, at, args)
+	if err != nil {
+		return err
+	}
+	if ownDB != "" {
+		defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(ownDB))) }()
+	}
+	result, playErr := terminal.Play(cmd.Context(), config)
+	if result.RunID == "" {
+		return playErr
+	}
+	told := *at
+	if ownDB != "" {
+		told.Database = ownDB
+	}
+	// The run is told from the database, also when it stopped half-way.
+	tellErr := told.With(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app.App) error {
+		line, err := a.Engine.Timeline(ctx, a.Caller(), run.ID(result.RunID))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return timeline.Print(cmd.OutOrStdout(), line)
+	})
+	return errors.Join(playErr, tellErr)
+}
+
+// config makes a terminal host's configuration; ownDB is the database made for
+// this run alone, if any.
+func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c terminal.Config, ownDB string, err error) {
+	loaded, err := at.Load()
+	if err != nil {
+		return c, "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return c, "", fmt.Errorf("find this program to start its server: %w", err)
+	}
+	c = terminal.Config{
+		Era: terminal.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
+		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: terminal.Secret(os.Getenv(terminal.KeyEnv))},
+		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
+		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
+	}
+	if err := f.files(&c); err != nil {
+		return c, "", err
+	}
+	database := at.Database
+	what := strings.Join(args, " ")
+	switch _, statErr := os.Stat(what); {
+	case strings.HasPrefix(what, "kairos://"):
+		c.URI, c.Session = what, f.Session
+	case statErr == nil:
+		b, err := documents.Document{Name: what}.Read(cmd.Context(), nil)
+		if err != nil {
+			return c, "", fmt.Errorf("read the protocol: %w", err)
+		}
+		c.Document = string(b)
+		if !f.keep {
+			dir, err := os.MkdirTemp("", "kairos-run-")
+			if err != nil {
+				return c, "", fmt.Errorf("make a database for this run: %w", err)
+			}
+			ownDB = filepath.Join(dir, "kairos.db")
+			database = ownDB
+		}
+	case documents.IsMarkdown(what) && errors.Is(statErr, fs.ErrNotExist):
+		return c, "", fmt.Errorf("no such file: %s", what)
+	default:
+		c.Query = what
+	}
+	c.Server = []string{self, "serve"}
+	if at.File != "" {
+		c.Server = append(c.Server, "--config", at.File)
+	}
+	if database != "" {
+		c.Server = append(c.Server, "--db", database)
+	}
+	if at.Dev {
+		c.Server = append(c.Server, "--dev")
+	}
+	return c, ownDB, nil
+}
+
+// files reads the script and the servers that the flags name.
+func (f Flags) files(c *terminal.Config) error {
+	if f.script != "" {
+		b, err := files.Read(f.script)
+		if err != nil {
+			return fmt.Errorf("read the script: %w", err)
+		}
+		if c.Script, err = terminal.ParseScript(b); err != nil {
+			return fmt.Errorf("script %s: %w", f.script, err)
+		}
+	}
+	if f.servers != "" {
+		b, err := files.Read(f.servers)
+		if err != nil {
+			return fmt.Errorf("read the servers: %w", err)
+		}
+		file, err := terminal.ParseHostFile(b, os.LookupEnv)
+		if err != nil {
+			return fmt.Errorf("servers %s: %w", f.servers, err)
+		}
+		c.Servers = file.Servers
+		c.AllowAutoSampling = append(c.AllowAutoSampling, file.AllowAutoSampling...)
+	}
+	return nil
+}

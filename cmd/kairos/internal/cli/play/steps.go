@@ -1,0 +1,159 @@
+package play
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/flags"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+func beginCommand(at *session.Session) *cobra.Command {
+	var in api.BeginRequest
+	var roots []string
+	input := ""
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "begin URI", Short: "Begin a run of a protocol, or show where one stands", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Long: `Begins a run of the protocol that the URI belongs to and shows its first step. With --session it shows the open step
+of a run that is under way, with a fresh nonce. kairos next --follow goes on.`,
+		ValidArgsFunction: at.CompleteURI,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			in.URI = reference.StepURI(args[0])
+			if cmd.Flags().Changed("input") {
+				if in.Input, err = flags.JSONObject("--input", input); err != nil {
+					return err
+				}
+			}
+			in.Roots = fixed(roots)
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				reply, err := t.Begin(ctx, in)
+				if err != nil {
+					return err
+				}
+				return printStep(cmd, *out, reply)
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatJSON)
+	cmd.Flags().StringVar(&input, "input", "", "input of the run, a JSON object")
+	cmd.Flags().StringVar(&in.SessionID, "session", "", "id of the run to go on with")
+	cmd.Flags().StringArrayVar(&roots, "root", nil, "folder that the run works in, for steps that demand files; may be repeated")
+	return cmd
+}
+
+// fixed makes roots independent of where the command runs. URIs stay as they are.
+func fixed(roots []string) []string {
+	var out []string
+	for _, root := range roots {
+		if strings.Contains(root, "://") {
+			out = append(out, root)
+			continue
+		}
+		out = append(out, files.Absolute(root)...)
+	}
+	return out
+}
+
+// printStep prints a reply. In Markdown it is the text of the step alone, so
+// what went wrong is told beside it.
+func printStep(cmd *cobra.Command, out output.Format, reply api.StepReply) error {
+	if out.ForPeople() && reply.ErrorCode != "" {
+		output.Tell(cmd.ErrOrStderr(), "%s\n", output.Lines(output.Message(runError(reply))))
+	}
+	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { p.Document(reply.CurrentStep.Content) })
+}
+
+// noSingleRun reports whether a call was refused because no run, or more than one,
+// is open.
+func noSingleRun(code fault.Code) bool { return code == fault.NoOpenRun || code == fault.AmbiguousRun }
+
+// printRefusal prints the reply to a call that found no step to show, such as
+// one without an open run. It is a reply like any other: an error of the command
+// only if strict is set.
+func printRefusal(cmd *cobra.Command, out output.Format, refused *fault.Error, strict bool) error {
+	if strict {
+		return refused
+	}
+	return out.Print(cmd.OutOrStdout(), refused.Reply("kairos_next"), func(p *output.Printer) {
+		output.Tell(cmd.ErrOrStderr(), "%s\n", output.Lines(output.Message(refused)))
+	})
+}
+
+// runError is what a reply reports to have gone wrong.
+func runError(reply api.StepReply) error {
+	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message).WithNext("%s", reply.NextAction)
+}
+
+func nextCommand(at *session.Session) *cobra.Command {
+	var in api.NextRequest
+	var solutions []string
+	follow, strict := false, false
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "next URI", Short: "Submit a solution for the open step of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Long: `Submits a solution and shows the step that is open then. With --follow it walks the run to its end: each --solution is
+for one step, then each line of standard input is, and at a terminal you are asked. What is missing of type, nonce and
+proof_hash is filled in. A reply that reports an error is printed, with exit status 0 unless --strict or --follow is given.`,
+		Example: `  kairos next URI --solution '{"type":"shell","nonce":"...","proof_hash":"...","shell":{"exit_code":0}}'
+  kairos next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
+		ValidArgsFunction: at.CompleteURI,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.URI = reference.StepURI(args[0])
+			given, err := readSolutions(solutions)
+			if err != nil {
+				return err
+			}
+			if len(given) > 1 && !follow {
+				return errors.New("several --solution need --follow: each is for one step")
+			}
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+				if follow {
+					return newWalk(cmd, at, t, *out, given).run(ctx, in)
+				}
+				if len(given) == 1 {
+					in.Solution = given[0]
+				}
+				reply, err := t.Next(ctx, in)
+				if refused := (*fault.Error)(nil); errors.As(err, &refused) && noSingleRun(refused.Code) {
+					return printRefusal(cmd, *out, refused, strict)
+				}
+				if err != nil {
+					return err
+				}
+				err = printStep(cmd, *out, reply)
+				if strict && reply.ErrorCode != "" {
+					err = errors.Join(err, runError(reply))
+				}
+				return err
+			})
+		},
+	}
+	out.AddToTool(cmd, output.FormatMarkdown)
+	cmd.Flags().StringArrayVar(&solutions, "solution", nil, "the solution, a JSON object")
+	cmd.Flags().BoolVar(&follow, "follow", false, "walk the run to its end")
+	cmd.Flags().StringVar(&in.RunID, "run-id", "", "the run, where several are open")
+	flags.Strict(cmd, &strict)
+	return cmd
+}
+
+func readSolutions(texts []string) ([]json.RawMessage, error) {
+	var out []json.RawMessage
+	for _, text := range texts {
+		s, err := flags.JSONObject("--solution", text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,2 @@
+// Package reference finds the step or the protocol that an argument names.
+package reference

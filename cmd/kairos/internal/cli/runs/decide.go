@@ -1,0 +1,68 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// runsDecide is `kairos runs decide`.
+func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
+	var in engine.DecideInput
+	var happened, not bool
+	var result string
+	cmd := &cobra.Command{
+		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Say what came of a driver's call whose outcome is unknown", Args: cobra.ExactArgs(1),
+		Long: `Ends the wait of a run with OUTCOME_UNKNOWN: a driver that changes the world was called, and nobody can tell whether it acted.
+Find out first, for example at the bank. The decision is recorded in the run with who made it and why.
+
+--did-not-happen  the next kairos_next makes another attempt
+--happened        it is not done again; --result is what came of it, as JSON. Nobody but you vouches for it, so it counts as reported`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if happened == not {
+				return errors.New("say one of --happened and --did-not-happen")
+			}
+			in.Happened, in.Result = happened, json.RawMessage(result)
+			in.By = operatorName()
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+				in.Run = id
+				reply, err := a.Engine.Decide(ctx, a.Caller(), in)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printDecided(p, reply) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&happened, "happened", false, "the driver did act")
+	cmd.Flags().BoolVar(&not, "did-not-happen", false, "the driver did not act")
+	cmd.Flags().StringVar(&result, "result", "", "what came of it, as JSON: the answer that the driver obtains, or the output of the step")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "how you know, for whoever looks at the run later; required")
+	return cmd
+}
+
+// operatorName is who uses this machine, as the machine says.
+func operatorName() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return fmt.Sprintf("%s (command line)", u.Username)
+	}
+	return "the command line"
+}
+
+func printDecided(p *output.Printer, r engine.DecideReply) {
+	said := "did not happen: the next kairos_next makes another attempt"
+	if r.Happened {
+		said = "happened: it is not called again for this step's attempt"
+	}
+	p.Printf("run %s: attempt %d of driver %s at step %d %s\n", r.RunID, r.Attempt, r.Driver, r.Step, said)
+}

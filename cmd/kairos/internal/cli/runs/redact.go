@@ -1,0 +1,58 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// runsRedact is `kairos runs redact`.
+func runsRedact(at *session.Session, out *output.Format) *cobra.Command {
+	var in engine.RedactInput
+	cmd := &cobra.Command{
+		Use: "redact RUN", Short: "Erase evidence from a run; its proofs still verify", Args: cobra.ExactArgs(1),
+		Long: `Erases what was answered and what quotes it: evidence, outputs, questions, recorded replies, and of a whole run its input. Digests,
+times, drivers and who approved stay, so the proof chain still verifies. There is no way back. Backups, statements that were
+exported with their evidence, logs and whatever clients keep are not reached.
+
+With --step only one solved step is erased, also of a run that goes on, unless a step that is not solved yet needs its result.
+The database file is written anew, so this takes a while where it is large, and others wait.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("step") && in.Step < 1 {
+				return fmt.Errorf("--step is %d: steps are counted from 1", in.Step)
+			}
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+				in.Run = id
+				reply, err := a.Engine.Redact(ctx, a.Caller(), in)
+				if err != nil {
+					return err
+				}
+				if err := out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printRedacted(p, reply) }); err != nil {
+					return err
+				}
+				if reply.Remains != "" {
+					return fmt.Errorf("the run is redacted, but what was erased may still be in the files: %s", reply.Remains)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().IntVar(&in.Step, "step", 0, "erase this solved step only, counted from 1")
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "why, for whoever looks at the run later; it is kept")
+	return cmd
+}
+
+func printRedacted(p *output.Printer, r engine.RedactReply) {
+	p.Printf("run %s: the evidence of %s is erased\n", r.RunID, run.StepsText(r.Steps))
+	if len(r.Quoting) > 0 {
+		p.Printf("what was asked in %s quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", run.StepsText(r.Quoting))
+	}
+	p.Printf("its digests stay; the run is verified: %t\n", r.Verified)
+}

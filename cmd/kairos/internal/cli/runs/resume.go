@@ -1,0 +1,118 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/play"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// runsResume is `kairos runs resume`.
+func runsResume(at *session.Session, out *output.Format) *cobra.Command {
+	var file string
+	var goOn bool
+	var f play.Flags
+	cmd := &cobra.Command{
+		Use: "resume RUN|--file FILE [RUN]", Short: "Show the open step of a run again, or go on with it here",
+		Long: "Shows the open step of a run with a fresh nonce, and the call that goes on with it; whatever client had the run\n" +
+			"before has to resume it, too, before it can submit anything. FILE is a kairos-session-handover.txt: it says which\n" +
+			"run is meant, and the database says where it stands. With --play the run is played in this terminal, as\n" +
+			"`kairos run` does.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 0 && file == "" {
+				return errors.New("name one run, or a handover file with --file; `kairos runs list` shows the runs")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var r resumption
+			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) (err error) {
+				if r, err = findResumption(ctx, a, file, args); err != nil || goOn {
+					return err
+				}
+				return resume(ctx, a, cmd, *out, r)
+			})
+			if err != nil || !goOn {
+				return err
+			}
+			f.Session = string(r.id)
+			return play.Play(cmd, at, f, []string{r.uri})
+		},
+	}
+	f.AddTo(cmd)
+	cmd.Flags().StringVar(&file, "file", "", "handover file that names the run")
+	cmd.Flags().BoolVar(&goOn, "play", false, "play the rest of the run in this terminal")
+	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
+	return cmd
+}
+
+// resumption is a run to go on with.
+type resumption struct {
+	id  run.ID
+	uri string // of its protocol
+	// said is the step that a handover file says is open; 0: none was read.
+	said int
+	file string
+}
+
+// findResumption finds the run that is meant.
+func findResumption(ctx context.Context, a *app.App, file string, args []string) (resumption, error) {
+	var id run.ID
+	if len(args) == 1 {
+		id = run.ID(args[0])
+	}
+	if file != "" {
+		b, err := handed(a.Config, file, id)
+		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
+	}
+	s, err := a.Engine.Standing(ctx, id)
+	if err == nil && s.Run.Principal != app.LocalPrincipal {
+		err = fault.New(fault.NotFound, "no run of yours")
+	}
+	if err = session.Missing(ctx, a, id, err); err != nil {
+		return resumption{}, err
+	}
+	return resumption{id: id, uri: s.URI}, err
+}
+
+// resume shows the open step of the run.
+func resume(ctx context.Context, a *app.App, cmd *cobra.Command, out output.Format, r resumption) error {
+	round, err := a.Engine.Begin(ctx, a.Caller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
+	switch code := fault.CodeOf(err); {
+	case r.file != "" && code == fault.NotFound:
+		return fmt.Errorf("%s is out of date: run %s is not in this database any more", r.file, r.id)
+	case r.file != "" && code == fault.NoOpenRun:
+		return fmt.Errorf("%s is out of date: %w", r.file, err)
+	case err != nil:
+		return err
+	case round.Reply == nil:
+		return errors.New("the step asks the client, and a command is none; use --play")
+	}
+	reply := *round.Reply
+	if r.file != "" && reply.StepIndex != min(r.said, reply.StepCount) {
+		output.Tell(cmd.ErrOrStderr(), "%s is older than the run: it says step %d, open is step %d\n", r.file, r.said, reply.StepIndex)
+	}
+	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printResumed(p, reply) })
+}
+
+// printResumed tells the open step and how to go on.
+func printResumed(p *output.Printer, reply api.StepReply) {
+	p.Printf("run %s, step %d of %d: %s\n\n", reply.RunID, reply.StepIndex, reply.StepCount, reply.CurrentStep.URI)
+	p.Document(reply.CurrentStep.Content)
+	p.Printf("\n")
+	p.Field("challenge", reply.Challenge.Description)
+	p.Field("message", reply.Message)
+	p.Field("next", reply.NextAction)
+	if reply.NextCall != nil {
+		p.Field("call", reply.NextCall.Tool+" "+api.Readable(reply.NextCall.Arguments))
+	}
+}

@@ -1,0 +1,104 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Command is `kairos runs`.
+func Command(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "runs", Short: "Look at runs, go on with them, or end them"}
+	out := new(output.Format)
+	out.AddTo(cmd)
+	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out))
+	return cmd
+}
+
+// runStates are the states that --state takes.
+var runStates = []run.State{run.Open, run.Asking, run.Waiting, run.Complete, run.Closed, run.Ended}
+
+// runsList is `kairos runs list`.
+func runsList(at *session.Session, out *output.Format) *cobra.Command {
+	var all bool
+	var state string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the runs that can go on, last changed first",
+		Long: "Lists the runs that can go on, last changed first; with --all or --state also those that cannot, last begun\n" +
+			"first. A run is open, asking (somebody was asked and has not answered), waiting (for a driver), complete (to be attested), closed\n" +
+			"(attested) or ended (abandoned, or its time has passed).",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if state != "" && !slices.Contains(runStates, run.State(state)) {
+				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(runStates))
+			}
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				runs, err := runsOf(ctx, a, all, run.State(state))
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), runs, func(p *output.Printer) { printRuns(p, runs) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "list those that cannot go on, too")
+	cmd.Flags().StringVar(&state, "state", "", "list those in this state only")
+	return cmd
+}
+
+// runsOf are those that can go on, or with all or a state any.
+func runsOf(ctx context.Context, a *app.App, all bool, state run.State) ([]run.Summary, error) {
+	if all || state != "" {
+		return session.AllRuns(ctx, a, state)
+	}
+	runs, err := a.Engine.Runs(ctx, a.Caller())
+	if runs == nil {
+		runs = []run.Summary{}
+	}
+	return runs, err
+}
+
+// runsAbandon is `kairos runs abandon`.
+func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "abandon RUN", Short: "End a run for good",
+		Long: "Ends a run whatever it waits for. What was recorded of it stays, but nothing can be added: a question that is\n" +
+			"open about it can be answered no more.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+				s, err := a.Engine.Abandon(ctx, a.Caller(), id, reason)
+				if err != nil {
+					return err
+				}
+				return out.Print(cmd.OutOrStdout(), s, func(p *output.Printer) {
+					p.Printf("run %s of %q is abandoned, at step %s\n", s.ID, s.Title, stepOf(s))
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever looks at the run later")
+	return cmd
+}
+
+func printRuns(p *output.Printer, runs []run.Summary) {
+	rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
+	for _, r := range runs {
+		rows = append(rows, []string{string(r.ID), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)})
+	}
+	p.Table(rows)
+}
+
+// stepOf is how far a run came.
+func stepOf(r run.Summary) string {
+	return fmt.Sprintf("%d/%d", min(r.StepIndex, r.StepCount), r.StepCount)
+}

@@ -1,0 +1,68 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/web/runpage"
+)
+
+// runsShow is `kairos runs show`: what happened in one run.
+func runsShow(at *session.Session, out *output.Format) *cobra.Command {
+	var html, tree string
+	cmd := &cobra.Command{
+		Use: "show RUN", Short: "Tell what happened in a run", Args: cobra.ExactArgs(1),
+		Long: "Tells what happened in a run, step by step. With --html it is one web page that needs nothing from elsewhere:\n" +
+			"the steps, for each the decision tree with the way that was taken, and what was asked and answered. The page\n" +
+			"holds the evidence, so give it only to whom you would give that.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+				line, err := a.Engine.Timeline(ctx, a.Caller(), id)
+				if err != nil {
+					return err
+				}
+				if html == "" {
+					return out.Print(cmd.OutOrStdout(), line, func(p *output.Printer) { timeline.Timeline(p, line) })
+				}
+				drawn, err := at.Tree(tree)
+				if err != nil {
+					return err
+				}
+				made, err := a.Engine.Decisions(ctx, a.Caller(), line.Run.ID)
+				if err != nil {
+					return err
+				}
+				return writePage(cmd, html, runpage.Run{Timeline: line, Decisions: made, Tree: drawn.Outline()})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&html, "html", "", "write a web page to this file; - for standard output")
+	cmd.Flags().StringVar(&tree, "tree", "", "draw this tree on the page; empty: the configured one")
+	return cmd
+}
+
+// writePage writes the page of a run to a file that only its owner can read, or
+// for "-" to standard output.
+func writePage(cmd *cobra.Command, to string, r runpage.Run) error {
+	if to == "-" {
+		return r.Page(cmd.OutOrStdout())
+	}
+	var b bytes.Buffer
+	if err := r.Page(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, b.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write the page: %w", err)
+	}
+	output.Tell(cmd.ErrOrStderr(), "wrote %s\n", to)
+	return nil
+}

@@ -1,0 +1,228 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/statement"
+)
+
+// runsExport is `kairos runs export`: a signed statement of what a run proves.
+func runsExport(at *session.Session) *cobra.Command {
+	to, without := "", false
+	cmd := &cobra.Command{
+		Use: "export RUN", Short: "Write a signed statement of what a run proves", Args: cobra.ExactArgs(1),
+		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is made when it is
+first needed. Challenges and evidence stand beside it: whoever has the file may take them out, their digests are signed.
+kairos runs verify checks the file without the database.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+				data, err := signing.State(ctx, a, id, without)
+				if err != nil {
+					return err
+				}
+				return signing.Write(cmd.OutOrStdout(), to, data)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&to, "output", "o", "", "write into this file; else to standard output")
+	cmd.Flags().BoolVar(&without, "without-evidence", false, "leave challenges and evidence out: their digests stay")
+	return cmd
+}
+
+// runsVerify is `kairos runs verify`.
+func runsVerify(out *output.Format) *cobra.Command {
+	with := ""
+	cmd := &cobra.Command{
+		Use: "verify FILE", Short: "Check a statement of a run, without the database", Args: cobra.ExactArgs(1),
+		Long: `Checks the signature, the proof chain and every digest of a file that kairos runs export wrote, and names the first link that
+is broken. It needs neither database nor configuration. Give the public key of whom you trust with --key (kairos runs key prints it
+there): without it the file is only checked with the key inside, and anybody can put a key and a statement of their own there.
+
+Exit status: 0 the statement is whole and every step is proved; 1 something in it is broken; 2 it could not be checked;
+3 it is whole, but steps have no proof.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := publicKeyOf(with)
+			if err != nil {
+				return output.Failure(2, err)
+			}
+			data, err := readStatement(cmd.Context(), cmd.InOrStdin(), args[0])
+			if err != nil {
+				return output.Failure(2, err)
+			}
+			report, broken := statement.Verify(cmd.Context(), data, key)
+			if err := out.Print(cmd.OutOrStdout(), report, func(p *output.Printer) { printChecked(p, report) }); err != nil {
+				return output.Failure(2, err)
+			}
+			switch {
+			case broken != nil:
+				return output.Failure(1, fmt.Errorf("%s is broken: %w", args[0], broken))
+			case !report.Verified:
+				return output.Failure(3, fmt.Errorf("%s is whole, but states a run that is not verified: there is no proof of %s", args[0], run.StepsText(report.Missing)))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&with, "key", "", "public key of who must have signed: a file with it, or base64")
+	return cmd
+}
+
+// publicKeyOf reads what was given as --key; empty: the zero key.
+func publicKeyOf(given string) (statement.PublicKey, error) {
+	if given == "" {
+		return statement.PublicKey{}, nil
+	}
+	text, err := files.Read(given)
+	if err != nil {
+		key, parseErr := statement.ParsePublic(given)
+		if parseErr != nil {
+			return key, fmt.Errorf("--key is neither a file that can be read (%w) nor a public key as base64", err)
+		}
+		return key, nil
+	}
+	key, err := statement.ParsePublic(string(text))
+	if err != nil {
+		return key, fmt.Errorf("--key %s: %w", given, err)
+	}
+	return key, nil
+}
+
+// readStatement reads a file, or standard input for "-".
+func readStatement(ctx context.Context, stdin io.Reader, path string) (_ []byte, err error) {
+	from := stdin
+	if path != "-" {
+		f, err := files.Open(os.OpenFile, path)
+		if err != nil {
+			return nil, fmt.Errorf("read the statement: %w", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		from = f
+	}
+	data, err := files.ReadAtMost(ctx, from, statement.MaxSize+1)
+	if err != nil {
+		return nil, fmt.Errorf("read the statement: %w", err)
+	}
+	return data, nil
+}
+
+// printChecked tells what was checked and what it is worth.
+func printChecked(p *output.Printer, r statement.Report) {
+	if r.Run.ID != "" {
+		p.Printf("%s   run %s\n", r.Protocol.Title, r.Run.ID)
+		p.Printf("made by %s at %s; the run is %s%s\n", r.MadeBy, r.MadeAt, r.Run.State, attestedAs(r.Run.Outcome))
+	}
+	for _, s := range r.Steps {
+		p.Printf("\n  %d. %s\n", s.Step, s.Label)
+		p.Field("provenance", string(s.Provenance))
+		if s.Failed {
+			p.Field("verdict", run.NotRequired)
+		}
+		p.Field("driver", exactly(s.Driver))
+		p.Field("via", exactly(s.Via))
+		if a := s.Approval; a != nil {
+			how := fmt.Sprintf("via %s (%s)", a.Via, a.Provenance)
+			if a.Basis != "" {
+				how += ", by " + string(a.Basis)
+			}
+			if a.By != "" {
+				how += " of " + a.By
+			}
+			if a.Typed {
+				how += ", phrase typed"
+			}
+			if n := len(a.Visits); n > 0 {
+				how += fmt.Sprintf(", page opened %d times before", n-1)
+			}
+			if a.Premature > 0 {
+				how += fmt.Sprintf(", work submitted %d times before approval", a.Premature)
+			}
+			p.Field("approved", how)
+		}
+		for _, a := range s.Answers {
+			if a.Model != "" {
+				p.Field("model", output.Short(fmt.Sprintf("%s for %s; stop reason %q", a.Model, a.Input, a.StopReason)))
+			}
+		}
+		p.Field("challenge", string(s.Challenge))
+		p.Field("evidence", string(s.Evidence))
+		p.Field("proof", s.ProofHash)
+	}
+	p.Printf("\n")
+	for _, problem := range r.Problems {
+		p.Printf("BROKEN  %v\n", problem)
+	}
+	if !r.Whole {
+		return
+	}
+	if r.Trusted {
+		p.Printf("signed by the key you gave, %s\n", r.KeyID)
+	} else {
+		p.Printf("signed by the key in the file, %s\n", r.KeyID)
+		p.Printf("That proves no origin: anybody can make such a file. Give --key with the public key of whom you trust.\n")
+	}
+	if r.Verified {
+		p.Printf("verified: every step's evidence was accepted and the proof chain is whole; provenance says who vouches for each\n")
+	} else {
+		p.Printf("not verified: %d of %d steps have no accepted proof\n", len(r.Missing), r.Run.StepCount)
+	}
+}
+
+func attestedAs(outcome string) string {
+	if outcome == "" {
+		return ", not attested"
+	}
+	return ", attested as " + outcome
+}
+
+func exactly(d run.DriverRef) string {
+	s := d.Name
+	if d.Version != "" {
+		s += " " + d.Version
+	}
+	if d.SHA256 != "" {
+		s += " sha256 " + output.ShortSum(d.SHA256)
+	}
+	return s
+}
+
+// publicKey is what `runs key` prints.
+type publicKey struct {
+	KeyID     string `json:"key_id"`
+	PublicKey string `json:"public_key"` // base64
+	PEM       string `json:"pem"`
+	File      string `json:"file"` // of the private key
+}
+
+// runsKey is `kairos runs key`.
+func runsKey(at *session.Session, out *output.Format) *cobra.Command {
+	return &cobra.Command{
+		Use: "key", Short: "Print the public key that checks statements of this machine", Args: cobra.NoArgs,
+		Long: `Prints the public part of the key in signing.key_file, which is made if there is none. What it prints can be given to
+kairos runs verify --key as a file; openssl and others read it too.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			key, err := c.SigningKey()
+			if err != nil {
+				return err
+			}
+			public := key.Public()
+			v := publicKey{public.ID(), public.String(), public.PEM(), c.Signing.KeyFile}
+			return out.Print(cmd.OutOrStdout(), v, func(p *output.Printer) {
+				p.Printf("key id  %s\nbase64  %s\n%s", v.KeyID, v.PublicKey, output.Lines(v.PEM))
+			})
+		},
+	}
+}

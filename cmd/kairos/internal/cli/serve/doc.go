@@ -1,0 +1,2 @@
+// Package serve is the command that serves MCP and REST.
+package serve

@@ -1,0 +1,71 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+)
+
+// Command is `kairos serve`.
+func Command(at *session.Session) *cobra.Command {
+	var by app.Transports
+	cmd := &cobra.Command{
+		Use:   "serve [--http [HOST:PORT]] [--stdio]",
+		Short: "Serve MCP over stdin and stdout, or MCP and REST over HTTP",
+		Long: "Serve MCP over stdin and stdout, or with --http over HTTP, for clients of 2025-11-25 and older and of\n" +
+			"2026-07-28 alike; HTTP has REST and health beside it. With --http and --stdio both are served at once, until\n" +
+			"stdin ends. Logs go to stderr. Over stdin and stdout drivers and database are first touched by the first tool call.\n\n" +
+			"Changes of the configuration, the tree and drivers.lock are taken up while the server runs, also on SIGHUP\n" +
+			"and on `kairos driver reload`. What is wrong with them is logged and changes nothing.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && !by.HTTP {
+				return fmt.Errorf("serve takes no %q; the address to listen at goes behind --http", args[len(args)-1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at.LogLevel = ""
+			if len(args) == 1 {
+				by.Address = args[0]
+			}
+			by.Stdio = by.Stdio || !by.HTTP
+			at.OverHTTP, at.Measured, at.Reached = by.Override, by.HTTP, by.HTTP
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				if err := app.CheckListen(a.Config, by, at.Dev); err != nil {
+					return err
+				}
+				sayDev(*at, cmd.ErrOrStderr(), a.Config)
+				return app.Serve(ctx, a, by, strings.Join(files.Absolute(at.File), ""), cmd.ErrOrStderr())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
+	cmd.Flags().Var(&httpFlag{&by}, "http", "serve HTTP, at HOST:PORT if given, else at http.listen (127.0.0.1:3300)")
+	cmd.Flags().Lookup("http").NoOptDefVal = "true"
+	cmd.Flags().BoolVar(&by.Stdio, "stdio", false, "serve stdin and stdout as well")
+	cmd.Flags().BoolVar(&by.Insecure, "insecure", false, "listen where other machines reach the server, though nobody has to say who they are")
+	return cmd
+}
+
+// httpFlag is --http, which may stand alone, have an address, or be false.
+type httpFlag struct{ by *app.Transports }
+
+func (f *httpFlag) String() string { return "" }
+
+func (f *httpFlag) Type() string { return "[host:port]" }
+
+func (f *httpFlag) Set(v string) error {
+	on, err := strconv.ParseBool(v)
+	f.by.HTTP, f.by.Address = err != nil || on, ""
+	if err != nil {
+		f.by.Address = v
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package servers finds the running servers that a command talks to.
+package servers

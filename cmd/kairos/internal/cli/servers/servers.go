@@ -1,0 +1,196 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+)
+
+// Info is a server that was found.
+type Info struct {
+	admin.Info
+	Socket string `json:"socket"`
+}
+
+// Choice says which running servers a command talks to. The zero value
+// is every server that uses the same drivers folder.
+type Choice struct {
+	pid    int
+	socket string
+}
+
+// AddTo gives a command the flags that choose a server.
+func (s *Choice) AddTo(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&s.pid, "pid", 0, "talk only to the server with this process id")
+	cmd.Flags().StringVar(&s.socket, "socket", "", "talk only to the server at this admin socket")
+}
+
+// errNoneToMend is what remains to say of a configuration that is wrong.
+var errNoneToMend = errors.New("no server runs with this configuration, and it has to be mended before one can")
+
+// Target is what is known of the configuration to a command that asks running
+// servers: a file that is wrong is no reason to leave a server alone.
+type Target struct {
+	config.Config
+	broken error  // why the configuration is not that of a server; nil: it is
+	file   string // the configuration file, absolute; empty: none
+}
+
+// Look reads the configuration, and warns where it cannot be read.
+func Look(s session.Session, warn io.Writer) Target {
+	c, err := s.Load()
+	l := Target{Config: c, broken: err, file: strings.Join(files.Absolute(s.File), "")}
+	if err != nil {
+		l.Config = s.Salvage()
+		output.Tell(warn, "warning: the configuration is wrong; servers that run are looked for all the same: %s\n", output.Lines(err.Error()))
+	}
+	return l
+}
+
+// concerns says whether a server runs with this configuration.
+func (l Target) concerns(f admin.Found) bool {
+	return sameFolder(f.DriversDir, l.Drivers.Dir) || (l.broken != nil && l.file != "" && f.Config == l.file)
+}
+
+// LockOrServers reads the lock. Where servers run, as in dev mode without one,
+// it is not needed.
+func (l Target) LockOrServers(servers []admin.Found) (driverhost.Lock, error) {
+	if l.broken != nil && len(servers) == 0 {
+		return driverhost.Lock{}, errNoneToMend
+	}
+	lock, err := l.ReadLock()
+	if err != nil && len(servers) > 0 {
+		return driverhost.Lock{}, nil // the servers say what they run
+	}
+	return lock, err
+}
+
+// With finds the servers, maybe none, and lets go of them afterwards.
+func (s *Choice) With(ctx context.Context, c config.Config, do func([]admin.Found) error) error {
+	return s.WithTarget(ctx, Target{Config: c}, do)
+}
+
+// WithTarget is With for a configuration that may be wrong.
+func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]admin.Found) error) error {
+	servers, refused, err := s.find(ctx, c)
+	defer letGo(servers)
+	if err == nil && len(servers) == 0 {
+		err = refused
+	}
+	if err != nil {
+		return err
+	}
+	return do(servers)
+}
+
+// WithMaybe is for commands that have something to say without a server too:
+// a place that was refused is a warning.
+func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]admin.Found) error) error {
+	servers, refused, err := s.find(cmd.Context(), c)
+	defer letGo(servers)
+	if err != nil {
+		return err
+	}
+	if refused != nil && len(servers) == 0 {
+		output.Tell(cmd.ErrOrStderr(), "warning: %s\n", output.Lines(refused.Error()))
+	}
+	return do(servers)
+}
+
+func letGo(servers []admin.Found) {
+	for _, f := range servers {
+		f.Client.Close()
+	}
+}
+
+// find returns the servers of the choice and why places were refused. A server
+// that was named and is not there is an error.
+func (s *Choice) find(ctx context.Context, c Target) (fit []admin.Found, refused, err error) {
+	places := []string{s.socket}
+	if s.socket == "" {
+		places = append(admin.DefaultFolders(), adminPlaces(c.Config)...)
+	}
+	all, refused := admin.Find(ctx, places...)
+	for _, f := range all {
+		if (s.pid != 0 && f.PID != s.pid) || (s.pid == 0 && s.socket == "" && !c.concerns(f)) {
+			f.Client.Close()
+			continue
+		}
+		fit = append(fit, f)
+	}
+	switch {
+	case len(fit) > 0:
+		return fit, refused, nil
+	case s.socket != "":
+		if refused == nil {
+			refused = admin.CheckSocket(s.socket)
+		}
+		return nil, refused, errors.Join(fmt.Errorf("no server answers at %s", s.socket), refused)
+	case s.pid != 0:
+		return nil, refused, errors.Join(fmt.Errorf("no server with process id %d has an admin socket of yours", s.pid), refused)
+	}
+	if refused == nil {
+		refused = adminRefused(c.Config)
+	}
+	return nil, refused, nil
+}
+
+// adminRefused is why servers of this configuration have no admin socket.
+func adminRefused(c config.Config) error {
+	if len(adminPlaces(c)) == 0 {
+		return nil
+	}
+	if err := admin.CheckSocket(c.Admin.Socket); err != nil {
+		return fmt.Errorf("no server can listen at admin.socket: %w", err)
+	}
+	return nil
+}
+
+// adminPlaces is where servers of this configuration listen besides the usual places.
+func adminPlaces(c config.Config) []string {
+	if c.Admin.Socket == "" || c.Admin.Socket == config.AdminOff {
+		return nil
+	}
+	return []string{filepath.Clean(c.Admin.Socket)}
+}
+
+// sameFolder compares two folders as they are, links followed.
+func sameFolder(a, b string) bool {
+	real := func(dir string) string {
+		if abs, err := filepath.Abs(dir); err == nil {
+			dir = abs
+		}
+		if target, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = target
+		}
+		return dir
+	}
+	return real(a) == real(b)
+}
+
+// NeedServer is what a command says that cannot do without one.
+func NeedServer(servers []admin.Found, c Target, instead string) error {
+	if len(servers) > 0 {
+		return nil
+	}
+	if c.broken != nil {
+		return errNoneToMend
+	}
+	return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
+		c.Drivers.Dir, instead)
+}
+
+// Process names a server where there are several.
+func Process(f admin.Found) string { return fmt.Sprintf("server %d", f.PID) }

@@ -1,0 +1,55 @@
+package session
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/core/api"
+)
+
+// How much a shell waits for, and reads.
+const (
+	completionWait  = 3 * time.Second
+	completionItems = 200
+)
+
+// CompleteURI completes the first argument with the protocols' URIs, each with
+// its title.
+func (s *Session) CompleteURI(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return s.CompleteURIs(cmd, args, typed)
+}
+
+// CompleteURIs completes every argument, with what is not there yet. What keeps
+// it from knowing the protocols is not told: a person is typing.
+func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	quiet := *s
+	quiet.LogLevel = "error"
+	var found []cobra.Completion
+	err := quiet.WithTools(ctx, func(ctx context.Context, t Tools) error {
+		reply, err := t.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: completionItems})
+		if err != nil {
+			return err
+		}
+		there := strings.Join(args, " ")
+		for _, space := range reply.Spaces {
+			for _, c := range space.Chains {
+				if c.URI != "" && strings.HasPrefix(c.URI, typed) && !strings.Contains(there, c.URI) {
+					found = append(found, cobra.CompletionWithDesc(c.URI, c.Title))
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,2 @@
+// Package signing makes and writes signed statements of runs.
+package signing

@@ -1,0 +1,2 @@
+// Package timeline prints what happened in a run.
+package timeline

@@ -1,0 +1,60 @@
+package timeline
+
+import (
+	"io"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/core/engine"
+)
+
+// Print writes what happened in a run, for people.
+func Print(w io.Writer, line engine.Timeline) error {
+	p := &output.Printer{W: w}
+	Timeline(p, line)
+	return p.Err
+}
+
+// Timeline tells a run: a block for each step, a line for each moment.
+func Timeline(p *output.Printer, line engine.Timeline) {
+	p.Printf("%s   run %s\n", line.Run.Title, line.Run.ID)
+	step := 0
+	for _, m := range line.Moments {
+		if m.Step != step && m.Step <= line.Run.StepCount {
+			step = m.Step
+			p.Printf("\n  %d. %s\n", m.Step, m.Label)
+			if at, erased := line.Erased(step); erased {
+				p.Printf("     redacted %s: %s\n", output.Moment(at.At), at.Verdict)
+			}
+		}
+		printMoment(p, m)
+	}
+	if line.Unscrubbed {
+		p.Printf("\n  erased values of this run may still be in the files of the database: `kairos doctor` removes them\n")
+	}
+	switch {
+	case line.Verified:
+		p.Printf("\n  verified: every step's evidence was accepted and the proof chain is whole\n")
+	default:
+		p.Printf("\n  not verified: %s\n", line.Problem)
+	}
+}
+
+func printMoment(p *output.Printer, m engine.Moment) {
+	head := strings.ReplaceAll(m.What, "_", " ")
+	if m.Via != "" {
+		head += " via " + m.Via
+	}
+	p.Printf("     %s  %s\n", m.At.Local().Format("15:04:05.000"), head)
+	p.Field("why", m.Why)
+	p.Field("question", output.Short(m.Question))
+	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
+	p.Field("provenance", string(m.Provenance))
+	p.Field("driver", m.Driver)
+	p.Field("verdict", output.Short(m.Verdict))
+	if m.Took > 0 {
+		p.Field("took", m.Took.Round(10*time.Microsecond).String())
+	}
+	p.Field("proof", m.ProofHash)
+}

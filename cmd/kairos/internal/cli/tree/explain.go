@@ -1,0 +1,208 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func treeExplainCommand(at *session.Session) *cobra.Command {
+	var challengeFile, clientFile, kind, runID string
+	var supplied bool
+	var step int
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N]",
+		Short: "Walk the tree for a challenge and a client, or as a run did, with the reason at each node",
+		Example: `  kairos tree explain --run 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2
+  kairos tree explain --challenge challenge.json --client caps.json
+  caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case runID == "" && cmd.Flags().Changed("step"):
+				return errors.New("--step is of a run: name it with --run")
+			case runID == "" && challengeFile == "":
+				return errors.New("name a file with --challenge, or a run with --run")
+			}
+			for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+				if runID != "" && cmd.Flags().Changed(flag) {
+					return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
+				}
+			}
+			if !slices.Contains(inputKinds, kind) {
+				return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
+			}
+			c, err := at.Load()
+			if err != nil {
+				return err
+			}
+			tree, err := c.CompileTree()
+			if err != nil {
+				return err
+			}
+			if runID != "" {
+				return at.WithRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
+					list, err := explainRun(ctx, a, tree, id, step, cmd.ErrOrStderr())
+					if err != nil {
+						return err
+					}
+					return out.Print(cmd.OutOrStdout(), list, func(p *output.Printer) { printWalked(p, list) })
+				})
+			}
+			facts, err := factsOf(tree, challengeFile, clientFile)
+			if err != nil {
+				return err
+			}
+			facts.Config = c.Facts()
+			facts.Solution.Supplied = supplied
+			d := tree.Decide(kind, facts)
+			return out.Print(cmd.OutOrStdout(), d, func(p *output.Printer) { printExplanation(p, d) })
+		},
+	}
+	out.AddTo(cmd)
+	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
+	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
+	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: "+strings.Join(inputKinds, ", "))
+	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
+	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
+	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
+	return cmd
+}
+
+// inputKinds are the kinds of input that a tree has routes for.
+var inputKinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
+
+// factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
+func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
+	var f decision.Facts
+	b, err := files.Read(challengeFile)
+	if err != nil {
+		return f, fmt.Errorf("read the challenge: %w", err)
+	}
+	var wrapped struct {
+		Challenge json.RawMessage `json:"challenge"`
+	}
+	if json.Unmarshal(b, &wrapped) == nil && len(wrapped.Challenge) > 0 {
+		b = wrapped.Challenge
+	}
+	common, err := protocol.CommonOf(b)
+	if err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil {
+		return f, fmt.Errorf("challenge %s: %w", challengeFile, err)
+	}
+	if common.Type == "" {
+		common.Type = tree.MissingType()
+	}
+	f.Challenge = decision.ChallengeFacts{
+		Type: common.Type, Name: common.Name, Required: common.IsRequired(), HasSampling: common.Sampling != nil,
+		HasOutputSchema: len(common.OutputSchema) > 0, FilesRequired: common.FilesRequired,
+	}
+	if params := members[common.Type]; len(params) > 0 {
+		if err := json.Unmarshal(params, &f.Challenge.Params); err != nil {
+			return f, fmt.Errorf("challenge %s: %q must be an object", challengeFile, common.Type)
+		}
+	}
+	f.Step = decision.StepFacts{Index: 1, Count: 1, Name: common.Name, Approval: common.ApprovalMode}
+	f.Run.Attempt = 1
+	if clientFile == "" {
+		return f, nil
+	}
+	if b, err = files.Read(clientFile); err != nil {
+		return f, fmt.Errorf("read the client's facts: %w", err)
+	}
+	if f.Client, err = readClient(b); err != nil {
+		return f, fmt.Errorf("client %s: %w", clientFile, err)
+	}
+	return f, nil
+}
+
+// walkedAgain is a recorded decision, and what the tree says of it now.
+type walkedAgain struct {
+	engine.Decided
+	// Now is set where another tree is in use.
+	Now *decision.Difference `json:"now,omitempty"`
+}
+
+// explainRun explains the decisions of a run, or with a step of that step. Of
+// those that were erased it notes so.
+func explainRun(ctx context.Context, a *app.App, tree *decision.Tree, id run.ID, step int, notes io.Writer) ([]walkedAgain, error) {
+	made, err := a.Engine.Decisions(ctx, a.Caller(), id)
+	if err != nil {
+		return nil, err
+	}
+	line, err := a.Engine.Timeline(ctx, a.Caller(), id)
+	if err != nil {
+		return nil, err
+	}
+	if step < 0 || step > line.Run.StepCount {
+		return nil, fmt.Errorf("--step is %d: run %s has steps 1 to %d", step, id, line.Run.StepCount)
+	}
+	for n := 1; n <= line.Run.StepCount; n++ {
+		if at, erased := line.Erased(n); erased && (step == 0 || step == n) {
+			(&output.Printer{W: notes}).Printf("note: what was decided for step %d was redacted %s: %s\n", n, output.Moment(at.At), at.Verdict)
+		}
+	}
+	out := []walkedAgain{}
+	for _, d := range made {
+		if step != 0 && d.Step != step {
+			continue
+		}
+		x := walkedAgain{Decided: d}
+		if d.Record != nil && d.Record.Tree != tree.Digest() {
+			now, _ := decision.Compare(tree, tree, *d.Record)
+			x.Now = &now
+		}
+		out = append(out, x)
+	}
+	if _, erased := line.Erased(step); len(out) == 0 && step != 0 && !erased {
+		return nil, fmt.Errorf("nothing was decided for step %d of run %s", step, id)
+	}
+	return out, nil
+}
+
+// printExplanation prints a decision; what its conditions looked at comes from clients.
+func printExplanation(p *output.Printer, d interface{ Explain(w io.Writer) error }) {
+	var b strings.Builder
+	if err := d.Explain(&b); err != nil && p.Err == nil {
+		p.Err = err
+	}
+	p.Printf("%s", output.Lines(b.String()))
+}
+
+func printWalked(p *output.Printer, list []walkedAgain) {
+	for _, x := range list {
+		p.Printf("%s  step %d %q, %s\n", output.Moment(x.At), x.Step, x.Label, x.Input)
+		printExplanation(p, x)
+		switch {
+		case x.Answered:
+			p.Printf("   answered in %v\n", x.Took.Round(10*time.Microsecond))
+		case x.Outcome != "":
+			p.Printf("   %s after %v\n", x.Outcome, x.Took.Round(10*time.Microsecond))
+		}
+		if x.Now != nil {
+			p.Printf("   another tree decided this; the one in use now would go %s\n", way(x.Now.New))
+		}
+		p.Printf("\n")
+	}
+}

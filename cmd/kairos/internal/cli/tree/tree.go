@@ -1,0 +1,76 @@
+package tree
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/decision"
+)
+
+// Command is `kairos tree`.
+func Command(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "tree", Short: "Show, check, explain and draw the decision tree"}
+	cmd.AddCommand(
+		treeCheckCommand(at),
+		&cobra.Command{
+			Use: "show", Short: "Print the tree that is in use, as a start for one of your own", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				c, err := at.Load()
+				if err != nil {
+					return err
+				}
+				src, err := c.TreeSource()
+				if err != nil {
+					return err
+				}
+				_, err = cmd.OutOrStdout().Write(src.YAML)
+				return err
+			},
+		},
+		&cobra.Command{
+			Use: "graph [FILE]", Short: "Print the tree as a Mermaid picture", Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				tree, err := at.Tree(strings.Join(args, ""))
+				if err != nil {
+					return err
+				}
+				p := &output.Printer{W: cmd.OutOrStdout()}
+				p.Verbatim(tree.Graph())
+				return p.Err
+			},
+		},
+		treeExplainCommand(at), treeCoverageCommand(at), treeDiffCommand(at),
+	)
+	return cmd
+}
+
+// treeReport is what `tree check` prints.
+type treeReport struct {
+	OK       bool               `json:"ok"`
+	Problems []decision.Problem `json:"problems"`
+}
+
+func treeCheckCommand(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, err := at.Tree(strings.Join(args, ""))
+			var refused *decision.LoadError
+			if err != nil && (*out == output.FormatText || !errors.As(err, &refused)) {
+				return err
+			}
+			r := treeReport{OK: err == nil, Problems: []decision.Problem{}}
+			if refused != nil {
+				r.Problems = refused.Problems
+			}
+			return errors.Join(out.Print(cmd.OutOrStdout(), r, func(p *output.Printer) { p.Printf("ok\n") }), err)
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}

@@ -1,0 +1,360 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+)
+
+// Config is kairos.yaml. Every key is optional; its zero value is the default
+// that docs/operations.md states.
+type Config struct {
+	// Database is the SQLite file; relative to the configuration file.
+	Database       string               `yaml:"database"`
+	DatabaseLimits databaseLimitsConfig `yaml:"database_limits"`
+	// Store is where protocols are kept, sqlite or qdrant; runs are always in
+	// the SQLite file. Empty: qdrant if its URL is set.
+	Store  string       `yaml:"store"`
+	Qdrant qdrantConfig `yaml:"qdrant"`
+	// Tree is the file of the decision tree; empty: the one that is shipped.
+	Tree      string          `yaml:"tree"`
+	Drivers   DriversConfig   `yaml:"drivers"`
+	UserInput userInputConfig `yaml:"user_input"`
+	Approval  approvalConfig  `yaml:"approval"`
+	Sampling  samplingConfig  `yaml:"sampling"`
+	Run       runConfig       `yaml:"run"`
+	Attest    attestConfig    `yaml:"attest"`
+	Handover  HandoverConfig  `yaml:"handover"`
+	Signing   signingConfig   `yaml:"signing"`
+	Search    searchConfig    `yaml:"search"`
+	Embedding EmbeddingConfig `yaml:"embedding"`
+	MCP       mcpConfig       `yaml:"mcp"`
+	HTTP      httpConfig      `yaml:"http"`
+	Metrics   metricsConfig   `yaml:"metrics"`
+	Admin     adminConfig     `yaml:"admin"`
+	Log       logConfig       `yaml:"log"`
+}
+
+// databaseLimitsConfig bounds the room that the database takes, in bytes.
+type databaseLimitsConfig struct {
+	// MinFree must be free on its disk, or the server is not ready. Default
+	// 64 MiB; -1: any number.
+	MinFree int64 `yaml:"min_free"`
+	// MaxSize of the file; what would make it larger is refused. 0: any number.
+	MaxSize int64 `yaml:"max_size"`
+}
+
+func (c databaseLimitsConfig) Limits() sqlite.Limits {
+	return sqlite.Limits{MinFree: c.MinFree, MaxSize: c.MaxSize}
+}
+
+// smallestDatabase is what the built-in protocols and a few runs need.
+const smallestDatabase = 1 << 20
+
+func (c databaseLimitsConfig) problems() []error {
+	var errs []error
+	if c.MinFree < -1 {
+		errs = append(errs, fmt.Errorf("database_limits.min_free is %d: must be a number of bytes, or -1 for any number", c.MinFree))
+	}
+	if c.MaxSize != 0 && c.MaxSize < smallestDatabase {
+		errs = append(errs, fmt.Errorf("database_limits.max_size is %d: must be at least %d bytes, or 0 for any number", c.MaxSize, smallestDatabase))
+	}
+	return errs
+}
+
+type userInputConfig struct {
+	// ServerDriver: the server obtains a person's input itself.
+	ServerDriver bool `yaml:"server_driver"`
+	// Driver comes first then: elicitation, sampling or agent.
+	Driver string `yaml:"driver"`
+}
+
+type approvalConfig struct {
+	// DelegateToClient: where nobody can be asked by form, the client's own
+	// review of a sampling request stands for the approval. Default true.
+	DelegateToClient *bool `yaml:"delegate_to_client"`
+	// TrustAgent: the agent's word stands for a person's yes. Default false.
+	TrustAgent bool     `yaml:"trust_agent"`
+	TTL        Duration `yaml:"ttl"`
+	// Typed: who approves has to type the step's name. Default false.
+	Typed bool `yaml:"typed"`
+	// Approvers are principals who may answer approvals of others' runs.
+	Approvers []string `yaml:"approvers"`
+	// Listen is where a server over stdin and stdout serves the approval page;
+	// empty: nowhere.
+	Listen string `yaml:"listen"`
+}
+
+// samplingConfig bounds what language models are asked.
+type samplingConfig struct {
+	PerRun           budgetConfig `yaml:"per_run"`
+	PerPrincipalHour budgetConfig `yaml:"per_principal_hour"`
+}
+
+// budgetConfig is a number of requests and of tokens granted; 0: unlimited.
+type budgetConfig struct {
+	Requests *int `yaml:"requests"`
+	Tokens   *int `yaml:"tokens"`
+}
+
+// defaults lets far more through than protocols need, and stops a loop.
+func (c *samplingConfig) defaults() {
+	for at, n := range map[**int]int{
+		&c.PerRun.Requests: 200, &c.PerRun.Tokens: 500_000,
+		&c.PerPrincipalHour.Requests: 5000, &c.PerPrincipalHour.Tokens: 10_000_000,
+	} {
+		if *at == nil {
+			*at = &n
+		}
+	}
+}
+
+func (c samplingConfig) Budgets() engine.Budgets {
+	return engine.Budgets{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
+}
+
+func (b budgetConfig) budget() engine.Budget {
+	return engine.Budget{Requests: *b.Requests, Tokens: *b.Tokens}
+}
+
+func (c samplingConfig) problems() []error {
+	var errs []error
+	for key, n := range map[string]*int{
+		"per_run.requests": c.PerRun.Requests, "per_run.tokens": c.PerRun.Tokens,
+		"per_principal_hour.requests": c.PerPrincipalHour.Requests, "per_principal_hour.tokens": c.PerPrincipalHour.Tokens,
+	} {
+		if *n < 0 {
+			errs = append(errs, fmt.Errorf("sampling.%s is %d: must not be negative; 0 means unlimited", key, *n))
+		}
+	}
+	return errs
+}
+
+type runConfig struct {
+	TTL Duration `yaml:"ttl"`
+	// Keep is how long runs that have ended are kept; 0s: for ever.
+	Keep Duration `yaml:"keep"`
+}
+
+type attestConfig struct {
+	RequireComplete bool `yaml:"require_complete"`
+}
+
+type signingConfig struct {
+	// KeyFile holds the key that signs statements about runs. Empty:
+	// signing.key beside the database, made when first needed.
+	KeyFile string `yaml:"key_file"`
+}
+
+type searchConfig struct {
+	ScoreThreshold   float64 `yaml:"score_threshold"`
+	SimilarThreshold float64 `yaml:"similar_threshold"`
+}
+
+type mcpConfig struct {
+	// PlainWait is how long a call without a progress token waits for a person.
+	PlainWait Duration `yaml:"plain_wait"`
+	// ProgressWait is the same for a call with one.
+	ProgressWait Duration `yaml:"progress_wait"`
+	// StateKeyFile holds the key that seals requestState; replicas share it.
+	// Empty: state.key beside the database, made when first needed.
+	StateKeyFile string `yaml:"state_key_file"`
+}
+
+type adminConfig struct {
+	// Socket is where the commands of this machine reach a running server; one
+	// that ends in a slash is a folder with a socket for each server. Empty: a
+	// private folder of the user; "off": none.
+	Socket string `yaml:"socket"`
+}
+
+// Duration is a time.Duration whose errors name the line.
+type Duration time.Duration
+
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (d *Duration) UnmarshalYAML(n ast.Node) error {
+	v, err := time.ParseDuration(strings.Trim(n.String(), `"'`))
+	if err != nil {
+		at := n.GetToken().Position
+		return fmt.Errorf("[%d:%d] must be a duration such as 90s, 10m or 24h", at.Line, at.Column)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// relativeTo makes paths of a file relative to its folder.
+func (c *Config) relativeTo(dir string) {
+	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
+		if *p != "" && !filepath.IsAbs(*p) {
+			*p = filepath.Join(dir, *p)
+		}
+	}
+	c.Embedding.relativeTo(dir)
+	if p := &c.Admin.Socket; *p != "" && *p != AdminOff && !filepath.IsAbs(*p) {
+		folder := strings.HasSuffix(*p, "/")
+		if *p = filepath.Join(dir, *p); folder {
+			*p += "/"
+		}
+	}
+}
+
+// overlay applies the environment, whose names the earlier server's operators know.
+func (c *Config) overlay(lookup func(string) (string, bool)) error {
+	var errs []error
+	for name, to := range map[string]*string{
+		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir,
+		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
+		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
+	} {
+		if v, ok := lookup(name); ok && v != "" {
+			*to = v
+		}
+	}
+	if v, ok := lookup("KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment KAIROS_ENABLE_USER_INPUT_SERVER_DRIVER=%q: must be true or false", v))
+		}
+		c.UserInput.ServerDriver = on
+	}
+	if v, ok := lookup("QDRANT_RESCORE"); ok && v != "" {
+		on, err := strconv.ParseBool(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment QDRANT_RESCORE=%q: must be true or false", v))
+		}
+		c.Qdrant.Rescore = &on
+	}
+	for name, to := range map[string]*float64{
+		"SCORE_THRESHOLD": &c.Search.ScoreThreshold, "SIMILAR_MEMORY_THRESHOLD": &c.Search.SimilarThreshold,
+	} {
+		v, ok := lookup(name)
+		if !ok || v == "" {
+			continue
+		}
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("environment %s=%q: must be a number from 0 to 1", name, v))
+		}
+		*to = f
+	}
+	return errors.Join(append(errs, c.HTTP.overlay(lookup), c.Metrics.overlay(lookup), checkAppSpace(lookup), c.Embedding.overlay(lookup))...)
+}
+
+func (c *Config) defaults() error {
+	if c.Database == "" {
+		dir, err := dataDir()
+		if err != nil {
+			return err
+		}
+		c.Database = filepath.Join(dir, "kairos.db")
+	}
+	if c.Drivers.Dir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the drivers beside this program: %w", err)
+		}
+		c.Drivers.Dir = filepath.Join(filepath.Dir(self), "drivers")
+	}
+	if c.MCP.StateKeyFile == "" {
+		c.MCP.StateKeyFile = filepath.Join(filepath.Dir(c.Database), "state.key")
+	}
+	if c.Signing.KeyFile == "" {
+		c.Signing.KeyFile = filepath.Join(filepath.Dir(c.Database), "signing.key")
+	}
+	c.httpDefaults()
+	if c.UserInput.Driver == "" {
+		c.UserInput.Driver = "elicitation"
+	}
+	if c.Approval.DelegateToClient == nil {
+		yes := true
+		c.Approval.DelegateToClient = &yes
+	}
+	c.Sampling.defaults()
+	if c.Drivers.Watch == nil {
+		yes := true
+		c.Drivers.Watch = &yes
+	}
+	return nil
+}
+
+// dataDir is where a user's data belongs (XDG Base Directory specification).
+func dataDir() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kairos"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for the database: %w; name one with --db or KAIROS_DB", err)
+	}
+	return filepath.Join(home, ".local", "share", "kairos"), nil
+}
+
+// AdminOff turns the admin socket off.
+const AdminOff = "off"
+
+func (c Config) validate() error {
+	errs := slices.Concat(c.DatabaseLimits.problems(), c.Drivers.problems(), c.storeProblems(), c.Embedding.problems(), c.HTTP.problems(), c.Metrics.problems(), c.Sampling.problems(), c.Approval.problems())
+	if d := c.UserInput.Driver; !slices.Contains([]string{"elicitation", "sampling", "agent"}, d) {
+		errs = append(errs, fmt.Errorf("user_input.driver is %q: must be elicitation, sampling or agent", d))
+	}
+	for key, v := range map[string]float64{
+		"search.score_threshold": c.Search.ScoreThreshold, "search.similar_threshold": c.Search.SimilarThreshold,
+	} {
+		if v < 0 || v > 1 {
+			errs = append(errs, fmt.Errorf("%s is %v: must be from 0 to 1", key, v))
+		}
+	}
+	for key, d := range map[string]Duration{
+		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "run.keep": c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+	} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
+		}
+	}
+	if c.Handover.Dir != "" && c.Handover.InRoot {
+		errs = append(errs, errors.New("handover.dir and handover.in_root are both set: the file is in one place or in the other"))
+	}
+	if _, err := c.Log.level(); err != nil {
+		errs = append(errs, err)
+	}
+	if f := c.Log.Format; f != "" && f != "text" && f != "json" {
+		errs = append(errs, fmt.Errorf("log.format is %q: must be text or json", f))
+	}
+	return errors.Join(errs...)
+}
+
+func timeProblems(section string, idleStop *Duration, callTimeout Duration) []error {
+	var errs []error
+	if idleStop != nil && *idleStop < 0 {
+		errs = append(errs, fmt.Errorf("%s.idle_stop is %s: must not be negative; 0s means never", section, *idleStop))
+	}
+	if callTimeout < 0 {
+		errs = append(errs, fmt.Errorf("%s.call_timeout is %s: must not be negative", section, callTimeout))
+	}
+	return errs
+}
+
+// modelTime: a call of the driver llm must not be cut off before the driver
+// itself gives up and says why. What is no duration the driver refuses.
+func (d DriversConfig) modelTime() error {
+	text, _ := d.Settings["llm"].Config["timeout"].(string)
+	given, err := time.ParseDuration(text)
+	if bound := cmp.Or(time.Duration(d.Settings["llm"].CallTimeout), time.Duration(d.CallTimeout), driverhost.DefaultCall); err == nil && given >= bound {
+		return fmt.Errorf("drivers.settings.llm.config.timeout is %s: must be shorter than its call timeout, %s; raise drivers.settings.llm.call_timeout", given, bound)
+	}
+	return nil
+}

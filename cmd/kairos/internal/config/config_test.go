@@ -1,0 +1,245 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// keysOf lists the keys that a configuration type reads, nested ones with dots.
+func keysOf(t reflect.Type, prefix string) []string {
+	var keys []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := prefix + f.Tag.Get("yaml")
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Map {
+			inner = inner.Elem()
+			if f.Type.Kind() == reflect.Map && inner.Kind() == reflect.Struct {
+				key += ".*"
+			}
+		}
+		if inner.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(inner, key+".")...)
+			continue
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+type schemaNode struct {
+	Properties           map[string]schemaNode `json:"properties"`
+	AdditionalProperties json.RawMessage       `json:"additionalProperties"`
+}
+
+func (n schemaNode) keys(t *testing.T, prefix string) []string {
+	t.Helper()
+	var keys []string
+	for name, p := range n.Properties {
+		var each schemaNode
+		if strings.HasPrefix(string(p.AdditionalProperties), "{") {
+			if err := json.Unmarshal(p.AdditionalProperties, &each); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch {
+		case len(each.Properties) > 0:
+			keys = append(keys, each.keys(t, prefix+name+".*.")...)
+		case len(p.Properties) > 0:
+			if string(p.AdditionalProperties) != "false" {
+				t.Errorf("%s%s allows keys that the program refuses", prefix, name)
+			}
+			keys = append(keys, p.keys(t, prefix+name+".")...)
+		default:
+			keys = append(keys, prefix+name)
+		}
+	}
+	return keys
+}
+
+func TestTheConfigSchemaHasExactlyTheKeysThatAreRead(t *testing.T) {
+	var schema schemaNode
+	if err := json.Unmarshal(Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	want, got := keysOf(reflect.TypeFor[Config](), ""), schema.keys(t, "")
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("keys of config.schema.json (-read +described):\n%s", diff)
+	}
+}
+
+// configured is a source with this as kairos.yaml.
+func configured(t *testing.T, yaml string) Source {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kairos.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Source{File: file}
+}
+
+func TestWhatIsWrongInTheDriversSectionIsNamed(t *testing.T) {
+	for name, tc := range map[string]struct{ yaml, want string }{
+		"network":      {"drivers: {settings: {shell: {network: maybe}}}", "drivers.settings.shell.network"},
+		"memory":       {"drivers: {settings: {shell: {memory_mib: -1}}}", "drivers.settings.shell.memory_mib"},
+		"idle stop":    {"drivers: {idle_stop: -1s}", "drivers.idle_stop"},
+		"call timeout": {"drivers: {call_timeout: -1s}", "drivers.call_timeout"},
+		"model's time": {"drivers: {call_timeout: 3s, settings: {llm: {config: {timeout: 30s}}}}", "drivers.settings.llm.config.timeout is 30s: must be shorter than its call timeout, 3s; raise drivers.settings.llm.call_timeout"},
+		"too long":     {"drivers: {settings: {llm: {config: {timeout: 10s}}}}", "shorter than its call timeout, 10s"},
+		"its own time": {"drivers: {call_timeout: 1m, settings: {llm: {call_timeout: 3s, config: {timeout: 30s}}}}", "shorter than its call timeout, 3s"},
+		"one's idle":   {"drivers: {settings: {shell: {idle_stop: -1s}}}", "drivers.settings.shell.idle_stop"},
+		"one's calls":  {"drivers: {settings: {shell: {call_timeout: -1s}}}", "drivers.settings.shell.call_timeout"},
+		"provenance":   {"drivers: {settings: {shell: {max_provenance: observed}}}", `drivers.settings.shell.max_provenance is "observed": must be one of agent-reported, model-generated, link-holder, client-attested, server-observed`},
+		"human":        {"drivers: {settings: {shell: {human: perhaps}}}", "drivers.settings.shell.human must be true or false"},
+		"a typo":       {"drivers: {wacth: true}", "wacth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := configured(t, tc.yaml).Load()
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("load: %v, want an error that names %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// writeLock makes a folder with the lock of one driver that has settings.
+func writeLock(t *testing.T, folder, name, schema string) {
+	t.Helper()
+	lock := driverhost.Lock{Version: 1, Drivers: []driverhost.LockedEntry{{
+		Name: name, Version: "1.0.0", File: "kairos-driver-" + name, SHA256: map[string]string{driverhost.Platform(): strings.Repeat("0", 64)},
+		Descriptor: driver.Descriptor{
+			Name: name, Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{name}, Effect: driver.EffectPure, ConfigSchema: json.RawMessage(schema),
+		},
+	}}}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := driverhost.WriteLock(filepath.Join(folder, driverhost.LockName), lock); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigCheckReportsEveryMistakeAtOnce(t *testing.T) {
+	t.Setenv("SCORE_THRESHOLD", "high")
+	s := configured(t, `database: kairos.db
+drivers:
+  wacth: true
+  dir: drivers
+  call_timeout: soon
+  idle_stop: later
+  settings:
+    coment: {memory_mib: 10}
+    comment:
+      config: {lexical_treshold: 0.5, other: 3}
+      memory_mib: lots
+    mcp: {env_from: &names [TOKEN], config: {names: *names}}
+serach: {}
+store: postgres
+tree: tree.yaml
+`)
+	dir := filepath.Dir(s.File)
+	writeLock(t, filepath.Join(dir, "drivers"), "comment",
+		`{"type":"object","additionalProperties":false,"properties":{"lexical_threshold":{"type":"number"},"other":{"type":"string"}}}`)
+	if err := os.WriteFile(filepath.Join(dir, "tree.yaml"), []byte("version: 1\nchalenges: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := s.CheckFiles()
+	if err == nil {
+		t.Fatal("checkFiles found nothing wrong")
+	}
+	if strings.Contains(err.Error(), "settings.mcp.config") {
+		t.Error("checkFiles complains about settings that are aliases")
+	}
+	for _, want := range []string{
+		`kairos.yaml:3:3: unknown key "drivers.wacth"; did you mean "watch"?`,
+		`kairos.yaml:6:14: drivers.idle_stop must be a duration such as`,
+		`kairos.yaml:5:17: drivers.call_timeout must be a duration such as 90s, 10m or 24h`,
+		`kairos.yaml:11:19: drivers.settings.comment.memory_mib must be a whole number`,
+		`kairos.yaml:13:1: unknown key "serach"; did you mean "search"?`,
+		`environment SCORE_THRESHOLD="high": must be a number`,
+		`store is "postgres": must be sqlite or qdrant`,
+		`tree.yaml:2: unknown key "chalenges"`,
+		`kairos.yaml:8:5: drivers.settings.coment: drivers.lock has no driver of this name; did you mean "comment"?`,
+		`kairos.yaml:10:7: drivers.settings.comment.config: unknown key "lexical_treshold"; did you mean "lexical_threshold"?`,
+		`kairos.yaml:10:39: drivers.settings.comment.config.other: got number, want string`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("checkFiles does not say %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+// An alias can name a list of aliases: ten such lines expand to more values than
+// any machine has memory for.
+func TestAliasesDoNotFillTheMemory(t *testing.T) {
+	bomb := "drivers:\n  settings:\n    shell:\n      config:\n        a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 12 {
+		bomb += fmt.Sprintf("        a%d: &a%[1]d [%s]\n", i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"doubled":        {bomb, "its aliases expand to more than 100000 values"},
+		"merged":         {strings.ReplaceAll(bomb, "[*", "[{<<: *"), "kairos.yaml:"},
+		"of itself":      {"drivers: {settings: {shell: {config: {a: &a [*a, *a]}}}}", ""},
+		"of an ordinary": {"drivers: {settings: {shell: {config: &c {a: [1, 2]}, network: deny}, mcp: {config: *c}}}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := configured(t, tc.text).Load()
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("load: %v, want %s", err, tc.want)
+			}
+			if name == "of an ordinary" {
+				if got, jsonErr := c.Drivers.Settings["mcp"].JSON(); err != nil || string(got) != `{"a":[1,2]}` {
+					t.Errorf("the settings behind the alias are %s (%v, %v)", got, err, jsonErr)
+				}
+			}
+		})
+	}
+}
+
+// Errors name the place and not the value, which may be a secret, like the lines
+// around it.
+func TestAFindingQuotesNoValueOfTheConfiguration(t *testing.T) {
+	const secret = "hunter2-and-more"
+	for name, text := range map[string]string{
+		"syntax":    "qdrant: {api_key_file: '" + secret + "'}\ndrivers: [\nlog: }\n",
+		"duplicate": "embedding:\n  model: " + secret + "\nembedding: 3\n",
+		"type":      "drivers:\n  idle_stop: " + secret + "\n",
+		"alias":     "drivers: {dir: *" + "nowhere, settings: {shell: {config: {token: " + secret + "}}}}\n",
+		"settings":  "drivers: {settings: {shell: {config: {token: " + secret + ", when: " + secret + ", kind: " + secret + ", list: [" + secret + "], number: " + secret + "}}}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := configured(t, text)
+			folder := filepath.Join(filepath.Dir(s.File), "drivers")
+			writeLock(t, folder, "shell", `{"type":"object","properties":{"token":{"type":"string","pattern":"^[0-9]+$","writeOnly":true},
+				"when":{"type":"string","format":"date"},"kind":{"enum":["a","b"]},"list":{"type":"array","items":{"const":1}},"number":{"type":"number"}}}`)
+			t.Setenv("KAIROS_DRIVERS_DIR", folder)
+			err := s.CheckFiles()
+			if err == nil || strings.Contains(err.Error(), secret) {
+				t.Errorf("checkFiles = %v, want an error without the value", err)
+			}
+			if name == "settings" {
+				for _, key := range []string{"token", "when", "kind", "list.0", "number"} {
+					if !strings.Contains(err.Error(), "drivers.settings.shell.config."+key) {
+						t.Errorf("%s is not found to be wrong in %v", key, err)
+					}
+				}
+			}
+		})
+	}
+}

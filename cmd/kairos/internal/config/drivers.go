@@ -1,0 +1,170 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// DriversConfig is the section drivers.
+type DriversConfig struct {
+	// Dir holds the driver binaries and drivers.lock; empty: "drivers" beside the program.
+	Dir string `yaml:"dir"`
+	// Watch: the server takes up changed files by itself. Default true.
+	Watch *bool `yaml:"watch"`
+	// IdleStop is after how much time without a call a driver is stopped until
+	// the next one. Default 10m; 0s: never.
+	IdleStop *Duration `yaml:"idle_stop"`
+	// CallTimeout bounds one call of a driver. Default 10s.
+	CallTimeout Duration `yaml:"call_timeout"`
+	// Isolation is how drivers are kept from the server's own files: auto,
+	// namespace, landlock or none. Default auto.
+	Isolation string `yaml:"isolation"`
+	// Settings of single drivers, by name.
+	Settings map[string]DriverSettings `yaml:"settings"`
+}
+
+// DriverSettings are the settings of one driver.
+type DriverSettings struct {
+	Config map[string]any `yaml:"config"`
+	// EnvFrom names environment variables that the driver may see.
+	EnvFrom []string `yaml:"env_from"`
+	// AllowEffects lets a driver run that changes the world.
+	AllowEffects bool `yaml:"allow_effects"`
+	// Network: allow or deny. Default allow.
+	Network string `yaml:"network"`
+	// Folders are files and folders that the driver needs besides those that
+	// its config names, where it is isolated by Landlock.
+	Folders []string `yaml:"folders"`
+	// MemoryMiB is how much memory the driver should do with, in MiB. Default 256.
+	MemoryMiB int `yaml:"memory_mib"`
+	// IdleStop and CallTimeout take the place of those of all drivers.
+	IdleStop    *Duration `yaml:"idle_stop"`
+	CallTimeout Duration  `yaml:"call_timeout"`
+	// MaxProvenance is the strongest provenance that what the driver says is
+	// recorded with. Default: any that its descriptor allows.
+	MaxProvenance string `yaml:"max_provenance"`
+	// Human: the driver may answer for a person. Default true.
+	Human *bool `yaml:"human"`
+}
+
+// Limits are what the driver may vouch for.
+func (s DriverSettings) Limits() driverhost.Limits {
+	return driverhost.Limits{MaxProvenance: driver.Provenance(s.MaxProvenance), NoPerson: s.Human != nil && !*s.Human}
+}
+
+// joined lists the values that a setting may have.
+func joined[T ~string](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return strings.Join(words, ", ")
+}
+
+func (d DriversConfig) problems() []error {
+	errs := timeProblems("drivers", d.IdleStop, d.CallTimeout)
+	for _, err := range []error{d.modelTime(), d.isolationProblem()} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
+		s := d.Settings[name]
+		errs = append(errs, timeProblems("drivers.settings."+name, s.IdleStop, s.CallTimeout)...)
+		if n := s.Network; !slices.Contains([]string{"", "allow", "deny"}, n) {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.network is %q: must be allow or deny", name, n))
+		}
+		if p := driver.Provenance(s.MaxProvenance); p != "" && !slices.Contains(run.Provenances(), p) {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.max_provenance is %q: must be one of %s", name, p, joined(run.Provenances())))
+		}
+		if s.MemoryMiB < 0 {
+			errs = append(errs, fmt.Errorf("drivers.settings.%s.memory_mib is %d: must not be negative", name, s.MemoryMiB))
+		}
+	}
+	return errs
+}
+
+// settingProblems compares the settings of drivers with what the lock says of
+// them. No driver is started.
+func (d DriversConfig) settingProblems(lock driverhost.Lock, in places) []error {
+	schemas := map[string]json.RawMessage{}
+	for _, e := range lock.Drivers {
+		schemas[e.Name] = e.Descriptor.ConfigSchema
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(d.Settings)) {
+		at := "drivers.settings." + name
+		expected, locked := schemas[name]
+		if !locked {
+			problems = append(problems, fmt.Errorf("%s%s: drivers.lock has no driver of this name%s", in.of("drivers", "settings", name), at, fields.Suggestion(name, slices.Collect(maps.Keys(schemas)))))
+			continue
+		}
+		given, err := d.Settings[name].JSON()
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s.config: %w", at, err))
+			continue
+		}
+		if len(given) == 0 || len(expected) == 0 {
+			continue
+		}
+		for _, found := range schema.Validate(expected, given) {
+			place := in.of(append([]string{"drivers", "settings", name, "config"}, strings.Split(found.Pointer, "/")[1:]...)...)
+			problems = append(problems, fmt.Errorf("%s%s.config%s: %s", place, at, strings.ReplaceAll(found.Pointer, "/", "."), found.Message))
+		}
+	}
+	return problems
+}
+
+// JSON is the configuration of the driver; nil: none is set.
+func (s DriverSettings) JSON() (json.RawMessage, error) {
+	if len(s.Config) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(s.Config)
+}
+
+// LockPath is the lock of a drivers folder.
+func LockPath(dir string) string { return filepath.Join(dir, driverhost.LockName) }
+
+// IsolationAuto is the best level that the machine offers.
+const IsolationAuto = "auto"
+
+var isolationLevels = []string{
+	IsolationAuto, string(driverhost.LevelNamespace), string(driverhost.LevelLandlock), string(driverhost.LevelNone),
+}
+
+func (d DriversConfig) isolationProblem() error {
+	if d.Isolation != "" && !slices.Contains(isolationLevels, d.Isolation) {
+		return fmt.Errorf("drivers.isolation is %q: must be one of %s", d.Isolation, strings.Join(isolationLevels, ", "))
+	}
+	return nil
+}
+
+// Pinned is what says which drivers there are.
+func (c Config) Pinned(dev bool) string {
+	if dev {
+		return c.Drivers.Dir
+	}
+	return filepath.Join(c.Drivers.Dir, driverhost.LockName)
+}
+
+// ReadLock reads drivers.lock in the drivers folder.
+func (c Config) ReadLock() (driverhost.Lock, error) {
+	lock, err := driverhost.ReadLock(filepath.Join(c.Drivers.Dir, driverhost.LockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return lock, fmt.Errorf("no drivers.lock in %s: run `make build`, or `kairos driver lock` for drivers built elsewhere, or set drivers.dir", c.Drivers.Dir)
+	}
+	return lock, err
+}

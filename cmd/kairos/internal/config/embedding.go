@@ -1,0 +1,232 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/embedding"
+	"github.com/kairos-mcp/kairos/core/embedding/static"
+)
+
+// EmbeddingConfig says which endpoint or local model turns texts into vectors.
+type EmbeddingConfig struct {
+	// Provider: none, openai (anything that speaks like it: Ollama, vLLM), tei,
+	// static (the model in the folder Model; also if Model is the path of a
+	// folder and Provider is not set), or auto: openai if OPENAI_API_KEY or a model for it is set, else tei if
+	// its URL is, else none. Empty: none, unless the environment names a model
+	// of OpenAI or the URL of a TEI server.
+	Provider string `yaml:"provider"`
+	URL      string `yaml:"url"`
+	Model    string `yaml:"model"`
+	// APIKeyEnv names the environment variable of the key. Default:
+	// OPENAI_API_KEY if the endpoint is OpenAI's own, TEI_API_KEY for tei.
+	APIKeyEnv  string `yaml:"api_key_env"`
+	APIKeyFile string `yaml:"api_key_file"`
+	// Dimension of the vectors; 0: what the endpoint answers with.
+	Dimension int `yaml:"dimension"`
+	// Timeout of one request. Default 10s.
+	Timeout Duration `yaml:"timeout"`
+	// Batch is how many texts go into a request. Default 32.
+	Batch int `yaml:"batch"`
+	// Budget is how long a search, mint or comparison waits in all. Default 3s.
+	Budget Duration `yaml:"budget"`
+}
+
+// The providers.
+const (
+	EmbedNone   = "none"
+	embedOpenAI = "openai"
+	embedTEI    = "tei"
+	EmbedStatic = "static"
+	embedAuto   = "auto"
+)
+
+const (
+	openAIURL          = "https://api.openai.com/v1"
+	defaultOpenAIModel = "text-embedding-3-small"
+)
+
+// isPath reports whether the model is written as a path and not as a name.
+func (c *EmbeddingConfig) isPath() bool {
+	return filepath.IsAbs(c.Model) || strings.HasPrefix(c.Model, "./") || strings.HasPrefix(c.Model, "../")
+}
+
+// relativeTo makes paths of a file relative to its folder. It also settles
+// whether the model is a folder, which cannot be seen afterwards.
+func (c *EmbeddingConfig) relativeTo(dir string) {
+	if (c.Provider == "" || c.Provider == embedAuto) && c.isPath() {
+		c.Provider = EmbedStatic
+	}
+	if c.Provider == EmbedStatic && c.Model != "" && !filepath.IsAbs(c.Model) {
+		c.Model = filepath.Join(dir, c.Model)
+	}
+}
+
+// overlay applies the environment, by the names of the earlier server.
+func (c *EmbeddingConfig) overlay(lookup func(string) (string, bool)) error {
+	env := func(name string) string {
+		v, _ := lookup(name)
+		return strings.TrimSpace(v)
+	}
+	if v := env("EMBEDDING_PROVIDER"); v != "" {
+		c.Provider = strings.ToLower(v)
+	}
+	c.Provider = c.provider(env)
+	switch c.Provider {
+	case embedOpenAI:
+		if v := env("OPENAI_EMBEDDING_MODEL"); v != "" {
+			c.Model = v
+		}
+		if c.URL == "" {
+			c.URL = openAIURL
+		}
+		if c.Model == "" && c.URL == openAIURL {
+			c.Model = defaultOpenAIModel
+		}
+		// A key of OpenAI is not for other hosts, unless the configuration says so.
+		if c.URL == openAIURL && c.APIKeyEnv == "" && c.APIKeyFile == "" {
+			c.APIKeyEnv = "OPENAI_API_KEY"
+		}
+	case embedTEI:
+		if v := env("TEI_BASE_URL"); v != "" {
+			c.URL = v
+		}
+		if v := env("TEI_MODEL"); v != "" {
+			c.Model = v
+		}
+		if c.Model == "" {
+			c.Model = "default" // the server has only one
+		}
+		if c.APIKeyEnv == "" && c.APIKeyFile == "" && env("TEI_API_KEY") != "" {
+			c.APIKeyEnv = "TEI_API_KEY"
+		}
+	}
+	if v := env("EMBEDDING_DIMENSION"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return fmt.Errorf("environment EMBEDDING_DIMENSION=%q: must be a whole number", v)
+		}
+		c.Dimension = n
+	}
+	return nil
+}
+
+// provider resolves what is left to the environment. A key alone selects
+// nothing: it may be there for other programs.
+func (c *EmbeddingConfig) provider(env func(string) string) string {
+	if c.Provider != "" && c.Provider != embedAuto {
+		return c.Provider
+	}
+	switch {
+	case env("OPENAI_EMBEDDING_MODEL") != "", c.Provider == embedAuto && env("OPENAI_API_KEY") != "":
+		return embedOpenAI
+	case env("TEI_BASE_URL") != "":
+		return embedTEI
+	}
+	return EmbedNone
+}
+
+// On reports whether texts are compared by meaning.
+func (c EmbeddingConfig) On() bool { return c.Provider != EmbedNone && c.Provider != "" }
+
+// variable is what the name of an environment variable looks like: a key that
+// was pasted in its place does not.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c EmbeddingConfig) problems() []error {
+	var errs []error
+	for key, d := range map[string]Duration{"embedding.timeout": c.Timeout, "embedding.budget": c.Budget} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
+		}
+	}
+	if p := c.Provider; p != "" && !slices.Contains([]string{EmbedNone, embedOpenAI, embedTEI, EmbedStatic}, p) {
+		return append(errs, fmt.Errorf("embedding.provider is %q: must be none, openai, tei, static or auto", p))
+	}
+	if c.Provider == EmbedStatic {
+		return append(errs, c.staticProblems()...)
+	}
+	if c.APIKeyEnv != "" && c.APIKeyFile != "" {
+		errs = append(errs, errors.New("embedding.api_key_env and embedding.api_key_file are both set: keep one"))
+	}
+	if c.APIKeyEnv != "" && !variable.MatchString(c.APIKeyEnv) {
+		errs = append(errs, errors.New("embedding.api_key_env is no name of an environment variable: it names the variable that holds the key, such as OPENAI_API_KEY"))
+	}
+	if !c.On() {
+		if c.URL != "" || c.Model != "" {
+			errs = append(errs, errors.New("embedding.url or embedding.model is set, but embedding.provider is not: set it to openai, tei or static"))
+		}
+		return errs
+	}
+	if err := c.Client("").Validate(); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			errs = append(errs, fmt.Errorf("embedding (provider %s): %s", c.Provider, line))
+		}
+	}
+	return errs
+}
+
+// staticProblems are what is wrong with a model in a folder.
+func (c EmbeddingConfig) staticProblems() []error {
+	switch {
+	case c.Model == "":
+		return []error{errors.New("embedding.model is not set: with the provider static it is the folder of the model")}
+	case c.URL != "" || c.APIKeyEnv != "" || c.APIKeyFile != "":
+		return []error{errors.New("embedding.url or a key is set, but the provider static asks no endpoint: remove them, or set embedding.provider to openai or tei")}
+	}
+	if err := static.Check(c.Model); err != nil {
+		return []error{fmt.Errorf("embedding.model: the folder must hold model.safetensors, tokenizer.json and config.json: %w", err)}
+	}
+	return nil
+}
+
+// At is where the vectors come from.
+func (c EmbeddingConfig) At() string {
+	if c.Provider == EmbedStatic {
+		return c.Model
+	}
+	return c.URL
+}
+
+// Client is the configuration of a client of the endpoint.
+func (c EmbeddingConfig) Client(key embedding.Secret) embedding.Config {
+	return embedding.Config{
+		Provider: c.Provider, URL: c.URL, Model: c.Model, Key: key, Timeout: time.Duration(c.Timeout), Batch: c.Batch,
+		Dimension: c.Dimension, AskDimension: c.Dimension > 0 && c.Provider == embedOpenAI,
+	}
+}
+
+// Key reads the API key; empty: none is configured.
+func (c EmbeddingConfig) Key() (embedding.Secret, error) {
+	switch {
+	case c.APIKeyFile != "":
+		b, err := files.Read(c.APIKeyFile)
+		if err != nil {
+			return "", fmt.Errorf("read embedding.api_key_file: %w", err)
+		}
+		return embedding.Secret(strings.TrimSpace(string(b))), nil
+	case c.APIKeyEnv != "":
+		key := strings.TrimSpace(os.Getenv(c.APIKeyEnv))
+		if key == "" {
+			return "", fmt.Errorf("the environment variable %s is not set; it holds the key of the embedding endpoint", c.APIKeyEnv)
+		}
+		return embedding.Secret(key), nil
+	}
+	return "", nil
+}
+
+// Fix is what to do when the vectors fail.
+func (c EmbeddingConfig) Fix() string {
+	if c.Provider == EmbedStatic {
+		return "put a model into the folder embedding.model names and see `kairos embedding check`; until then words alone decide"
+	}
+	return "see that the endpoint runs and that embedding.url, model and key are right; until then words alone decide"
+}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/server/rest"
+)
+
+func (c approvalConfig) problems() []error {
+	var errs []error
+	if c.Listen != "" {
+		errs = addressProblems("approval.listen", c.Listen)
+		if len(errs) == 0 && !IsLocal(c.Listen) {
+			errs = append(errs, fmt.Errorf("approval.listen is %q: must be an address of this machine alone, such as 127.0.0.1:0; "+
+				"`kairos serve --http` serves the page for others", c.Listen))
+		}
+	}
+	for _, p := range c.Approvers {
+		if strings.TrimSpace(p) == "" {
+			errs = append(errs, errors.New("approval.approvers has an empty name: each must be a principal"))
+		}
+	}
+	return errs
+}
+
+// publicURLProblem says what is wrong with the address by which people reach
+// the server.
+func publicURLProblem(s string) error {
+	if s == "" {
+		return nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("http.public_url is %q: must be like https://kairos.example.org", s)
+	}
+	return nil
+}
+
+// Where the ports are unless configured.
+const (
+	defaultListen  = "127.0.0.1:3300"
+	DefaultMetrics = "127.0.0.1:9390"
+)
+
+// httpConfig is the main port. It is opened only by `kairos serve --http`.
+type httpConfig struct {
+	// Listen is host:port. Default 127.0.0.1:3300.
+	Listen string `yaml:"listen"`
+	// PublicURL is the address by which people reach the server, for links.
+	// Default: the listener's own.
+	PublicURL string `yaml:"public_url"`
+	// AllowedOrigins are origins whose pages may call, besides the server's own.
+	AllowedOrigins []string `yaml:"allowed_origins"`
+	// AllowedHosts are names by which the server is called, besides those of this machine.
+	AllowedHosts []string `yaml:"allowed_hosts"`
+	// TrustedProxies are the networks of proxies, as CIDR, that are believed
+	// whose request they pass on.
+	TrustedProxies []string  `yaml:"trusted_proxies"`
+	TLS            tlsConfig `yaml:"tls"`
+	// MaxBody is the largest body in bytes. Default 16 MiB.
+	MaxBody int64 `yaml:"max_body"`
+	// MaxConcurrent is how many calls are worked on at a time. Default 256.
+	MaxConcurrent int `yaml:"max_concurrent"`
+	// MaxWaiting is how many streams and waiting calls may be open. Default 10240.
+	MaxWaiting int        `yaml:"max_waiting"`
+	Rate       rateConfig `yaml:"rate"`
+	// MaxSessions is how many sessions of the older era there may be. Default 10000.
+	MaxSessions int `yaml:"max_sessions"`
+	// SessionIdle ends sessions that nobody uses. Default 1h.
+	SessionIdle Duration `yaml:"session_idle"`
+	// SessionAge ends any session. Default 24h.
+	SessionAge Duration `yaml:"session_age"`
+	// Shutdown is how long calls in flight may go on at the end. Default 10s.
+	Shutdown Duration `yaml:"shutdown"`
+	// Insecure lets the server listen where other machines reach it, though
+	// nobody has to say who they are.
+	Insecure bool `yaml:"insecure"`
+}
+
+type tlsConfig struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
+}
+
+type rateConfig struct {
+	// PerMinute is how many calls one client may make: a session, without one an
+	// address. Default 60000; -1: any number.
+	PerMinute int `yaml:"per_minute"`
+	// Burst is how many of them at once. Default 5000.
+	Burst int `yaml:"burst"`
+}
+
+// metricsConfig is the port of the metrics.
+type metricsConfig struct {
+	// Listen is host:port; "off": none. Empty: 127.0.0.1:9390, unless that is taken.
+	Listen string `yaml:"listen"`
+	// Instance is the label of this server. Default: the name of the machine.
+	Instance string `yaml:"instance"`
+}
+
+// MetricsOff turns the port of the metrics off.
+const MetricsOff = "off"
+
+// overlay applies the environment, by the names of the earlier server.
+func (c *httpConfig) overlay(lookup func(string) (string, bool)) error {
+	if v, _ := lookup("TRUSTED_PROXY_CIDRS"); v != "" {
+		c.TrustedProxies = strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	return overlayPort(lookup, "PORT", &c.Listen, defaultListen)
+}
+
+func (c *metricsConfig) overlay(lookup func(string) (string, bool)) error {
+	if v, _ := lookup("INSTANCE_ID"); v != "" {
+		c.Instance = v
+	}
+	return overlayPort(lookup, "METRICS_PORT", &c.Listen, DefaultMetrics)
+}
+
+// overlayPort replaces the port of an address, or of the default one.
+func overlayPort(lookup func(string) (string, bool), name string, address *string, otherwise string) error {
+	v, _ := lookup(name)
+	if v == "" {
+		return nil
+	}
+	if n, err := strconv.ParseUint(v, 10, 16); err != nil {
+		return fmt.Errorf("environment %s=%q: must be a port from 0 to %d", name, v, math.MaxUint16)
+	} else if v = strconv.FormatUint(n, 10); *address == MetricsOff {
+		*address = "" // who names a port wants it
+	}
+	host, _, err := net.SplitHostPort(cmp.Or(*address, otherwise))
+	if err != nil {
+		return fmt.Errorf("environment %s: the configured address %q is not host:port", name, *address)
+	}
+	*address = net.JoinHostPort(host, v)
+	return nil
+}
+
+func (c *Config) httpDefaults() {
+	c.HTTP.Listen = cmp.Or(c.HTTP.Listen, defaultListen)
+	c.HTTP.Shutdown = cmp.Or(c.HTTP.Shutdown, Duration(10*time.Second))
+	if host, err := os.Hostname(); c.Metrics.Instance == "" && err == nil {
+		c.Metrics.Instance = host
+	}
+}
+
+func (c httpConfig) problems() []error {
+	var errs []error
+	for key, n := range map[string]int64{
+		"http.max_body": c.MaxBody, "http.max_concurrent": int64(c.MaxConcurrent), "http.max_waiting": int64(c.MaxWaiting),
+		"http.max_sessions": int64(c.MaxSessions), "http.rate.burst": int64(c.Rate.Burst),
+	} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s is %d: must not be negative", key, n))
+		}
+	}
+	for key, d := range map[string]Duration{"http.session_idle": c.SessionIdle, "http.session_age": c.SessionAge, "http.shutdown": c.Shutdown} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))
+		}
+	}
+	if c.Rate.PerMinute < -1 {
+		errs = append(errs, fmt.Errorf("http.rate.per_minute is %d: must be a number of calls, or -1 for any number", c.Rate.PerMinute))
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		errs = append(errs, errors.New("http.tls needs both cert and key"))
+	}
+	for _, o := range c.AllowedOrigins {
+		if u, err := url.Parse(o); o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.Trim(u.Path, "/") != "") {
+			errs = append(errs, fmt.Errorf("http.allowed_origins has %q: must be like https://app.example.org, or *", o))
+		}
+	}
+	if _, err := c.proxies(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := publicURLProblem(c.PublicURL); err != nil {
+		errs = append(errs, err)
+	}
+	return append(errs, addressProblems("http.listen", c.Listen)...)
+}
+
+func (c metricsConfig) problems() []error {
+	if c.Listen == "" || c.Listen == MetricsOff {
+		return nil
+	}
+	return addressProblems("metrics.listen", c.Listen)
+}
+
+func addressProblems(key, address string) []error {
+	if _, port, err := net.SplitHostPort(address); err != nil {
+		return []error{fmt.Errorf("%s is %q: must be host:port, such as %s", key, address, defaultListen)}
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return []error{fmt.Errorf("%s is %q: the port must be a number from 0 to %d", key, address, math.MaxUint16)}
+	}
+	return nil
+}
+
+func (c httpConfig) proxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			ip, bad := netip.ParseAddr(s)
+			if bad != nil {
+				return nil, fmt.Errorf("http.trusted_proxies has %q: must be a network such as 10.0.0.0/8", s)
+			}
+			p = netip.PrefixFrom(ip, ip.BitLen())
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Access says from where requests are taken on the address.
+func (c httpConfig) Access() (rest.Access, error) {
+	proxies, err := c.proxies()
+	host, _, _ := net.SplitHostPort(c.Listen) // problems has
+	a := rest.Access{Local: IsLocal(c.Listen), Hosts: c.AllowedHosts, Origins: c.AllowedOrigins, Proxies: proxies}
+	if host != "" {
+		a.Hosts = append([]string{host}, a.Hosts...)
+	}
+	if u, bad := url.Parse(c.PublicURL); bad == nil && u.Host != "" {
+		a.Hosts = append(a.Hosts, u.Hostname())
+		a.Origins = append(slices.Clone(a.Origins), u.Scheme+"://"+u.Host)
+	}
+	return a, err
+}
+
+func (c httpConfig) Limits() rest.Limits {
+	return rest.Limits{
+		Body: c.MaxBody, Concurrent: c.MaxConcurrent, Waiting: c.MaxWaiting, PerMinute: c.Rate.PerMinute, Burst: c.Rate.Burst,
+	}
+}
+
+// files are the keys that name files, for relativeTo.
+func (c *httpConfig) files() []*string { return []*string{&c.TLS.Cert, &c.TLS.Key} }
+
+// checkAppSpace refuses another space of the built-in protocols: it is part of
+// this server's contract and not a setting.
+func checkAppSpace(lookup func(string) (string, bool)) error {
+	if v, _ := lookup("KAIROS_APP_SPACE_ID"); v != "" && v != access.AppSpace {
+		return fmt.Errorf("environment KAIROS_APP_SPACE_ID=%q: the built-in protocols are always in %s; unset it", v, access.AppSpace)
+	}
+	return nil
+}
+
+// IsLocal reports whether only this machine reaches the address.
+func IsLocal(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
