@@ -11,14 +11,16 @@ import (
 
 // A score says how likely a chain is the one that somebody asks for. A name that
 // is asked for as it is, or with its words in any order and form, has a score of
-// its own: scoreExact, scoreLoose. Otherwise two things count: how much of one of
-// the chain's names the query says, so that a title in the middle of a long
-// sentence is heard, and how much of the query the chain covers, where the rarest
-// words weigh most:
+// its own: scoreExact, scoreLoose. Otherwise three things count: how much of one
+// of the chain's names the query says, so that a title in the middle of a long
+// sentence is heard; how much of the query the chain covers, where the rarest
+// words weigh most; and how many rare words of the query the chain has, however
+// long the query is:
 //
 //	share    = rarity of the words said / (that + unsaidRarity * words unsaid)
 //	coverage = sum(weight * field * likeness) / sum(weight)
-//	chance   = logistic(shareWeight * share^1.5 + coverWeight * coverage - doubt)
+//	found    = sum(rarity * field * likeness) / rarity of the rarest word
+//	chance   = logistic(shareWeight * share^1.5 + coverWeight * coverage + foundWeight * found^0.5 - doubt)
 //	score    = max((MaxUnsure - saidScore) * chance, textScore * step coverage) + saidScore * share
 //
 // Step coverage is the coverage of the best step alone. It finds a few words that
@@ -30,9 +32,10 @@ import (
 // The constants were fitted to that half of the queries of testdata/search that is
 // not held out; decision 64 says how.
 const (
-	shareWeight  = 8.0
-	coverWeight  = 2.6
-	doubt        = 4.6
+	shareWeight  = 9.0
+	coverWeight  = 4.5
+	foundWeight  = 4.5
+	doubt        = 10.6
 	textScore    = 0.51 // of what stands together
 	saidScore    = 0.05 // of a name, so that more of a title ranks higher
 	unsaidRarity = 3.5  // taken for the words of names that are not asked for
@@ -102,12 +105,20 @@ func (s Stats) Rarity(word int) float64 {
 	if word < len(s.With) {
 		with = max(0, s.With[word])
 	}
-	chains := float64(max(s.Chains, with, 1))
-	more := min(1, 6/math.Log(chains+1)) * math.Log((chains+1)/float64(with+1))
+	rarity := rarity(with, max(s.Chains, with))
 	if s.unknown(word) {
-		more /= 2
+		return (1 + rarity) / 2
 	}
-	return 1 + more
+	return rarity
+}
+
+// rarest is the rarity of a word that a single chain has.
+func (s Stats) rarest() float64 { return rarity(1, s.Chains) }
+
+// rarity of a word that so many chains have, of at least one.
+func rarity(with, chains int) float64 {
+	n := float64(max(chains, 1)) + 1
+	return 1 + min(1, 6/math.Log(n))*math.Log(n/float64(with+1))
 }
 
 // unknown: no chain has the word.
@@ -147,6 +158,7 @@ func (q Query) Score(d Document, s Stats) (Result, bool) {
 // evidence is what the score of a chain is made of.
 type evidence struct {
 	covered  float64 // share of the query that stands somewhere in the chain
+	found    float64 // how many of its words do; a word as rare as can be counts 1
 	together float64 // share of it that the best step has with what belongs to all steps
 	step     int     // the best one
 	inTitle  int     // words of the query that the title has
@@ -164,7 +176,7 @@ func (e evidence) score() float64 {
 
 // chance is how likely somebody who asks so means the chain.
 func (e evidence) chance() float64 {
-	z := shareWeight*e.said*math.Sqrt(e.said) + coverWeight*e.covered - doubt
+	z := shareWeight*e.said*math.Sqrt(e.said) + coverWeight*e.covered + foundWeight*math.Sqrt(e.found) - doubt
 	return 1 / (1 + math.Exp(-z))
 }
 
@@ -229,6 +241,7 @@ type finding struct {
 	rarity    []float64 // likewise
 	weights   []float64 // likewise
 	total     float64   // of weights
+	rarest    float64   // of a word that a single chain has
 
 	names      []saying  // by name
 	sums, best []float64 // by step; zero but while they are used
@@ -281,7 +294,7 @@ func (f *finding) begin(q Query, s Stats) {
 		f.forgiving = f.forgiving || s.unknown(i)
 		f.rarity = append(f.rarity, s.Rarity(i))
 	}
-	f.weights, f.total = q.weigh(s, f.weights[:0]), 0
+	f.weights, f.total, f.rarest = q.weigh(s, f.weights[:0]), 0, s.rarest()
 	for _, w := range f.weights {
 		f.total += w
 	}
@@ -377,6 +390,7 @@ func (f *finding) evidence(d Document) evidence {
 			}
 		}
 		e.covered += f.weights[i] * best / f.total
+		e.found += f.rarity[i] * best / f.rarest
 		if inTitle {
 			e.inTitle++
 		}
