@@ -200,22 +200,19 @@ func searchReply(hits []Hit, sure bool) api.SearchReply {
 		r.NextCall = beginCall(protocol.URI(refineUUID))
 	case sure:
 		r.Confidence = api.ConfidenceSure
-		r.Message = fmt.Sprintf("The first match fits (%d%%).", percent(r.Choices[0]))
-		r.Choices[0].Description = summary(hits[0].Chain)
+		r.Message = "The first match fits."
 		r.NextAction = "follow the first choice's next_action"
 		r.NextCall = beginCall(r.Choices[0].URI)
 	default:
 		for i, h := range hits {
 			r.Choices[i].Description = summary(h.Chain)
 		}
-		r.Message = fmt.Sprintf("No match is sure; the best is at %d%%.", percent(r.Choices[0]))
+		r.Message = "No match is sure."
 		r.NextAction = "if a choice is exactly what the user wants, follow that choice's next_action; otherwise refine or create"
 	}
 	r.Choices = append(r.Choices, refineChoice(), createChoice())
 	return r
 }
-
-func percent(c api.Choice) int { return int(math.Round(*c.Score * 100)) }
 
 func refineChoice() api.Choice {
 	uri := protocol.URI(refineUUID)
