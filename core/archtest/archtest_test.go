@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/cli/library": {"cmd/kairos/internal/cli", "cmd/kairos/internal/app", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/api", "core/engine", "core/fault", "core/protocol", "core/store/qdrant", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/servers": {"cmd/kairos/internal/cli", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/driverhost", "core/server/admin"},
 	"cmd/kairos/internal/cli/drivers": {"cmd/kairos/internal/cli", "cmd/kairos/internal/app", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/decision", "core/driverhost", "core/drivers", "core/engine", "core/run", "core/server/admin", "core/setup", "sdk/driver", "sdk/driverrpc", "sdk/drivertest"},
-	"cmd/kairos/internal/cli/ops":     {"cmd/kairos/internal/cli", "cmd/kairos/internal/app", "cmd/kairos/internal/config", "core/driverhost", "core/embedding/static", "core/engine", "core/handover", "core/search", "core/server/admin"},
+	"cmd/kairos/internal/cli/ops":     {"cmd/kairos/internal/cli", "cmd/kairos/internal/app", "cmd/kairos/internal/config", "core/decision", "core/driverhost", "core/embedding/static", "core/engine", "core/handover", "core/search", "core/server/admin"},
 	"core/api":                        {"sdk/plain", "sdk/driver"},
 	"core/protocol":                   {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted"},
 	"core/search":                     {"core/protocol"},

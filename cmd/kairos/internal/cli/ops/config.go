@@ -10,7 +10,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 )
 
 func configCommand(at *session.Session) *cobra.Command {
@@ -35,12 +34,6 @@ func configCommand(at *session.Session) *cobra.Command {
 				}
 				return nil
 			})
-		},
-	}, &cobra.Command{
-		Use: "schema", Short: "Print the JSON Schema of the configuration file, for editors", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(config.Schema)
-			return err
 		},
 	})
 	return cmd

@@ -9,6 +9,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/decision"
 )
 
 // challengeSchema describes what the core owns of a challenge; a test compares
@@ -36,8 +38,20 @@ type that a driver handles. What is in that object only its driver knows: kairos
 			}
 			return output.PrintJSON(cmd.OutOrStdout(), schema)
 		},
-	})
+	}, fixedSchema("config", "Print the JSON Schema of the configuration file", config.Schema),
+		fixedSchema("tree", "Print the JSON Schema of the decision tree", decision.Schema()))
 	return cmd
+}
+
+// fixedSchema prints a schema that depends on nothing.
+func fixedSchema(name, short string, schema []byte) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(schema)
+			return err
+		},
+	}
 }
 
 // schemaOf is the schema of challenges of the types.
