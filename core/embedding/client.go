@@ -14,7 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // Client asks one endpoint for the vectors of one model. It is safe for
@@ -31,7 +31,7 @@ type Client struct {
 	dimension int        // of the vectors in kept; 0: not known yet
 }
 
-var _ engine.Embedder = (*Client)(nil)
+var _ library.Embedder = (*Client)(nil)
 
 // New returns a client. It asks nothing yet.
 func New(cfg Config, log *slog.Logger) (*Client, error) {
@@ -64,21 +64,21 @@ var errOtherLength = errors.New("the endpoint changes the length of its vectors"
 // probe is what is embedded only to learn the dimension.
 const probe = "kairos"
 
-// Embed implements engine.Embedder. All vectors of one answer are of one model
+// Embed implements library.Embedder. All vectors of one answer are of one model
 // and have unit length; callers do not change them. It fails as a whole.
-func (c *Client) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	if len(texts) == 0 {
 		if n := c.known(); n > 0 {
-			return engine.Embedded{Model: c.name(n)}, nil
+			return library.Embedded{Model: c.name(n)}, nil
 		}
 		out, err := c.Embed(ctx, []string{probe})
-		return engine.Embedded{Model: out.Model}, err
+		return library.Embedded{Model: out.Model}, err
 	}
 	if out, missing := c.remembered(texts); len(missing) == 0 {
 		return out, nil
 	}
 	if err := c.circuit.enter(); err != nil {
-		return engine.Embedded{}, err
+		return library.Embedded{}, err
 	}
 	started := time.Now()
 	within, cancel := context.WithTimeout(ctx, c.cfg.Budget)
@@ -92,9 +92,9 @@ func (c *Client) Embed(ctx context.Context, texts []string) (engine.Embedded, er
 	if err != nil {
 		var r *refusal
 		if errors.As(err, &r) && r.content() {
-			return engine.Embedded{}, fmt.Errorf("the embedding endpoint: %w: %w", engine.ErrTextRefused, err)
+			return library.Embedded{}, fmt.Errorf("the embedding endpoint: %w: %w", library.ErrTextRefused, err)
 		}
-		return engine.Embedded{}, fmt.Errorf("the embedding endpoint: %w", err)
+		return library.Embedded{}, fmt.Errorf("the embedding endpoint: %w", err)
 	}
 	return out, nil
 }
@@ -128,7 +128,7 @@ func (c *Client) known() int {
 
 // remembered looks texts up in memory; missing are the ones that are not there,
 // each once.
-func (c *Client) remembered(texts []string) (out engine.Embedded, missing []string) {
+func (c *Client) remembered(texts []string) (out library.Embedded, missing []string) {
 	c.mu.Lock() // so that all are of one dimension
 	defer c.mu.Unlock()
 	out.Model, out.Vectors = c.name(c.dimension), make([][]float32, len(texts))
@@ -170,7 +170,7 @@ func (c *Client) remember(texts []string, vectors [][]float32) error {
 }
 
 // embed gets what is not remembered, batch by batch.
-func (c *Client) embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+func (c *Client) embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	out, missing := c.remembered(texts)
 	fresh := make(map[string][]float32, len(missing))
 	for len(missing) > 0 {

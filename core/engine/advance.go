@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
@@ -398,9 +399,9 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 // answerSimilarity answers how close two texts are, without a callback from
 // the driver that wants to know.
 func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
-	value := driver.SimilarityValue{Method: methodLexical}
+	value := driver.SimilarityValue{Method: library.MethodLexical}
 	if in.Similarity != nil {
-		value = t.e.similarity(access.InSpace(ctx, t.run.Space), *in.Similarity)
+		value = t.e.Similarity(access.InSpace(ctx, t.run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

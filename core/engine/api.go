@@ -45,17 +45,3 @@ type Continuation struct {
 	Result json.RawMessage
 	Error  *driver.ClientError
 }
-
-// ExplainedSearch is a search with the reasons of its matches.
-type ExplainedSearch struct {
-	api.SearchReply
-	Explained []Explanation `json:"explained"` // in the order of the matches
-}
-
-// Explanation is why a protocol matched.
-type Explanation struct {
-	URI        string  `json:"uri"`
-	ChainLabel string  `json:"chain_label"`
-	Score      float64 `json:"score"`
-	Why        []Match `json:"why"`
-}

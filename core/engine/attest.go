@@ -71,7 +71,7 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
-			With("run_id", id).WithCall(toolBegin, resume(reply.MissingSteps[0], string(id)))
+			With("run_id", id).WithCall(api.ToolBegin, resume(reply.MissingSteps[0], string(id)))
 	}
 	if err := t.apply(run.Event{
 		Kind: run.Attested, Outcome: in.Outcome, Reason: plain.Clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
@@ -155,7 +155,7 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 	if in.RunID != "" {
 		return run.ID(in.RunID), api.AttestReply{}, nil
 	}
-	chain, absent, err := e.chainOf(ctx, c, in.URI)
+	chain, absent, err := e.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return "", api.AttestReply{}, err
 	}
@@ -175,9 +175,9 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 		return "", api.AttestReply{
 			ErrorCode: string(code), Candidates: candidates,
 			Message:    "Several runs of this protocol are open and none was closed: repeat the call with the run_id you mean.",
-			Tried:      fmt.Sprintf("%s with %s", toolAttest, in.URI),
+			Tried:      fmt.Sprintf("%s with %s", api.ToolAttest, in.URI),
 			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
-			NextCall: callOf(toolAttest, map[string]any{
+			NextCall: api.NewCall(api.ToolAttest, map[string]any{
 				"uri": in.URI, "run_id": runForm, "outcome": in.Outcome, "message": in.Message,
 			}),
 		}, nil

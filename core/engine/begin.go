@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
@@ -19,7 +20,7 @@ import (
 // Begin opens a run of the protocol that the URI names, or with a session id
 // shows the open step of a run that is under way. It never touches another run.
 func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (_ Round, err error) {
-	defer e.operated(OperationRetrieve, c, time.Now(), &err)
+	defer e.Retrieved(c.Space, time.Now(), &err)
 	h, release := e.hold()
 	defer release()
 	return h.begin(ctx, c, in)
@@ -29,7 +30,7 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 	if in.SessionID != "" {
 		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
-	chain, i, err := e.findStep(ctx, c, in.URI)
+	chain, i, err := e.FindStep(ctx, c, in.URI)
 	if err != nil {
 		return Round{}, err
 	}
@@ -46,7 +47,7 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 		return Round{}, err
 	}
 	t.run.Roots = roots
-	t.tried = toolBegin + " with " + in.URI
+	t.tried = api.ToolBegin + " with " + in.URI
 	if i > 0 {
 		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
 	}
@@ -81,7 +82,7 @@ func (t *turn) sameRoots(texts []string) error {
 	}
 	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.run.ID, t.run.Roots).
 		WithNext("leave out roots to go on with the run, or session_id to begin another one").
-		WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // sameProtocol checks that the URI of a call that resumes a run names the run's
@@ -92,13 +93,13 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 	}
 	id, err := protocol.ParseURI(uri)
 	if err != nil {
-		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
 	if slices.ContainsFunc(t.chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
 		return nil
 	}
 	other := "something else"
-	switch chain, _, err := t.e.chainOf(ctx, t.caller, uri); {
+	switch chain, _, err := t.e.ChainOf(ctx, t.caller, uri); {
 	case err == nil && chain.ID == t.chain.ID && chain.Space == t.chain.Space:
 		return nil
 	case err == nil:
@@ -108,12 +109,12 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 	}
 	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.run.ID, t.chain.Title, uri, other).
 		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.openURI()).
-		WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.
 func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
-	pin, err := digestOf(chain)
+	pin, err := library.Digest(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
 	}
@@ -135,7 +136,7 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", plain.Clip(in.SessionID, 80)).
 			WithNext("call kairos_begin without session_id to start over").
-			WithCall(toolBegin, map[string]any{"uri": in.URI})
+			WithCall(api.ToolBegin, map[string]any{"uri": in.URI})
 	}
 	if err != nil {
 		return Round{}, err
@@ -150,7 +151,7 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 		return Round{}, err
 	}
 	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.run.ID))
-	t.tried = fmt.Sprintf("%s with %s and session_id %s", toolBegin, in.URI, t.run.ID)
+	t.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
 			return Round{}, err

@@ -295,7 +295,7 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	step := t.step()
 	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.run.Step.Index, c.Driver, c.Pending.Reason)
-	r := t.base(step, driver.AgentChallenge{Type: t.e.typeOf(step), Description: said + " Nothing is needed of you until then."})
+	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &t.run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)

@@ -26,7 +26,7 @@ type Dependent struct {
 func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
 	h, release := e.hold()
 	defer release()
-	if err := e.ready(ctx); err != nil {
+	if err := e.Ready(ctx); err != nil {
 		return nil, err
 	}
 	live, err := h.live(ctx, c)
@@ -82,6 +82,6 @@ func (e held) judges(driverName string, step protocol.Step) bool {
 	if step.Challenge == nil {
 		return false
 	}
-	use, problem := e.judgeOf(step)
+	use, problem := e.JudgeOf(step)
 	return problem == nil && use == driverName
 }

@@ -64,7 +64,7 @@ type UnservedRun struct {
 func (e *Engine) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
 	h, release := e.hold()
 	defer release()
-	if err := e.ready(ctx); err != nil {
+	if err := e.Ready(ctx); err != nil {
 		return Unserved{}, err
 	}
 	steps, err := h.storedSteps(ctx, c)
@@ -109,7 +109,7 @@ func patientOf(chain protocol.Chain, i int) *patient {
 func (e held) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
 	var out []*patient
 	for _, space := range c.Spaces() {
-		err := e.eachListed(ctx, space, func(listed protocol.Chain) error {
+		err := e.EachListed(ctx, space, func(listed protocol.Chain) error {
 			// What is listed may leave out what a challenge says.
 			chain, err := e.store.Protocols.Chain(ctx, []string{space}, listed.ID)
 			if fault.CodeOf(err) == fault.NotFound {
@@ -188,8 +188,8 @@ func (e held) examine(ctx context.Context, all []*patient) error {
 		if p.found.Trouble != "" {
 			continue
 		}
-		p.found.Type = e.typeOf(p.step)
-		use, problem := e.judgeOf(p.step)
+		p.found.Type = e.TypeOf(p.step)
+		use, problem := e.JudgeOf(p.step)
 		if problem != nil {
 			p.found.Trouble, p.found.Problem = TroubleGone, problem.Message
 			continue

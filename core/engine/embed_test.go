@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -75,7 +75,7 @@ func (w *world) missing() int {
 func (w *world) complete() {
 	w.t.Helper()
 	var err error
-	var s engine.EmbeddingState
+	var s library.EmbeddingState
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if s, err = w.Embeddings(context.Background()); err == nil && s.Missing == 0 {
 			return
@@ -249,11 +249,11 @@ func TestAPassageThatIsRefusedHoldsUpNobody(t *testing.T) {
 }
 
 // picky is an endpoint that refuses a word.
-type picky struct{ engine.Embedder }
+type picky struct{ library.Embedder }
 
-func (p picky) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+func (p picky) Embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	if strings.Contains(strings.Join(texts, ""), "POISON") {
-		return engine.Embedded{}, fmt.Errorf("400: %w", engine.ErrTextRefused)
+		return library.Embedded{}, fmt.Errorf("400: %w", library.ErrTextRefused)
 	}
 	return p.Embedder.Embed(ctx, texts)
 }
@@ -392,11 +392,11 @@ func (w *world) find(in api.SearchRequest) api.SearchReply {
 
 // deadlines notes until when each call may take.
 type deadlines struct {
-	engine.Embedder
+	library.Embedder
 	seen []time.Time
 }
 
-func (d *deadlines) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+func (d *deadlines) Embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	at, _ := ctx.Deadline()
 	d.seen = append(d.seen, at)
 	return d.Embedder.Embed(ctx, texts)

@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -24,12 +24,12 @@ import (
 // Store is what a database offers the engine; one type may implement it whole,
 // or several may share it.
 type Store struct {
-	Protocols Protocols
-	Writer    ProtocolWriter
-	Versions  ProtocolHistory
-	Searcher  Searcher
-	Vectors   Vectors
-	Ratings   Ratings
+	Protocols library.Protocols
+	Writer    library.ProtocolWriter
+	Versions  library.ProtocolHistory
+	Searcher  library.Searcher
+	Vectors   library.Vectors
+	Ratings   library.Ratings
 	Runs      Runs
 	Index     RunIndex
 	Archive   RunArchive
@@ -56,7 +56,7 @@ type Options struct {
 	// RequireComplete makes attest refuse a run with unsolved steps.
 	RequireComplete bool
 	// Embedder compares meanings besides words; nil: only words are compared.
-	Embedder Embedder
+	Embedder library.Embedder
 	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
 	EmbedBudget time.Duration
 	// Budgets bound what language models are asked; zero: they are not.
@@ -80,23 +80,17 @@ type Options struct {
 
 // Engine is the use cases. Its methods may be called concurrently.
 type Engine struct {
+	*library.Library
 	store  Store
 	setups drivers.Setups
 	opt    Options
 	log    *slog.Logger
-
-	seeding chan struct{} // holds one token: who has it may store the built-in protocols
-	seeded  atomic.Bool   // they are stored
 
 	callKey func() ([]byte, error) // makes idempotency keys
 
 	claims  claims
 	hourly  hourly
 	answers answers
-	ratings *rater
-
-	missing chan struct{}          // wakes FillVectors
-	model   atomic.Pointer[string] // that embedded last
 }
 
 // New returns an engine. It touches neither store nor setups until called.
@@ -104,29 +98,23 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	opt.RunTTL = cmp.Or(opt.RunTTL, 7*24*time.Hour)
 	opt.UntouchedTTL = cmp.Or(opt.UntouchedTTL, 24*time.Hour)
 	opt.ApprovalTTL = cmp.Or(opt.ApprovalTTL, time.Hour)
-	opt.ScoreThreshold = cmp.Or(opt.ScoreThreshold, 0.3)
-	opt.SimilarThreshold = cmp.Or(opt.SimilarThreshold, 0.9)
-	opt.EmbedBudget = cmp.Or(opt.EmbedBudget, 3*time.Second)
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}
 	if opt.Observer == nil {
 		opt.Observer = silence{}
 	}
-	e := &Engine{
-		seeding: make(chan struct{}, 1), callKey: sync.OnceValues(callKey(opt.Key)),
-		store: store, setups: setups, opt: opt, log: log, ratings: newRater(store.Ratings, opt.Observer, log), missing: make(chan struct{}, 1),
-	}
-	e.seeding <- struct{}{}
-	return e
-}
-
-// Close writes what is still to be written in the background and waits for it.
-// The store must be open until then. Calls that come later are served, but
-// write nothing in the background. It may be called twice.
-func (e *Engine) Close() error {
-	e.ratings.close()
-	return nil
+	l := library.New(
+		library.Store{
+			Protocols: store.Protocols, Writer: store.Writer, Versions: store.Versions, Searcher: store.Searcher,
+			Vectors: store.Vectors, Ratings: store.Ratings,
+		}, setups,
+		library.Options{
+			ScoreThreshold: opt.ScoreThreshold, SimilarThreshold: opt.SimilarThreshold, Embedder: opt.Embedder,
+			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Clock: opt.Clock,
+		}, log,
+	)
+	return &Engine{Library: l, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
 func newNonce() string {
@@ -216,82 +204,6 @@ func (e *Engine) live(ctx context.Context, c access.Caller) ([]run.Summary, erro
 	}
 	return live, nil
 }
-
-// findStep resolves a URI that must name a step the caller can read.
-func (e *Engine) findStep(ctx context.Context, c access.Caller, uri string) (protocol.Chain, int, error) {
-	id, err := protocol.ParseURI(uri)
-	if err != nil {
-		return protocol.Chain{}, 0, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
-	}
-	if err := e.ready(ctx); err != nil {
-		return protocol.Chain{}, 0, err
-	}
-	chain, i, err := e.store.Protocols.StepChain(ctx, c.Spaces(), id)
-	if fault.CodeOf(err) == fault.NotFound {
-		former, err := e.former(ctx, c, uri)
-		if err == nil {
-			err = gone(uri, former)
-		}
-		return protocol.Chain{}, 0, err
-	}
-	if err != nil {
-		return protocol.Chain{}, 0, fmt.Errorf("find %s: %w", uri, err)
-	}
-	return chain, i, nil
-}
-
-// former finds the protocol that a step once was of.
-func (e *Engine) former(ctx context.Context, c access.Caller, uri string) (Former, error) {
-	id, err := protocol.ParseURI(uri)
-	if err != nil {
-		return Former{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
-	}
-	f, err := e.store.Protocols.Former(ctx, c.Spaces(), id)
-	switch {
-	case fault.CodeOf(err) == fault.NotFound:
-		return Former{}, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", searchFirst)
-	case err != nil:
-		return Former{}, fmt.Errorf("find what %s was: %w", uri, err)
-	}
-	return f, nil
-}
-
-// gone says where to look instead of a step that a protocol has no more.
-func gone(uri string, f Former) *fault.Error {
-	if f.Deleted {
-		return fault.New(fault.NotFound, "the protocol %q, which %s was a step of, is deleted", f.Chain.Title, uri).
-			WithNext("%s; `kairos restore %s` brings the deleted protocol back", searchFirst, f.Chain.ID)
-	}
-	head := protocol.URI(f.Chain.Steps[0].UUID)
-	return fault.New(fault.NotFound, "%s is not a step of the protocol %q any more: another version replaced the one that had it", uri, f.Chain.Title).
-		With("uri", head).WithNext("call kairos_begin with %s to run the protocol as it is now, or kairos_dump with it to read it", head).
-		WithCall(toolBegin, map[string]any{"uri": head})
-}
-
-// chainOf is the protocol that the URI names, for runs of it: they keep the
-// steps as they were when they began, whatever became of the protocol.
-func (e *Engine) chainOf(ctx context.Context, c access.Caller, uri string) (chain protocol.Chain, absent error, err error) {
-	chain, _, err = e.findStep(ctx, c, uri)
-	if fault.CodeOf(err) != fault.NotFound {
-		return chain, nil, err
-	}
-	f, unknown := e.former(ctx, c, uri)
-	if unknown != nil {
-		return chain, nil, unknown
-	}
-	return f.Chain, err, nil
-}
-
-// typeOf is the challenge type under which a step is shown.
-func (e held) typeOf(s protocol.Step) string {
-	c, err := protocol.CommonOf(s.Challenge)
-	if s.Challenge == nil || err != nil {
-		return e.Tree.NoChallengeType()
-	}
-	return cmp.Or(c.Type, e.Tree.MissingType())
-}
-
-const searchFirst = "call kairos_search with what you want to do, and use a uri from its choices"
 
 func asFault(err error, f **fault.Error) bool {
 	return err != nil && errors.As(err, f) && (*f).Code != fault.Conflict

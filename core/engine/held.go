@@ -7,15 +7,14 @@ import "github.com/kairos-mcp/kairos/core/drivers"
 type held struct {
 	*Engine
 	drivers.Setup
-	deeds  *deeds
-	judged *judged
+	deeds *deeds
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (h held, release func()) {
 	s, letGo := e.setups.Hold()
-	h = held{Engine: e, Setup: s, deeds: new(deeds), judged: new(judged)}
+	h = held{Engine: e, Setup: s, deeds: new(deeds)}
 	return h, func() {
 		h.unclaim()
 		letGo()

@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -375,7 +376,7 @@ func TestBuiltInsOfAnotherVersionAreReplacedOnce(t *testing.T) {
 			{UUID: "44444444-4444-4444-8444-444444444444", Label: "Gone", Name: "gone", Text: "## Gone\n\nx"},
 		},
 	}
-	if _, err := w.store.SaveChains(t.Context(), []engine.Change{{Chain: old}}); err != nil {
+	if _, err := w.store.SaveChains(t.Context(), []library.Change{{Chain: old}}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -508,7 +509,7 @@ func TestLostRatingsAreCountedAndCostNothing(t *testing.T) {
 
 // stuckProtocols answers no read before its caller gives up.
 type stuckProtocols struct {
-	engine.Protocols
+	library.Protocols
 	reading chan struct{}
 }
 
@@ -519,7 +520,7 @@ func (s stuckProtocols) Chain(ctx context.Context, _ []string, _ string) (protoc
 }
 
 // lostProtocols are those of a store that cannot be reached.
-type lostProtocols struct{ engine.Protocols }
+type lostProtocols struct{ library.Protocols }
 
 func (lostProtocols) Chain(context.Context, []string, string) (protocol.Chain, error) {
 	return protocol.Chain{}, fault.New(fault.StoreUnavailable, "the store cannot be reached")

@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -31,7 +32,7 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 	}
 	stepUUID, err := protocol.ParseURI(in.URI)
 	if err != nil {
-		return Round{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", searchFirst)
+		return Round{}, fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
 	t, err := e.runFor(ctx, c, in, s, stepUUID)
 	if err != nil {
@@ -44,7 +45,7 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 	if t.complete() {
 		return t.completed(ctx)
 	}
-	if err := e.noSuchType(s, e.typeOf(t.step())); err != nil {
+	if err := e.noSuchType(s, e.TypeOf(t.step())); err != nil {
 		return Round{}, err
 	}
 	t.target, t.solution = t.run.Step.Index, s
@@ -69,7 +70,7 @@ func (e held) noSuchType(s *solution, open string) error {
 
 // tried is what a call of kairos_next tried.
 func tried(uri string, s *solution) string {
-	what := toolNext + " with " + uri
+	what := api.ToolNext + " with " + uri
 	switch {
 	case s == nil:
 		return what + " and no solution"
@@ -110,7 +111,7 @@ func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s
 		}
 		return t, t.owns(stepUUID, in.URI)
 	}
-	chain, absent, err := e.chainOf(ctx, c, in.URI)
+	chain, absent, err := e.ChainOf(ctx, c, in.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func (t *turn) named(runID string) error {
 	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
 		plain.Clip(runID, 80), t.run.ID).
 		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.run.ID).
-		With("run_id", t.run.ID).WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+		With("run_id", t.run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // owns checks that the URI names a step of the run's protocol; which one is
@@ -146,7 +147,7 @@ func (t *turn) owns(stepUUID, uri string) error {
 	}
 	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.chain.Title, t.run.ID).
 		WithNext("call kairos_next with %s", t.openURI()).
-		With("run_id", t.run.ID).WithCall(toolBegin, resume(t.openURI(), string(t.run.ID)))
+		With("run_id", t.run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
 }
 
 // openURI is the open step's, or when all are solved the last one's.
@@ -195,11 +196,11 @@ func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
 	case 0:
 		return "", fault.New(fault.NoOpenRun, "no open run of %q", chain.Title).
 			WithNext("call kairos_begin with %s", protocol.URI(chain.Steps[0].UUID)).
-			WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID)})
+			WithCall(api.ToolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID)})
 	}
 	return "", fault.New(fault.AmbiguousRun, "%d runs of %q are open: %s", len(ids), chain.Title, strings.Join(ids, ", ")).
 		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge").
-		WithCall(toolBegin, resume(protocol.URI(chain.Steps[0].UUID), runForm))
+		WithCall(api.ToolBegin, resume(protocol.URI(chain.Steps[0].UUID), runForm))
 }
 
 // repeated answers what needs no new work: submissions to closed runs and

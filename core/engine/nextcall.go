@@ -6,46 +6,17 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// The tools that calls name.
-const (
-	toolBegin  = "kairos_begin"
-	toolNext   = "kairos_next"
-	toolAttest = "kairos_attest"
-	toolDump   = "kairos_dump"
-	toolSpaces = "kairos_spaces"
-)
-
-// callOf is the call with these arguments, which must encode as JSON.
-func callOf(tool string, arguments map[string]any) *api.NextCall {
-	b, err := json.Marshal(arguments)
-	if err != nil {
-		return nil // unreachable: strings, numbers and what was decoded from JSON
-	}
-	return &api.NextCall{Tool: tool, Arguments: b}
-}
-
-// callIn is the call that an error advises, if it does.
-func callIn(f *fault.Error) *api.NextCall {
-	if f.NextCall == nil {
-		return nil
-	}
-	return callOf(f.NextCall.Tool, f.NextCall.Arguments)
-}
-
 // resume is the arguments of the kairos_begin that shows a run's open step.
 func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
 
-func beginCall(uri string) *api.NextCall { return callOf(toolBegin, map[string]any{"uri": uri}) }
-
 // nextCall is the call of kairos_next for the open step with this solution.
 func (t *turn) nextCall(solution map[string]any) *api.NextCall {
-	return callOf(toolNext, map[string]any{
+	return api.NewCall(api.ToolNext, map[string]any{
 		"uri": protocol.URI(t.step().UUID), "run_id": string(t.run.ID), "solution": solution,
 	})
 }
@@ -83,7 +54,7 @@ const (
 )
 
 func attestCall(uri string, id run.ID) *api.NextCall {
-	return callOf(toolAttest, map[string]any{
+	return api.NewCall(api.ToolAttest, map[string]any{
 		"uri": uri, "run_id": string(id), "outcome": outcomeForm, "message": messageForm,
 	})
 }

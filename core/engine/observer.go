@@ -5,9 +5,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -15,18 +15,9 @@ import (
 // Observer hears what the engine did, once it is done and stored. It is called
 // concurrently, with values that the caller keeps using, and returns at once.
 type Observer interface {
+	library.Observer
 	// Routed: a route to an input was tried to its end.
 	Routed(Route)
-	// Operated: a use case on protocols ended.
-	Operated(Operation)
-	// Stored: a protocol is stored, anew or in the place of its older version.
-	Stored(space string, steps int)
-	// Rated: a rating of a step is written.
-	Rated(Rated)
-	// RatingsLost: ratings could not be written and never will be.
-	RatingsLost(space string, ratings int)
-	// SimilarFound: a mint was refused because of a protocol that is much alike.
-	SimilarFound(transport, space string)
 	// Begun: a run is opened.
 	Begun(space string)
 	// Attested: a run is closed with an outcome.
@@ -64,39 +55,6 @@ const (
 	routeDeclined RouteOutcome = "declined"
 )
 
-// OperationKind is what was done with protocols.
-type OperationKind string
-
-// The kinds of operations.
-const (
-	OperationStore    OperationKind = "store"
-	OperationRetrieve OperationKind = "retrieve"
-	OperationSearch   OperationKind = "search"
-	OperationUpdate   OperationKind = "update"
-	OperationDelete   OperationKind = "delete"
-)
-
-// Operation is a use case on protocols.
-type Operation struct {
-	Kind  OperationKind
-	Space string // the caller's
-	Took  time.Duration
-	// Done and Failed count what it was asked to do: URIs, or the call itself.
-	Done, Failed int
-}
-
-// Rated is a rating that is written.
-type Rated struct {
-	Space string
-	// Agent is the model that wrote or attested; empty: not known.
-	Agent   string
-	Outcome Outcome
-	Attest  bool // it comes from an attestation
-	Score   int  // with a Tier
-	Tier    string
-	Bonus   float64
-}
-
 // Attested is a run that was closed.
 type Attested struct {
 	Space    string
@@ -105,39 +63,11 @@ type Attested struct {
 }
 
 // silence is the Observer where nobody listens.
-type silence struct{}
+type silence struct{ library.Silence }
 
-func (silence) Routed(Route)                {}
-func (silence) Operated(Operation)          {}
-func (silence) Stored(string, int)          {}
-func (silence) Rated(Rated)                 {}
-func (silence) RatingsLost(string, int)     {}
-func (silence) SimilarFound(string, string) {}
-func (silence) Begun(string)                {}
-func (silence) Attested(Attested)           {}
-
-// operated tells of an operation that counts as one. It is deferred:
-//
-//	defer e.operated(OperationSearch, c, time.Now(), &err)
-func (e *Engine) operated(kind OperationKind, c access.Caller, began time.Time, err *error) {
-	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began)}
-	if op.Done = 1; *err != nil {
-		op.Done, op.Failed = 0, 1
-	}
-	e.opt.Observer.Operated(op)
-	if fault.CodeOf(*err) == fault.SimilarMemoryFound {
-		e.opt.Observer.SimilarFound(c.Client.Transport, c.Space)
-	}
-}
-
-// operatedOn tells of an operation on several URIs.
-func (e *Engine) operatedOn(kind OperationKind, c access.Caller, began time.Time, done, failed *int, err *error) {
-	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began), Done: *done, Failed: *failed}
-	if *err != nil {
-		op.Failed++
-	}
-	e.opt.Observer.Operated(op)
-}
+func (silence) Routed(Route)      {}
+func (silence) Begun(string)      {}
+func (silence) Attested(Attested) {}
 
 // begin notes when a route to an input was begun.
 func (t *turn) begin(inputID string, at time.Time) {
@@ -233,7 +163,7 @@ func (t *turn) typeAt(index int) string {
 	if index < 1 || index > len(t.chain.Steps) {
 		return ""
 	}
-	return t.e.typeOf(t.chain.Steps[index-1])
+	return t.e.TypeOf(t.chain.Steps[index-1])
 }
 
 // kindOf is the kind of an input by its id.

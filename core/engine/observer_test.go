@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -20,9 +21,9 @@ func (a *audience) Routed(r engine.Route) {
 	a.routes = append(a.routes, r)
 }
 
-func (*audience) Operated(engine.Operation)   {}
+func (*audience) Operated(library.Operation)  {}
 func (*audience) Stored(string, int)          {}
-func (*audience) Rated(engine.Rated)          {}
+func (*audience) Rated(library.Rated)         {}
 func (*audience) RatingsLost(string, int)     {}
 func (*audience) SimilarFound(string, string) {}
 func (*audience) Begun(string)                {}

@@ -113,7 +113,7 @@ func (t *turn) presentOpen(ctx context.Context) (Round, error) {
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
 func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
-	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, t.e.typeOf(t.step())), Display: in.Display}
+	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, t.e.TypeOf(t.step())), Display: in.Display}
 	switch {
 	case t.takesNoReport(k, in):
 		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
@@ -129,7 +129,7 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 // completed: every step is solved.
 func (t *turn) completed(ctx context.Context) (Round, error) {
 	last := t.chain.Steps[len(t.chain.Steps)-1]
-	r := t.base(last, driver.AgentChallenge{Type: t.e.typeOf(last), Description: "No challenge is open: every step of this run is solved."})
+	r := t.base(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = t.run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
@@ -277,14 +277,14 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 		return Round{}, f // nothing began
 	}
 	step := t.step()
-	r := t.base(step, driver.AgentChallenge{Type: t.e.typeOf(step), Description: f.Message})
+	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &t.run.Step.Failures
 	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
 
-	if r.NextCall = callIn(f); r.NextCall == nil {
+	if r.NextCall = api.CallOf(f); r.NextCall == nil {
 		r.NextCall = t.callServer(r.Challenge.Type)
 	}
 	if t.run.Step.Failures >= maxFailures {

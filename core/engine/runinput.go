@@ -64,7 +64,7 @@ func (t *turn) missingInput(missing []string) *fault.Error {
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
 		WithNext("call kairos_begin with %s and input %s", uri, example).
-		WithCall(toolBegin, map[string]any{"uri": uri, "input": form})
+		WithCall(api.ToolBegin, map[string]any{"uri": uri, "input": form})
 }
 
 // inputForm has a placeholder for each of the keys: the same whatever other keys

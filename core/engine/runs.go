@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -139,7 +140,7 @@ func (t *turn) over(ctx context.Context) *fault.Error {
 	uri := protocol.URI(t.chain.Steps[0].UUID)
 	return fault.New(fault.NoOpenRun, "run %s %s", t.run.ID, t.ending(ctx)).
 		WithNext("call kairos_begin with %s to start over", uri).
-		With("run_id", t.run.ID).WithCall(toolBegin, map[string]any{"uri": uri})
+		With("run_id", t.run.ID).WithCall(api.ToolBegin, map[string]any{"uri": uri})
 }
 
 // ending is how the run ended, for people. What cannot be read is left out.

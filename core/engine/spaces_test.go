@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -138,6 +139,14 @@ var reaches = map[string]map[string]ask{
 	"Delete": {"all": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Delete(w.t.Context(), c, []string{p.Step, p.Head, p.Gone})
 	}},
+	"FindStep": byURI(func(w *world, c access.Caller, uri string) (any, error) {
+		chain, i, err := w.FindStep(w.t.Context(), c, uri)
+		return []any{chain, i}, err
+	}),
+	"ChainOf": byURI(func(w *world, c access.Caller, uri string) (any, error) {
+		chain, absent, err := w.ChainOf(w.t.Context(), c, uri)
+		return []any{chain, absent}, err
+	}),
 	"Dump": {
 		"step":        func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Step, false) },
 		"protocol":    func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Head, true) },
@@ -178,17 +187,17 @@ var reaches = map[string]map[string]ask{
 	},
 	"Import": {
 		"into the space": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, engine.ImportInput{Space: p.Space, Items: []engine.ImportItem{{Document: "# " + p.Title + "\n\n## One\n\nx\n"}}})
+			return importedBy(w, c, library.ImportInput{Space: p.Space, Items: []library.ImportItem{{Document: "# " + p.Title + "\n\n## One\n\nx\n"}}})
 		},
 		"as the record says": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, engine.ImportInput{OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
-				Document: "# " + p.Title + "\n\n## One\n\nx\n", Record: &engine.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
+			return importedBy(w, c, library.ImportInput{OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
+				Document: "# " + p.Title + "\n\n## One\n\nx\n", Record: &library.Record{ChainID: p.ChainID, Space: p.Space, Revision: 2},
 			}}})
 		},
 		"under its identity": func(w *world, c access.Caller, p probe) (any, error) {
-			return importedBy(w, c, engine.ImportInput{Space: "personal", OnExisting: engine.ReplaceExisting, Items: []engine.ImportItem{{
+			return importedBy(w, c, library.ImportInput{Space: "personal", OnExisting: library.ReplaceExisting, Items: []library.ImportItem{{
 				Document: "# " + p.Title + "\n\n## One\n\nx\n",
-				Record:   &engine.Record{ChainID: p.ChainID, Steps: []engine.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
+				Record:   &library.Record{ChainID: p.ChainID, Steps: []library.RecordedStep{{UUID: p.uuid(), Name: "one"}}},
 			}}})
 		},
 	},
@@ -196,6 +205,19 @@ var reaches = map[string]map[string]ask{
 	"Version":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Version(w.t.Context(), c, ref, 1) }),
 	"Restore":  byReference(func(w *world, c access.Caller, ref string) (any, error) { return w.Restore(w.t.Context(), c, ref, 1) }),
 	"Unserved": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Unserved(w.t.Context(), c) }},
+}
+
+// byURI reaches by the URIs of a protocol's steps.
+func byURI(call func(w *world, c access.Caller, uri string) (any, error)) map[string]ask {
+	ways := make(map[string]ask)
+	for name, uri := range map[string]func(p probe) string{
+		"head":        func(p probe) string { return p.Head },
+		"step":        func(p probe) string { return p.Step },
+		"former step": func(p probe) string { return p.Gone },
+	} {
+		ways[name] = func(w *world, c access.Caller, p probe) (any, error) { return call(w, c, uri(p)) }
+	}
+	return ways
 }
 
 // byReference reaches by everything that can stand for a protocol.
@@ -211,8 +233,8 @@ func byReference(call func(w *world, c access.Caller, ref string) (any, error)) 
 }
 
 func exportedBy(w *world, c access.Caller, space string) (any, error) {
-	var all []engine.Written
-	for p, err := range w.Export(w.t.Context(), c, engine.ExportInput{Space: space, History: true}) {
+	var all []library.Written
+	for p, err := range w.Export(w.t.Context(), c, library.ExportInput{Space: space, History: true}) {
 		if err != nil {
 			return all, err
 		}
@@ -222,7 +244,7 @@ func exportedBy(w *world, c access.Caller, space string) (any, error) {
 }
 
 // importedBy imports one item; why it failed is what the caller learns.
-func importedBy(w *world, c access.Caller, in engine.ImportInput) (any, error) {
+func importedBy(w *world, c access.Caller, in library.ImportInput) (any, error) {
 	results, err := w.Import(w.t.Context(), c, in)
 	if err == nil {
 		err = results[0].Err

@@ -13,17 +13,17 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // ignoreRevision: a store counts versions for itself.
-var ignoreRevision = cmpopts.IgnoreFields(engine.Record{}, "Revision")
+var ignoreRevision = cmpopts.IgnoreFields(library.Record{}, "Revision")
 
-func exported(t *testing.T, w *world, history bool) []engine.Written {
+func exported(t *testing.T, w *world, history bool) []library.Written {
 	t.Helper()
-	var out []engine.Written
-	for p, err := range w.Export(t.Context(), w.caller, engine.ExportInput{History: history}) {
+	var out []library.Written
+	for p, err := range w.Export(t.Context(), w.caller, library.ExportInput{History: history}) {
 		if err != nil {
 			t.Fatalf("Export: %v", err)
 		}
@@ -32,15 +32,15 @@ func exported(t *testing.T, w *world, history bool) []engine.Written {
 	return out
 }
 
-func itemsOf(all []engine.Written) []engine.ImportItem {
-	items := make([]engine.ImportItem, len(all))
+func itemsOf(all []library.Written) []library.ImportItem {
+	items := make([]library.ImportItem, len(all))
 	for i := range all {
-		items[i] = engine.ImportItem{Document: all[i].Document, Record: &all[i].Record, Older: all[i].Older}
+		items[i] = library.ImportItem{Document: all[i].Document, Record: &all[i].Record, Older: all[i].Older}
 	}
 	return items
 }
 
-func imported(t *testing.T, w *world, in engine.ImportInput) []engine.ImportResult {
+func imported(t *testing.T, w *world, in library.ImportInput) []library.ImportResult {
 	t.Helper()
 	results, err := w.Import(t.Context(), w.caller, in)
 	if err != nil {
@@ -49,8 +49,8 @@ func imported(t *testing.T, w *world, in engine.ImportInput) []engine.ImportResu
 	return results
 }
 
-func statuses(results []engine.ImportResult) []engine.ImportStatus {
-	out := make([]engine.ImportStatus, len(results))
+func statuses(results []library.ImportResult) []library.ImportStatus {
+	out := make([]library.ImportStatus, len(results))
 	for i, r := range results {
 		out[i] = r.Status
 	}
@@ -75,16 +75,16 @@ func TestImportStoresWhatExportWrote(t *testing.T) {
 		Score: 4, Tier: "high", RetrievalCount: 3, SuccessCount: 2, PartialCount: 1, FailureCount: 5, QualityBonus: 1.5,
 		LastRated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), LastRater: "somebody", UsageContext: "test",
 	}}
-	results := imported(t, to, engine.ImportInput{Items: itemsOf(want)})
-	if diff := cmp.Diff([]engine.ImportStatus{engine.Stored, engine.Stored, engine.Stored}, statuses(results)); diff != "" {
+	results := imported(t, to, library.ImportInput{Items: itemsOf(want)})
+	if diff := cmp.Diff([]library.ImportStatus{library.Stored, library.Stored, library.Stored}, statuses(results)); diff != "" {
 		t.Fatalf("first import (-want +got):\n%s %+v", diff, results)
 	}
 	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("exported again (-want +got):\n%s", diff)
 	}
 
-	results = imported(t, to, engine.ImportInput{Items: itemsOf(want)})
-	if diff := cmp.Diff([]engine.ImportStatus{engine.Unchanged, engine.Unchanged, engine.Unchanged}, statuses(results)); diff != "" {
+	results = imported(t, to, library.ImportInput{Items: itemsOf(want)})
+	if diff := cmp.Diff([]library.ImportStatus{library.Unchanged, library.Unchanged, library.Unchanged}, statuses(results)); diff != "" {
 		t.Errorf("second import (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
@@ -100,9 +100,9 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 	want := exported(t, from, true)
 	part := itemsOf(want)
 	part[0].Document, part[0].Record, part[0].Older = part[0].Older[1].Document, &part[0].Older[1].Record, part[0].Older[:1]
-	imported(t, to, engine.ImportInput{Items: part})
-	results := imported(t, to, engine.ImportInput{Items: itemsOf(want), OnExisting: engine.FailOnExisting})
-	if results[0].Status != engine.Stored {
+	imported(t, to, library.ImportInput{Items: part})
+	results := imported(t, to, library.ImportInput{Items: itemsOf(want), OnExisting: library.FailOnExisting})
+	if results[0].Status != library.Stored {
 		t.Fatalf("the rest of the import = %+v, want it stored", results[0])
 	}
 	if diff := cmp.Diff(want, exported(t, to, true), ignoreRevision, cmpopts.EquateEmpty()); diff != "" {
@@ -112,17 +112,17 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 
 func TestImportOfWhatIsThereInAnotherVersion(t *testing.T) {
 	other := strings.Replace(threeSteps, "body two", "other", 1)
-	for existing, want := range map[engine.Existing]engine.ImportStatus{
-		engine.SkipExisting: engine.Skipped, engine.ReplaceExisting: engine.Replaced, engine.FailOnExisting: engine.Failed,
+	for existing, want := range map[library.Existing]library.ImportStatus{
+		library.SkipExisting: library.Skipped, library.ReplaceExisting: library.Replaced, library.FailOnExisting: library.Failed,
 	} {
 		w := newWorld(t, nil)
 		uris := w.mint(threeSteps)
-		results := imported(t, w, engine.ImportInput{Items: []engine.ImportItem{{Document: other}}, OnExisting: existing, ModelID: "m"})
-		if results[0].Status != want || want == engine.Failed && fault.CodeOf(results[0].Err) != fault.DuplicateChain {
+		results := imported(t, w, library.ImportInput{Items: []library.ImportItem{{Document: other}}, OnExisting: existing, ModelID: "m"})
+		if results[0].Status != want || want == library.Failed && fault.CodeOf(results[0].Err) != fault.DuplicateChain {
 			t.Errorf("%s: %+v, want %s", existing, results[0], want)
 		}
 		now := exported(t, w, false)[0]
-		if changed := strings.Contains(now.Document, "other"); changed != (want == engine.Replaced) {
+		if changed := strings.Contains(now.Document, "other"); changed != (want == library.Replaced) {
 			t.Errorf("%s: stored is %q", existing, now.Document)
 		}
 		if got := "kairos://mem/" + now.Record.Steps[0].UUID; got != uris[0] {
@@ -133,11 +133,11 @@ func TestImportOfWhatIsThereInAnotherVersion(t *testing.T) {
 
 func TestABadDocumentDoesNotStopTheOthers(t *testing.T) {
 	w := newWorld(t, nil)
-	results := imported(t, w, engine.ImportInput{Items: []engine.ImportItem{
+	results := imported(t, w, library.ImportInput{Items: []library.ImportItem{
 		{Document: "# A\n\n## S\n\n```json\n{\"challenge\": {\n```\n"}, {Document: "# B\n\n## S\nx\n\n# C\n\n## S\ny\n"}, {Document: ""},
 		{Document: "# b\n\n## S\nanother\n"},
 	}})
-	want := []engine.ImportStatus{engine.Failed, engine.Stored, engine.Failed, engine.Failed}
+	want := []library.ImportStatus{library.Failed, library.Stored, library.Failed, library.Failed}
 	if diff := cmp.Diff(want, statuses(results)); diff != "" {
 		t.Errorf("results (-want +got):\n%s %+v", diff, results)
 	}
@@ -151,32 +151,32 @@ func TestImportBelievesNoRecord(t *testing.T) {
 	from.mint(threeSteps)
 	from.mint("# Other\n\n## S\nx\n")
 	for name, tc := range map[string]struct {
-		spoil func(three, other *engine.Record)
+		spoil func(three, other *library.Record)
 		want  string
 	}{
-		"another protocol":       {func(r, _ *engine.Record) { r.ChainID = "6929eee2-bf5b-516c-8fca-294a4bfe72c0" }, "another protocol"},
-		"a foreign space":        {func(r, _ *engine.Record) { r.Space = "user:test:you" }, "may not write"},
-		"the space of built-ins": {func(r, _ *engine.Record) { r.Space = access.AppSpace }, "may not write"},
-		"no UUID":                {func(r, _ *engine.Record) { r.Steps[0].UUID = "../../etc" }, "UUID of step 1"},
-		"upper case":             {func(r, _ *engine.Record) { r.Steps[0].UUID = strings.ToUpper(r.Steps[0].UUID) }, "UUID of step 1"},
-		"a UUID twice":           {func(r, _ *engine.Record) { r.Steps[1].UUID = r.Steps[0].UUID }, "twice"},
-		"a built-in's":           {func(r, _ *engine.Record) { r.Steps[0].UUID = "00000000-0000-0000-0000-000000002001" }, "built-in"},
-		"another protocol's":     {func(r, o *engine.Record) { r.Steps[0].UUID = o.Steps[0].UUID }, "belongs to"},
+		"another protocol":       {func(r, _ *library.Record) { r.ChainID = "6929eee2-bf5b-516c-8fca-294a4bfe72c0" }, "another protocol"},
+		"a foreign space":        {func(r, _ *library.Record) { r.Space = "user:test:you" }, "may not write"},
+		"the space of built-ins": {func(r, _ *library.Record) { r.Space = access.AppSpace }, "may not write"},
+		"no UUID":                {func(r, _ *library.Record) { r.Steps[0].UUID = "../../etc" }, "UUID of step 1"},
+		"upper case":             {func(r, _ *library.Record) { r.Steps[0].UUID = strings.ToUpper(r.Steps[0].UUID) }, "UUID of step 1"},
+		"a UUID twice":           {func(r, _ *library.Record) { r.Steps[1].UUID = r.Steps[0].UUID }, "twice"},
+		"a built-in's":           {func(r, _ *library.Record) { r.Steps[0].UUID = "00000000-0000-0000-0000-000000002001" }, "built-in"},
+		"another protocol's":     {func(r, o *library.Record) { r.Steps[0].UUID = o.Steps[0].UUID }, "belongs to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := exported(t, from, false)
 			other, three := &all[0], &all[1]
 			tc.spoil(&three.Record, &other.Record)
 			to := newWorld(t, nil)
-			results := imported(t, to, engine.ImportInput{Items: itemsOf(all)})
-			if results[0].Status != engine.Stored || results[1].Status != engine.Failed || !strings.Contains(results[1].Err.Error(), tc.want) {
+			results := imported(t, to, library.ImportInput{Items: itemsOf(all)})
+			if results[0].Status != library.Stored || results[1].Status != library.Failed || !strings.Contains(results[1].Err.Error(), tc.want) {
 				t.Errorf("results = %+v, want the second refused with %q", results, tc.want)
 			}
 			// The same in two batches, so that only the store can know.
 			to = newWorld(t, nil)
-			imported(t, to, engine.ImportInput{Items: itemsOf(all[:1])})
-			results = imported(t, to, engine.ImportInput{Items: itemsOf(all[1:])})
-			if results[0].Status != engine.Failed || !strings.Contains(results[0].Err.Error(), tc.want) {
+			imported(t, to, library.ImportInput{Items: itemsOf(all[:1])})
+			results = imported(t, to, library.ImportInput{Items: itemsOf(all[1:])})
+			if results[0].Status != library.Failed || !strings.Contains(results[0].Err.Error(), tc.want) {
 				t.Errorf("alone: %+v, want %q", results[0], tc.want)
 			}
 		})
@@ -188,8 +188,8 @@ func TestAnEditedExportKeepsTheStepsThatStayed(t *testing.T) {
 	uris := w.mint(threeSteps)
 	all := exported(t, w, false)
 	all[0].Document = strings.Replace(all[0].Document, "## Second", "## New\n\nnew\n\n## Second", 1)
-	results := imported(t, w, engine.ImportInput{Items: itemsOf(all), OnExisting: engine.ReplaceExisting})
-	if results[0].Status != engine.Replaced {
+	results := imported(t, w, library.ImportInput{Items: itemsOf(all), OnExisting: library.ReplaceExisting})
+	if results[0].Status != library.Replaced {
 		t.Fatalf("Import = %+v", results[0])
 	}
 	steps := exported(t, w, false)[0].Record.Steps
@@ -203,7 +203,7 @@ func TestAnEditedExportInAnotherScriptKeepsTheStepsThatStayed(t *testing.T) {
 	uris := w.mint(doc("T", "Подготовка: a", "Сборка: b", "Выпуск: c"))
 	all := exported(t, w, false)
 	all[0].Document = doc("T", "Подготовка: a", "Проверка: x", "Сборка: b", "Выпуск: c")
-	imported(t, w, engine.ImportInput{Items: itemsOf(all), OnExisting: engine.ReplaceExisting})
+	imported(t, w, library.ImportInput{Items: itemsOf(all), OnExisting: library.ReplaceExisting})
 	steps := exported(t, w, false)[0].Record.Steps
 	if len(steps) != 4 || "kairos://mem/"+steps[2].UUID != uris[1] || "kairos://mem/"+steps[3].UUID != uris[2] {
 		t.Errorf("steps = %+v, want a new one between %v", steps, uris)
@@ -215,7 +215,7 @@ func TestACancelledImportStoresNothingMore(t *testing.T) {
 	w.mint("# First call\n\n## S\nx\n") // seeds the built-ins
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Import(ctx, w.caller, engine.ImportInput{Items: []engine.ImportItem{{Document: threeSteps}}}); err == nil {
+	if _, err := w.Import(ctx, w.caller, library.ImportInput{Items: []library.ImportItem{{Document: threeSteps}}}); err == nil {
 		t.Error("Import with a cancelled context gave no error")
 	}
 	if n := len(exported(t, w, false)); n != 1 {
@@ -231,8 +231,8 @@ func TestAnOlderVersionThatCannotBeStoredIsLeftOut(t *testing.T) {
 	taken := to.mint("# Other\n\n## S\nx\n")
 	all := exported(t, from, true)
 	all[0].Older[1].Record.Steps[0].UUID = strings.TrimPrefix(taken[0], "kairos://mem/")
-	results := imported(t, to, engine.ImportInput{Items: itemsOf(all)})
-	if results[0].Status != engine.Stored {
+	results := imported(t, to, library.ImportInput{Items: itemsOf(all)})
+	if results[0].Status != library.Stored {
 		t.Errorf("Import = %+v, want it stored", results[0])
 	}
 	got := exported(t, to, true)
@@ -251,7 +251,7 @@ func TestARecordClaimsNoMoreRatingsThanThereCanBe(t *testing.T) {
 			RetrievalCount: math.MaxInt64, SuccessCount: 1 << 40, PartialCount: -5, Tier: strings.Repeat("t", 1<<20), LastRater: strings.Repeat("r", 1<<20), UsageContext: strings.Repeat("c", 1<<20),
 		}
 	}
-	imported(t, to, engine.ImportInput{Items: itemsOf(all)})
+	imported(t, to, library.ImportInput{Items: itemsOf(all)})
 	for _, q := range exported(t, to, false)[0].Record.Quality {
 		if q.PartialCount < 0 || len(q.Tier)+len(q.LastRater)+len(q.UsageContext) > 2000 {
 			t.Errorf("stored is a quality with %d partial and texts of %d, %d, %d bytes", q.PartialCount, len(q.Tier), len(q.LastRater), len(q.UsageContext))

@@ -373,7 +373,7 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 	return fault.New(fault.MissingInput, "step %d needs %s, which has no value", r.Step.Index, strings.Join(keys, ", ")).
 		With("missing", keys).
 		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
-		WithCall(toolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": form})
+		WithCall(api.ToolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": form})
 }
 
 func unavailable(format string, args ...any) *fault.Error {

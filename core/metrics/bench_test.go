@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -22,7 +23,7 @@ func BenchmarkWhatOneNextIsCounted(b *testing.B) {
 				m.Called(driverhost.Call{Driver: "shell", Method: method, Took: time.Millisecond})
 			}
 			m.Routed(engine.Route{Space: space, Challenge: "shell", Input: "evidence", Via: "agent", Outcome: engine.RouteAccepted, Took: time.Millisecond})
-			m.Rated(engine.Rated{Space: space, Outcome: engine.OutcomeSuccess, Tier: "high", Score: 6})
+			m.Rated(library.Rated{Space: space, Outcome: library.OutcomeSuccess, Tier: "high", Score: 6})
 			m.ToolCalled(mcpserver.ToolCall{Tool: "kairos_next", Transport: "http", Space: space, Took: time.Millisecond, In: 300, Out: 900})
 			m.Served(rest.Exchange{Method: "POST", Route: "/mcp", Status: 200, Took: time.Millisecond, In: 300, Out: 900, Space: space})
 			m.Active(-1)

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 type (
@@ -20,8 +20,8 @@ type families struct {
 	qualityErrors, similarFound                                     counters
 
 	memoryStored    counters
-	memoryDone      map[engine.OperationKind]counters // of all but OperationStore
-	memoryDurations map[engine.OperationKind]histograms
+	memoryDone      map[library.OperationKind]counters // of all but OperationStore
+	memoryDurations map[library.OperationKind]histograms
 	chainSize       histograms
 
 	storeOperations, storeErrors, storeReconnects counters
@@ -144,13 +144,13 @@ func (s *families) ofTools(f factory) {
 func (s *families) ofMemory(f factory) {
 	s.memoryStored = f.counter("kairos_memory_store_total", "Steps stored, new or changed, by their grade.", "quality", "tenant_id")
 	s.chainSize = f.histogram("kairos_memory_chain_size", "Steps of the protocols that were stored.", counts, "tenant_id")
-	s.memoryDurations = map[engine.OperationKind]histograms{
-		engine.OperationStore: f.histogram("kairos_memory_store_duration_seconds", "How long mints took.", seconds, "tenant_id"),
+	s.memoryDurations = map[library.OperationKind]histograms{
+		library.OperationStore: f.histogram("kairos_memory_store_duration_seconds", "How long mints took.", seconds, "tenant_id"),
 	}
-	s.memoryDone = make(map[engine.OperationKind]counters)
-	for kind, of := range map[engine.OperationKind]string{
-		engine.OperationRetrieve: "Protocols and steps read, by dump and begin", engine.OperationSearch: "Searches",
-		engine.OperationUpdate: "Steps updated", engine.OperationDelete: "Steps deleted",
+	s.memoryDone = make(map[library.OperationKind]counters)
+	for kind, of := range map[library.OperationKind]string{
+		library.OperationRetrieve: "Protocols and steps read, by dump and begin", library.OperationSearch: "Searches",
+		library.OperationUpdate: "Steps updated", library.OperationDelete: "Steps deleted",
 	} {
 		s.memoryDone[kind] = f.counter("kairos_memory_"+string(kind)+"_total", of+".", "status", "tenant_id")
 		s.memoryDurations[kind] = f.histogram("kairos_memory_"+string(kind)+"_duration_seconds", of+": how long the calls took.", seconds, "tenant_id")

@@ -25,6 +25,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
@@ -80,14 +81,14 @@ type faulty struct {
 	unreachable, forgetful atomic.Bool
 }
 
-func (f *faulty) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+func (f *faulty) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	if f.unreachable.Load() {
 		return nil, fault.New(fault.StoreUnavailable, "the store cannot be reached")
 	}
 	return f.Store.Search(ctx, q)
 }
 
-func (f *faulty) Rate(ctx context.Context, space string, all []engine.Rating) error {
+func (f *faulty) Rate(ctx context.Context, space string, all []library.Rating) error {
 	if f.forgetful.Load() {
 		return errors.New("no room")
 	}

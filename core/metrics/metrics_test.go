@@ -15,6 +15,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -288,7 +289,7 @@ func TestLabelsStayFewWhateverClientsSend(t *testing.T) {
 	m := metrics.New("1", "i")
 	for i := range 2000 {
 		name := strings.Repeat("x", i)
-		m.Rated(engine.Rated{Space: "user:r:" + name, Agent: name + "\xff\n\"", Outcome: engine.OutcomeStored, Tier: "high", Attest: true})
+		m.Rated(library.Rated{Space: "user:r:" + name, Agent: name + "\xff\n\"", Outcome: library.OutcomeStored, Tier: "high", Attest: true})
 		m.Routed(engine.Route{Space: "user:r:" + name, Challenge: name, Input: name, Via: name, Outcome: engine.RouteOutcome(name), ErrorCode: name})
 		m.SimilarFound(name, name)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 var (
@@ -37,7 +38,7 @@ func (m *Metrics) Routed(r engine.Route) {
 }
 
 // Operated implements engine.Observer.
-func (m *Metrics) Operated(o engine.Operation) {
+func (m *Metrics) Operated(o library.Operation) {
 	tenant := m.tenant(o.Space)
 	if d := m.memoryDurations[o.Kind]; d != nil {
 		d.WithLabelValues(tenant).Observe(o.Took.Seconds())
@@ -54,9 +55,9 @@ func (m *Metrics) Stored(space string, steps int) {
 }
 
 // Rated implements engine.Observer.
-func (m *Metrics) Rated(r engine.Rated) {
+func (m *Metrics) Rated(r library.Rated) {
 	tenant, agent := m.tenant(r.Space), m.agents.value(r.Agent)
-	if r.Outcome == engine.OutcomeStored {
+	if r.Outcome == library.OutcomeStored {
 		m.memoryStored.WithLabelValues(r.Tier, tenant).Inc()
 		m.contributions.WithLabelValues(agent, r.Tier, tenant).Inc()
 		m.qualityScore.WithLabelValues(agent, r.Tier, tenant).Observe(float64(r.Score))
@@ -68,8 +69,8 @@ func (m *Metrics) Rated(r engine.Rated) {
 	m.attested(agent, tenant, r)
 }
 
-func (m *Metrics) attested(agent, tenant string, r engine.Rated) {
-	succeeded := r.Outcome == engine.OutcomeSuccess
+func (m *Metrics) attested(agent, tenant string, r library.Rated) {
+	succeeded := r.Outcome == library.OutcomeSuccess
 	m.attempts.WithLabelValues(agent, tenant).Inc()
 	if succeeded {
 		m.successes.WithLabelValues(agent, tenant).Inc()

@@ -10,13 +10,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
 // storeState is what is known of the store of protocols.
 type storeState struct {
 	down      atomic.Bool
-	protocols atomic.Pointer[engine.Protocols] // undecorated, for the sizes
+	protocols atomic.Pointer[library.Protocols] // undecorated, for the sizes
 }
 
 // Store returns the store with everything that keeps protocols counted. The
@@ -98,7 +99,7 @@ func one(spaces []string) string {
 }
 
 type protocols struct {
-	engine.Protocols
+	library.Protocols
 	m *Metrics
 }
 
@@ -112,7 +113,7 @@ func (s protocols) Chain(ctx context.Context, spaces []string, id string) (c pro
 	return s.Protocols.Chain(ctx, spaces, id)
 }
 
-func (s protocols) Former(ctx context.Context, spaces []string, stepUUID string) (f engine.Former, err error) {
+func (s protocols) Former(ctx context.Context, spaces []string, stepUUID string) (f library.Former, err error) {
 	defer func(began time.Time) { s.m.stored(ctx, opRetrieve, one(spaces), began, err) }(time.Now())
 	return s.Protocols.Former(ctx, spaces, stepUUID)
 }
@@ -128,11 +129,11 @@ func (s protocols) Count(ctx context.Context, space string) (n int, err error) {
 }
 
 type writer struct {
-	engine.ProtocolWriter
+	library.ProtocolWriter
 	m *Metrics
 }
 
-func (s writer) SaveChains(ctx context.Context, changes []engine.Change) (revisions []int64, err error) {
+func (s writer) SaveChains(ctx context.Context, changes []library.Change) (revisions []int64, err error) {
 	began, space := time.Now(), ""
 	if len(changes) > 0 {
 		space = changes[0].Chain.Space
@@ -149,11 +150,11 @@ func (s writer) DeleteChain(ctx context.Context, space, id string, replaces int6
 }
 
 type versions struct {
-	engine.ProtocolHistory
+	library.ProtocolHistory
 	m *Metrics
 }
 
-func (s versions) Versions(ctx context.Context, spaces []string, id string) (all []engine.Version, err error) {
+func (s versions) Versions(ctx context.Context, spaces []string, id string) (all []library.Version, err error) {
 	defer func(began time.Time) { s.m.stored(ctx, opRetrieve, one(spaces), began, err) }(time.Now())
 	return s.ProtocolHistory.Versions(ctx, spaces, id)
 }
@@ -164,11 +165,11 @@ func (s versions) Version(ctx context.Context, spaces []string, id string, revis
 }
 
 type searcher struct {
-	engine.Searcher
+	library.Searcher
 	m *Metrics
 }
 
-func (s searcher) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+func (s searcher) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	began, space := time.Now(), one(q.Spaces)
 	hits, err := s.Searcher.Search(ctx, q)
 	took := s.m.stored(ctx, opSearch, space, began, err)
@@ -177,7 +178,7 @@ func (s searcher) Search(ctx context.Context, q engine.Query) ([]engine.Hit, err
 }
 
 type vectors struct {
-	engine.Vectors
+	library.Vectors
 	m *Metrics
 }
 
@@ -186,7 +187,7 @@ func (s vectors) Known(ctx context.Context, model string, hashes []string) (know
 	return s.Vectors.Known(ctx, model, hashes)
 }
 
-func (s vectors) Missing(ctx context.Context, model string, limit int) (missing []engine.Passage, err error) {
+func (s vectors) Missing(ctx context.Context, model string, limit int) (missing []library.Passage, err error) {
 	defer func(began time.Time) { s.m.stored(ctx, opScroll, "", began, err) }(time.Now())
 	return s.Vectors.Missing(ctx, model, limit)
 }
@@ -204,11 +205,11 @@ func (s vectors) SaveVectors(ctx context.Context, model string, all map[string][
 }
 
 type ratings struct {
-	engine.Ratings
+	library.Ratings
 	m *Metrics
 }
 
-func (s ratings) Rate(ctx context.Context, space string, all []engine.Rating) (err error) {
+func (s ratings) Rate(ctx context.Context, space string, all []library.Rating) (err error) {
 	defer func(began time.Time) { s.m.stored(ctx, opUpdate, space, began, err) }(time.Now())
 	return s.Ratings.Rate(ctx, space, all)
 }

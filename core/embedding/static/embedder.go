@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // Embedder answers with the vectors of the model in a folder. It loads the
@@ -19,7 +19,7 @@ type Embedder struct {
 	model *Model     // nil until it is loaded
 }
 
-var _ engine.Embedder = (*Embedder)(nil)
+var _ library.Embedder = (*Embedder)(nil)
 
 // New returns the embedder of the model in a folder. It reads nothing yet.
 func New(folder string, log *slog.Logger) *Embedder { return &Embedder{folder: folder, log: log} }
@@ -41,19 +41,19 @@ func (e *Embedder) Model() (*Model, error) {
 	return m, nil
 }
 
-// Embed implements engine.Embedder. It fails as a whole.
-func (e *Embedder) Embed(ctx context.Context, texts []string) (engine.Embedded, error) {
+// Embed implements library.Embedder. It fails as a whole.
+func (e *Embedder) Embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	m, err := e.Model()
 	if err != nil {
-		return engine.Embedded{}, err
+		return library.Embedded{}, err
 	}
-	out := engine.Embedded{Model: m.Name(), Vectors: make([][]float32, len(texts))}
+	out := library.Embedded{Model: m.Name(), Vectors: make([][]float32, len(texts))}
 	for i, text := range texts {
 		if err := ctx.Err(); err != nil {
-			return engine.Embedded{}, err
+			return library.Embedded{}, err
 		}
 		if out.Vectors[i], err = m.Vector(text); err != nil {
-			return engine.Embedded{}, fmt.Errorf("the embedding model: %w", err)
+			return library.Embedded{}, fmt.Errorf("the embedding model: %w", err)
 		}
 	}
 	return out, nil

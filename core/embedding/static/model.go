@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // The files of a model, by the names that model2vec gives them.
@@ -209,11 +209,11 @@ func (m *Model) Tokenize(text string) []string {
 }
 
 // Vector returns the vector of a text, with length 1. A text without any token
-// that the model knows is engine.ErrTextRefused.
+// that the model knows is library.ErrTextRefused.
 func (m *Model) Vector(text string) ([]float32, error) {
 	ids := m.tokenizer.known(text)
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: the model knows none of its words", engine.ErrTextRefused)
+		return nil, fmt.Errorf("%w: the model knows none of its words", library.ErrTextRefused)
 	}
 	out := make([]float32, m.table.dimension)
 	err := guarded(func() error {
@@ -237,7 +237,7 @@ func unit(v []float32) error {
 	}
 	length := math.Sqrt(sum)
 	if length == 0 || math.IsInf(length, 0) || math.IsNaN(length) {
-		return fmt.Errorf("%w: the vectors of its words have no direction together", engine.ErrTextRefused)
+		return fmt.Errorf("%w: the vectors of its words have no direction together", library.ErrTextRefused)
 	}
 	for i := range v {
 		v[i] = float32(float64(v[i]) / length)

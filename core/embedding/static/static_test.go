@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/embedding/static"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // vocabulary is what the small model of these tests knows; the position is the id.
@@ -199,7 +199,7 @@ func TestAVectorIsTheScaledMeanOfItsTokens(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "   ", "unknownword", "[UNK]"} {
-		if v, err := m.Vector(text); !errors.Is(err, engine.ErrTextRefused) {
+		if v, err := m.Vector(text); !errors.Is(err, library.ErrTextRefused) {
 			t.Errorf("Vector(%q) = %v, %v, want that the text is refused", text, v, err)
 		}
 	}
@@ -442,7 +442,7 @@ func TestTheEmbedderAnswersForManyAtOnceAndTriesAgain(t *testing.T) {
 	if out, err := e.Embed(t.Context(), nil); err != nil || out.Model != m.Name() || len(out.Vectors) != 0 {
 		t.Errorf("Embed without texts = %+v, %v, want the model alone", out, err)
 	}
-	if _, err := e.Embed(t.Context(), []string{"the", "unknownword"}); !errors.Is(err, engine.ErrTextRefused) {
+	if _, err := e.Embed(t.Context(), []string{"the", "unknownword"}); !errors.Is(err, library.ErrTextRefused) {
 		t.Errorf("Embed with an unknown text = %v, want that it is refused", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -494,7 +494,7 @@ func FuzzLoad(f *testing.F) {
 		m.Tokenize(text)
 		v, err := m.Vector(text)
 		if err != nil {
-			if !errors.Is(err, engine.ErrTextRefused) {
+			if !errors.Is(err, library.ErrTextRefused) {
 				t.Errorf("Vector(%q) = %v", text, err)
 			}
 			return

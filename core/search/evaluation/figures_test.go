@@ -14,7 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search/evaluation"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -113,7 +113,7 @@ func TestProtocolsAreFound(t *testing.T) {
 }
 
 // compare measures all backends and returns the reports of those that ran, by name.
-func compare(t *testing.T, set evaluation.Set, embedder engine.Embedder, check func(*testing.T, evaluation.Report)) map[string]evaluation.Report {
+func compare(t *testing.T, set evaluation.Set, embedder library.Embedder, check func(*testing.T, evaluation.Report)) map[string]evaluation.Report {
 	t.Helper()
 	reports := map[string]evaluation.Report{}
 	for _, b := range backends {
@@ -134,7 +134,7 @@ func compare(t *testing.T, set evaluation.Set, embedder engine.Embedder, check f
 	return reports
 }
 
-func measure(t *testing.T, set evaluation.Set, store evaluation.Library, embedder engine.Embedder) evaluation.Report {
+func measure(t *testing.T, set evaluation.Set, store evaluation.Library, embedder library.Embedder) evaluation.Report {
 	t.Helper()
 	if err := set.Fill(t.Context(), store, embedder); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func lines(answers []evaluation.Answer) string {
 }
 
 // endpoint starts the fake embedding endpoint and returns a client of it.
-func endpoint(t *testing.T) engine.Embedder {
+func endpoint(t *testing.T) library.Embedder {
 	server := embedtest.Start(embedtest.Options{Dimension: 1024})
 	t.Cleanup(server.Close)
 	client, err := embedding.New(embedding.Config{Provider: "test", URL: server.URL(), Model: "fake"}, slog.New(slog.DiscardHandler))

@@ -14,7 +14,7 @@ import (
 	"path"
 	"slices"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -173,16 +173,16 @@ func (s *Set) addQuery(line []byte) error {
 
 // Library is a store that is measured.
 type Library interface {
-	engine.ProtocolWriter
-	engine.Searcher
-	engine.Vectors
+	library.ProtocolWriter
+	library.Searcher
+	library.Vectors
 }
 
 // Fill stores the protocols and, with an embedder, their vectors.
-func (s Set) Fill(ctx context.Context, into Library, embedder engine.Embedder) error {
-	changes := make([]engine.Change, len(s.Chains))
+func (s Set) Fill(ctx context.Context, into Library, embedder library.Embedder) error {
+	changes := make([]library.Change, len(s.Chains))
 	for i, c := range s.Chains {
-		changes[i] = engine.Change{Chain: c}
+		changes[i] = library.Change{Chain: c}
 	}
 	if _, err := into.SaveChains(ctx, changes); err != nil {
 		return fmt.Errorf("store the protocols: %w", err)
@@ -205,7 +205,7 @@ func (s Set) Fill(ctx context.Context, into Library, embedder engine.Embedder) e
 	}
 }
 
-func embed(ctx context.Context, into engine.Vectors, embedder engine.Embedder, passages []engine.Passage) error {
+func embed(ctx context.Context, into library.Vectors, embedder library.Embedder, passages []library.Passage) error {
 	texts := make([]string, len(passages))
 	for i, p := range passages {
 		texts[i] = p.Text
@@ -223,16 +223,16 @@ func embed(ctx context.Context, into engine.Vectors, embedder engine.Embedder, p
 
 // Ask puts all queries to a store and cuts the matches at the threshold. With
 // an embedder meanings are compared besides words.
-func (s Set) Ask(ctx context.Context, store engine.Searcher, embedder engine.Embedder, threshold float64) (Report, error) {
+func (s Set) Ask(ctx context.Context, store library.Searcher, embedder library.Embedder, threshold float64) (Report, error) {
 	var r Report
 	for _, q := range s.Queries {
-		ask := engine.Query{Text: q.Text, Spaces: []string{Space}, Limit: maxHits}
+		ask := library.Query{Text: q.Text, Spaces: []string{Space}, Limit: maxHits}
 		if embedder != nil {
 			made, err := embedder.Embed(ctx, []string{q.Text})
 			if err != nil {
 				return Report{}, fmt.Errorf("embed query %q: %w", q.Text, err)
 			}
-			ask.Embedding = &engine.Embedding{Model: made.Model, Vector: made.Vectors[0]}
+			ask.Embedding = &library.Embedding{Model: made.Model, Vector: made.Vectors[0]}
 		}
 		hits, err := store.Search(ctx, ask)
 		if err != nil {

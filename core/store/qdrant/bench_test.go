@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -48,7 +48,7 @@ func fill(b *testing.B, s *qdrant.Store, n int) (first []protocol.Chain, rate fl
 	start := time.Now()
 	cost := spent()
 	defer func() { cost.report(b, "import", n) }()
-	var batch []engine.Change
+	var batch []library.Change
 	flush := func() {
 		if _, err := s.SaveChains(b.Context(), batch); err != nil {
 			b.Fatalf("SaveChains(%d) = %v", len(batch), err)
@@ -59,7 +59,7 @@ func fill(b *testing.B, s *qdrant.Store, n int) (first []protocol.Chain, rate fl
 		if len(first) < 1000 {
 			first = append(first, c)
 		}
-		if batch = append(batch, engine.Change{Chain: c}); len(batch) == importBatch {
+		if batch = append(batch, library.Change{Chain: c}); len(batch) == importBatch {
 			flush()
 		}
 	}
@@ -119,9 +119,9 @@ func BenchmarkSearch(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		asked := next()
-		q := engine.Query{Text: asked.Text, Spaces: []string{space, access.AppSpace}, Limit: 20}
+		q := library.Query{Text: asked.Text, Spaces: []string{space, access.AppSpace}, Limit: 20}
 		if dimension > 0 {
-			q.Embedding = &engine.Embedding{Model: benchModel, Vector: randomVector(r, dimension)}
+			q.Embedding = &library.Embedding{Model: benchModel, Vector: randomVector(r, dimension)}
 		}
 		start := time.Now()
 		if _, err := s.Search(b.Context(), q); err != nil {
@@ -157,7 +157,7 @@ func BenchmarkMint(b *testing.B) {
 	for b.Loop() {
 		c := next()
 		start := time.Now()
-		if _, err := s.SaveChains(b.Context(), []engine.Change{{Chain: c}}); err != nil {
+		if _, err := s.SaveChains(b.Context(), []library.Change{{Chain: c}}); err != nil {
 			b.Fatalf("SaveChains = %v", err)
 		}
 		took = append(took, time.Since(start))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/clock/clocktest"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -51,7 +51,7 @@ func TestAReservationDoesNotOutliveAClockThatIsSetBack(t *testing.T) {
 			reserve(t, dialed(t, address), collection, machine.Wall().Add(tc.ends))
 			ctx, cancel := context.WithTimeout(t.Context(), patience(tc.free))
 			defer cancel()
-			_, single := s.SaveChains(ctx, []engine.Change{{Chain: one, Replaces: 1}})
+			_, single := s.SaveChains(ctx, []library.Change{{Chain: one, Replaces: 1}})
 			if (single == nil) != tc.free {
 				t.Errorf("SaveChains(one) = %v, want it saved: %t", single, tc.free)
 			}
@@ -59,7 +59,7 @@ func TestAReservationDoesNotOutliveAClockThatIsSetBack(t *testing.T) {
 				return
 			}
 			reserve(t, dialed(t, address), collection, machine.Wall().Add(tc.ends))
-			if _, err := s.SaveChains(ctx, []engine.Change{{Chain: one, Replaces: 2}, {Chain: other, Replaces: 1}}); err != nil {
+			if _, err := s.SaveChains(ctx, []library.Change{{Chain: one, Replaces: 2}, {Chain: other, Replaces: 1}}); err != nil {
 				t.Errorf("SaveChains(both) = %v, want them saved", err)
 			}
 		})
@@ -86,7 +86,7 @@ func TestASetBackHidesNoWordsOfOthers(t *testing.T) {
 	s, other := at(), at()
 	found := func(word string) int {
 		t.Helper()
-		hits, err := s.Search(t.Context(), engine.Query{Text: word, Spaces: []string{space}, Limit: 5})
+		hits, err := s.Search(t.Context(), library.Query{Text: word, Spaces: []string{space}, Limit: 5})
 		if err != nil {
 			t.Fatalf("Search(%s) = %v", word, err)
 		}

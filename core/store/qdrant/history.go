@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -24,8 +24,8 @@ func (s *Store) withHistory(ctx context.Context, spaces []string, id string, fie
 	return m, ok, nil
 }
 
-// Versions implements engine.ProtocolHistory.
-func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]engine.Version, error) {
+// Versions implements library.ProtocolHistory.
+func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
 	m, ok, err := s.withHistory(ctx, spaces, id, fieldKind, fieldSpace, fieldLog)
 	if err != nil {
 		return nil, err
@@ -33,14 +33,14 @@ func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]eng
 	if !ok {
 		return nil, notFound("protocol", id)
 	}
-	versions := make([]engine.Version, len(m.log))
+	versions := make([]library.Version, len(m.log))
 	for i, r := range m.log {
 		versions[i] = r.version()
 	}
 	return versions, nil
 }
 
-// Version implements engine.ProtocolHistory.
+// Version implements library.ProtocolHistory.
 func (s *Store) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
 	missing := notFound("that version of protocol", id)
 	m, ok, err := s.withHistory(ctx, spaces, id, append([]string{fieldLog}, readFields...)...)

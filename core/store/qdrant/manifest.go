@@ -7,8 +7,8 @@ import (
 
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -51,8 +51,8 @@ type revision struct {
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
-func (r revision) version() engine.Version {
-	return engine.Version{
+func (r revision) version() library.Version {
+	return library.Version{
 		Revision: r.Number, Title: r.Title, StepCount: r.Steps, ModelID: r.ModelID, SavedAt: time.Unix(0, r.Saved).UTC(), Deleted: r.Deleted,
 	}
 }

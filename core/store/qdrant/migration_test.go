@@ -10,8 +10,8 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -30,13 +30,13 @@ func writeFixture(t *testing.T, address string) {
 	save(t, s, first, storetest.NewChain(space, "Deleted", "One"))
 	second := storetest.NewChain(space, "Released", "Walrus", "Narwhal")
 	second.Steps[0].UUID = first.Steps[0].UUID
-	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: second, Replaces: 1}}); err != nil {
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: second, Replaces: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.DeleteChain(t.Context(), space, storetest.NewChain(space, "Deleted").ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Rate(t.Context(), space, []engine.Rating{{Step: first.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Score: 6, Tier: "high", Rater: "r"}}); err != nil {
+	if err := s.Rate(t.Context(), space, []library.Rating{{Step: first.Steps[0].UUID, Outcome: library.OutcomeSuccess, Score: 6, Tier: "high", Rater: "r"}}); err != nil {
 		t.Fatal(err)
 	}
 	var lines []json.RawMessage
@@ -109,7 +109,7 @@ func TestTheFirstReleasedSchemaIsRead(t *testing.T) {
 	name := released(t, address)
 	s := open(t, qdrant.Options{URL: address, Collection: name})
 	wantReleased(t, s)
-	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Released", "Now"), Replaces: 2}}); err != nil {
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain(space, "Released", "Now"), Replaces: 2}}); err != nil {
 		t.Errorf("SaveChains over what the first release wrote = %v, want nil", err)
 	}
 }
@@ -138,7 +138,7 @@ func wantReleased(t *testing.T, s *qdrant.Store) {
 	if chains, _, err := s.List(t.Context(), space, "", 10); err != nil || len(chains) != 1 || chains[0].ID != id {
 		t.Errorf("List = %v, %v, want the one that is not deleted", chains, err)
 	}
-	hits, err := s.Search(t.Context(), engine.Query{Text: "narwhal", Spaces: []string{space}, Limit: 5})
+	hits, err := s.Search(t.Context(), library.Query{Text: "narwhal", Spaces: []string{space}, Limit: 5})
 	if err != nil || len(hits) != 1 || hits[0].Chain.ID != id {
 		t.Errorf("Search(narwhal) = %v, %v, want the chain", hits, err)
 	}
@@ -185,7 +185,7 @@ func TestAMigrationTakesAllAlong(t *testing.T) {
 	save(t, first, late)
 
 	next := migrated(t, o, func() error { return nil })
-	if _, err := next.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain("user:test:theirs", "New", "One")}}); err != nil {
+	if _, err := next.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:test:theirs", "New", "One")}}); err != nil {
 		t.Fatalf("SaveChains after a migration = %v, want nil", err)
 	}
 	if got, err := next.Chain(t.Context(), []string{space}, late.ID); err != nil || len(got.Steps) != 1 {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -71,8 +71,8 @@ func mintForEver(s *qdrant.Store) error {
 }
 
 // successors are the chains with the titles, numbered one higher than those stored.
-func successors(ctx context.Context, s *qdrant.Store, titles []string) ([]engine.Change, int, error) {
-	var changes []engine.Change
+func successors(ctx context.Context, s *qdrant.Store, titles []string) ([]library.Change, int, error) {
+	var changes []library.Change
 	number := 0
 	for _, title := range titles {
 		id := storetest.NewChain(space, title).ID
@@ -81,7 +81,7 @@ func successors(ctx context.Context, s *qdrant.Store, titles []string) ([]engine
 			return nil, 0, err
 		}
 		number = numberOf(have) + 1
-		changes = append(changes, engine.Change{Chain: numbered(title, number), Replaces: have.Revision})
+		changes = append(changes, library.Change{Chain: numbered(title, number), Replaces: have.Revision})
 	}
 	return changes, number, nil
 }
@@ -154,11 +154,11 @@ func notWhole(t *testing.T, s *qdrant.Store, c protocol.Chain) (problems []strin
 			say("StepChain(step %d) = revision %d, %d, %v, want %d, %d", i, got.Revision, at, err, c.Revision, i)
 		}
 	}
-	hits, err := s.Search(t.Context(), engine.Query{Text: fmt.Sprintf("word%d", n), Spaces: []string{space}, Limit: 10})
+	hits, err := s.Search(t.Context(), library.Query{Text: fmt.Sprintf("word%d", n), Spaces: []string{space}, Limit: 10})
 	if err != nil {
 		t.Fatalf("Search = %v", err)
 	}
-	if !slices.ContainsFunc(hits, func(h engine.Hit) bool { return h.Chain.ID == c.ID && h.Chain.Revision == c.Revision }) {
+	if !slices.ContainsFunc(hits, func(h library.Hit) bool { return h.Chain.ID == c.ID && h.Chain.Revision == c.Revision }) {
 		say("Search(word%d) does not find it, although it is stored", n)
 	}
 	versions, err := s.Versions(t.Context(), []string{space}, c.ID)

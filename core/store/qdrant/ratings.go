@@ -10,8 +10,8 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 const (
@@ -32,9 +32,9 @@ type rated struct {
 	quality api.Quality
 }
 
-// Rate implements engine.Ratings.
-func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating) error {
-	byStep := map[string][]engine.Rating{}
+// Rate implements library.Ratings.
+func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating) error {
+	byStep := map[string][]library.Rating{}
 	for _, r := range ratings {
 		if !slices.Contains(outcomes, r.Outcome) {
 			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
@@ -58,12 +58,12 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating)
 	return nil
 }
 
-var outcomes = []engine.Outcome{
-	engine.OutcomeStored, engine.OutcomeRetrieved, engine.OutcomeSuccess, engine.OutcomePartial, engine.OutcomeFailure,
+var outcomes = []library.Outcome{
+	library.OutcomeStored, library.OutcomeRetrieved, library.OutcomeSuccess, library.OutcomePartial, library.OutcomeFailure,
 }
 
 // dropUnknown removes steps that no chain of the space holds.
-func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string][]engine.Rating) error {
+func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string][]library.Rating) error {
 	known := map[string]bool{}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), stepsAsked) {
 		f := all(is(fieldKind, kindManifest), is(fieldSpace, space), in(fieldSteps, part))
@@ -78,12 +78,12 @@ func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string
 			return err
 		}
 	}
-	maps.DeleteFunc(byStep, func(step string, _ []engine.Rating) bool { return !known[step] })
+	maps.DeleteFunc(byStep, func(step string, _ []library.Rating) bool { return !known[step] })
 	return nil
 }
 
 // rate adds ratings, again for the steps where another save was between.
-func (s *Store) rate(ctx context.Context, space string, steps []string, byStep map[string][]engine.Rating) error {
+func (s *Store) rate(ctx context.Context, space string, steps []string, byStep map[string][]library.Rating) error {
 	token := uuid.NewString()
 	for {
 		before, err := s.rated(ctx, space, steps)
@@ -121,20 +121,20 @@ func (s *Store) rate(ctx context.Context, space string, steps []string, byStep m
 	}
 }
 
-func (r *rated) add(ratings []engine.Rating, token string) {
+func (r *rated) add(ratings []library.Rating, token string) {
 	q := &r.quality
 	for _, a := range ratings {
 		times := max(1, a.Times)
 		switch a.Outcome {
-		case engine.OutcomeRetrieved:
+		case library.OutcomeRetrieved:
 			q.RetrievalCount += times
-		case engine.OutcomeSuccess:
+		case library.OutcomeSuccess:
 			q.SuccessCount += times
-		case engine.OutcomePartial:
+		case library.OutcomePartial:
 			q.PartialCount += times
-		case engine.OutcomeFailure:
+		case library.OutcomeFailure:
 			q.FailureCount += times
-		case engine.OutcomeStored:
+		case library.OutcomeStored:
 		}
 		q.QualityBonus += a.Bonus
 		if a.Tier != "" {
@@ -184,7 +184,7 @@ func (s *Store) rated(ctx context.Context, space string, steps []string) (map[st
 	return out, nil
 }
 
-// Quality implements engine.Ratings.
+// Quality implements library.Ratings.
 func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
 	if len(stepUUIDs) == 0 {
 		return map[string]api.Quality{}, ctx.Err()

@@ -11,8 +11,8 @@ import (
 
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -63,7 +63,7 @@ func (s *Store) outlined(m manifest) (protocol.Chain, error) {
 	return c, err
 }
 
-// StepChain implements engine.Protocols.
+// StepChain implements library.Protocols.
 func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string) (protocol.Chain, int, error) {
 	missing := notFound("step", stepUUID)
 	if len(spaces) == 0 {
@@ -96,7 +96,7 @@ func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string)
 	return c, i, nil
 }
 
-// Chain implements engine.Protocols.
+// Chain implements library.Protocols.
 func (s *Store) Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error) {
 	found, err := s.ofChain(ctx, spaces, id, readFields...)
 	if err != nil {
@@ -126,14 +126,14 @@ func (s *Store) ofChain(ctx context.Context, spaces []string, id string, fields 
 	return s.manifests(points)
 }
 
-// Former implements engine.Protocols.
-func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (engine.Former, error) {
+// Former implements library.Protocols.
+func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (library.Former, error) {
 	missing := notFound("step", stepUUID)
 	if len(spaces) == 0 {
-		return engine.Former{}, missing
+		return library.Former{}, missing
 	}
 	if err := s.prepare(ctx); err != nil {
-		return engine.Former{}, err
+		return library.Former{}, err
 	}
 	// Both together: a step that moved to another chain is not a former one.
 	f := all(in(fieldSpace, spaces), in(fieldKind, []string{kindManifest, kindDeleted}),
@@ -141,11 +141,11 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (e
 	points, _, err := s.find(ctx, s.names().protocols(), f, titlesPage, nil,
 		fieldKind, fieldSpace, fieldChainID, fieldRevision, fieldOutline, fieldSteps, fieldLog)
 	if err != nil {
-		return engine.Former{}, err
+		return library.Former{}, err
 	}
 	found, err := s.manifests(points)
 	if err != nil {
-		return engine.Former{}, err
+		return library.Former{}, err
 	}
 	held := map[string]bool{}
 	for _, m := range found {
@@ -156,13 +156,13 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (e
 	slices.SortFunc(found, func(a, b manifest) int { return cmp.Compare(b.lastSaved(), a.lastSaved()) })
 	m, ok := first(spaces, found)
 	if !ok {
-		return engine.Former{}, missing
+		return library.Former{}, missing
 	}
 	c, err := s.outlined(m)
 	if !m.live() {
 		c.Revision = m.lastChain()
 	}
-	return engine.Former{Chain: c, Deleted: !m.live()}, err
+	return library.Former{Chain: c, Deleted: !m.live()}, err
 }
 
 func (m manifest) lastSaved() int64 {
@@ -182,7 +182,7 @@ func (m manifest) lastChain() int64 {
 	return m.revision
 }
 
-// Count implements engine.Protocols.
+// Count implements library.Protocols.
 func (s *Store) Count(ctx context.Context, space string) (int, error) {
 	if err := s.prepare(ctx); err != nil {
 		return 0, err
@@ -211,7 +211,7 @@ func compareListed(a, b listed) int {
 	return cmp.Or(strings.Compare(a.title, b.title), strings.Compare(a.id, b.id))
 }
 
-// List implements engine.Protocols.
+// List implements library.Protocols.
 func (s *Store) List(ctx context.Context, space, cursor string, limit int) ([]protocol.Chain, string, error) {
 	if limit < 1 {
 		return nil, "", fault.New(fault.InvalidArgument, "a list of at most %d protocols", limit)

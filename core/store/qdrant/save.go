@@ -15,8 +15,8 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -56,8 +56,8 @@ type change struct {
 	next manifest
 }
 
-// SaveChains implements engine.ProtocolWriter.
-func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int64, error) {
+// SaveChains implements library.ProtocolWriter.
+func (s *Store) SaveChains(ctx context.Context, changes []library.Change) ([]int64, error) {
 	if len(changes) == 0 {
 		return nil, ctx.Err()
 	}
@@ -96,7 +96,7 @@ func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int6
 	return revisions, nil
 }
 
-// DeleteChain implements engine.ProtocolWriter.
+// DeleteChain implements library.ProtocolWriter.
 func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int64) error {
 	sv := s.newSave()
 	sv.changes = []change{{
@@ -108,7 +108,7 @@ func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int6
 func (s *Store) newSave() *save { return &save{store: s, token: uuid.NewString()} }
 
 // newChanges encodes and analyses the chains, on all processors.
-func newChanges(changes []engine.Change) ([]change, error) {
+func newChanges(changes []library.Change) ([]change, error) {
 	out := make([]change, len(changes))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -121,7 +121,7 @@ func newChanges(changes []engine.Change) ([]change, error) {
 	return out, g.Wait()
 }
 
-func newChange(c engine.Change) (change, error) {
+func newChange(c library.Change) (change, error) {
 	ch := change{chain: c.Chain, replaces: c.Replaces}
 	ch.chain.Revision = 0
 	if ch.chain.ID == "" || ch.chain.Space == "" || strings.Contains(ch.chain.ID+ch.chain.Space, "\n") {

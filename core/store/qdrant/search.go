@@ -13,7 +13,7 @@ import (
 
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -31,10 +31,10 @@ const (
 	oftenKept = 20_000
 )
 
-// Search implements engine.Searcher. The server finds candidates by their
+// Search implements library.Searcher. The server finds candidates by their
 // terms and vectors; what they are worth is core/search's to say, by the
 // manifests, so that what is not committed or was replaced is never seen.
-func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	asked := search.Ask(q.Text)
 	if asked.Blank() && q.Embedding == nil || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
@@ -324,14 +324,14 @@ func (s *Store) estimate(points []*pb.ScoredPoint, visible int) int {
 
 // judged is a candidate with its score.
 type judged struct {
-	hit  engine.Hit // without its chain
-	rank uint64     // among equals
+	hit  library.Hit // without its chain
+	rank uint64      // among equals
 	candidate
 }
 
 // judge scores the candidates, and returns the best ones in order with what
 // their manifests say.
-func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.Hit, error) {
+func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]library.Hit, error) {
 	if err := l.readDocuments(ctx); err != nil {
 		return nil, err
 	}
@@ -339,7 +339,7 @@ func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.H
 	slices.SortFunc(found, func(a, b judged) int {
 		return cmp.Or(cmp.Compare(b.hit.Score, a.hit.Score), cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key))
 	})
-	var hits []engine.Hit
+	var hits []library.Hit
 	var err error
 	for len(found) > 0 && len(hits) < limit {
 		n := min(len(found), limit-len(hits))
@@ -353,7 +353,7 @@ func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]engine.H
 
 // confirm appends those of the candidates that their manifests know: not what
 // is not committed yet or was replaced.
-func (l *lookup) confirm(ctx context.Context, hits []engine.Hit, found []judged) ([]engine.Hit, error) {
+func (l *lookup) confirm(ctx context.Context, hits []library.Hit, found []judged) ([]library.Hit, error) {
 	s := l.store
 	keys := make([]string, len(found))
 	for i, j := range found {
@@ -476,7 +476,7 @@ func (l *lookup) score(c candidate, explain bool) (judged, bool) {
 	if !byWords && vector == 0 {
 		return judged{}, false
 	}
-	hit := engine.Hit{Step: result.Step, Score: search.Fuse(result.Score, vector)}
+	hit := library.Hit{Step: result.Step, Score: search.Fuse(result.Score, vector)}
 	if vector > result.Score {
 		hit.Step = step
 	}
@@ -496,15 +496,15 @@ func (l *lookup) vectorScore(c candidate) (score float64, step int) {
 	return score, step
 }
 
-func (l *lookup) why(d search.Document, byWords bool, vector float64, step int) []engine.Match {
-	var why []engine.Match
+func (l *lookup) why(d search.Document, byWords bool, vector float64, step int) []library.Match {
+	var why []library.Match
 	if byWords {
 		for _, m := range l.asked.Explain(d, l.stats) {
-			why = append(why, engine.Match(m))
+			why = append(why, library.Match(m))
 		}
 	}
 	if vector > 0 {
-		why = append(why, engine.Match{Ranker: search.RankerVector, Step: step, Score: vector})
+		why = append(why, library.Match{Ranker: search.RankerVector, Step: step, Score: vector})
 	}
 	return why
 }

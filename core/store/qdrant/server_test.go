@@ -22,8 +22,8 @@ import (
 
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -32,9 +32,9 @@ import (
 
 func save(t testing.TB, s *qdrant.Store, chains ...protocol.Chain) {
 	t.Helper()
-	var changes []engine.Change
+	var changes []library.Change
 	for _, c := range chains {
-		changes = append(changes, engine.Change{Chain: c})
+		changes = append(changes, library.Change{Chain: c})
 	}
 	if _, err := s.SaveChains(t.Context(), changes); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
@@ -52,18 +52,18 @@ func TestAServerThatIsDownIsNamedAndLaterFound(t *testing.T) {
 	server := qdranttest.New(t, qdranttest.Options{})
 	server.Kill(t)
 	s := open(t, qdrant.Options{URL: server.Address(), Timeout: time.Second})
-	_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Down", "One")}})
+	_, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain(space, "Down", "One")}})
 	wantFault(t, "SaveChains(server down)", err, fault.StoreUnavailable, server.Address())
 	wantFault(t, "SaveChains(server down)", err, fault.StoreUnavailable, "nothing was stored")
 	var told *fault.Error
 	if !errors.As(err, &told) || !strings.Contains(told.NextAction, "repeat the call") || !strings.Contains(told.NextAction, "QDRANT_URL") {
 		t.Errorf("SaveChains(server down) = %v, whose next action does not say what to do", err)
 	}
-	_, err = s.Search(t.Context(), engine.Query{Text: "down", Spaces: []string{space}, Limit: 1})
+	_, err = s.Search(t.Context(), library.Query{Text: "down", Spaces: []string{space}, Limit: 1})
 	wantFault(t, "Search(server down)", err, fault.StoreUnavailable, server.Address())
 	server.Restart(t)
 	eventually(t, func() string { // its second may be over before a busy machine has answered
-		if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, "Down", "One")}}); err != nil {
+		if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain(space, "Down", "One")}}); err != nil {
 			return fmt.Sprintf("SaveChains(server back) = %v, want nil", err)
 		}
 		return ""
@@ -339,7 +339,7 @@ func TestTwoProcessesMakeTheCollectionsTogether(t *testing.T) {
 	for i := range cap(done) {
 		s := open(t, qdrant.Options{URL: address, Collection: name})
 		go func() {
-			_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain(space, string(rune('A'+i)), "One")}})
+			_, err := s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain(space, string(rune('A'+i)), "One")}})
 			done <- err
 		}()
 	}
@@ -368,7 +368,7 @@ func TestLargeProtocolsAreStoredWhole(t *testing.T) {
 		if err != nil || i != len(c.Steps)-1 || got.Steps[i].Text != c.Steps[i].Text {
 			t.Errorf("StepChain(last of %s) = step %d, %v, want it as it was stored", c.Title, i, err)
 		}
-		hits, err := s.Search(t.Context(), engine.Query{Text: c.Title, Spaces: []string{space}, Limit: 5})
+		hits, err := s.Search(t.Context(), library.Query{Text: c.Title, Spaces: []string{space}, Limit: 5})
 		if err != nil || len(hits) == 0 || hits[0].Chain.Title != c.Title {
 			t.Errorf("Search(%s) = %d hits, %v, want it first", c.Title, len(hits), err)
 		}
@@ -400,14 +400,14 @@ func TestAnotherModelMakesTheIndexAnewAndLosesNothing(t *testing.T) {
 		}
 		v := make([]float32, dimension)
 		v[1] = 1
-		hits, err := s.Search(t.Context(), engine.Query{Text: "xyzzy", Spaces: []string{space}, Limit: 5, Embedding: &engine.Embedding{Model: model, Vector: v}, Explain: true})
+		hits, err := s.Search(t.Context(), library.Query{Text: "xyzzy", Spaces: []string{space}, Limit: 5, Embedding: &library.Embedding{Model: model, Vector: v}, Explain: true})
 		if err != nil || len(hits) != 1 || hits[0].Step != 1 || len(hits[0].Why) != 1 || hits[0].Why[0].Ranker != "vector" {
 			t.Errorf("Search by a vector of %s = %v, %v, want the second step", model, hits, err)
 		}
 		// The other process writes to the new index although it knew the old one.
 		title := "Otter care " + model
 		save(t, other, storetest.NewChain(space, title, "Feed"))
-		if hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{space}, Limit: 5}); err != nil || len(hits) == 0 || hits[0].Chain.Title != title {
+		if hits, err := s.Search(t.Context(), library.Query{Text: title, Spaces: []string{space}, Limit: 5}); err != nil || len(hits) == 0 || hits[0].Chain.Title != title {
 			t.Errorf("Search(%s) = %v, %v, want what the other process stored", title, hits, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -117,7 +117,7 @@ func random(c protocol.Chain) protocol.Chain {
 
 func change(t *testing.T, s *qdrant.Store, c protocol.Chain, replaces int64) {
 	t.Helper()
-	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: c, Replaces: replaces}}); err != nil {
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: replaces}}); err != nil {
 		t.Fatalf("SaveChains(%s) = %v, want nil", c.Title, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestOtherProgramsFindTheStepsInQdrant(t *testing.T) {
 
 	rate := func(step string, score int, tier string) {
 		t.Helper()
-		if err := s.Rate(t.Context(), space, []engine.Rating{{Step: step, Outcome: engine.OutcomeSuccess, Score: score, Tier: tier, Rater: "r"}}); err != nil {
+		if err := s.Rate(t.Context(), space, []library.Rating{{Step: step, Outcome: library.OutcomeSuccess, Score: score, Tier: tier, Rater: "r"}}); err != nil {
 			t.Fatalf("Rate = %v, want nil", err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestStepsWithoutPointsGetThem(t *testing.T) {
 	before := open(t, qdrant.Options{URL: address, Collection: name})
 	save(t, before, c)
 	look.wantSteps(t, c)
-	if err := before.Rate(t.Context(), space, []engine.Rating{{Step: c.Steps[1].UUID, Outcome: engine.OutcomeSuccess, Score: 3, Tier: "high", Rater: "r"}}); err != nil {
+	if err := before.Rate(t.Context(), space, []library.Rating{{Step: c.Steps[1].UUID, Outcome: library.OutcomeSuccess, Score: 3, Tier: "high", Rater: "r"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := look.client.Delete(t.Context(), &pb.DeletePoints{

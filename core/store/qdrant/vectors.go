@@ -10,8 +10,8 @@ import (
 
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -22,7 +22,7 @@ const (
 	vectorsWritten = 500
 )
 
-// Known implements engine.Vectors.
+// Known implements library.Vectors.
 func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error) {
 	if len(hashes) == 0 {
 		return map[string][]float32{}, ctx.Err()
@@ -90,8 +90,8 @@ func (s *Store) vectorsOf(ctx context.Context, collection string, x *indexState,
 	return s.known(ctx, collection, slices.Sorted(maps.Keys(hashes)))
 }
 
-// Missing implements engine.Vectors.
-func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.Passage, error) {
+// Missing implements library.Vectors.
+func (s *Store) Missing(ctx context.Context, model string, limit int) ([]library.Passage, error) {
 	if limit < 1 {
 		return nil, ctx.Err()
 	}
@@ -103,7 +103,7 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.
 	}
 	f := all(is(fieldKind, kindStep))
 	f.MustNot = []*pb.Condition{pb.NewHasVector(vectorDense)}
-	var passages []engine.Passage
+	var passages []library.Passage
 	seen := map[string]bool{}
 	var offset *pb.PointId
 	for len(passages) < limit {
@@ -128,8 +128,8 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.
 var errEnough = errors.New("enough")
 
 // allPassages are the passages of all chains: the index has no vectors of the model.
-func (s *Store) allPassages(ctx context.Context, limit int) ([]engine.Passage, error) {
-	var passages []engine.Passage
+func (s *Store) allPassages(ctx context.Context, limit int) ([]library.Passage, error) {
+	var passages []library.Passage
 	seen := map[string]bool{}
 	err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindManifest)), rebuildPage, readFields, func(points []*pb.RetrievedPoint) error {
 		for _, p := range points {
@@ -151,7 +151,7 @@ func (s *Store) allPassages(ctx context.Context, limit int) ([]engine.Passage, e
 					return errEnough
 				}
 				seen[hash] = true
-				passages = append(passages, engine.Passage{Hash: hash, Text: passage})
+				passages = append(passages, library.Passage{Hash: hash, Text: passage})
 			}
 		}
 		return nil
@@ -163,8 +163,8 @@ func (s *Store) allPassages(ctx context.Context, limit int) ([]engine.Passage, e
 }
 
 // passages are the texts of step points, of those that belong to a stored chain.
-func (s *Store) passages(ctx context.Context, points []*pb.RetrievedPoint, seen map[string]bool, limit int) ([]engine.Passage, error) {
-	var out []engine.Passage
+func (s *Store) passages(ctx context.Context, points []*pb.RetrievedPoint, seen map[string]bool, limit int) ([]library.Passage, error) {
+	var out []library.Passage
 	for part := range slices.Chunk(points, rebuildPage) {
 		if len(out) >= limit {
 			break
@@ -199,13 +199,13 @@ func (s *Store) passages(ctx context.Context, points []*pb.RetrievedPoint, seen 
 				continue
 			}
 			seen[hash] = true
-			out = append(out, engine.Passage{Hash: hash, Text: c.Passage(i)})
+			out = append(out, library.Passage{Hash: hash, Text: c.Passage(i)})
 		}
 	}
 	return out, nil
 }
 
-// SaveVectors implements engine.Vectors. Vectors of another model than those
+// SaveVectors implements library.Vectors. Vectors of another model than those
 // that are stored first make a new search index, which may take a while.
 func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
 	if len(vectors) == 0 {

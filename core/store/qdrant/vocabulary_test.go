@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 	pb "github.com/qdrant/go-client/qdrant"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -45,7 +45,7 @@ func TestManyListsOfWordsArePutTogether(t *testing.T) {
 	}
 	fresh := open(t, qdrant.Options{URL: address, Collection: name})
 	for _, asked := range []string{"zebraf", "zebarfish"} {
-		hits, err := fresh.Search(t.Context(), engine.Query{Text: asked, Spaces: []string{space}, Limit: 5})
+		hits, err := fresh.Search(t.Context(), library.Query{Text: asked, Spaces: []string{space}, Limit: 5})
 		if err != nil || len(hits) != 1 {
 			t.Errorf("Search(%s) = %v, %v, want the protocol", asked, hits, err)
 		}

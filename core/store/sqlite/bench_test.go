@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -140,7 +141,7 @@ func BenchmarkSearch(b *testing.B) {
 		}
 	}
 	each(b, func() error {
-		hits, err := s.Search(b.Context(), engine.Query{Text: "how do I prepare a database backup", Spaces: []string{"user:bench"}, Limit: 10})
+		hits, err := s.Search(b.Context(), library.Query{Text: "how do I prepare a database backup", Spaces: []string{"user:bench"}, Limit: 10})
 		if err == nil && len(hits) != 10 {
 			err = fmt.Errorf("Search = %d hits, want 10", len(hits))
 		}
@@ -172,7 +173,7 @@ func BenchmarkReplaceChain(b *testing.B) {
 	defer s.Close()
 	revision := int64(0)
 	each(b, func() error {
-		_, err := s.SaveChains(b.Context(), []engine.Change{{Chain: benchChain(1), Replaces: revision}})
+		_, err := s.SaveChains(b.Context(), []library.Change{{Chain: benchChain(1), Replaces: revision}})
 		revision++
 		return err
 	})
@@ -219,6 +220,6 @@ func BenchmarkRate(b *testing.B) {
 		b.Fatal(err)
 	}
 	each(b, func() error {
-		return s.Rate(b.Context(), c.Space, []engine.Rating{{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Bonus: 1}})
+		return s.Rate(b.Context(), c.Space, []library.Rating{{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess, Bonus: 1}})
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -79,7 +79,7 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 	if got, err := s.Chain(t.Context(), []string{"user:test"}, kept.ID); err != nil || got.Revision != 1 {
 		t.Errorf("Chain on a full disk = revision %d, %v, want 1, nil", got.Revision, err)
 	}
-	_, err := s.SaveChains(t.Context(), []engine.Change{
+	_, err := s.SaveChains(t.Context(), []library.Change{
 		{Chain: kept, Replaces: 1}, {Chain: bulky("Beside it")}, {Chain: bulky("And this")},
 	})
 	wantFailure(t, err, path, "the disk is full")

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -49,9 +49,9 @@ const inOneSpace = `WITH visible AS (SELECT key AS rank, value AS space FROM jso
 		ORDER BY gone, v.rank LIMIT 1
 	) `
 
-// Versions implements engine.ProtocolHistory.
-func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]engine.Version, error) {
-	var versions []engine.Version
+// Versions implements library.ProtocolHistory.
+func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
+	var versions []library.Version
 	err := s.rows(ctx, inOneSpace+`
 		SELECT c.revision, c.title, json_array_length(c.outline, '$.steps'), coalesce(c.outline ->> '$.model_id', ''), c.saved, false
 		FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1
@@ -59,7 +59,7 @@ func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]eng
 		SELECT h.revision, h.title, h.step_count, h.model, h.saved, h.document IS NULL
 		FROM place p JOIN versions h ON h.space = p.space AND h.id = ?1
 		ORDER BY 1 DESC`, []any{id, list(spaces)}, func(scan func(...any) error) error {
-		var v engine.Version
+		var v library.Version
 		var saved int64
 		if err := scan(&v.Revision, &v.Title, &v.StepCount, &v.ModelID, &saved, &v.Deleted); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]eng
 	return versions, err
 }
 
-// Version implements engine.ProtocolHistory.
+// Version implements library.ProtocolHistory.
 func (s *Store) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
 	row := storedChain{revision: revision}
 	err := s.row(ctx, inOneSpace+`
@@ -88,10 +88,10 @@ func (s *Store) Version(ctx context.Context, spaces []string, id string, revisio
 	return s.chain(id, row)
 }
 
-// Former implements engine.Protocols.
-func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (engine.Former, error) {
+// Former implements library.Protocols.
+func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (library.Former, error) {
 	var row storedChain
-	var found engine.Former
+	var found library.Former
 	var outlined sql.NullBool
 	err := s.row(ctx, `SELECT coalesce(c.revision, h.revision), coalesce(c.outline, h.document), c.key IS NULL, c.key IS NOT NULL
 		FROM former f JOIN json_each(?2) visible ON visible.value = f.space
@@ -101,7 +101,7 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (e
 		WHERE f.uuid = ?1 ORDER BY visible.key LIMIT 1`,
 		[]any{stepUUID, list(spaces)}, &row.revision, &row.document, &found.Deleted, &outlined)
 	if err != nil {
-		return engine.Former{}, orNotFound(err, "step", stepUUID)
+		return library.Former{}, orNotFound(err, "step", stepUUID)
 	}
 	c, err := s.chain(stepUUID, row)
 	found.Chain = withoutTexts(c)

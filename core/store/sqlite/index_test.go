@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -21,9 +21,9 @@ func indexedFile(t *testing.T, statements ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kairos.db")
 	s := open(t, path)
-	var changes []engine.Change
+	var changes []library.Change
 	for i := range 620 {
-		changes = append(changes, engine.Change{Chain: storetest.NewChain("user:a", fmt.Sprintf("Protocol walrus%d", i), "Step")})
+		changes = append(changes, library.Change{Chain: storetest.NewChain("user:a", fmt.Sprintf("Protocol walrus%d", i), "Step")})
 	}
 	if _, err := s.SaveChains(t.Context(), changes); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
@@ -47,7 +47,7 @@ func indexedFile(t *testing.T, statements ...string) string {
 func wantFound(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	for _, query := range []string{"walrus0", "walrus619", "Protocol walrus333"} {
-		hits, err := s.Search(t.Context(), engine.Query{Text: query, Spaces: []string{"user:a"}, Limit: 3})
+		hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: []string{"user:a"}, Limit: 3})
 		if err != nil || len(hits) == 0 || !strings.HasSuffix(hits[0].Chain.Title, strings.TrimPrefix(query, "Protocol ")) {
 			t.Errorf("Search(%q) = %v, %v, want its protocol first", query, hits, err)
 		}
@@ -101,7 +101,7 @@ func TestARunningProgramDoesNotMixItsWordsIntoANewerIndex(t *testing.T) {
 	if _, err := db.Exec(`UPDATE search_state SET analyser = ?`, search.Version+1); err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain("user:a", "Another", "Step")}})
+	_, err = s.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:a", "Another", "Step")}})
 	if err == nil || !strings.Contains(err.Error(), "newer version") {
 		t.Errorf("SaveChains = %v, want an error about the newer version", err)
 	}
@@ -113,11 +113,11 @@ func TestAnotherProcessFindsWhatWasStoredMeanwhile(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	for i, title := range []string{"Rotating credentials", "Scheduling appointments", "Configuring printers"} {
-		if _, err := one.SaveChains(t.Context(), []engine.Change{{Chain: storetest.NewChain("user:a", title, "Step")}}); err != nil {
+		if _, err := one.SaveChains(t.Context(), []library.Change{{Chain: storetest.NewChain("user:a", title, "Step")}}); err != nil {
 			t.Fatalf("SaveChains = %v, want nil", err)
 		}
 		mistyped := title[:5] + title[6:]
-		hits, err := two.Search(t.Context(), engine.Query{Text: mistyped, Spaces: []string{"user:a"}, Limit: 9})
+		hits, err := two.Search(t.Context(), library.Query{Text: mistyped, Spaces: []string{"user:a"}, Limit: 9})
 		if err != nil || len(hits) == 0 || hits[0].Chain.Title != title {
 			t.Errorf("Search(%q) after %d = %v, %v, want %q", mistyped, i+1, hits, err, title)
 		}

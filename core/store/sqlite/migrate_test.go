@@ -18,6 +18,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -116,7 +117,7 @@ func TestVersion1KeepsItsProtocols(t *testing.T) {
 	for _, want := range before {
 		t.Run(want.Title, func(t *testing.T) { wantMigrated(t, s, want) })
 	}
-	if hits, err := s.Search(t.Context(), engine.Query{Text: "Removed before the update", Spaces: []string{operator}, Limit: 9}); err != nil ||
+	if hits, err := s.Search(t.Context(), library.Query{Text: "Removed before the update", Spaces: []string{operator}, Limit: 9}); err != nil ||
 		len(hits) > 0 && hits[0].Score > 0.7 {
 		t.Errorf("Search(a protocol deleted before) = %v, %v, want it not", hits, err)
 	}
@@ -141,22 +142,22 @@ func wantMigrated(t *testing.T, s *sqlite.Store, want protocol.Chain) {
 			t.Errorf("StepChain(step %d) = %d of %q, %v", i, at, got.Title, err)
 		}
 	}
-	hits, err := s.Search(t.Context(), engine.Query{Text: want.Title, Spaces: spaces, Limit: 3})
+	hits, err := s.Search(t.Context(), library.Query{Text: want.Title, Spaces: spaces, Limit: 3})
 	if err != nil || len(hits) == 0 || hits[0].Chain.ID != want.ID || hits[0].Score < 0.9 || hits[0].Chain.Revision != 1 {
 		t.Errorf("Search(title) = %v, %v, want it first with at least 0.9", hits, err)
 	}
 	versions, err := s.Versions(t.Context(), spaces, want.ID)
-	wantVersion := engine.Version{
+	wantVersion := library.Version{
 		Revision: 1, Title: want.Title, StepCount: len(want.Steps), ModelID: want.ModelID, SavedAt: want.UpdatedAt.Truncate(time.Second),
 	}
-	if diff := cmp.Diff([]engine.Version{wantVersion}, versions); err != nil || diff != "" {
+	if diff := cmp.Diff([]library.Version{wantVersion}, versions); err != nil || diff != "" {
 		t.Errorf("Versions = %v (-want +got):\n%s", err, diff)
 	}
 	wantEmbeddable(t, s, want)
 
 	changed := want
 	changed.Description += "\n\nChanged after the update."
-	if revisions, err := s.SaveChains(t.Context(), []engine.Change{{Chain: changed, Replaces: 1}}); err != nil || !slices.Equal(revisions, []int64{2}) {
+	if revisions, err := s.SaveChains(t.Context(), []library.Change{{Chain: changed, Replaces: 1}}); err != nil || !slices.Equal(revisions, []int64{2}) {
 		t.Errorf("SaveChains over revision 1 = %v, %v, want [2], nil", revisions, err)
 	}
 	old, err := s.Version(t.Context(), spaces, want.ID, 1)
@@ -173,7 +174,7 @@ func wantEmbeddable(t *testing.T, s *sqlite.Store, c protocol.Chain) {
 		t.Fatalf("Missing = %v, want nil", err)
 	}
 	for i := range c.Steps {
-		want := engine.Passage{Hash: protocol.PassageHash(c.Passage(i)), Text: c.Passage(i)}
+		want := library.Passage{Hash: protocol.PassageHash(c.Passage(i)), Text: c.Passage(i)}
 		if !slices.Contains(missing, want) {
 			t.Errorf("Missing does not list step %d", i)
 		}
@@ -306,7 +307,7 @@ func wantUpdated(t *testing.T, path string) {
 	}
 	for _, i := range []int{1, 1 + rand.IntN(400), 400} {
 		title := fmt.Sprintf("Many %d", i)
-		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:many"}, Limit: 1})
+		hits, err := s.Search(t.Context(), library.Query{Text: title, Spaces: []string{"user:many"}, Limit: 1})
 		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
 			t.Errorf("Search(%q) after the kill = %v, %v, want it", title, hits, err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -280,7 +281,7 @@ func contest(s *sqlite.Store, in io.Reader, out io.Writer) error {
 	for i := range int64(2 * contested) {
 		title, replaces := fmt.Sprintf("Contested %d", i/2), i%2
 		c := storetest.NewChain("user:test", title, fmt.Sprintf("Step of process %d", os.Getpid()))
-		_, err := s.SaveChains(context.Background(), []engine.Change{{Chain: c, Replaces: replaces}})
+		_, err := s.SaveChains(context.Background(), []library.Change{{Chain: c, Replaces: replaces}})
 		switch code := fault.CodeOf(err); {
 		case err == nil:
 			if _, err := fmt.Fprintln(out, i/2, replaces, os.Getpid()); err != nil {
@@ -352,7 +353,7 @@ func wantWinners(t *testing.T, path string, winners map[[2]int]int) {
 		if want := fmt.Sprintf("Step of process %d", pid); err != nil || got.Steps[0].Label != want {
 			t.Errorf("%s at revision %d = %v, %v, want one with %q", c.Title, won[1]+1, got.Steps, err, want)
 		}
-		hits, err := s.Search(t.Context(), engine.Query{Text: c.Title, Spaces: []string{"user:test"}, Limit: 2 * contested})
+		hits, err := s.Search(t.Context(), library.Query{Text: c.Title, Spaces: []string{"user:test"}, Limit: 2 * contested})
 		if err != nil || len(hits) == 0 || hits[0].Chain.ID != c.ID || hits[0].Chain.Revision != 2 {
 			t.Errorf("Search(%q) = %v, %v, want it first, at revision 2", c.Title, hits, err)
 		}

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// StepChain implements engine.Protocols.
+// StepChain implements library.Protocols.
 func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string) (protocol.Chain, int, error) {
 	var row storedChain
 	var position int
@@ -33,7 +33,7 @@ func (s *Store) StepChain(ctx context.Context, spaces []string, stepUUID string)
 	return c, position, err
 }
 
-// Chain implements engine.Protocols.
+// Chain implements library.Protocols.
 func (s *Store) Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error) {
 	var row storedChain
 	err := s.row(ctx, `SELECT c.revision, c.document FROM chains c JOIN json_each(?2) visible ON visible.value = c.space
@@ -44,7 +44,7 @@ func (s *Store) Chain(ctx context.Context, spaces []string, id string) (protocol
 	return s.chain(id, row)
 }
 
-// List implements engine.Protocols.
+// List implements library.Protocols.
 func (s *Store) List(ctx context.Context, space, cursor string, limit int) ([]protocol.Chain, string, error) {
 	if limit < 1 {
 		return nil, "", fault.New(fault.InvalidArgument, "a list of at most %d protocols", limit)
@@ -94,7 +94,7 @@ func parseCursor(cursor string) (listPlace, error) {
 	return listPlace{title: title, id: id}, nil
 }
 
-// Count implements engine.Protocols.
+// Count implements library.Protocols.
 func (s *Store) Count(ctx context.Context, space string) (int, error) {
 	var n int
 	err := s.row(ctx, `SELECT count(*) FROM chains WHERE space = ?`, []any{space}, &n)
@@ -116,8 +116,8 @@ func (s *Store) chain(id string, row storedChain) (protocol.Chain, error) {
 	return c, nil
 }
 
-// SaveChains implements engine.ProtocolWriter.
-func (s *Store) SaveChains(ctx context.Context, changes []engine.Change) ([]int64, error) {
+// SaveChains implements library.ProtocolWriter.
+func (s *Store) SaveChains(ctx context.Context, changes []library.Change) ([]int64, error) {
 	rows, err := encodeChanges(changes)
 	if err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ func indexOf(rows []chainRow) []*addition {
 	return additions(spaces, chains)
 }
 
-// DeleteChain implements engine.ProtocolWriter.
+// DeleteChain implements library.ProtocolWriter.
 func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int64) error {
 	return s.write(ctx, func(tx *transaction) error {
 		have, err := stored(tx, space, id)
@@ -206,7 +206,7 @@ type chainRow struct {
 
 // encodeChanges encodes on all processors: for a large import that, and not
 // the writing, takes most of the time.
-func encodeChanges(changes []engine.Change) ([]chainRow, error) {
+func encodeChanges(changes []library.Change) ([]chainRow, error) {
 	if err := checkOnce(changes); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func encodeChanges(changes []engine.Change) ([]chainRow, error) {
 }
 
 // checkOnce refuses a save that names a chain twice.
-func checkOnce(changes []engine.Change) error {
+func checkOnce(changes []library.Change) error {
 	type identity struct{ space, id string }
 	seen := make(map[identity]bool, len(changes))
 	for _, change := range changes {

@@ -4,18 +4,18 @@ import (
 	"context"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // counts says which counter an outcome adds to, in the order of the columns
 // retrieved, succeeded, partly, failed.
-var counts = map[engine.Outcome][4]int64{
-	engine.OutcomeStored:    {},
-	engine.OutcomeRetrieved: {1, 0, 0, 0},
-	engine.OutcomeSuccess:   {0, 1, 0, 0},
-	engine.OutcomePartial:   {0, 0, 1, 0},
-	engine.OutcomeFailure:   {0, 0, 0, 1},
+var counts = map[library.Outcome][4]int64{
+	library.OutcomeStored:    {},
+	library.OutcomeRetrieved: {1, 0, 0, 0},
+	library.OutcomeSuccess:   {0, 1, 0, 0},
+	library.OutcomePartial:   {0, 0, 1, 0},
+	library.OutcomeFailure:   {0, 0, 0, 1},
 }
 
 // addRating adds in the database, so that no reader's old sum is written back.
@@ -29,8 +29,8 @@ const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, suc
 		rated = iif(excluded.rater = '', rated, excluded.rated), rater = iif(excluded.rater = '', rater, excluded.rater),
 		context = iif(excluded.rater = '', context, excluded.context)`
 
-// Rate implements engine.Ratings.
-func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating) error {
+// Rate implements library.Ratings.
+func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating) error {
 	for _, r := range ratings {
 		if _, ok := counts[r.Outcome]; !ok {
 			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
@@ -58,7 +58,7 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []engine.Rating)
 	})
 }
 
-// Quality implements engine.Ratings.
+// Quality implements library.Ratings.
 func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
 	known := make(map[string]api.Quality)
 	err := s.rows(ctx, `SELECT r.uuid, r.score, r.tier, r.retrieved, r.succeeded, r.partly, r.failed, r.bonus, r.rated, r.rater, r.context

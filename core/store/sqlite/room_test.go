@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -132,7 +132,7 @@ func wantAll(t *testing.T, s *sqlite.Store, n int) {
 		if err != nil || c.Title != title || len(whole.Steps[0].Text) < 60_000 {
 			t.Errorf("protocol %d is %q, %v, want %q, whole", i, c.Title, err, title)
 		}
-		hits, err := s.Search(t.Context(), engine.Query{Text: title, Spaces: []string{"user:full"}, Limit: 1})
+		hits, err := s.Search(t.Context(), library.Query{Text: title, Spaces: []string{"user:full"}, Limit: 1})
 		if err != nil || len(hits) != 1 || hits[0].Chain.Title != title {
 			t.Errorf("Search(%q) = %v, %v, want it", title, hits, err)
 		}

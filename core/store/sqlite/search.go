@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
 )
@@ -38,13 +38,13 @@ var searchQueries = []string{
 	readModel, readSigns, countSigns, readSample, readVectors, readVectorKeys,
 }
 
-// Search implements engine.Searcher.
-func (s *Store) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+// Search implements library.Searcher.
+func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	asked := search.Ask(q.Text)
 	if asked.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
-	var hits []engine.Hit
+	var hits []library.Hit
 	// One view, so that a chain replaced meanwhile is found as it was or as it is.
 	err := s.view(ctx, searchQueries, func(v *view) error {
 		spaces, err := v.visible(q.Spaces)
@@ -125,14 +125,14 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 }
 
 // hits reads the chains that were found.
-func (l *lookup) hits(found []judged, explain bool) ([]engine.Hit, error) {
+func (l *lookup) hits(found []judged, explain bool) ([]library.Hit, error) {
 	chains, err := l.outlines(found)
 	if err != nil {
 		return nil, err
 	}
-	var hits []engine.Hit
+	var hits []library.Hit
 	for _, j := range found {
-		h := engine.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
+		h := library.Hit{Chain: chains[j.id], Step: j.result.Step, Score: j.result.Score}
 		if explain {
 			h.Why = l.explain(j)
 		}
@@ -166,13 +166,13 @@ func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
 // errOrphan says that the search index has a chain that is not stored.
 var errOrphan = errors.New("a protocol that is not stored is in the search index")
 
-func (l *lookup) explain(j judged) []engine.Match {
-	var why []engine.Match
+func (l *lookup) explain(j judged) []library.Match {
+	var why []library.Match
 	for _, m := range l.asked.Explain(j.document, l.stats) {
-		why = append(why, engine.Match(m))
+		why = append(why, library.Match(m))
 	}
 	if j.near.score > 0 {
-		why = append(why, engine.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
+		why = append(why, library.Match{Ranker: search.RankerVector, Step: j.near.step, Score: j.near.score})
 	}
 	return why
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -53,9 +53,9 @@ func benchLibrary(b *testing.B) string {
 		return path
 	}
 	start, cpu := time.Now(), cpuTime()
-	var batch []engine.Change
+	var batch []library.Change
 	for c := range storetest.Library(n, benchSeed) {
-		batch = append(batch, engine.Change{Chain: c})
+		batch = append(batch, library.Change{Chain: c})
 		if len(batch) == 250 {
 			saveAll(b, s, batch)
 			batch = nil
@@ -75,7 +75,7 @@ var librarySpace = func() string {
 	return ""
 }()
 
-func saveAll(b *testing.B, s *sqlite.Store, batch []engine.Change) {
+func saveAll(b *testing.B, s *sqlite.Store, batch []library.Change) {
 	b.Helper()
 	if _, err := s.SaveChains(b.Context(), batch); err != nil {
 		b.Fatalf("SaveChains = %v, want nil", err)
@@ -103,7 +103,7 @@ func BenchmarkSearchLibrary(b *testing.B) {
 		took[""], took[q.Kind] = append(took[""], spent), append(took[q.Kind], spent)
 		if q.Title != "" {
 			meant++
-			if slices.ContainsFunc(hits[:min(5, len(hits))], func(h engine.Hit) bool { return h.Chain.Title == q.Title }) {
+			if slices.ContainsFunc(hits[:min(5, len(hits))], func(h library.Hit) bool { return h.Chain.Title == q.Title }) {
 				found++
 			}
 		}
@@ -123,9 +123,9 @@ func BenchmarkSearchLibrary(b *testing.B) {
 
 func first[T any](v T, _ bool) T { return v }
 
-func searchFor(b *testing.B, s *sqlite.Store, q storetest.LibraryQuery) []engine.Hit {
+func searchFor(b *testing.B, s *sqlite.Store, q storetest.LibraryQuery) []library.Hit {
 	b.Helper()
-	hits, err := s.Search(b.Context(), engine.Query{Text: q.Text, Spaces: []string{librarySpace}, Limit: 20})
+	hits, err := s.Search(b.Context(), library.Query{Text: q.Text, Spaces: []string{librarySpace}, Limit: 20})
 	if err != nil {
 		b.Fatalf("Search(%q) = %v, want nil", q.Text, err)
 	}
@@ -144,8 +144,8 @@ func BenchmarkSearchVectors(b *testing.B) {
 	next, stop := iter.Pull(storetest.Queries(benchSeed))
 	defer stop()
 	search := func() {
-		e := &engine.Embedding{Model: "bench", Vector: benchVector(r)}
-		if _, err := s.Search(b.Context(), engine.Query{Text: first(next()).Text, Spaces: []string{librarySpace}, Limit: 20, Embedding: e}); err != nil {
+		e := &library.Embedding{Model: "bench", Vector: benchVector(r)}
+		if _, err := s.Search(b.Context(), library.Query{Text: first(next()).Text, Spaces: []string{librarySpace}, Limit: 20, Embedding: e}); err != nil {
 			b.Fatalf("Search = %v, want nil", err)
 		}
 	}
@@ -230,7 +230,7 @@ func BenchmarkMintIntoLibrary(b *testing.B) {
 			c.Steps[j].UUID = fmt.Sprintf("%s-%d-%d", c.ID, i, j)
 		}
 		i++
-		_, err := s.SaveChains(b.Context(), []engine.Change{{Chain: c}})
+		_, err := s.SaveChains(b.Context(), []library.Change{{Chain: c}})
 		return err
 	})
 	for ; i > 0; i-- {
@@ -274,7 +274,7 @@ func TestSearchingProcess(t *testing.T) {
 	defer s.Close()
 	n := 0
 	for q := range storetest.Queries(benchSeed) {
-		_, err := s.Search(context.Background(), engine.Query{Text: q.Text, Spaces: []string{librarySpace}, Limit: 20})
+		_, err := s.Search(context.Background(), library.Query{Text: q.Text, Spaces: []string{librarySpace}, Limit: 20})
 		if n++; err != nil || n == 1000 {
 			break
 		}

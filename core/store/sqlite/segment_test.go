@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -41,11 +41,11 @@ func TestTheIndexFollowsEveryChange(t *testing.T) {
 
 func saveSome(t *testing.T, s *sqlite.Store, space string, stored map[int]protocol.Chain, word string, first, n int) {
 	t.Helper()
-	var changes []engine.Change
+	var changes []library.Change
 	for i := first; i < first+n; i++ {
 		c := storetest.NewChain(space, fmt.Sprintf("Number %d", i), "Feed the "+word)
 		c.Slug = word
-		changes = append(changes, engine.Change{Chain: c, Replaces: stored[i].Revision})
+		changes = append(changes, library.Change{Chain: c, Replaces: stored[i].Revision})
 	}
 	revisions, err := s.SaveChains(t.Context(), changes)
 	if err != nil {
@@ -80,7 +80,7 @@ func wantExactly(t *testing.T, s *sqlite.Store, space string, stored map[int]pro
 			want = append(want, c.Title)
 		}
 	}
-	hits, err := s.Search(t.Context(), engine.Query{Text: word, Spaces: []string{space}, Limit: 500})
+	hits, err := s.Search(t.Context(), library.Query{Text: word, Spaces: []string{space}, Limit: 500})
 	if err != nil {
 		t.Fatalf("Search = %v, want nil", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -49,7 +49,7 @@ type near struct {
 
 // sense finds the chains that mean what the query does. Vectors of another
 // model than the query's say nothing.
-func (l *lookup) sense(e *engine.Embedding) error {
+func (l *lookup) sense(e *library.Embedding) error {
 	if e == nil {
 		return nil
 	}

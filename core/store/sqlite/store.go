@@ -13,19 +13,20 @@ import (
 	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 var (
-	_ engine.Protocols       = (*Store)(nil)
-	_ engine.ProtocolWriter  = (*Store)(nil)
-	_ engine.ProtocolHistory = (*Store)(nil)
-	_ engine.Searcher        = (*Store)(nil)
-	_ engine.Vectors         = (*Store)(nil)
-	_ engine.Ratings         = (*Store)(nil)
-	_ engine.Runs            = (*Store)(nil)
-	_ engine.RunIndex        = (*Store)(nil)
-	_ engine.RunArchive      = (*Store)(nil)
-	_ engine.RunHistory      = (*Store)(nil)
+	_ library.Protocols       = (*Store)(nil)
+	_ library.ProtocolWriter  = (*Store)(nil)
+	_ library.ProtocolHistory = (*Store)(nil)
+	_ library.Searcher        = (*Store)(nil)
+	_ library.Vectors         = (*Store)(nil)
+	_ library.Ratings         = (*Store)(nil)
+	_ engine.Runs             = (*Store)(nil)
+	_ engine.RunIndex         = (*Store)(nil)
+	_ engine.RunArchive       = (*Store)(nil)
+	_ engine.RunHistory       = (*Store)(nil)
 )
 
 // errClosed is the cause of every error after Close.

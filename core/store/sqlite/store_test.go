@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
@@ -31,7 +31,7 @@ func open(t testing.TB, path string) *sqlite.Store {
 
 // save stores chains where none is.
 func save(s *sqlite.Store, chains ...protocol.Chain) error {
-	changes := make([]engine.Change, len(chains))
+	changes := make([]library.Change, len(chains))
 	for i, c := range chains {
 		changes[i].Chain = c
 	}

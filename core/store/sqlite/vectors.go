@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -41,7 +41,7 @@ func dropVectors(tx *transaction, hashes []string) error {
 		AND NOT EXISTS (SELECT 1 FROM steps s WHERE s.passage = vectors.hash)`, list(hashes))
 }
 
-// Known implements engine.Vectors.
+// Known implements library.Vectors.
 func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error) {
 	known := make(map[string][]float32)
 	if len(hashes) == 0 {
@@ -61,12 +61,12 @@ func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[s
 	return known, err
 }
 
-// Missing implements engine.Vectors.
-func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.Passage, error) {
+// Missing implements library.Vectors.
+func (s *Store) Missing(ctx context.Context, model string, limit int) ([]library.Passage, error) {
 	if limit < 1 {
 		return nil, ctx.Err()
 	}
-	var passages []engine.Passage
+	var passages []library.Passage
 	err := s.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.document
 		FROM steps s JOIN chains c ON c.key = s.chain
 		WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
@@ -86,13 +86,13 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]engine.
 			if position >= len(c.Steps) {
 				return s.damaged("chain", c.ID, fmt.Errorf("it has no step %d", position+1))
 			}
-			passages = append(passages, engine.Passage{Hash: hash, Text: c.Passage(position)})
+			passages = append(passages, library.Passage{Hash: hash, Text: c.Passage(position)})
 			return nil
 		})
 	return passages, err
 }
 
-// SaveVectors implements engine.Vectors.
+// SaveVectors implements library.Vectors.
 func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
 	if len(vectors) == 0 {
 		return ctx.Err()

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -55,7 +55,7 @@ func revisionsCountUp(t *testing.T, s Protocols) {
 }
 
 // wantStored checks that the chain is stored exactly like this.
-func wantStored(t *testing.T, s engine.Protocols, want protocol.Chain) {
+func wantStored(t *testing.T, s library.Protocols, want protocol.Chain) {
 	t.Helper()
 	got, err := s.Chain(t.Context(), []string{want.Space}, want.ID)
 	if err != nil {
@@ -96,7 +96,7 @@ func saveOverOther(t *testing.T, s Protocols) {
 		"its deletion":            {"Deleted", 2, fault.Conflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: NewChain(mine, tc.title, "New"), Replaces: tc.replaces}})
+			_, err := s.SaveChains(t.Context(), []library.Change{{Chain: NewChain(mine, tc.title, "New"), Replaces: tc.replaces}})
 			wantCode(t, "SaveChains", err, tc.want)
 		})
 	}
@@ -141,7 +141,7 @@ func oneReplacementWins(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Replaced", "Step at first")
 	mustSave(t, s, c)
 	won := race(t, fault.Conflict, func(i int) error {
-		_, err := s.SaveChains(t.Context(), []engine.Change{{Chain: NewChain(mine, "Replaced", fmt.Sprintf("Step of %d", i)), Replaces: 1}})
+		_, err := s.SaveChains(t.Context(), []library.Change{{Chain: NewChain(mine, "Replaced", fmt.Sprintf("Step of %d", i)), Replaces: 1}})
 		return err
 	})
 	if won != 1 {
@@ -184,7 +184,7 @@ func conflictStopsAll(t *testing.T, s Protocols) {
 	a, b := NewChain(mine, "A", "Zebra"), NewChain(mine, "B", "One")
 	mustSave(t, s, a, b)
 	mustReplace(t, s, b, 1)
-	changes := []engine.Change{
+	changes := []library.Change{
 		{Chain: NewChain(mine, "A", "Giraffe"), Replaces: 1},
 		{Chain: NewChain(mine, "C", "Giraffe")},
 		{Chain: NewChain(mine, "B", "Giraffe"), Replaces: 1},
@@ -241,7 +241,7 @@ func versionsTell(t *testing.T, s Protocols) {
 		got[i].SavedAt = time.Time{}
 	}
 	got[1].Title = "" // what a deletion is called does not matter
-	want := []engine.Version{
+	want := []library.Version{
 		{Revision: 4, Title: "Told", StepCount: 3, ModelID: "model-1"},
 		{Revision: 3, Deleted: true},
 		{Revision: 2, Title: "TOLD", StepCount: 2, ModelID: "model-2"},
@@ -338,7 +338,7 @@ func storedHistoryWins(t *testing.T, s Protocols) {
 }
 
 // wantFormer checks where a step leads that is gone.
-func wantFormer(t *testing.T, s engine.Protocols, step string, want engine.Former) {
+func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
 	t.Helper()
 	_, _, err := s.StepChain(t.Context(), []string{mine}, step)
 	wantCode(t, "StepChain(former step)", err, fault.NotFound)
@@ -353,7 +353,7 @@ func wantFormer(t *testing.T, s engine.Protocols, step string, want engine.Forme
 	}
 }
 
-func wantNoFormer(t *testing.T, s engine.Protocols, spaces []string, step string) {
+func wantNoFormer(t *testing.T, s library.Protocols, spaces []string, step string) {
 	t.Helper()
 	got, err := s.Former(t.Context(), spaces, step)
 	if fault.CodeOf(err) != fault.NotFound {
@@ -377,19 +377,19 @@ func formerSteps(t *testing.T, s Protocols) {
 	second := first
 	second.Steps = slices.Delete(slices.Clone(first.Steps), 1, 2)
 	mustReplace(t, s, second, 1)
-	wantFormer(t, s, first.Steps[1].UUID, engine.Former{Chain: at(second, 2)})
+	wantFormer(t, s, first.Steps[1].UUID, library.Former{Chain: at(second, 2)})
 	wantNoFormer(t, s, []string{mine}, first.Steps[0].UUID)
 	third := NewChain(mine, "Shrinks", "Other")
 	mustReplace(t, s, third, 2)
 	for _, step := range first.Steps {
-		wantFormer(t, s, step.UUID, engine.Former{Chain: at(third, 3)})
+		wantFormer(t, s, step.UUID, library.Former{Chain: at(third, 3)})
 	}
 	// What comes back is not former any more.
 	mustReplace(t, s, first, 3)
 	for _, step := range first.Steps {
 		wantNoFormer(t, s, []string{mine}, step.UUID)
 	}
-	wantFormer(t, s, third.Steps[0].UUID, engine.Former{Chain: at(first, 4)})
+	wantFormer(t, s, third.Steps[0].UUID, library.Former{Chain: at(first, 4)})
 }
 
 func formerOfDeleted(t *testing.T, s Protocols) {
@@ -398,11 +398,11 @@ func formerOfDeleted(t *testing.T, s Protocols) {
 	mustReplace(t, s, c, 1)
 	mustDelete(t, s, c, 2)
 	for _, step := range c.Steps {
-		wantFormer(t, s, step.UUID, engine.Former{Chain: at(c, 2), Deleted: true})
+		wantFormer(t, s, step.UUID, library.Former{Chain: at(c, 2), Deleted: true})
 	}
 	again := NewChain(mine, "Deleted", "Again")
 	mustReplace(t, s, again, 0)
-	wantFormer(t, s, c.Steps[1].UUID, engine.Former{Chain: at(again, 4)})
+	wantFormer(t, s, c.Steps[1].UUID, library.Former{Chain: at(again, 4)})
 }
 
 func stepMoves(t *testing.T, s Protocols) {
@@ -412,7 +412,7 @@ func stepMoves(t *testing.T, s Protocols) {
 	less, more := a, b
 	less.Steps, more.Steps = slices.Clone(a.Steps[:1]), append(slices.Clone(b.Steps), moving)
 	// The chain that takes it comes first.
-	if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: more, Replaces: 1}, {Chain: less, Replaces: 1}}); err != nil {
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: more, Replaces: 1}, {Chain: less, Replaces: 1}}); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
 	got, i, err := s.StepChain(t.Context(), []string{mine}, moving.UUID)

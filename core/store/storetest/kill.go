@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -93,7 +93,7 @@ func WriteForEver(ctx context.Context, s Protocols, out io.Writer) error {
 }
 
 // lastRevision of a title in its history; 0: none.
-func lastRevision(ctx context.Context, s engine.ProtocolHistory, title string) (int64, error) {
+func lastRevision(ctx context.Context, s library.ProtocolHistory, title string) (int64, error) {
 	versions, err := s.Versions(ctx, []string{mine}, NewChain(mine, title).ID)
 	if fault.CodeOf(err) == fault.NotFound {
 		return 0, nil
@@ -113,18 +113,18 @@ func writeAlone(ctx context.Context, s Protocols, revision int64) error {
 	if replaces%deleteEvery == 0 {
 		replaces = 0
 	}
-	return saveGeneration(ctx, s, revision, engine.Change{Chain: c, Replaces: replaces})
+	return saveGeneration(ctx, s, revision, library.Change{Chain: c, Replaces: replaces})
 }
 
 func writeParts(ctx context.Context, s Protocols, revision int64) error {
-	changes := make([]engine.Change, len(parts))
+	changes := make([]library.Change, len(parts))
 	for i, title := range parts {
-		changes[i] = engine.Change{Chain: generation(title, revision), Replaces: revision - 1}
+		changes[i] = library.Change{Chain: generation(title, revision), Replaces: revision - 1}
 	}
 	return saveGeneration(ctx, s, revision, changes...)
 }
 
-func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ...engine.Change) error {
+func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ...library.Change) error {
 	got, err := s.SaveChains(ctx, changes)
 	if err == nil && slices.ContainsFunc(got, func(r int64) bool { return r != revision }) {
 		err = fmt.Errorf("saved as revisions %v, want %d", got, revision)
@@ -333,7 +333,7 @@ func wantVersions(t *testing.T, s Protocols, title string, last int64, deletes f
 // version before say where they were, and that those of the next are unheard of.
 func wantSteps(t *testing.T, s Protocols, title string, last int64, deletes func(int64) bool) {
 	t.Helper()
-	now := engine.Former{Chain: generation(title, last), Deleted: deletes(last)}
+	now := library.Former{Chain: generation(title, last), Deleted: deletes(last)}
 	if now.Deleted {
 		now.Chain = generation(title, last-1)
 		for _, step := range now.Chain.Steps {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -25,7 +25,7 @@ var listCases = map[string]func(*testing.T, Protocols){
 }
 
 // listed returns the titles of a space, read in pages of a size.
-func listed(t *testing.T, s engine.Protocols, space string, limit int) []string {
+func listed(t *testing.T, s library.Protocols, space string, limit int) []string {
 	t.Helper()
 	var titles []string
 	for cursor := ""; ; {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -239,7 +239,7 @@ func historyIsolated(t *testing.T, s Protocols) {
 	deleted := NewChain(theirs, "Secret and deleted", "One")
 	mustSave(t, s, deleted)
 	mustDelete(t, s, deleted, 1)
-	mustRate(t, s, theirs, engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess})
+	mustRate(t, s, theirs, library.Rating{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess})
 
 	for name, spaces := range map[string][]string{"another space": {mine}, "no space": nil, "a part of the name": {"user:test:their"}} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +261,7 @@ func historyIsolated(t *testing.T, s Protocols) {
 		t.Errorf("Count(mine) = %d, %v, want 0, nil", n, err)
 	}
 	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
-	mustRate(t, s, mine, engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeFailure})
+	mustRate(t, s, mine, library.Rating{Step: c.Steps[0].UUID, Outcome: library.OutcomeFailure})
 	wantQuality(t, s, theirs, map[string]api.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID)
 	// A title of theirs is free in mine, with a history of its own.
 	mustSave(t, s, NewChain(mine, "Secret", "One"), NewChain(mine, "Secret and deleted", "One"))

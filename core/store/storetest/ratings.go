@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 var ratingCases = map[string]func(*testing.T, Protocols){
@@ -25,14 +25,14 @@ var ratingCases = map[string]func(*testing.T, Protocols){
 	"steps of two spaces are rated apart":         ratingsApart,
 }
 
-func mustRate(t *testing.T, s engine.Ratings, space string, ratings ...engine.Rating) {
+func mustRate(t *testing.T, s library.Ratings, space string, ratings ...library.Rating) {
 	t.Helper()
 	if err := s.Rate(t.Context(), space, ratings); err != nil {
 		t.Fatalf("Rate = %v, want nil", err)
 	}
 }
 
-func wantQuality(t *testing.T, s engine.Ratings, space string, want map[string]api.Quality, steps ...string) {
+func wantQuality(t *testing.T, s library.Ratings, space string, want map[string]api.Quality, steps ...string) {
 	t.Helper()
 	got, err := s.Quality(t.Context(), space, steps)
 	if err != nil {
@@ -51,13 +51,13 @@ func ratingsAddUp(t *testing.T, s Protocols) {
 	mustSave(t, s, c)
 	one, two := c.Steps[0].UUID, c.Steps[1].UUID
 	mustRate(t, s, mine,
-		engine.Rating{Step: one, Outcome: engine.OutcomeStored, Score: 2, Tier: "standard", Rater: "mint", Context: "stored", At: epoch},
-		engine.Rating{Step: two, Outcome: engine.OutcomeRetrieved, Bonus: 0.25})
+		library.Rating{Step: one, Outcome: library.OutcomeStored, Score: 2, Tier: "standard", Rater: "mint", Context: "stored", At: epoch},
+		library.Rating{Step: two, Outcome: library.OutcomeRetrieved, Bonus: 0.25})
 	mustRate(t, s, mine,
-		engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1, Score: 6, Tier: "excellent", Rater: "next", Context: "solved", At: epoch.Add(1)},
-		engine.Rating{Step: one, Outcome: engine.OutcomeFailure, Bonus: -0.25, Score: 1, Tier: "basic", Rater: "next", Context: "failed", At: epoch.Add(2)},
-		engine.Rating{Step: two, Outcome: engine.OutcomePartial, Times: 1 << 40, Bonus: 0.5},
-		engine.Rating{Step: two, Outcome: engine.OutcomeStored, Times: 3})
+		library.Rating{Step: one, Outcome: library.OutcomeSuccess, Bonus: 1, Score: 6, Tier: "excellent", Rater: "next", Context: "solved", At: epoch.Add(1)},
+		library.Rating{Step: one, Outcome: library.OutcomeFailure, Bonus: -0.25, Score: 1, Tier: "basic", Rater: "next", Context: "failed", At: epoch.Add(2)},
+		library.Rating{Step: two, Outcome: library.OutcomePartial, Times: 1 << 40, Bonus: 0.5},
+		library.Rating{Step: two, Outcome: library.OutcomeStored, Times: 3})
 	wantQuality(t, s, mine, map[string]api.Quality{
 		one: {
 			Score: 1, Tier: "basic", SuccessCount: 1, FailureCount: 1, QualityBonus: 0.75,
@@ -73,8 +73,8 @@ func ratingsLeave(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Rated", "One")
 	mustSave(t, s, c)
 	step := c.Steps[0].UUID
-	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess, Score: 6, Tier: "high", Rater: "next", Context: "first", At: epoch})
-	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeRetrieved, Score: 99, Context: "ignored", At: epoch.Add(1)})
+	mustRate(t, s, mine, library.Rating{Step: step, Outcome: library.OutcomeSuccess, Score: 6, Tier: "high", Rater: "next", Context: "first", At: epoch})
+	mustRate(t, s, mine, library.Rating{Step: step, Outcome: library.OutcomeRetrieved, Score: 99, Context: "ignored", At: epoch.Add(1)})
 	wantQuality(t, s, mine, map[string]api.Quality{step: {
 		Score: 6, Tier: "high", SuccessCount: 1, RetrievalCount: 1, LastRated: epoch, LastRater: "next", UsageContext: "first",
 	}}, step)
@@ -88,9 +88,9 @@ func ratingsAtOnce(t *testing.T, s Protocols) {
 	for range raters {
 		all.Go(func() {
 			for range each {
-				if err := s.Rate(t.Context(), mine, []engine.Rating{
-					{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess, Bonus: 0.5},
-					{Step: c.Steps[1].UUID, Outcome: engine.OutcomeRetrieved, Bonus: -0.25},
+				if err := s.Rate(t.Context(), mine, []library.Rating{
+					{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess, Bonus: 0.5},
+					{Step: c.Steps[1].UUID, Outcome: library.OutcomeRetrieved, Bonus: -0.25},
 				}); err != nil {
 					t.Errorf("Rate = %v, want nil", err)
 				}
@@ -108,8 +108,8 @@ func ratingsOfUnknown(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Known", "One")
 	mustSave(t, s, c)
 	mustRate(t, s, mine,
-		engine.Rating{Step: "never heard of", Outcome: engine.OutcomeSuccess},
-		engine.Rating{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess})
+		library.Rating{Step: "never heard of", Outcome: library.OutcomeSuccess},
+		library.Rating{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess})
 	wantQuality(t, s, mine, map[string]api.Quality{c.Steps[0].UUID: {SuccessCount: 1}}, c.Steps[0].UUID, "never heard of")
 }
 
@@ -118,14 +118,14 @@ func ratingsOutlive(t *testing.T, s Protocols) {
 	mustSave(t, s, c)
 	one, two := c.Steps[0].UUID, c.Steps[1].UUID
 	mustRate(t, s, mine,
-		engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1},
-		engine.Rating{Step: two, Outcome: engine.OutcomeFailure})
+		library.Rating{Step: one, Outcome: library.OutcomeSuccess, Bonus: 1},
+		library.Rating{Step: two, Outcome: library.OutcomeFailure})
 	changed := c
 	changed.Steps = slices.Clone(c.Steps[:1])
 	changed.Steps[0].Text = "## One\n\nDo it in another way."
 	mustReplace(t, s, changed, 1)
 	wantQuality(t, s, mine, map[string]api.Quality{one: {SuccessCount: 1, QualityBonus: 1}}, one)
-	mustRate(t, s, mine, engine.Rating{Step: one, Outcome: engine.OutcomeSuccess, Bonus: 1})
+	mustRate(t, s, mine, library.Rating{Step: one, Outcome: library.OutcomeSuccess, Bonus: 1})
 	// What comes back has done what it did.
 	mustReplace(t, s, c, 2)
 	wantQuality(t, s, mine, map[string]api.Quality{
@@ -136,8 +136,8 @@ func ratingsOutlive(t *testing.T, s Protocols) {
 func ratingRefused(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Rated", "One")
 	mustSave(t, s, c)
-	err := s.Rate(t.Context(), mine, []engine.Rating{
-		{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess}, {Step: c.Steps[0].UUID, Outcome: "splendid"},
+	err := s.Rate(t.Context(), mine, []library.Rating{
+		{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess}, {Step: c.Steps[0].UUID, Outcome: "splendid"},
 	})
 	wantCode(t, "Rate(splendid)", err, fault.InvalidArgument)
 	wantQuality(t, s, mine, nil, c.Steps[0].UUID)
@@ -146,7 +146,7 @@ func ratingRefused(t *testing.T, s Protocols) {
 func ratingCancelled(t *testing.T, s Protocols) {
 	c := NewChain(mine, "Rated", "One")
 	mustSave(t, s, c)
-	err := s.Rate(cancelled(t), mine, []engine.Rating{{Step: c.Steps[0].UUID, Outcome: engine.OutcomeSuccess}})
+	err := s.Rate(cancelled(t), mine, []library.Rating{{Step: c.Steps[0].UUID, Outcome: library.OutcomeSuccess}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Rate(cancelled) = %v, want context.Canceled", err)
 	}
@@ -158,8 +158,8 @@ func ratingsApart(t *testing.T, s Protocols) {
 	b.Steps[0].UUID = a.Steps[0].UUID
 	mustSave(t, s, a, b)
 	step := a.Steps[0].UUID
-	mustRate(t, s, theirs, engine.Rating{Step: step, Outcome: engine.OutcomeFailure})
+	mustRate(t, s, theirs, library.Rating{Step: step, Outcome: library.OutcomeFailure})
 	wantQuality(t, s, mine, nil, step)
-	mustRate(t, s, mine, engine.Rating{Step: step, Outcome: engine.OutcomeSuccess})
+	mustRate(t, s, mine, library.Rating{Step: step, Outcome: library.OutcomeSuccess})
 	wantQuality(t, s, theirs, map[string]api.Quality{step: {FailureCount: 1}}, step)
 }

@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -28,9 +28,9 @@ var searchCases = map[string]func(*testing.T, Protocols){
 	"a cancelled search says so":                searchCancelled,
 }
 
-func mustSearch(t *testing.T, s Protocols, query string, spaces ...string) []engine.Hit {
+func mustSearch(t *testing.T, s Protocols, query string, spaces ...string) []library.Hit {
 	t.Helper()
-	hits, err := s.Search(t.Context(), engine.Query{Text: query, Spaces: spaces, Limit: 100})
+	hits, err := s.Search(t.Context(), library.Query{Text: query, Spaces: spaces, Limit: 100})
 	if err != nil {
 		t.Fatalf("Search(%q) = %v, want nil", query, err)
 	}
@@ -38,7 +38,7 @@ func mustSearch(t *testing.T, s Protocols, query string, spaces ...string) []eng
 }
 
 // titles of hits, best first.
-func titles(hits []engine.Hit) []string {
+func titles(hits []library.Hit) []string {
 	var all []string
 	for _, h := range hits {
 		all = append(all, h.Chain.Title)
@@ -47,7 +47,7 @@ func titles(hits []engine.Hit) []string {
 }
 
 // scoreOf the chain with the title; 0 when it was not found.
-func scoreOf(hits []engine.Hit, title string) float64 {
+func scoreOf(hits []library.Hit, title string) float64 {
 	for _, h := range hits {
 		if h.Chain.Title == title {
 			return h.Score
@@ -68,8 +68,8 @@ func written(title string, steps ...string) protocol.Chain {
 	return c
 }
 
-// library is a small store as people have it.
-func library() []protocol.Chain {
+// sample is a small store as people have it.
+func sample() []protocol.Chain {
 	return []protocol.Chain{
 		written("Schedule a Calendar Appointment",
 			"Resolve participants | Look up each person in the directory by name.",
@@ -107,7 +107,7 @@ func searchFields(t *testing.T, s Protocols) {
 }
 
 func searchCalibration(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
+	mustSave(t, s, sample()...)
 	for query, tc := range map[string]struct {
 		title   string
 		atLeast float64
@@ -141,7 +141,7 @@ func searchCalibration(t *testing.T, s Protocols) {
 	}
 }
 
-func describe(hits []engine.Hit) string {
+func describe(hits []library.Hit) string {
 	var all []string
 	for _, h := range hits {
 		all = append(all, fmt.Sprintf("%q %.3f", h.Chain.Title, h.Score))
@@ -150,7 +150,7 @@ func describe(hits []engine.Hit) string {
 }
 
 func searchSeveral(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
+	mustSave(t, s, sample()...)
 	const query = "Quarterly Review 1699999999"
 	for i := range 3 {
 		mustSave(t, s, written(fmt.Sprintf("%s Part %d", query, i), "Step | Do it."))
@@ -167,7 +167,7 @@ func searchSeveral(t *testing.T, s Protocols) {
 }
 
 func searchGibberish(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
+	mustSave(t, s, sample()...)
 	for _, query := range []string{
 		"xyzzy plugh", "qwxzv", "the xyzzy of the plugh", "zz", "", "   ", "!?", "\"\"", "*", "🐙", "schedulexyz", "'",
 	} {
@@ -223,7 +223,7 @@ func searchBestStep(t *testing.T, s Protocols) {
 func searchLimit(t *testing.T, s Protocols) {
 	mustSave(t, s, written("Walrus", "S | t"), written("The other walrus", "S | t"), written("Third", "S | walrus"))
 	for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 9: 3} {
-		hits, err := s.Search(t.Context(), engine.Query{Text: "walrus", Spaces: []string{mine}, Limit: limit})
+		hits, err := s.Search(t.Context(), library.Query{Text: "walrus", Spaces: []string{mine}, Limit: limit})
 		if err != nil || len(hits) != want {
 			t.Errorf("Search(limit %d) = %s, %v, want %d hits", limit, describe(hits), err, want)
 		}
@@ -231,7 +231,7 @@ func searchLimit(t *testing.T, s Protocols) {
 			t.Errorf("Search(limit %d) = %s, want the exact title first", limit, describe(hits))
 		}
 	}
-	hits, err := s.Search(t.Context(), engine.Query{Text: "walrus", Limit: 9})
+	hits, err := s.Search(t.Context(), library.Query{Text: "walrus", Limit: 9})
 	if err != nil || len(hits) != 0 {
 		t.Errorf("Search(no space) = %s, %v, want none", describe(hits), err)
 	}
@@ -252,7 +252,7 @@ func searchSyntax(t *testing.T, s Protocols) {
 }
 
 func searchAnything(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
+	mustSave(t, s, sample()...)
 	query := rapid.OneOf(
 		rapid.String(),
 		rapid.StringMatching(`[ a-z"*():^+\-]{0,40}`),
@@ -265,9 +265,9 @@ func searchAnything(t *testing.T, s Protocols) {
 
 // CheckSearch searches and fails when the result breaks a rule that holds for
 // every query: no error, one hit a chain, best first, scores in (0, 1].
-func CheckSearch(t rapid.TB, s engine.Searcher, spaces []string, query string) {
+func CheckSearch(t rapid.TB, s library.Searcher, spaces []string, query string) {
 	t.Helper()
-	hits, err := s.Search(context.Background(), engine.Query{Text: query, Spaces: spaces, Limit: 3})
+	hits, err := s.Search(context.Background(), library.Query{Text: query, Spaces: spaces, Limit: 3})
 	if err != nil {
 		t.Fatalf("Search(%q) = %v, want nil", query, err)
 	}
@@ -287,8 +287,8 @@ func CheckSearch(t rapid.TB, s engine.Searcher, spaces []string, query string) {
 }
 
 func searchCancelled(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
-	if _, err := s.Search(cancelled(t), engine.Query{Text: "calendar", Spaces: []string{mine}, Limit: 5}); !errors.Is(err, context.Canceled) {
+	mustSave(t, s, sample()...)
+	if _, err := s.Search(cancelled(t), library.Query{Text: "calendar", Spaces: []string{mine}, Limit: 5}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Search(cancelled) = %v, want context.Canceled", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -126,19 +126,19 @@ func searchExplained(t *testing.T, s Protocols) {
 	c := written("Rotating credentials", "Issue a key | Store it in the vault.", "Revoke | Ask the operators. | hsm")
 	c.Slug = "secret-rotation"
 	mustSave(t, s, c, written("Other", "Step | text"))
-	hits, err := s.Search(t.Context(), engine.Query{
+	hits, err := s.Search(t.Context(), library.Query{
 		Text: "credential vaul oeprators hsm secret unheardof", Spaces: []string{mine}, Limit: 5, Explain: true,
 	})
 	if err != nil || len(hits) != 1 {
 		t.Fatalf("Search = %s, %v, want one hit", describe(hits), err)
 	}
-	got := map[string]engine.Match{}
+	got := map[string]library.Match{}
 	sum := 0.0
 	for _, m := range hits[0].Why {
-		got[m.Asked] = engine.Match{Ranker: m.Ranker, Field: m.Field, Step: m.Step, Found: m.Found}
+		got[m.Asked] = library.Match{Ranker: m.Ranker, Field: m.Field, Step: m.Step, Found: m.Found}
 		sum += m.Score
 	}
-	for asked, want := range map[string]engine.Match{
+	for asked, want := range map[string]library.Match{
 		"credential": {Ranker: "words", Field: "title", Found: "credentials"},
 		"vaul":       {Ranker: "prefix", Field: "text", Found: "vault"},
 		"oeprators":  {Ranker: "typo", Field: "text", Step: 1, Found: "operators"},
@@ -217,12 +217,12 @@ func searchSameTitle(t *testing.T, s Protocols) {
 
 func searchReplaced(t *testing.T, s Protocols) {
 	c := written("Backup", "Walrus | text")
-	revisions, err := s.SaveChains(t.Context(), []engine.Change{{Chain: c}})
+	revisions, err := s.SaveChains(t.Context(), []library.Change{{Chain: c}})
 	if err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
 	c.Steps[0].Label = "Narwhal"
-	revisions, err = s.SaveChains(t.Context(), []engine.Change{{Chain: c, Replaces: revisions[0]}})
+	revisions, err = s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: revisions[0]}})
 	if err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}
@@ -300,10 +300,10 @@ func embeddedChains() []protocol.Chain {
 	return chains
 }
 
-func searchBy(t *testing.T, s Protocols, text, model string, vector []float32, spaces ...string) []engine.Hit {
+func searchBy(t *testing.T, s Protocols, text, model string, vector []float32, spaces ...string) []library.Hit {
 	t.Helper()
-	hits, err := s.Search(t.Context(), engine.Query{
-		Text: text, Spaces: spaces, Limit: 20, Embedding: &engine.Embedding{Model: model, Vector: vector}, Explain: true,
+	hits, err := s.Search(t.Context(), library.Query{
+		Text: text, Spaces: spaces, Limit: 20, Embedding: &library.Embedding{Model: model, Vector: vector}, Explain: true,
 	})
 	if err != nil {
 		t.Fatalf("Search(%q) = %v, want nil", text, err)
@@ -350,7 +350,7 @@ func searchHybrid(t *testing.T, s Protocols) {
 
 func searchOtherModel(t *testing.T, s Protocols) {
 	vectors := embeddedLibrary(t, s, embeddedChains()...)
-	for name, hits := range map[string][]engine.Hit{
+	for name, hits := range map[string][]library.Hit{
 		"another model":  searchBy(t, s, "whiskers", otherModel, vectors["Walrus"], mine),
 		"another length": searchBy(t, s, "whiskers", model, vectors["Walrus"][:4], mine),
 	} {
@@ -375,7 +375,7 @@ func searchVectorSpaces(t *testing.T, s Protocols) {
 }
 
 func searchUnrelated(t *testing.T, s Protocols) {
-	mustSave(t, s, library()...)
+	mustSave(t, s, sample()...)
 	queries := []string{"calendar appointment", "find a free slot", "credential", "root cause", "釋 会議", "shedule", "deploy to production"}
 	before := map[string][]string{}
 	for _, q := range queries {
@@ -383,7 +383,7 @@ func searchUnrelated(t *testing.T, s Protocols) {
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		title := rapid.StringMatching(`[jqz]{5,8} [jqz]{5,8}`).Draw(r, "title")
-		if _, err := s.SaveChains(t.Context(), []engine.Change{{Chain: written(title, title+" | "+title)}}); err != nil {
+		if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: written(title, title+" | "+title)}}); err != nil {
 			r.Skip("stored already")
 		}
 		for _, q := range queries {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -23,12 +24,12 @@ import (
 
 // Protocols is what the engine asks of a store that keeps protocols.
 type Protocols interface {
-	engine.Protocols
-	engine.ProtocolWriter
-	engine.ProtocolHistory
-	engine.Searcher
-	engine.Vectors
-	engine.Ratings
+	library.Protocols
+	library.ProtocolWriter
+	library.ProtocolHistory
+	library.Searcher
+	library.Vectors
+	library.Ratings
 	io.Closer
 }
 
@@ -172,7 +173,7 @@ func Pin(c protocol.Chain) string {
 }
 
 // mustSave stores chains where none is.
-func mustSave(t *testing.T, s engine.ProtocolWriter, chains ...protocol.Chain) {
+func mustSave(t *testing.T, s library.ProtocolWriter, chains ...protocol.Chain) {
 	t.Helper()
 	if _, err := s.SaveChains(t.Context(), fresh(chains...)); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
@@ -180,25 +181,25 @@ func mustSave(t *testing.T, s engine.ProtocolWriter, chains ...protocol.Chain) {
 }
 
 // fresh are the changes that store chains where none is.
-func fresh(chains ...protocol.Chain) []engine.Change {
-	changes := make([]engine.Change, len(chains))
+func fresh(chains ...protocol.Chain) []library.Change {
+	changes := make([]library.Change, len(chains))
 	for i, c := range chains {
-		changes[i] = engine.Change{Chain: c}
+		changes[i] = library.Change{Chain: c}
 	}
 	return changes
 }
 
 // mustReplace stores a chain over a revision and returns the new one.
-func mustReplace(t *testing.T, s engine.ProtocolWriter, c protocol.Chain, replaces int64) int64 {
+func mustReplace(t *testing.T, s library.ProtocolWriter, c protocol.Chain, replaces int64) int64 {
 	t.Helper()
-	revisions, err := s.SaveChains(t.Context(), []engine.Change{{Chain: c, Replaces: replaces}})
+	revisions, err := s.SaveChains(t.Context(), []library.Change{{Chain: c, Replaces: replaces}})
 	if err != nil || len(revisions) != 1 {
 		t.Fatalf("SaveChains(%q over revision %d) = %v, %v, want one revision", c.Title, replaces, revisions, err)
 	}
 	return revisions[0]
 }
 
-func mustDelete(t *testing.T, s engine.ProtocolWriter, c protocol.Chain, replaces int64) {
+func mustDelete(t *testing.T, s library.ProtocolWriter, c protocol.Chain, replaces int64) {
 	t.Helper()
 	if err := s.DeleteChain(t.Context(), c.Space, c.ID, replaces); err != nil {
 		t.Fatalf("DeleteChain(%q, revision %d) = %v, want nil", c.Title, replaces, err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -57,7 +57,7 @@ func hashes(chains ...protocol.Chain) []string {
 	return all
 }
 
-func wantMissing(t *testing.T, s engine.Vectors, model string, want map[string]string) {
+func wantMissing(t *testing.T, s library.Vectors, model string, want map[string]string) {
 	t.Helper()
 	missing, err := s.Missing(t.Context(), model, 1000)
 	if err != nil {
@@ -75,7 +75,7 @@ func wantMissing(t *testing.T, s engine.Vectors, model string, want map[string]s
 	}
 }
 
-func wantKnown(t *testing.T, s engine.Vectors, model string, want map[string][]float32, asked ...string) {
+func wantKnown(t *testing.T, s library.Vectors, model string, want map[string][]float32, asked ...string) {
 	t.Helper()
 	got, err := s.Known(t.Context(), model, asked)
 	if err != nil {
@@ -109,7 +109,7 @@ func vectorsFor(seed float32, hashes ...string) map[string][]float32 {
 	return vectors
 }
 
-func mustSaveVectors(t *testing.T, s engine.Vectors, model string, vectors map[string][]float32) {
+func mustSaveVectors(t *testing.T, s library.Vectors, model string, vectors map[string][]float32) {
 	t.Helper()
 	if err := s.SaveVectors(t.Context(), model, vectors); err != nil {
 		t.Fatalf("SaveVectors(%s) = %v, want nil", model, err)

@@ -7,11 +7,11 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/static"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // Embedder is the configured endpoint or model, which is not asked yet; nil: none.
-func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (engine.Embedder, error) {
+func Embedder(c config.EmbeddingConfig, observer embedding.Observer, log *slog.Logger) (library.Embedder, error) {
 	if !c.On() {
 		return nil, nil
 	}

@@ -9,18 +9,19 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
 // protocolStore keeps everything but runs.
 type protocolStore interface {
-	engine.Protocols
-	engine.ProtocolWriter
-	engine.ProtocolHistory
-	engine.Searcher
-	engine.Vectors
-	engine.Ratings
+	library.Protocols
+	library.ProtocolWriter
+	library.ProtocolHistory
+	library.Searcher
+	library.Vectors
+	library.Ratings
 }
 
 // openStores opens the database of the runs, and of the protocols where they

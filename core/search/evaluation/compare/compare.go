@@ -16,7 +16,7 @@ import (
 	"github.com/blevesearch/bleve/v2/search/query"
 	_ "modernc.org/sqlite" // the driver "sqlite", which has FTS5
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -99,7 +99,7 @@ func NewFTS5(ctx context.Context, chains []protocol.Chain) (_ *FTS5, err error) 
 func (f *FTS5) Close() error { return f.db.Close() }
 
 // Search returns hits, best first. Their scores only rank.
-func (f *FTS5) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+func (f *FTS5) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	words := strings.FieldsFunc(q.Text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsNumber(r) })
 	if len(words) == 0 {
 		return nil, nil
@@ -109,14 +109,14 @@ func (f *FTS5) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error)
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }()
-	var hits []engine.Hit
+	var hits []library.Hit
 	for rows.Next() {
 		var id int
 		var score float64
 		if err := rows.Scan(&id, &score); err != nil {
 			return nil, err
 		}
-		hits = append(hits, engine.Hit{Chain: protocol.Chain{Title: f.titles[id]}, Score: score})
+		hits = append(hits, library.Hit{Chain: protocol.Chain{Title: f.titles[id]}, Score: score})
 	}
 	return hits, rows.Err()
 }
@@ -157,7 +157,7 @@ func NewBleve(chains []protocol.Chain) (_ *Bleve, err error) {
 func (b *Bleve) Close() error { return b.index.Close() }
 
 // Search returns hits, best first. Their scores only rank.
-func (b *Bleve) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error) {
+func (b *Bleve) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	var fields []query.Query
 	for _, c := range columns {
 		match := bleve.NewMatchQuery(q.Text)
@@ -169,9 +169,9 @@ func (b *Bleve) Search(ctx context.Context, q engine.Query) ([]engine.Hit, error
 	if err != nil {
 		return nil, err
 	}
-	var hits []engine.Hit
+	var hits []library.Hit
 	for _, h := range found.Hits {
-		hits = append(hits, engine.Hit{Chain: protocol.Chain{Title: h.ID}, Score: h.Score})
+		hits = append(hits, library.Hit{Chain: protocol.Chain{Title: h.ID}, Score: h.Score})
 	}
 	return hits, nil
 }

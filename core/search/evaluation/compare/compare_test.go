@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search/evaluation"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/qdrant/qdranttest"
@@ -24,7 +24,7 @@ func TestTheEnginesSideBySide(t *testing.T) {
 		name      string
 		ranksOnly bool
 		threshold float64
-		open      func(*testing.T, evaluation.Set) engine.Searcher
+		open      func(*testing.T, evaluation.Set) library.Searcher
 	}{
 		{"KAIROS SQLite", false, evaluation.Threshold, openSQLite},
 		{"KAIROS Qdrant", false, evaluation.Threshold, openQdrant},
@@ -49,7 +49,7 @@ func TestTheEnginesSideBySide(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-func filled(t *testing.T, set evaluation.Set, store evaluation.Library) engine.Searcher {
+func filled(t *testing.T, set evaluation.Set, store evaluation.Library) library.Searcher {
 	t.Helper()
 	if err := set.Fill(t.Context(), store, nil); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func filled(t *testing.T, set evaluation.Set, store evaluation.Library) engine.S
 	return store
 }
 
-func openSQLite(t *testing.T, set evaluation.Set) engine.Searcher {
+func openSQLite(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
 	s, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func openSQLite(t *testing.T, set evaluation.Set) engine.Searcher {
 	return filled(t, set, s)
 }
 
-func openQdrant(t *testing.T, set evaluation.Set) engine.Searcher {
+func openQdrant(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
 	s, err := qdrant.Open(qdrant.Options{URL: qdranttest.New(t, qdranttest.Options{}).Address(), Collection: "compare"}, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func openQdrant(t *testing.T, set evaluation.Set) engine.Searcher {
 	return filled(t, set, s)
 }
 
-func openFTS5(t *testing.T, set evaluation.Set) engine.Searcher {
+func openFTS5(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
 	f, err := NewFTS5(t.Context(), set.Chains)
 	if err != nil {
@@ -87,7 +87,7 @@ func openFTS5(t *testing.T, set evaluation.Set) engine.Searcher {
 	return f
 }
 
-func openBleve(t *testing.T, set evaluation.Set) engine.Searcher {
+func openBleve(t *testing.T, set evaluation.Set) library.Searcher {
 	t.Helper()
 	b, err := NewBleve(set.Chains)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -46,7 +46,7 @@ func historyCommand(at *session.Session) *cobra.Command {
 
 const refHelp = "REF is the URI or UUID of a step, the id of a protocol, its exact title, or a file that holds it."
 
-func printHistory(p *output.Printer, r engine.HistoryReply) {
+func printHistory(p *output.Printer, r library.HistoryReply) {
 	p.Printf("%s (%s)\n", r.Title, r.ChainID)
 	rows := [][]string{{"REVISION", "SAVED", "STEPS", "BY", "TITLE"}}
 	for _, v := range r.Versions {
@@ -113,7 +113,7 @@ func revisions(args []string) ([]int64, error) {
 }
 
 // versionsToCompare are the two that were asked for, else the newest ones.
-func versionsToCompare(ctx context.Context, a *app.App, ref string, asked []int64) (from, to engine.VersionReply, err error) {
+func versionsToCompare(ctx context.Context, a *app.App, ref string, asked []int64) (from, to library.VersionReply, err error) {
 	asked = append(asked, 0, 0)[:2]
 	if to, err = a.Engine.Version(ctx, a.Caller(), ref, asked[1]); err != nil {
 		return from, to, err
@@ -191,7 +191,7 @@ protocol the last one. ` + refHelp,
 	return cmd
 }
 
-func printRestored(p *output.Printer, r engine.RestoreReply) {
+func printRestored(p *output.Printer, r library.RestoreReply) {
 	if !r.Changed {
 		p.Printf("%s is stored as it was at revision %d already\n", r.Title, r.Restored)
 		return

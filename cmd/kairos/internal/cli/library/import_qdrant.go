@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 )
@@ -47,9 +47,9 @@ func legacySources(ctx context.Context, c config.Config, url, collection string,
 
 // legacyItem is a protocol of the earlier server as a document, with its
 // identities and ratings where the document has the same steps.
-func legacyItem(p qdrant.LegacyProtocol) *engine.ImportItem {
+func legacyItem(p qdrant.LegacyProtocol) *library.ImportItem {
 	chain := p.Chain
-	item := &engine.ImportItem{Document: protocol.Render(chain)}
+	item := &library.ImportItem{Document: protocol.Render(chain)}
 	parsed, _ := protocol.Parse([]byte(item.Document)) // what is wrong with it the import will say
 	if len(parsed) != 1 || len(parsed[0].Steps) != len(chain.Steps) {
 		return item
@@ -58,7 +58,7 @@ func legacyItem(p qdrant.LegacyProtocol) *engine.ImportItem {
 	for i := range chain.Steps {
 		chain.Steps[i].Name = parsed[0].Steps[i].Name
 	}
-	record := engine.RecordOf(chain)
+	record := library.RecordOf(chain)
 	record.Quality = p.Quality
 	item.Record = &record
 	return item

@@ -17,8 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -81,7 +81,7 @@ func printChoices(p *output.Printer, reply api.SearchReply) {
 
 // printExplained prints a table for each match: what was asked, what was found
 // where, and how much of the score it is.
-func printExplained(p *output.Printer, reply engine.ExplainedSearch) {
+func printExplained(p *output.Printer, reply library.ExplainedSearch) {
 	if len(reply.Explained) == 0 {
 		p.Printf("%s\n", output.Lines(reply.Message))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // importBatch is how many documents are judged side by side and stored in one
@@ -25,7 +25,7 @@ const importBatch = 128
 const importAhead = 2
 
 func exportCommand(at *session.Session) *cobra.Command {
-	var in engine.ExportInput
+	var in library.ExportInput
 	force := false
 	out := new(output.Format)
 	cmd := &cobra.Command{
@@ -70,8 +70,8 @@ func exportCommand(at *session.Session) *cobra.Command {
 }
 
 func importCommand(at *session.Session) *cobra.Command {
-	var in engine.ImportInput
-	existing := string(engine.SkipExisting)
+	var in library.ImportInput
+	existing := string(library.SkipExisting)
 	var fromQdrant, collection string
 	out := new(output.Format)
 	cmd := &cobra.Command{
@@ -88,8 +88,8 @@ With --from-qdrant they come from the Qdrant collection of the earlier KAIROS se
 			return cobra.MinimumNArgs(1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch in.OnExisting = engine.Existing(existing); in.OnExisting {
-			case engine.SkipExisting, engine.ReplaceExisting, engine.FailOnExisting:
+			switch in.OnExisting = library.Existing(existing); in.OnExisting {
+			case library.SkipExisting, library.ReplaceExisting, library.FailOnExisting:
 			default:
 				return fmt.Errorf("--on-existing is %q: must be skip, replace or fail", existing)
 			}
@@ -149,7 +149,7 @@ func printImported(p *output.Printer, r importReport) {
 
 // importer is one run of the command.
 type importer struct {
-	in     engine.ImportInput
+	in     library.ImportInput
 	app    *app.App
 	report importReport
 }
@@ -189,7 +189,7 @@ func (i *importer) run(ctx context.Context, s *sourceFiles, p *output.Progress) 
 // importedBatch is what became of some files.
 type importedBatch struct {
 	names   []string
-	results []engine.ImportResult // may be fewer where err is set
+	results []library.ImportResult // may be fewer where err is set
 	err     error
 }
 
@@ -201,7 +201,7 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 		item, err := s.read(ctx, f)
 		if err != nil {
 			batch.names = append(batch.names, f.Name)
-			batch.results = append(batch.results, engine.ImportResult{Status: engine.Failed, Err: err})
+			batch.results = append(batch.results, library.ImportResult{Status: library.Failed, Err: err})
 			continue
 		}
 		names, in.Items = append(names, f.Name), append(in.Items, item)
@@ -211,18 +211,18 @@ func (i *importer) store(ctx context.Context, s *sourceFiles, files []sourceFile
 	return batch
 }
 
-func (i *importer) note(file string, r engine.ImportResult) {
+func (i *importer) note(file string, r library.ImportResult) {
 	i.report.Documents++
 	switch r.Status {
-	case engine.Stored:
+	case library.Stored:
 		i.report.Stored++
-	case engine.Replaced:
+	case library.Replaced:
 		i.report.Replaced++
-	case engine.Unchanged:
+	case library.Unchanged:
 		i.report.Unchanged++
-	case engine.Skipped:
+	case library.Skipped:
 		i.report.Skipped++
-	case engine.Failed:
+	case library.Failed:
 		i.report.Failures = append(i.report.Failures, importFailure{file, r.Err.Error()})
 	}
 }

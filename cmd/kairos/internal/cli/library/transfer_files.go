@@ -16,7 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
@@ -33,7 +33,7 @@ const (
 // exportLine is one line of the index.
 type exportLine struct {
 	File string `json:"file"` // slash-separated, within the folder
-	engine.Record
+	library.Record
 	Older []exportLine `json:"older,omitempty"` // oldest first
 }
 
@@ -92,7 +92,7 @@ func (l exportLine) files() []string {
 
 func (w *exportFolder) close() { _ = w.root.Close() }
 
-func (w *exportFolder) add(p engine.Written) error {
+func (w *exportFolder) add(p library.Written) error {
 	line := exportLine{File: w.nameOf(p.Record), Record: p.Record}
 	if err := w.write(line.File, []byte(p.Document)); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (w *exportFolder) add(p engine.Written) error {
 }
 
 // nameOf is a file name that people recognise and no other protocol has.
-func (w *exportFolder) nameOf(r engine.Record) string {
+func (w *exportFolder) nameOf(r library.Record) string {
 	slug := strings.Trim(strings.ReplaceAll(protocol.Slug(r.Title), "_", "-"), "-")
 	if len(slug) > maxFileNameSlug {
 		slug = strings.TrimRight(slug[:maxFileNameSlug], "-")
@@ -209,9 +209,9 @@ type sourceFiles struct {
 // sourceFile is one of them.
 type sourceFile struct {
 	documents.Document
-	line *exportLine        // nil: no record
-	err  error              // why it cannot be read
-	item *engine.ImportItem // what it holds, where it is not a file
+	line *exportLine         // nil: no record
+	err  error               // why it cannot be read
+	item *library.ImportItem // what it holds, where it is not a file
 }
 
 // importSources finds what the arguments name.
@@ -288,18 +288,18 @@ func (s *sourceFiles) addFolder(dir string) error {
 }
 
 // read reads a document, with its record and its older versions.
-func (s *sourceFiles) read(ctx context.Context, f sourceFile) (engine.ImportItem, error) {
+func (s *sourceFiles) read(ctx context.Context, f sourceFile) (library.ImportItem, error) {
 	switch {
 	case f.err != nil:
-		return engine.ImportItem{}, f.err
+		return library.ImportItem{}, f.err
 	case f.item != nil:
 		return *f.item, nil
 	case f.line == nil:
 		b, err := f.Read(ctx, nil)
-		return engine.ImportItem{Document: string(b)}, err
+		return library.ImportItem{Document: string(b)}, err
 	}
 	whole, err := f.listed(ctx, f.Path)
-	item := engine.ImportItem{Document: whole, Record: &f.line.Record}
+	item := library.ImportItem{Document: whole, Record: &f.line.Record}
 	for _, o := range f.line.Older {
 		if err != nil {
 			return item, err
@@ -308,7 +308,7 @@ func (s *sourceFiles) read(ctx context.Context, f sourceFile) (engine.ImportItem
 		if oldErr != nil {
 			err = fmt.Errorf("an older version: %w", oldErr)
 		}
-		item.Older = append(item.Older, engine.Written{Record: o.Record, Document: old})
+		item.Older = append(item.Older, library.Written{Record: o.Record, Document: old})
 	}
 	return item, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/handover"
+	"github.com/kairos-mcp/kairos/core/library"
 )
 
 // embedding says whether the endpoint answers and what is not embedded yet.
@@ -33,7 +33,7 @@ func (r *doctorReport) embedding(ctx context.Context, a *app.App) {
 	switch n := state.Missing; n {
 	case 0:
 		r.note("embedding", state.Model+" at "+c.At()+"; every passage has a vector")
-	case engine.MaxMissing:
+	case library.MaxMissing:
 		r.note("embedding", fmt.Sprintf("%s at %s; %d passages or more have no vector yet, a running server adds them", state.Model, c.At(), n))
 	default:
 		r.note("embedding", fmt.Sprintf("%s at %s; %d passages have no vector yet, a running server adds them", state.Model, c.At(), n))

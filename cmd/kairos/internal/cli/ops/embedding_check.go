@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/embedding/static"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
@@ -97,7 +97,7 @@ func examineEmbedding(ctx context.Context, c config.EmbeddingConfig) (embeddingR
 	began := time.Now()
 	out, err := e.Embed(ctx, []string{checkedText, checkedLike, checkedOther})
 	switch {
-	case errors.Is(err, engine.ErrTextRefused):
+	case errors.Is(err, library.ErrTextRefused):
 		return r, fmt.Errorf("the model does not take the English texts of this check: %w", err)
 	case err != nil:
 		return r, fmt.Errorf("%w; %s", err, c.Fix())

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 // Update replaces steps by newly written Markdown, or some of their fields.
 // Each URI succeeds or fails for itself; of two updates of one protocol at
 // once, none is lost.
-func (e *Engine) Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
-	defer e.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
+func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
+	defer l.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(in.URIs); err != nil {
 		return api.UpdateReply{}, err
@@ -36,12 +36,12 @@ func (e *Engine) Update(ctx context.Context, c access.Caller, in api.UpdateReque
 		return api.UpdateReply{}, err
 	}
 	uris := once(in.URIs)
-	h, release := e.hold()
+	h, release := l.hold()
 	defer release()
 	reply.Results = make([]api.ItemResult, 0, len(uris))
 	for _, uri := range uris {
 		message, err := h.updateOne(ctx, c, uri, changes[stepNamed(uri)])
-		reply.Results = append(reply.Results, e.itemResult(ctx, uri, "updated", message, err))
+		reply.Results = append(reply.Results, l.itemResult(ctx, uri, "updated", message, err))
 		if err != nil {
 			reply.TotalFailed++
 			continue
@@ -113,18 +113,18 @@ func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 }
 
 // itemResult tells what became of one URI.
-func (e *Engine) itemResult(ctx context.Context, uri, done, message string, err error) api.ItemResult {
+func (l *Library) itemResult(ctx context.Context, uri, done, message string, err error) api.ItemResult {
 	if err == nil {
 		return api.ItemResult{URI: uri, Status: done, Message: message}
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
-		e.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
+		l.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
 		return api.ItemResult{
 			URI: uri, Status: "error", Message: "an internal error; the server's log has it", ErrorCode: string(fault.Internal),
 		}
 	}
-	failed := api.ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: callIn(f)}
+	failed := api.ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: api.CallOf(f)}
 	if _, refused := f.Details["diagnostics"]; f.NextAction != "" && !refused {
 		failed.Message += "; " + f.NextAction
 	}
@@ -163,7 +163,7 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 			bad = json.Unmarshal(raw, &change.label) != nil || change.label == nil || strings.TrimSpace(*change.label) == ""
 		case "challenge":
 			change.challenge = raw
-			bad = string(raw) != "null" && decode(raw) == nil
+			bad = string(raw) != "null" && !isObject(raw)
 		default:
 			refused = append(refused, fmt.Sprintf("%q", plain.Clip(name, 80)))
 		}
@@ -179,6 +179,11 @@ func readUpdates(updates json.RawMessage) (stepChange, error) {
 }
 
 var wanted = map[string]string{"text": "a string that is not blank", "label": "a string that is not blank", "challenge": "a JSON object, or null to remove it"}
+
+func isObject(raw json.RawMessage) bool {
+	var m map[string]json.RawMessage
+	return json.Unmarshal(raw, &m) == nil && m != nil
+}
 
 // empty: nothing is to be changed.
 func (c stepChange) empty() bool {
@@ -228,25 +233,25 @@ func bodyOf(s protocol.Step) string {
 }
 
 // updateOne changes one step and says so.
-func (e held) updateOne(ctx context.Context, c access.Caller, uri string, change stepChange) (message string, err error) {
+func (l withSetup) updateOne(ctx context.Context, c access.Caller, uri string, change stepChange) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
-		chain, i, err := e.findStep(ctx, c, uri)
+		chain, i, err := l.FindStep(ctx, c, uri)
 		if err != nil {
 			return err
 		}
 		if err := checkWrite(c, chain); err != nil {
 			return err
 		}
-		changed, warnings, err := e.withStep(ctx, chain, i, change)
+		changed, warnings, err := l.withStep(ctx, chain, i, change)
 		if err != nil {
 			return err
 		}
 		w := rewriting(changed, &chain)
-		if err := e.save(ctx, w); err != nil {
+		if err := l.save(ctx, w); err != nil {
 			return err
 		}
-		e.rateStored(w, "kairos_update")
-		message = updatedMessage(warnings, e.embed(ctx, changed))
+		l.rateStored(w, "kairos_update")
+		message = updatedMessage(warnings, l.embed(ctx, changed))
 		return nil
 	})
 	return message, err
@@ -264,7 +269,7 @@ func updatedMessage(warnings []protocol.Diagnostic, more string) string {
 }
 
 // withStep is the chain with one step changed, as if it had been minted so.
-func (e held) withStep(ctx context.Context, chain protocol.Chain, i int, change stepChange) (protocol.Chain, []protocol.Diagnostic, error) {
+func (l withSetup) withStep(ctx context.Context, chain protocol.Chain, i int, change stepChange) (protocol.Chain, []protocol.Diagnostic, error) {
 	if change.empty() {
 		return chain, nil, fault.New(fault.InvalidArgument, "nothing to update: give markdown_doc, or updates with %s", changeable)
 	}
@@ -278,36 +283,36 @@ func (e held) withStep(ctx context.Context, chain protocol.Chain, i int, change 
 	chain.Steps = slices.Clone(chain.Steps)
 	chain.Steps[i] = step
 	chain, twice := chain.Rename()
-	judged, err := e.judgeStep(ctx, chain, i)
+	judged, err := l.judgeStep(ctx, chain, i)
 	if err != nil {
 		return chain, nil, err
 	}
 	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain))
 	_, warnings, err := split([]protocol.Chain{chain}, found)
-	chain.UpdatedAt = e.opt.Clock.Now()
+	chain.UpdatedAt = l.opt.Clock.Now()
 	return chain, warnings, err
 }
 
 // judgeStep lets the challenge driver judge one step, and keeps what it says
 // of templates.
-func (e held) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
+func (l withSetup) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
 	s := &chain.Steps[i]
 	s.Templates = nil
 	if s.Challenge == nil {
 		return nil, nil
 	}
-	use, problem := e.judgeOf(*s)
+	use, problem := l.JudgeOf(*s)
 	if problem != nil {
 		return []protocol.Diagnostic{*problem}, nil
 	}
-	return e.validate(ctx, use, s)
+	return l.validate(ctx, use, s)
 }
 
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
-func (e *Engine) Delete(ctx context.Context, c access.Caller, uris []string) (reply api.DeleteReply, err error) {
-	defer e.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
+func (l *Library) Delete(ctx context.Context, c access.Caller, uris []string) (reply api.DeleteReply, err error) {
+	defer l.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(uris); err != nil {
 		return api.DeleteReply{}, err
@@ -315,8 +320,8 @@ func (e *Engine) Delete(ctx context.Context, c access.Caller, uris []string) (re
 	reply.Results = make([]api.ItemResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range once(uris) {
-		message, err := e.deleteOne(ctx, c, uri, gone)
-		reply.Results = append(reply.Results, e.itemResult(ctx, uri, "deleted", message, err))
+		message, err := l.deleteOne(ctx, c, uri, gone)
+		reply.Results = append(reply.Results, l.itemResult(ctx, uri, "deleted", message, err))
 		if err != nil {
 			reply.TotalFailed++
 			continue
@@ -326,12 +331,12 @@ func (e *Engine) Delete(ctx context.Context, c access.Caller, uris []string) (re
 	return reply, nil
 }
 
-func (e *Engine) deleteOne(ctx context.Context, c access.Caller, uri string, gone map[string]string) (message string, err error) {
+func (l *Library) deleteOne(ctx context.Context, c access.Caller, uri string, gone map[string]string) (message string, err error) {
 	if id, bad := protocol.ParseURI(uri); bad == nil && gone[id] != "" {
 		return gone[id], nil
 	}
 	err = whileOvertaken(ctx, func() error {
-		chain, i, err := e.findStep(ctx, c, uri)
+		chain, i, err := l.FindStep(ctx, c, uri)
 		if err != nil {
 			return err
 		}
@@ -342,10 +347,10 @@ func (e *Engine) deleteOne(ctx context.Context, c access.Caller, uri string, gon
 		if i == 0 {
 			deleted = chain.Steps
 			message = fmt.Sprintf("deleted the protocol %q with its %s; `kairos restore %s` brings it back", chain.Title, steps(len(deleted)), chain.ID)
-			err = e.store.Writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
+			err = l.store.Writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
 		} else {
 			message = fmt.Sprintf("deleted step %q; the protocol %q has %s now", deleted[0].Label, chain.Title, steps(len(chain.Steps)-1))
-			err = e.deleteStep(ctx, chain, i)
+			err = l.deleteStep(ctx, chain, i)
 		}
 		if err != nil {
 			return err
@@ -365,7 +370,7 @@ func steps(n int) string {
 	return fmt.Sprintf("%d steps", n)
 }
 
-func (e *Engine) deleteStep(ctx context.Context, chain protocol.Chain, i int) error {
+func (l *Library) deleteStep(ctx context.Context, chain protocol.Chain, i int) error {
 	old := chain
 	chain.Steps = slices.Delete(slices.Clone(chain.Steps), i, i+1)
 	chain, found := chain.Rename()
@@ -374,10 +379,10 @@ func (e *Engine) deleteStep(ctx context.Context, chain protocol.Chain, i int) er
 			return fault.New(fault.InvalidArgument, "step %q needs the result of this one: %s; change it first", d.Step, d.Message)
 		}
 	}
-	chain.UpdatedAt = e.opt.Clock.Now()
-	if err := e.save(ctx, rewriting(chain, &old)); err != nil {
+	chain.UpdatedAt = l.opt.Clock.Now()
+	if err := l.save(ctx, rewriting(chain, &old)); err != nil {
 		return err
 	}
-	e.embed(ctx, chain)
+	l.embed(ctx, chain)
 	return nil
 }

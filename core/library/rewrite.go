@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"bytes"
@@ -46,19 +46,19 @@ func content(c protocol.Chain) protocol.Chain {
 
 // save stores all of the chains or none. fault.Conflict: another writer was
 // first, and what was read to make them is out of date.
-func (e *Engine) save(ctx context.Context, rewrites ...rewrite) error {
+func (l *Library) save(ctx context.Context, rewrites ...rewrite) error {
 	changes := make([]Change, len(rewrites))
 	for i, w := range rewrites {
 		changes[i] = w.Change
 	}
-	_, err := e.store.Writer.SaveChains(ctx, changes)
+	_, err := l.store.Writer.SaveChains(ctx, changes)
 	if fault.CodeOf(err) == fault.DuplicateChain {
 		// There was none of the title a moment ago.
 		return overtaken(err)
 	}
 	if err == nil {
 		for _, c := range changes {
-			e.opt.Observer.Stored(c.Chain.Space, len(c.Chain.Steps))
+			l.opt.Observer.Stored(c.Chain.Space, len(c.Chain.Steps))
 		}
 	}
 	return err
@@ -88,8 +88,8 @@ func whileOvertaken(ctx context.Context, change func() error) (err error) {
 }
 
 // stored returns the chain of the same title in the same space; nil: none is.
-func (e *Engine) stored(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
-	old, err := e.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
+func (l *Library) stored(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
+	old, err := l.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return nil, nil

@@ -1,17 +1,13 @@
-package engine
+package library
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/quality"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -21,12 +17,6 @@ const (
 	ratingsBatch  = 500                    // in one write
 	ratingsLinger = 200 * time.Millisecond // for more to write at once
 	ratingsWrite  = 5 * time.Second        // one write may take
-)
-
-// What a success and a failure of a step add to its quality bonus.
-const (
-	solvedBonus = 1
-	failedBonus = -0.2
 )
 
 // unrated is a rating that lacks its grade, which is worked out when it is written.
@@ -165,15 +155,15 @@ func (r *rater) close() {
 }
 
 // RatingsLost is how many ratings of steps could not be written since the start.
-func (e *Engine) RatingsLost() int64 {
-	e.ratings.mu.Lock()
-	defer e.ratings.mu.Unlock()
-	return e.ratings.lost
+func (l *Library) RatingsLost() int64 {
+	l.ratings.mu.Lock()
+	defer l.ratings.mu.Unlock()
+	return l.ratings.lost
 }
 
 // rateStored rates the steps that are new or were changed. The others keep
 // what they have earned.
-func (e *Engine) rateStored(w rewrite, rater string) {
+func (l *Library) rateStored(w rewrite, rater string) {
 	before := make(map[string]string)
 	if w.old != nil {
 		for _, s := range w.old.Steps {
@@ -182,16 +172,34 @@ func (e *Engine) rateStored(w rewrite, rater string) {
 	}
 	for _, s := range w.Chain.Steps {
 		if before[s.UUID] != protocol.RenderStep(s) {
-			u := e.unrated(w.Chain.Space, s, OutcomeStored, rater)
-			u.Context, u.agent = plain.Clip(w.Chain.ModelID, maxModel), w.Chain.ModelID
-			e.ratings.add(u)
+			l.Rate(StepRating{
+				Space: w.Chain.Space, Step: s, Outcome: OutcomeStored, Rater: rater,
+				Context: plain.Clip(w.Chain.ModelID, maxModel), Agent: w.Chain.ModelID,
+			})
 		}
 	}
 }
 
-func (e *Engine) unrated(space string, s protocol.Step, outcome Outcome, rater string) unrated {
-	u := unrated{space: space, text: s.Text, Rating: Rating{Step: s.UUID, Outcome: outcome, Rater: rater, At: e.opt.Clock.Now()}}
-	switch outcome {
+// StepRating is how a step of a protocol did.
+type StepRating struct {
+	Space   string
+	Step    protocol.Step
+	Outcome Outcome
+	Bonus   float64 // added to the step's
+	// Rater and Context say who rated and about what; an empty Rater leaves the
+	// step's.
+	Rater, Context string
+	Agent          string // the model that wrote or attested; empty: not known
+	Attest         bool   // it comes from an attestation
+}
+
+// Rate rates a step in the background. Its grade follows from the outcome.
+func (l *Library) Rate(r StepRating) {
+	u := unrated{
+		space: r.Space, text: r.Step.Text, agent: r.Agent, attest: r.Attest,
+		Rating: Rating{Step: r.Step.UUID, Outcome: r.Outcome, Bonus: r.Bonus, Rater: plain.Clip(r.Rater, maxModel), Context: r.Context, At: l.opt.Clock.Now()},
+	}
+	switch r.Outcome {
 	case OutcomeStored:
 		u.grade = quality.Measure.Stored
 	case OutcomeSuccess:
@@ -200,55 +208,11 @@ func (e *Engine) unrated(space string, s protocol.Step, outcome Outcome, rater s
 		u.grade = quality.Measure.Failed
 	case OutcomeRetrieved, OutcomePartial: // change no grade
 	}
-	return u
-}
-
-// rateEvents rates the steps that a change of the run solved, or failed at.
-func (t *turn) rateEvents(events []run.Event) {
-	for _, ev := range events {
-		outcome, bonus := OutcomeSuccess, float64(solvedBonus)
-		switch ev.Kind {
-		case run.Accepted:
-		case run.Rejected:
-			outcome, bonus = OutcomeFailure, failedBonus
-		default:
-			continue
-		}
-		if i := ev.Step - 1; i >= 0 && i < len(t.chain.Steps) {
-			u := t.e.unrated(t.chain.Space, t.chain.Steps[i], outcome, "kairos_next")
-			u.Bonus, u.Context = bonus, plain.Clip(t.chain.Title, 200)
-			t.e.ratings.add(u)
-		}
-	}
-}
-
-// maxAttested bounds what one attestation can add to a rating beside the base: its
-// caller chooses the number.
-const maxAttested = 5
-
-// rateAttested rates the step that an attestation names, for want of one the
-// first. Only a verified run is a success.
-func (e *Engine) rateAttested(chain protocol.Chain, in api.AttestRequest, verified bool) {
-	outcome, added := OutcomeFailure, baseBonus(in.Outcome)+min(max(in.QualityBonus, -maxAttested), maxAttested)
-	switch {
-	case in.Outcome == "success" && verified:
-		outcome = OutcomeSuccess
-	case in.Outcome == "success":
-		outcome, added = OutcomePartial, 0
-	}
-	step := chain.Steps[0]
-	for _, s := range chain.Steps {
-		if strings.EqualFold(protocol.URI(s.UUID), in.URI) {
-			step = s
-		}
-	}
-	u := e.unrated(chain.Space, step, outcome, cmp.Or(plain.Clip(in.ModelID, maxModel), "kairos-attest"))
-	u.Bonus, u.Context, u.agent, u.attest = added, plain.Clip(in.Message, 500), in.ModelID, true
-	e.ratings.add(u)
+	l.ratings.add(u)
 }
 
 // rateRetrieved counts that a search found the step.
-func (e *Engine) rateRetrieved(h Hit) {
+func (l *Library) rateRetrieved(h Hit) {
 	s := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)]
-	e.ratings.add(e.unrated(h.Chain.Space, s, OutcomeRetrieved, ""))
+	l.Rate(StepRating{Space: h.Chain.Space, Step: s, Outcome: OutcomeRetrieved})
 }

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"context"
@@ -68,7 +68,7 @@ type ExportInput struct {
 
 // Export yields the protocols of the caller's spaces, the built-in ones left
 // out, by space and title. It ends at the first error.
-func (e *Engine) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
+func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
 		spaces := c.Writable()
 		if strings.TrimSpace(in.Space) != "" {
@@ -80,7 +80,7 @@ func (e *Engine) Export(ctx context.Context, c access.Caller, in ExportInput) it
 			spaces = []string{space}
 		}
 		for _, space := range spaces {
-			for w, err := range e.exportSpace(ctx, space, in.History) {
+			for w, err := range l.exportSpace(ctx, space, in.History) {
 				if !yield(w, err) || err != nil {
 					return
 				}
@@ -89,11 +89,11 @@ func (e *Engine) Export(ctx context.Context, c access.Caller, in ExportInput) it
 	}
 }
 
-func (e *Engine) exportSpace(ctx context.Context, space string, history bool) iter.Seq2[Written, error] {
+func (l *Library) exportSpace(ctx context.Context, space string, history bool) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
 		enough := errors.New("who asked has had enough")
-		err := e.eachListed(ctx, space, func(outline protocol.Chain) error {
-			w, err := e.export(ctx, space, outline.ID, history)
+		err := l.EachListed(ctx, space, func(outline protocol.Chain) error {
+			w, err := l.export(ctx, space, outline.ID, history)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
 			}
@@ -108,19 +108,19 @@ func (e *Engine) exportSpace(ctx context.Context, space string, history bool) it
 	}
 }
 
-func (e *Engine) export(ctx context.Context, space, id string, history bool) (Written, error) {
-	chain, err := e.store.Protocols.Chain(ctx, []string{space}, id)
+func (l *Library) export(ctx context.Context, space, id string, history bool) (Written, error) {
+	chain, err := l.store.Protocols.Chain(ctx, []string{space}, id)
 	if err != nil {
 		return Written{}, fmt.Errorf("read protocol %s: %w", id, err)
 	}
 	w := Written{Record: RecordOf(chain), Document: protocol.Render(chain)}
-	if w.Record.Quality, err = e.store.Ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
+	if w.Record.Quality, err = l.store.Ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
 		return Written{}, fmt.Errorf("read the ratings of %q: %w", chain.Title, err)
 	}
 	if !history {
 		return w, nil
 	}
-	versions, err := e.store.Versions.Versions(ctx, []string{space}, id)
+	versions, err := l.store.Versions.Versions(ctx, []string{space}, id)
 	if err != nil {
 		return Written{}, fmt.Errorf("read the history of %q: %w", chain.Title, err)
 	}
@@ -128,7 +128,7 @@ func (e *Engine) export(ctx context.Context, space, id string, history bool) (Wr
 		if v.Deleted || v.Revision >= chain.Revision {
 			continue
 		}
-		old, err := e.store.Versions.Version(ctx, []string{space}, id, v.Revision)
+		old, err := l.store.Versions.Version(ctx, []string{space}, id, v.Revision)
 		if fault.CodeOf(err) == fault.NotFound {
 			continue // the oldest ones may go at any time
 		}
@@ -199,11 +199,11 @@ type ImportResult struct {
 // possible. What is stored already as it is in the item is left alone, so that
 // an import that was interrupted is just repeated. The results are in the order
 // of the items; the error is one that leaves no sense in going on.
-func (e *Engine) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
-	if err := e.ready(ctx); err != nil {
+func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
+	if err := l.Ready(ctx); err != nil {
 		return nil, err
 	}
-	h, release := e.hold()
+	h, release := l.hold()
 	defer release()
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group
@@ -218,7 +218,7 @@ func (e *Engine) Import(ctx context.Context, c access.Caller, in ImportInput) ([
 	}
 	_ = g.Wait() // each keeps its own error
 	refuseTwins(all)
-	if err := e.settle(ctx, all); err != nil {
+	if err := l.settle(ctx, all); err != nil {
 		return nil, err
 	}
 	results := make([]ImportResult, len(all))
@@ -252,14 +252,14 @@ func (a arrival) result() ImportResult {
 }
 
 // arrive reads, judges and compares one item.
-func (e held) arrive(ctx context.Context, c access.Caller, in ImportInput, item ImportItem) arrival {
+func (l withSetup) arrive(ctx context.Context, c access.Caller, in ImportInput, item ImportItem) arrival {
 	a := arrival{status: Unchanged}
 	space, err := importSpace(c, in.Space, item.Record)
 	if err != nil {
 		a.fail(err)
 		return a
 	}
-	if a.chains, _, err = e.check(ctx, item.Document); err != nil {
+	if a.chains, _, err = l.check(ctx, item.Document); err != nil {
 		a.fail(err)
 		return a
 	}
@@ -270,11 +270,11 @@ func (e held) arrive(ctx context.Context, c access.Caller, in ImportInput, item 
 			return a
 		}
 	}
-	now := e.opt.Clock.Now()
+	now := l.opt.Clock.Now()
 	for i := range a.chains {
 		chain := &a.chains[i]
 		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, in.ModelID, now, now
-		old, err := e.stored(ctx, *chain)
+		old, err := l.stored(ctx, *chain)
 		if err != nil {
 			a.fail(err)
 			return a
@@ -459,11 +459,11 @@ func claimedStep(c protocol.Chain, owners map[string]string) (id, owner string) 
 
 // settle stores the batch: in one write where that works, else each item by
 // itself, so that a bad one does not take the others with it.
-func (e *Engine) settle(ctx context.Context, all []arrival) error {
+func (l *Library) settle(ctx context.Context, all []arrival) error {
 	for i := range all {
 		for _, older := range all[i].older {
 			last := &all[i].changes[0]
-			revisions, err := e.store.Writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
+			revisions, err := l.store.Writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
 			if fault.CodeOf(err) == fault.InvalidArgument {
 				continue // a step of it belongs to another protocol here; the newest version is what counts
 			}
@@ -479,12 +479,12 @@ func (e *Engine) settle(ctx context.Context, all []arrival) error {
 		batch = append(batch, a.changes...)
 	}
 	if len(batch) > 0 {
-		if _, err := e.store.Writer.SaveChains(ctx, batch); err != nil {
-			e.settleEach(ctx, all, err)
+		if _, err := l.store.Writer.SaveChains(ctx, batch); err != nil {
+			l.settleEach(ctx, all, err)
 		}
 	}
 	for i := range all {
-		if err := e.rateAgain(ctx, all[i]); err != nil {
+		if err := l.rateAgain(ctx, all[i]); err != nil {
 			return fmt.Errorf("store ratings: %w", err)
 		}
 	}
@@ -492,13 +492,13 @@ func (e *Engine) settle(ctx context.Context, all []arrival) error {
 }
 
 // settleEach stores each item by itself, unless the store is out of reach.
-func (e *Engine) settleEach(ctx context.Context, all []arrival, err error) {
+func (l *Library) settleEach(ctx context.Context, all []arrival, err error) {
 	for i := range all {
 		if len(all[i].changes) == 0 {
 			continue
 		}
 		if fault.CodeOf(err) != fault.StoreUnavailable {
-			_, err = e.store.Writer.SaveChains(ctx, all[i].changes)
+			_, err = l.store.Writer.SaveChains(ctx, all[i].changes)
 		}
 		if err != nil {
 			all[i].fail(err)
@@ -515,12 +515,12 @@ const (
 
 // rateAgain adds what the record knows of the steps' ratings beyond what the
 // store knows, so that repeating it adds nothing.
-func (e *Engine) rateAgain(ctx context.Context, a arrival) error {
+func (l *Library) rateAgain(ctx context.Context, a arrival) error {
 	if len(a.quality) == 0 || len(a.chains) != 1 || a.status == Failed || a.status == Skipped {
 		return nil
 	}
 	c := a.chains[0]
-	have, err := e.store.Ratings.Quality(ctx, c.Space, stepUUIDs(c))
+	have, err := l.store.Ratings.Quality(ctx, c.Space, stepUUIDs(c))
 	if err != nil {
 		return err
 	}
@@ -533,7 +533,7 @@ func (e *Engine) rateAgain(ctx context.Context, a arrival) error {
 	if len(ratings) == 0 {
 		return nil
 	}
-	return e.store.Ratings.Rate(ctx, c.Space, ratings)
+	return l.store.Ratings.Rate(ctx, c.Space, ratings)
 }
 
 // missingRatings are the ratings that lead from have to want.

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"context"
@@ -10,24 +10,24 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// How two texts were compared.
+// How two texts were compared, as SimilarityValue.Method says it.
 const (
 	methodEmbedding = "embedding"
-	methodLexical   = "lexical"
+	MethodLexical   = "lexical"
 )
 
-// similarity compares two texts by meaning, or by words where nothing embeds
+// Similarity compares two texts by meaning, or by words where nothing embeds
 // or the endpoint fails.
-func (e *Engine) similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
-	if e.opt.Embedder == nil {
-		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: methodLexical}
+func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
+	if l.opt.Embedder == nil {
+		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
 	}
-	within, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	within, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
 	defer cancel()
-	out, err := e.opt.Embedder.Embed(within, []string{in.Text, in.Reference})
+	out, err := l.opt.Embedder.Embed(within, []string{in.Text, in.Reference})
 	if err != nil {
-		e.log.DebugContext(ctx, "two texts are compared by words", "error", err)
-		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: methodLexical}
+		l.log.DebugContext(ctx, "two texts are compared by words", "error", err)
+		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
 	}
 	// Vectors that point away from each other are as different as can be.
 	return driver.SimilarityValue{Score: max(0, search.Cosine(out.Vectors[0], out.Vectors[1])), Method: methodEmbedding}

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 
 // Dump shows a step, or with whole its protocol, as the Markdown it can be
 // minted from again.
-func (e *Engine) Dump(ctx context.Context, c access.Caller, uri string, whole bool) (_ api.DumpReply, err error) {
-	defer e.operated(OperationRetrieve, c, time.Now(), &err)
+func (l *Library) Dump(ctx context.Context, c access.Caller, uri string, whole bool) (_ api.DumpReply, err error) {
+	defer l.operated(OperationRetrieve, c, time.Now(), &err)
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
 	}
-	chain, i, err := e.findStep(ctx, c, uri)
+	chain, i, err := l.FindStep(ctx, c, uri)
 	if err != nil {
 		return api.DumpReply{}, err
 	}
@@ -36,15 +36,15 @@ func (e *Engine) Dump(ctx context.Context, c access.Caller, uri string, whole bo
 		Document: protocol.RenderStep(s), URI: uri, Label: s.Label, ChainLabel: &title,
 		Position: &api.Position{StepIndex: i + 1, StepCount: len(chain.Steps)},
 	}
-	if known, err := e.store.Ratings.Quality(ctx, chain.Space, []string{s.UUID}); err != nil {
-		e.log.WarnContext(ctx, "the quality of a step could not be read", "step", s.UUID, "error", err)
+	if known, err := l.store.Ratings.Quality(ctx, chain.Space, []string{s.UUID}); err != nil {
+		l.log.WarnContext(ctx, "the quality of a step could not be read", "step", s.UUID, "error", err)
 	} else if q, rated := known[s.UUID]; rated {
 		reply.Quality = &q
 	}
 	if s.Challenge != nil {
-		h, release := e.hold()
+		h, release := l.hold()
 		defer release()
-		kind := h.typeOf(s)
+		kind := h.TypeOf(s)
 		reply.Challenge = &api.Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil
@@ -61,11 +61,11 @@ func member(raw json.RawMessage, key string) json.RawMessage {
 // listPage is how many protocols are read at a time.
 const listPage = 200
 
-// eachListed calls do with the outline of every protocol of the space, in the
+// EachListed calls do with the outline of every protocol of the space, in the
 // order of List.
-func (e *Engine) eachListed(ctx context.Context, space string, do func(protocol.Chain) error) error {
+func (l *Library) EachListed(ctx context.Context, space string, do func(protocol.Chain) error) error {
 	for cursor := ""; ; {
-		chains, next, err := e.store.Protocols.List(ctx, space, cursor, listPage)
+		chains, next, err := l.store.Protocols.List(ctx, space, cursor, listPage)
 		if err != nil {
 			return fmt.Errorf("list space %s: %w", space, err)
 		}

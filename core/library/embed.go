@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"cmp"
@@ -39,37 +39,37 @@ const (
 // meanings are what a search compares besides words, one for each of the texts:
 // nil where nothing embeds, the endpoint fails or it refuses the text, and words
 // alone decide. All texts share one budget.
-func (e *Engine) meanings(ctx context.Context, texts []string) []*Embedding {
+func (l *Library) meanings(ctx context.Context, texts []string) []*Embedding {
 	out := make([]*Embedding, len(texts))
-	if e.opt.Embedder == nil {
+	if l.opt.Embedder == nil {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	ctx, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
 	defer cancel()
 	short := make([]string, len(texts))
 	for i, text := range texts {
 		short[i] = beginning(text, maxMeaning)
 	}
-	err := e.meaningsOf(ctx, short, out)
+	err := l.meaningsOf(ctx, short, out)
 	if errors.Is(err, ErrTextRefused) && len(short) > 1 {
 		// One refused text must not hide the meaning of the others.
 		for i := range short {
-			err = cmp.Or(err, e.meaningsOf(ctx, short[i:i+1], out[i:i+1]))
+			err = cmp.Or(err, l.meaningsOf(ctx, short[i:i+1], out[i:i+1]))
 		}
 	}
 	if err != nil {
-		e.log.DebugContext(ctx, "a search compares words alone", "error", err)
+		l.log.DebugContext(ctx, "a search compares words alone", "error", err)
 	}
 	return out
 }
 
 // meaningsOf embeds all of the texts into out, or none.
-func (e *Engine) meaningsOf(ctx context.Context, texts []string, out []*Embedding) error {
-	embedded, err := e.opt.Embedder.Embed(ctx, texts)
+func (l *Library) meaningsOf(ctx context.Context, texts []string, out []*Embedding) error {
+	embedded, err := l.opt.Embedder.Embed(ctx, texts)
 	if err != nil {
 		return err
 	}
-	e.saw(embedded.Model)
+	l.saw(embedded.Model)
 	for i, vector := range embedded.Vectors {
 		out[i] = &Embedding{Model: embedded.Model, Vector: vector}
 	}
@@ -78,9 +78,9 @@ func (e *Engine) meaningsOf(ctx context.Context, texts []string, out []*Embeddin
 
 // saw notes which model embeds. When it is another one than before, everything
 // is missing.
-func (e *Engine) saw(model string) {
-	if before := e.model.Swap(&model); before != nil && *before != model {
-		e.wake()
+func (l *Library) saw(model string) {
+	if before := l.model.Swap(&model); before != nil && *before != model {
+		l.wake()
 	}
 }
 
@@ -98,19 +98,19 @@ func beginning(text string, n int) string {
 // embed gives the passages of chains that were stored just now their vectors,
 // as far as the budget reaches; FillVectors does the rest. It never fails: the
 // result says what is left to do, and is empty when nothing is.
-func (e *Engine) embed(ctx context.Context, chains ...protocol.Chain) string {
-	if e.opt.Embedder == nil {
+func (l *Library) embed(ctx context.Context, chains ...protocol.Chain) string {
+	if l.opt.Embedder == nil {
 		return ""
 	}
 	passages := passagesOf(chains)
-	ctx, cancel := context.WithTimeout(ctx, e.opt.EmbedBudget)
+	ctx, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
 	defer cancel()
-	left, err := e.fill(ctx, passages)
+	left, err := l.fill(ctx, passages)
 	if len(left) == 0 {
 		return ""
 	}
-	e.wake()
-	e.log.DebugContext(ctx, "passages were stored without a vector", "passages", len(left), "error", err)
+	l.wake()
+	l.log.DebugContext(ctx, "passages were stored without a vector", "passages", len(left), "error", err)
 	reason := "the embedding endpoint does not answer"
 	switch {
 	case errors.Is(err, ErrTextRefused):
@@ -140,17 +140,17 @@ func passagesOf(chains []protocol.Chain) []Passage {
 
 // fill embeds and stores those of the passages that have no vector yet, and
 // returns what it did not get to.
-func (e *Engine) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
-	described, err := e.opt.Embedder.Embed(ctx, nil)
+func (l *Library) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
+	described, err := l.opt.Embedder.Embed(ctx, nil)
 	if err != nil {
 		return passages, err
 	}
-	if left, err = e.unknown(ctx, described.Model, passages); err != nil {
+	if left, err = l.unknown(ctx, described.Model, passages); err != nil {
 		return passages, err
 	}
 	for len(left) > 0 {
 		batch := left[:min(fillBatch, len(left))]
-		if err := e.embedAll(ctx, batch); err != nil {
+		if err := l.embedAll(ctx, batch); err != nil {
 			return left, err
 		}
 		left = left[len(batch):]
@@ -159,12 +159,12 @@ func (e *Engine) fill(ctx context.Context, passages []Passage) (left []Passage, 
 }
 
 // unknown leaves out the passages that have a vector of the model.
-func (e *Engine) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
+func (l *Library) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
 	hashes := make([]string, len(passages))
 	for i, p := range passages {
 		hashes[i] = p.Hash
 	}
-	known, err := e.store.Vectors.Known(ctx, model, hashes)
+	known, err := l.store.Vectors.Known(ctx, model, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look up vectors: %w", err)
 	}
@@ -172,30 +172,30 @@ func (e *Engine) unknown(ctx context.Context, model string, passages []Passage) 
 }
 
 // embedAll embeds and stores all of the passages or none.
-func (e *Engine) embedAll(ctx context.Context, batch []Passage) error {
+func (l *Library) embedAll(ctx context.Context, batch []Passage) error {
 	texts := make([]string, len(batch))
 	for i, p := range batch {
 		texts[i] = p.Text
 	}
-	out, err := e.opt.Embedder.Embed(ctx, texts)
+	out, err := l.opt.Embedder.Embed(ctx, texts)
 	if err != nil {
 		return err
 	}
-	e.saw(out.Model)
+	l.saw(out.Model)
 	vectors := make(map[string][]float32, len(batch))
 	for i, p := range batch {
 		vectors[p.Hash] = out.Vectors[i]
 	}
-	if err := e.store.Vectors.SaveVectors(ctx, out.Model, vectors); err != nil {
+	if err := l.store.Vectors.SaveVectors(ctx, out.Model, vectors); err != nil {
 		return fmt.Errorf("store vectors: %w", err)
 	}
 	return nil
 }
 
 // wake tells FillVectors that something is missing.
-func (e *Engine) wake() {
+func (l *Library) wake() {
 	select {
-	case e.missing <- struct{}{}:
+	case l.missing <- struct{}{}:
 	default: // it knows already
 	}
 }
@@ -205,19 +205,19 @@ func (e *Engine) wake() {
 // missing, so nothing is lost when the process dies. While the endpoint is
 // down it waits. It is called once, by a process that lives for a while;
 // without an embedder it returns at once.
-func (e *Engine) FillVectors(ctx context.Context) {
-	if e.opt.Embedder == nil {
+func (l *Library) FillVectors(ctx context.Context) {
+	if l.opt.Embedder == nil {
 		return
 	}
-	f := filler{Engine: e, times: make(map[string]int), aside: make(map[string]bool)}
+	f := filler{Library: l, times: make(map[string]int), aside: make(map[string]bool)}
 	for pause := fillPause; ctx.Err() == nil; {
 		err := f.round(ctx)
 		if err == nil {
 			pause = fillPause
-			f.rest(ctx, fillIdle, e.missing)
+			f.rest(ctx, fillIdle, l.missing)
 			continue
 		}
-		e.log.DebugContext(ctx, "vectors are still missing", "error", err, "again_in", pause)
+		l.log.DebugContext(ctx, "vectors are still missing", "error", err, "again_in", pause)
 		// Jitter, because servers of one database all wait for the same endpoint.
 		f.rest(ctx, pause/2+rand.N(pause), nil)
 		pause = min(2*pause, fillPauseMax)
@@ -226,7 +226,7 @@ func (e *Engine) FillVectors(ctx context.Context) {
 
 // filler is what one FillVectors remembers.
 type filler struct {
-	*Engine
+	*Library
 	times map[string]int  // by model and hash: how often it was embedded here
 	aside map[string]bool // by hash: is left alone
 }
@@ -323,19 +323,19 @@ type EmbeddingState struct {
 
 // Embeddings asks the endpoint for a vector and the store for what is missing.
 // Without an embedder the model is empty.
-func (e *Engine) Embeddings(ctx context.Context) (EmbeddingState, error) {
-	if e.opt.Embedder == nil {
+func (l *Library) Embeddings(ctx context.Context) (EmbeddingState, error) {
+	if l.opt.Embedder == nil {
 		return EmbeddingState{}, nil
 	}
 	// A text that nobody has asked for, so that no memory answers instead.
-	out, err := e.opt.Embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
+	out, err := l.opt.Embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
 	if err != nil {
 		return EmbeddingState{}, err
 	}
-	missing, err := e.store.Vectors.Missing(ctx, out.Model, MaxMissing)
+	missing, err := l.store.Vectors.Missing(ctx, out.Model, MaxMissing)
 	if err != nil {
 		return EmbeddingState{}, fmt.Errorf("list the passages without a vector: %w", err)
 	}
-	e.saw(out.Model)
+	l.saw(out.Model)
 	return EmbeddingState{Model: out.Model, Missing: len(missing)}, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"cmp"
@@ -34,18 +34,32 @@ const (
 	refineUUID = "00000000-0000-0000-0000-000000002002"
 )
 
+// ExplainedSearch is a search with the reasons of its matches.
+type ExplainedSearch struct {
+	api.SearchReply
+	Explained []Explanation `json:"explained"` // in the order of the matches
+}
+
+// Explanation is why a protocol matched.
+type Explanation struct {
+	URI        string  `json:"uri"`
+	ChainLabel string  `json:"chain_label"`
+	Score      float64 `json:"score"`
+	Why        []Match `json:"why"`
+}
+
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
-func (e *Engine) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
-	defer e.operated(OperationSearch, c, time.Now(), &err)
+func (l *Library) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
+	defer l.operated(OperationSearch, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
-	reply, _, err := e.search(ctx, c, in, Query{})
+	reply, _, err := l.search(ctx, c, in, Query{})
 	return reply, err
 }
 
 // ExplainSearch is Search that says for each match why it is one.
-func (e *Engine) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
-	reply, hits, err := e.search(ctx, c, in, Query{Explain: true})
+func (l *Library) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
+	reply, hits, err := l.search(ctx, c, in, Query{Explain: true})
 	out := ExplainedSearch{SearchReply: reply}
 	for i, h := range hits {
 		out.Explained = append(out.Explained, Explanation{
@@ -56,7 +70,7 @@ func (e *Engine) ExplainSearch(ctx context.Context, c access.Caller, in api.Sear
 }
 
 // search returns the reply and the hits of its matches, in the same order.
-func (e *Engine) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
+func (l *Library) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
 	texts, err := textsOf(in)
 	if err != nil {
 		return api.SearchReply{}, nil, err
@@ -69,11 +83,11 @@ func (e *Engine) search(ctx context.Context, c access.Caller, in api.SearchReque
 	if q.Spaces, err = narrow(c, in.Space); err != nil {
 		return api.SearchReply{}, nil, err
 	}
-	if err := e.ready(ctx); err != nil {
+	if err := l.Ready(ctx); err != nil {
 		return api.SearchReply{}, nil, err
 	}
 	q.Limit = 2 * maxMatches
-	hits, wordsOnly, err := e.found(ctx, q, texts)
+	hits, wordsOnly, err := l.found(ctx, q, texts)
 	if err != nil {
 		return api.SearchReply{}, nil, err
 	}
@@ -83,7 +97,7 @@ func (e *Engine) search(ctx context.Context, c access.Caller, in api.SearchReque
 	}
 	hits = hits[:min(limit, len(hits))]
 	for _, h := range hits {
-		e.rateRetrieved(h)
+		l.rateRetrieved(h)
 	}
 	reply := searchReply(hits, sure)
 	if wordsOnly {
@@ -114,18 +128,18 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 // found returns the protocols that match any of the texts, each with its best
 // score, best first. wordsOnly reports that meanings should have been compared
 // and none was.
-func (e *Engine) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
+func (l *Library) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
 	at := map[string]int{} // in hits, by the URI of the protocol
-	meanings := e.meanings(ctx, texts)
-	wordsOnly = e.opt.Embedder != nil && !slices.ContainsFunc(meanings, func(m *Embedding) bool { return m != nil })
+	meanings := l.meanings(ctx, texts)
+	wordsOnly = l.opt.Embedder != nil && !slices.ContainsFunc(meanings, func(m *Embedding) bool { return m != nil })
 	for i, text := range texts {
 		q.Text, q.Embedding = text, meanings[i]
-		found, err := e.store.Searcher.Search(ctx, q)
+		found, err := l.store.Searcher.Search(ctx, q)
 		if err != nil {
 			return nil, false, fmt.Errorf("search: %w", err)
 		}
 		for _, h := range found {
-			if h.Score < e.opt.ScoreThreshold || isMeta(h.Chain) {
+			if h.Score < l.opt.ScoreThreshold || isMeta(h.Chain) {
 				continue
 			}
 			uri := protocol.URI(h.Chain.Steps[0].UUID)
@@ -197,12 +211,12 @@ func searchReply(hits []Hit, sure bool) api.SearchReply {
 		r.Confidence = api.ConfidenceNone
 		r.Message = "No protocol matches."
 		r.NextAction = "follow one choice's next_action: refine the search, or create the protocol"
-		r.NextCall = beginCall(protocol.URI(refineUUID))
+		r.NextCall = api.BeginCall(protocol.URI(refineUUID))
 	case sure:
 		r.Confidence = api.ConfidenceSure
 		r.Message = "The first match fits."
 		r.NextAction = "follow the first choice's next_action"
-		r.NextCall = beginCall(r.Choices[0].URI)
+		r.NextCall = api.BeginCall(r.Choices[0].URI)
 	default:
 		for i, h := range hits {
 			r.Choices[i].Description = summary(h.Chain)

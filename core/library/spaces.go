@@ -1,9 +1,10 @@
-package engine
+package library
 
 import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,7 +98,7 @@ func narrow(c access.Caller, name string) ([]string, error) {
 		return slices.Compact([]string{c.Space, access.AppSpace}), nil
 	}
 	space, err := spaceNamed(c.Writable(), name)
-	if f := (*fault.Error)(nil); asFault(err, &f) && f.Details != nil {
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Details != nil {
 		return nil, err
 	}
 	if err != nil {
@@ -138,8 +139,8 @@ const (
 
 // Spaces lists the caller's spaces, how many protocols are in each, exactly,
 // and on request their titles, a page at a time.
-func (e *Engine) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
-	if err := e.ready(ctx); err != nil {
+func (l *Library) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+	if err := l.Ready(ctx); err != nil {
 		return api.SpacesReply{}, err
 	}
 	from, err := titlesFrom(c, in)
@@ -149,14 +150,14 @@ func (e *Engine) Spaces(ctx context.Context, c access.Caller, in api.SpacesReque
 	left := min(cmp.Or(in.Limit, titlesPage), titlesMost)
 	reply := api.SpacesReply{Spaces: []api.SpaceInfo{}}
 	for _, space := range c.Spaces() {
-		count, err := e.store.Protocols.Count(ctx, space)
+		count, err := l.store.Protocols.Count(ctx, space)
 		if err != nil {
 			return api.SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
 		}
 		info := api.SpaceInfo{Name: spaceName(c, space), SpaceID: space, ChainCount: count}
 		if in.Titles && reply.NextCursor == "" && (from.space == "" || from.space == space) {
 			var next string
-			if info.Chains, next, err = e.titles(ctx, space, from.cursor, left); err != nil {
+			if info.Chains, next, err = l.titles(ctx, space, from.cursor, left); err != nil {
 				return api.SpacesReply{}, err
 			}
 			from = titlesPlace{}
@@ -172,16 +173,16 @@ func (e *Engine) Spaces(ctx context.Context, c access.Caller, in api.SpacesReque
 		if in.Limit > 0 {
 			more["limit"] = in.Limit
 		}
-		reply.NextCall = callOf(toolSpaces, more)
+		reply.NextCall = api.NewCall(api.ToolSpaces, more)
 	}
 	return reply, nil
 }
 
 // titles lists at most limit protocols of the space after the cursor.
-func (e *Engine) titles(ctx context.Context, space, cursor string, limit int) (out []api.ChainInfo, next string, err error) {
+func (l *Library) titles(ctx context.Context, space, cursor string, limit int) (out []api.ChainInfo, next string, err error) {
 	for limit > 0 {
 		var chains []protocol.Chain
-		if chains, next, err = e.store.Protocols.List(ctx, space, cursor, min(limit, listPage)); err != nil {
+		if chains, next, err = l.store.Protocols.List(ctx, space, cursor, min(limit, listPage)); err != nil {
 			return nil, "", fmt.Errorf("list space %s: %w", space, err)
 		}
 		for _, ch := range chains {
@@ -216,7 +217,7 @@ func titlesFrom(c access.Caller, in api.SpacesRequest) (titlesPlace, error) {
 	if err != nil || !ok || !c.Reads(space) {
 		return titlesPlace{}, fault.New(fault.InvalidArgument, "cursor is not one that kairos_spaces gave you").
 			WithNext("call kairos_spaces without cursor to start over").
-			WithCall(toolSpaces, map[string]any{"include_chain_titles": true})
+			WithCall(api.ToolSpaces, map[string]any{"include_chain_titles": true})
 	}
 	return titlesPlace{space, cursor}, nil
 }

@@ -1,7 +1,6 @@
-package engine
+package library
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -31,17 +29,17 @@ const maxModel = 200
 // Mint stores the protocols of a document, all or none. Findings that refuse
 // it come with line and JSON pointer. Of two that mint one title at once, one
 // is the older version of the other, or without Force the second is refused.
-func (e *Engine) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
-	defer e.operated(OperationStore, c, time.Now(), &err)
+func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
+	defer l.operated(OperationStore, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
 	space, err := mintSpace(c, in.Space)
 	if err != nil {
 		return api.MintReply{}, err
 	}
-	if err := e.ready(ctx); err != nil {
+	if err := l.Ready(ctx); err != nil {
 		return api.MintReply{}, nothingStored(err)
 	}
-	h, release := e.hold()
+	h, release := l.hold()
 	defer release()
 	chains, warnings, err := h.check(ctx, in.Document)
 	if err != nil {
@@ -52,10 +50,10 @@ func (e *Engine) Mint(ctx context.Context, c access.Caller, in api.MintRequest) 
 	}
 	var stored []rewrite
 	err = whileOvertaken(ctx, func() error {
-		if stored, err = e.rewrites(ctx, c, chains, in.Force); err != nil {
+		if stored, err = l.rewrites(ctx, c, chains, in.Force); err != nil {
 			return nothingStored(err)
 		}
-		return e.save(ctx, stored...)
+		return l.save(ctx, stored...)
 	})
 	if err != nil {
 		return api.MintReply{}, notStored(err)
@@ -67,10 +65,10 @@ func (e *Engine) Mint(ctx context.Context, c access.Caller, in api.MintRequest) 
 	for i, w := range stored {
 		chains[i] = w.Chain
 		reply.Items = append(reply.Items, items(w.Chain)...)
-		e.rateStored(w, "kairos_mint")
+		l.rateStored(w, "kairos_mint")
 	}
-	reply.Message = e.embed(ctx, chains...)
-	reply.NextCall = beginCall(reply.Items[0].URI)
+	reply.Message = l.embed(ctx, chains...)
+	reply.NextCall = api.BeginCall(reply.Items[0].URI)
 	return reply, nil
 }
 
@@ -95,11 +93,11 @@ func notStored(err error) error {
 }
 
 // rewrites puts the chains where those of their titles are now.
-func (e *Engine) rewrites(ctx context.Context, c access.Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
-	now := e.opt.Clock.Now()
+func (l *Library) rewrites(ctx context.Context, c access.Caller, chains []protocol.Chain, force bool) ([]rewrite, error) {
+	now := l.opt.Clock.Now()
 	out := make([]rewrite, len(chains))
 	for i, chain := range chains {
-		old, err := e.existing(ctx, c, chain, force)
+		old, err := l.existing(ctx, c, chain, force)
 		if err != nil {
 			return nil, err
 		}
@@ -120,31 +118,31 @@ func items(chain protocol.Chain) []api.MintItem {
 
 // Check parses a document and lets the challenge drivers judge every
 // challenge. The chains carry the templates that their drivers allow.
-func (e *Engine) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	h, release := e.hold()
+func (l *Library) Check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	h, release := l.hold()
 	defer release()
 	return h.check(ctx, document)
 }
 
 // Lint is Check that refuses nothing: it returns the protocols of a document and
 // every finding, in the order of the document.
-func (e *Engine) Lint(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	h, release := e.hold()
+func (l *Library) Lint(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	h, release := l.hold()
 	defer release()
 	chains, found, err := h.findings(ctx, document)
 	protocol.SortDiagnostics(found)
 	return chains, found, err
 }
 
-func (e held) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found, err := e.findings(ctx, document)
+func (l withSetup) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found, err := l.findings(ctx, document)
 	if err != nil {
 		return nil, nil, err
 	}
 	return split(chains, found)
 }
 
-func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+func (l withSetup) findings(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found := protocol.Parse([]byte(document))
 	type job struct{ chain, step int }
 	byDriver := make(map[string][]job)
@@ -156,7 +154,7 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 			if _, err := protocol.CommonOf(s.Challenge); err != nil {
 				continue // Parse has reported it, at its place
 			}
-			use, problem := e.judgeOf(s)
+			use, problem := l.JudgeOf(s)
 			if problem != nil {
 				found = append(found, *problem)
 				continue
@@ -170,7 +168,7 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 		g.Go(func() error {
 			for _, at := range jobs {
 				s := &chains[at.chain].Steps[at.step]
-				ds, err := e.validate(ctx, use, s)
+				ds, err := l.validate(ctx, use, s)
 				if err != nil {
 					return err
 				}
@@ -185,10 +183,10 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 		return nil, nil, err
 	}
 	for _, chain := range chains {
-		if _, err := run.Digest(orObject(chain.Inputs)); err != nil {
-			found = append(found, *problemOf(chain.Steps[0], "/inputs", "the inputs have no canonical form: "+err.Error()))
-		} else if _, err := schema.Compile(orObject(chain.Inputs)); err != nil {
-			found = append(found, *problemOf(chain.Steps[0], "/inputs", "inputs: "+err.Error()))
+		if _, err := run.Digest(inputsOf(chain)); err != nil {
+			found = append(found, *chain.Steps[0].Problem("/inputs", "the inputs have no canonical form: "+err.Error()))
+		} else if _, err := schema.Compile(inputsOf(chain)); err != nil {
+			found = append(found, *chain.Steps[0].Problem("/inputs", "inputs: "+err.Error()))
 		}
 		// After the drivers, because it needs to know the escapings they declared.
 		found = append(found, protocol.CheckReferences(chain)...)
@@ -196,40 +194,23 @@ func (e held) findings(ctx context.Context, document string) ([]protocol.Chain, 
 	return chains, found, nil
 }
 
-// judgeOf names the driver that judges the step's challenge.
-func (e held) judgeOf(s protocol.Step) (string, *protocol.Diagnostic) {
-	common, err := protocol.CommonOf(s.Challenge)
-	if err != nil {
-		return "", problemOf(s, "", err.Error())
+// inputsOf is the schema of the protocol's inputs; without one, an empty schema.
+func inputsOf(chain protocol.Chain) json.RawMessage {
+	if len(chain.Inputs) == 0 {
+		return json.RawMessage("{}")
 	}
-	kind := cmp.Or(common.Type, e.Tree.MissingType())
-	d := e.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: s.Name}})
-	if d.Use == "" {
-		meant := "; the types are " + strings.Join(e.Tree.Types(), ", ")
-		if closest := e.Tree.ClosestType(kind); closest != "" {
-			meant = fmt.Sprintf("; did you mean %q?", closest)
-		}
-		return "", problemOf(s, "/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(kind, 80), meant))
-	}
-	return d.Use, nil
+	return chain.Inputs
 }
 
-func problemOf(s protocol.Step, pointer, message string) *protocol.Diagnostic {
-	at := s.Position(pointer)
-	return &protocol.Diagnostic{
-		Severity: driver.SeverityError, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: pointer, Message: message,
-	}
-}
-
-func (e held) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
+func (l withSetup) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
 	if _, bad := run.Digest(s.Challenge); bad != nil {
-		return []protocol.Diagnostic{*problemOf(*s, "", "the challenge has no canonical form: "+bad.Error())}, nil //nolint:nilerr // a finding, not a failure
+		return []protocol.Diagnostic{*s.Problem("", "the challenge has no canonical form: "+bad.Error())}, nil //nolint:nilerr // a finding, not a failure
 	}
-	drv, ok := e.Drivers.Challenge(use)
+	drv, ok := l.Drivers.Challenge(use)
 	if !ok {
-		return nil, unavailable("driver %s is not configured", use)
+		return nil, fault.New(fault.DriverUnavailable, "driver %s is not configured", use)
 	}
-	res, err := e.judged.validate(ctx, drv, use, s.Challenge)
+	res, err := l.judged.validate(ctx, drv, use, s.Challenge)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, plain.Clip(err.Error(), 600)).
 			WithNext("call kairos_mint again once the driver works")
@@ -319,20 +300,20 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 }
 
 // existing returns the chain that would be replaced, and refuses doubles.
-func (e *Engine) existing(ctx context.Context, c access.Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
-	old, err := e.stored(ctx, chain)
+func (l *Library) existing(ctx context.Context, c access.Caller, chain protocol.Chain, force bool) (*protocol.Chain, error) {
+	old, err := l.stored(ctx, chain)
 	switch {
 	case err != nil || force:
 		return old, err
 	case old != nil:
 		return nil, duplicate(*old)
 	}
-	err = e.similar(ctx, c, chain)
+	err = l.similar(ctx, c, chain)
 	if fault.CodeOf(err) != fault.SimilarMemoryFound {
 		return nil, err
 	}
 	// What is so similar may be the same, stored by another a moment ago.
-	if old, failed := e.stored(ctx, chain); failed == nil && old != nil {
+	if old, failed := l.stored(ctx, chain); failed == nil && old != nil {
 		return nil, duplicate(*old)
 	}
 	return nil, err
@@ -350,16 +331,16 @@ func duplicate(old protocol.Chain) *fault.Error {
 	return fault.New(fault.DuplicateChain, "a protocol titled %q is stored already; mint with force_update to replace it", old.Title).
 		With("chain_id", old.ID).With("items", list).
 		WithNext("call kairos_dump with %s to compare, then kairos_mint with force_update to replace it", protocol.URI(old.Steps[0].UUID)).
-		WithCall(toolDump, map[string]any{"uri": protocol.URI(old.Steps[0].UUID), "protocol": true})
+		WithCall(api.ToolDump, map[string]any{"uri": protocol.URI(old.Steps[0].UUID), "protocol": true})
 }
 
 // similar refuses what is nearly another protocol.
-func (e *Engine) similar(ctx context.Context, c access.Caller, chain protocol.Chain) error {
-	hits, err := e.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.Spaces(), Limit: 1, Embedding: e.meanings(ctx, []string{chain.Title})[0]})
+func (l *Library) similar(ctx context.Context, c access.Caller, chain protocol.Chain) error {
+	hits, err := l.store.Searcher.Search(ctx, Query{Text: chain.Title, Spaces: c.Spaces(), Limit: 1, Embedding: l.meanings(ctx, []string{chain.Title})[0]})
 	if err != nil {
 		return fmt.Errorf("look for protocols similar to %q: %w", chain.Title, err)
 	}
-	if len(hits) == 0 || hits[0].Score < e.opt.SimilarThreshold {
+	if len(hits) == 0 || hits[0].Score < l.opt.SimilarThreshold {
 		return nil
 	}
 	h := hits[0]
@@ -371,11 +352,11 @@ func (e *Engine) similar(ctx context.Context, c access.Caller, chain protocol.Ch
 			"chain_label": h.Chain.Title, "score": h.Score, "total_steps": len(h.Chain.Steps),
 		}).
 		WithNext("call kairos_dump with %s and compare; if yours is different, call kairos_mint with force_update", uri).
-		WithCall(toolDump, map[string]any{"uri": uri, "protocol": true})
+		WithCall(api.ToolDump, map[string]any{"uri": uri, "protocol": true})
 }
 
-// digestOf identifies the content of a chain.
-func digestOf(chain protocol.Chain) (string, error) {
+// Digest identifies the content of a chain.
+func Digest(chain protocol.Chain) (string, error) {
 	b, err := json.Marshal(chain)
 	if err != nil {
 		return "", fmt.Errorf("encode protocol %q: %w", chain.Title, err)

@@ -1,4 +1,4 @@
-package engine
+package library
 
 import (
 	"context"
@@ -57,8 +57,8 @@ type RestoreReply struct {
 
 // History lists the versions of a protocol, also of a deleted one. The
 // reference is a step's URI or UUID, a chain id, or the exact title.
-func (e *Engine) History(ctx context.Context, c access.Caller, ref string) (HistoryReply, error) {
-	p, err := e.past(ctx, c, ref)
+func (l *Library) History(ctx context.Context, c access.Caller, ref string) (HistoryReply, error) {
+	p, err := l.past(ctx, c, ref)
 	if err != nil {
 		return HistoryReply{}, err
 	}
@@ -74,15 +74,15 @@ func (e *Engine) History(ctx context.Context, c access.Caller, ref string) (Hist
 
 // Version returns a protocol as it was at a revision of its History; 0: the
 // newest one.
-func (e *Engine) Version(ctx context.Context, c access.Caller, ref string, revision int64) (VersionReply, error) {
-	p, err := e.past(ctx, c, ref)
+func (l *Library) Version(ctx context.Context, c access.Caller, ref string, revision int64) (VersionReply, error) {
+	p, err := l.past(ctx, c, ref)
 	if err != nil {
 		return VersionReply{}, err
 	}
 	if revision == 0 {
 		revision = p.newest(func(Version) bool { return true })
 	}
-	chain, err := e.version(ctx, p, revision)
+	chain, err := l.version(ctx, p, revision)
 	if err != nil {
 		return VersionReply{}, err
 	}
@@ -93,8 +93,8 @@ func (e *Engine) Version(ctx context.Context, c access.Caller, ref string, revis
 // one before the newest, and of a deleted protocol the last one. It always
 // works: where a driver has become stricter since or does not answer, that is a
 // warning, for what was stored once must not be lost to a newer driver.
-func (e *Engine) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
-	h, release := e.hold()
+func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
+	h, release := l.hold()
 	defer release()
 	var reply RestoreReply
 	err := whileOvertaken(ctx, func() (err error) {
@@ -104,8 +104,8 @@ func (e *Engine) Restore(ctx context.Context, c access.Caller, ref string, revis
 	return reply, err
 }
 
-func (e held) restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
-	p, err := e.past(ctx, c, ref)
+func (l withSetup) restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
+	p, err := l.past(ctx, c, ref)
 	if err != nil {
 		return RestoreReply{}, err
 	}
@@ -116,14 +116,14 @@ func (e held) restore(ctx context.Context, c access.Caller, ref string, revision
 	if revision == 0 {
 		return RestoreReply{}, fault.New(fault.NotFound, "%q has no version before the present one", p.versions[0].Title)
 	}
-	chain, err := e.version(ctx, p, revision)
+	chain, err := l.version(ctx, p, revision)
 	if err != nil {
 		return RestoreReply{}, err
 	}
 	if err := checkWrite(c, chain); err != nil {
 		return RestoreReply{}, err
 	}
-	old, err := e.stored(ctx, chain)
+	old, err := l.stored(ctx, chain)
 	if err != nil {
 		return RestoreReply{}, err
 	}
@@ -132,28 +132,28 @@ func (e held) restore(ctx context.Context, c access.Caller, ref string, revision
 		return reply, nil
 	}
 	for i := range chain.Steps {
-		reply.Warnings = append(reply.Warnings, e.judgeAgain(ctx, chain, i)...)
+		reply.Warnings = append(reply.Warnings, l.judgeAgain(ctx, chain, i)...)
 	}
-	chain.UpdatedAt = e.opt.Clock.Now()
+	chain.UpdatedAt = l.opt.Clock.Now()
 	w := rewriting(chain, old)
-	if err := e.save(ctx, w); err != nil {
+	if err := l.save(ctx, w); err != nil {
 		return RestoreReply{}, err
 	}
-	e.rateStored(w, "kairos_restore")
-	e.embed(ctx, chain)
+	l.rateStored(w, "kairos_restore")
+	l.embed(ctx, chain)
 	reply.Changed = true
 	return reply, nil
 }
 
 // judgeAgain lets the driver of today judge a step of old. What it says of
 // templates counts; what it refuses is a warning.
-func (e held) judgeAgain(ctx context.Context, chain protocol.Chain, i int) []protocol.Diagnostic {
+func (l withSetup) judgeAgain(ctx context.Context, chain protocol.Chain, i int) []protocol.Diagnostic {
 	s := &chain.Steps[i]
 	before := s.Templates
-	found, err := e.judgeStep(ctx, chain, i)
+	found, err := l.judgeStep(ctx, chain, i)
 	if err != nil {
 		s.Templates = before
-		found = []protocol.Diagnostic{*problemOf(*s, "", plain.Clip(err.Error(), 600))}
+		found = []protocol.Diagnostic{*s.Problem("", plain.Clip(err.Error(), 600))}
 	}
 	for i := range found {
 		found[i].Severity = driver.SeverityWarning
@@ -178,8 +178,8 @@ func (p past) newest(fits func(Version) bool) int64 {
 }
 
 // version reads one revision of the past.
-func (e *Engine) version(ctx context.Context, p past, revision int64) (protocol.Chain, error) {
-	chain, err := e.store.Versions.Version(ctx, []string{p.space}, p.id, revision)
+func (l *Library) version(ctx context.Context, p past, revision int64) (protocol.Chain, error) {
+	chain, err := l.store.Versions.Version(ctx, []string{p.space}, p.id, revision)
 	if fault.CodeOf(err) == fault.NotFound {
 		return chain, fault.New(fault.NotFound, "%q has no revision %d that can be read; `kairos history %s` lists them", p.versions[0].Title, revision, p.id)
 	}
@@ -190,8 +190,8 @@ func (e *Engine) version(ctx context.Context, p past, revision int64) (protocol.
 }
 
 // past finds the history that a reference means.
-func (e *Engine) past(ctx context.Context, c access.Caller, ref string) (past, error) {
-	if err := e.ready(ctx); err != nil {
+func (l *Library) past(ctx context.Context, c access.Caller, ref string) (past, error) {
+	if err := l.Ready(ctx); err != nil {
 		return past{}, err
 	}
 	ref = strings.TrimSpace(ref)
@@ -200,7 +200,7 @@ func (e *Engine) past(ctx context.Context, c access.Caller, ref string) (past, e
 	}
 	places := []past{{id: protocol.ChainID(ref)}}
 	if id, isURI := uuidIn(ref); isURI {
-		chain, err := e.holder(ctx, c, id)
+		chain, err := l.holder(ctx, c, id)
 		switch {
 		case err == nil:
 			places = []past{{id: chain.ID, space: chain.Space}}
@@ -211,12 +211,12 @@ func (e *Engine) past(ctx context.Context, c access.Caller, ref string) (past, e
 		}
 	}
 	for _, p := range places {
-		found, err := e.versionsOf(ctx, c, p)
+		found, err := l.versionsOf(ctx, c, p)
 		if fault.CodeOf(err) != fault.NotFound {
 			return found, err
 		}
 	}
-	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and none was", plain.Clip(ref, 200)).WithNext("%s", searchFirst)
+	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and none was", plain.Clip(ref, 200)).WithNext("%s", SearchFirst)
 }
 
 // uuidIn is the UUID that a reference is, or ends in after a slash.
@@ -226,10 +226,10 @@ func uuidIn(ref string) (string, bool) {
 }
 
 // holder is the chain that has the step, or had it.
-func (e *Engine) holder(ctx context.Context, c access.Caller, step string) (protocol.Chain, error) {
-	chain, _, err := e.store.Protocols.StepChain(ctx, c.Spaces(), step)
+func (l *Library) holder(ctx context.Context, c access.Caller, step string) (protocol.Chain, error) {
+	chain, _, err := l.store.Protocols.StepChain(ctx, c.Spaces(), step)
 	if fault.CodeOf(err) == fault.NotFound {
-		f, err := e.store.Protocols.Former(ctx, c.Spaces(), step)
+		f, err := l.store.Protocols.Former(ctx, c.Spaces(), step)
 		return f.Chain, err
 	}
 	return chain, err
@@ -237,17 +237,17 @@ func (e *Engine) holder(ctx context.Context, c access.Caller, step string) (prot
 
 // versionsOf reads the history of a chain in the space, or in the first of the
 // caller's that has one: of a chain that is there before one that was.
-func (e *Engine) versionsOf(ctx context.Context, c access.Caller, p past) (past, error) {
+func (l *Library) versionsOf(ctx context.Context, c access.Caller, p past) (past, error) {
 	spaces := c.Spaces()
 	if p.space != "" {
 		spaces = []string{p.space}
-	} else if chain, err := e.store.Protocols.Chain(ctx, spaces, p.id); err == nil {
+	} else if chain, err := l.store.Protocols.Chain(ctx, spaces, p.id); err == nil {
 		spaces = []string{chain.Space}
 	} else if fault.CodeOf(err) != fault.NotFound {
 		return past{}, err
 	}
 	for _, space := range spaces {
-		versions, err := e.store.Versions.Versions(ctx, []string{space}, p.id)
+		versions, err := l.store.Versions.Versions(ctx, []string{space}, p.id)
 		switch {
 		case fault.CodeOf(err) == fault.NotFound || err == nil && len(versions) == 0:
 			continue

@@ -1,0 +1,39 @@
+package drivers
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// TypeOf is the challenge type under which a step is shown.
+func (s Setup) TypeOf(step protocol.Step) string {
+	c, err := protocol.CommonOf(step.Challenge)
+	if step.Challenge == nil || err != nil {
+		return s.Tree.NoChallengeType()
+	}
+	return cmp.Or(c.Type, s.Tree.MissingType())
+}
+
+// JudgeOf names the driver that judges the step's challenge.
+func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
+	common, err := protocol.CommonOf(step.Challenge)
+	if err != nil {
+		return "", step.Problem("", err.Error())
+	}
+	kind := cmp.Or(common.Type, s.Tree.MissingType())
+	d := s.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: step.Name}})
+	if d.Use == "" {
+		meant := "; the types are " + strings.Join(s.Tree.Types(), ", ")
+		if closest := s.Tree.ClosestType(kind); closest != "" {
+			meant = fmt.Sprintf("; did you mean %q?", closest)
+		}
+		return "", step.Problem("/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(kind, 80), meant))
+	}
+	return d.Use, nil
+}
