@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite driver-reference.md")
+var update = flag.Bool("update", false, "rewrite the generated pages")
 
 const (
 	referencePage = "driver-reference.md"

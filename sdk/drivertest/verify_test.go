@@ -208,3 +208,14 @@ func TestADriverWithoutAConfigSchemaMayIgnoreConfiguration(t *testing.T) {
 		t.Errorf("%d of %d checks of configuration are not about the driver", n, len(report.Results))
 	}
 }
+
+func TestThereAreEnoughChecksOfEachRole(t *testing.T) {
+	if n := len(drivertest.Checks()); n < 25 {
+		t.Errorf("there are %d checks, want at least 25", n)
+	}
+	for _, c := range drivertest.Checks() {
+		if (c.Level != drivertest.Must && c.Level != drivertest.Should) || c.Why == "" || c.On == "" {
+			t.Errorf("check %s lacks a level, a rule or whom it concerns", c.ID)
+		}
+	}
+}

@@ -1,10 +1,8 @@
-package drivertest_test
+package docs_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,9 +11,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/driver-checks.md")
+const checksPage = "driver-checks.md"
 
-const docsHead = `# The checks of the driver contract
+const checksHead = `# The checks of the driver contract
 
 ` + "`kairos driver test BINARY --sample f.json`" + ` holds a driver in any language against these rules, and
 ` + "`drivertest.RunFile(t, driver, \"samples.json\")`" + ` does so for a driver in Go within ` + "`go test`" + `. An id never changes its meaning.
@@ -28,13 +26,13 @@ The kit gives idempotency keys as the server does: a driver with effect ` + "`re
 each call, so that it acts each time. A sample may name its own. What a driver did can be seen in its replies alone: let the proof or the answer
 name it, for example by the number of the payment, or ` + "`call/acts-once`" + ` cannot tell one act from two.
 
-This page is generated: ` + "`go test ./sdk/drivertest -run Documented -update`" + `.
+This page is generated: ` + "`go test ./docs -run Checks -update`" + `.
 
 | check | level | rule | concerns |
 |---|---|---|---|
 `
 
-const docsTail = `
+const checksTail = `
 ` + "`drivertest.Run`" + ` also holds ` + "`call/same-over-grpc`" + ` (MUST): a pure driver answers the same directly and over gRPC.
 
 ## Samples
@@ -65,33 +63,21 @@ Give each outcome that the driver has: the more of them, the fewer checks are sk
 
 func TestChecksAreDocumented(t *testing.T) {
 	var b strings.Builder
-	b.WriteString(docsHead)
+	b.WriteString(checksHead)
 	for _, c := range drivertest.Checks() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, c.Why, c.On)
 	}
-	b.WriteString(docsTail)
-	path := filepath.Join("..", "..", "docs", "driver-checks.md")
+	b.WriteString(checksTail)
 	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile(checksPage, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	have, err := os.ReadFile(path)
+	have, err := os.ReadFile(checksPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(have), b.String()); diff != "" {
-		t.Errorf("%s is not what Checks says; run with -update (-have +want):\n%s", path, diff)
-	}
-}
-
-func TestThereAreEnoughChecksOfEachRole(t *testing.T) {
-	if n := len(drivertest.Checks()); n < 25 {
-		t.Errorf("there are %d checks, want at least 25", n)
-	}
-	for _, c := range drivertest.Checks() {
-		if (c.Level != drivertest.Must && c.Level != drivertest.Should) || c.Why == "" || c.On == "" {
-			t.Errorf("check %s lacks a level, a rule or whom it concerns", c.ID)
-		}
+		t.Errorf("%s is not what Checks says; run with -update (-have +want):\n%s", checksPage, diff)
 	}
 }

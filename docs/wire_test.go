@@ -1,8 +1,9 @@
-package driverrpc_test
+package docs_test
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,14 +23,14 @@ func documented(t *testing.T) *driverrpc.ExecClient {
 	if err != nil {
 		t.Skip("PYTHON IS MISSING, the driver in docs/wire.md was not tried: install Python 3")
 	}
-	manual, err := os.ReadFile("../../docs/wire.md")
+	manual, err := os.ReadFile("wire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(manual), "```python\n")
 	program, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatal("docs/wire.md holds no Python driver")
+		t.Fatal("wire.md holds no Python driver")
 	}
 	file := filepath.Join(t.TempDir(), "contains")
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
@@ -58,15 +59,15 @@ func TestTheDriverInTheWireDocumentationWorks(t *testing.T) {
 	if err := c.CheckHealth(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if r, err := c.Challenge().Validate(t.Context(), driver.ValidateRequest{Challenge: raw(`{"contains":{}}`)}); err != nil || len(r.Diagnostics) != 1 {
+	if r, err := c.Challenge().Validate(t.Context(), driver.ValidateRequest{Challenge: json.RawMessage(`{"contains":{}}`)}); err != nil || len(r.Diagnostics) != 1 {
 		t.Errorf("Validate = %+v, %v, want one diagnostic", r, err)
 	}
-	req := driver.AdvanceRequest{Challenge: raw(`{"contains":{"word":"tea"}}`)}
+	req := driver.AdvanceRequest{Challenge: json.RawMessage(`{"contains":{"word":"tea"}}`)}
 	if r, err := c.Challenge().Advance(t.Context(), req); err != nil || len(r.NeedInput) != 1 {
 		t.Errorf("Advance without an answer = %+v, %v, want one input needed", r, err)
 	}
 	for value, accepted := range map[string]bool{`"hot tea"`: true, `"coffee"`: false, `5`: false} {
-		req.Answers = []driver.Answer{{InputID: "evidence", Value: raw(value), Provenance: driver.AgentReported}}
+		req.Answers = []driver.Answer{{InputID: "evidence", Value: json.RawMessage(value), Provenance: driver.AgentReported}}
 		r, err := c.Challenge().Advance(t.Context(), req)
 		if err != nil || (r.Accepted != nil) != accepted || (r.Rejected != nil) == accepted {
 			t.Errorf("Advance with %s = %+v, %v, want accepted: %t", value, r, err, accepted)
@@ -80,10 +81,10 @@ func TestTheDriverInTheWireDocumentationBreaksNoRule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	challenge := raw(`{"type":"contains","contains":{"word":"tea"}}`)
+	challenge := json.RawMessage(`{"type":"contains","contains":{"word":"tea"}}`)
 	says := func(value string) driver.AdvanceRequest {
 		return driver.AdvanceRequest{Challenge: challenge, Answers: []driver.Answer{
-			{InputID: "evidence", Value: raw(value), Provenance: driver.AgentReported}}}
+			{InputID: "evidence", Value: json.RawMessage(value), Provenance: driver.AgentReported}}}
 	}
 	report, err := drivertest.Verify(t.Context(), drivertest.Subject{
 		Descriptor: d, Challenge: c.Challenge(), Configurer: c, Samples: []drivertest.Sample{
