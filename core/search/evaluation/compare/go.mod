@@ -38,6 +38,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gowebpki/jcs v1.0.2 // indirect
 	github.com/json-iterator/go v0.0.0-20171115153421-f7279a603ede // indirect
+	github.com/kairos-mcp/kairos/sdk v0.0.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mschoch/smat v0.2.0 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
@@ -61,4 +62,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/kairos-mcp/kairos => ../../../..
+replace (
+	github.com/kairos-mcp/kairos => ../../../..
+	github.com/kairos-mcp/kairos/sdk => ../../../../sdk
+)

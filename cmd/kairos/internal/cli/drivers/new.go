@@ -30,8 +30,11 @@ import (
 //go:embed scaffold
 var scaffolds embed.FS
 
-// kairosModule is the module of the SDK.
-const kairosModule = "github.com/kairos-mcp/kairos"
+// A checkout is known by the module of KAIROS; drivers need only the SDK, which is a module of its own.
+const (
+	kairosModule = "github.com/kairos-mcp/kairos"
+	sdkModule    = kairosModule + "/sdk"
+)
 
 // scaffold is what a new driver is to be.
 type scaffold struct {

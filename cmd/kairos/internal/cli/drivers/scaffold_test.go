@@ -164,7 +164,7 @@ func TestScaffoldOfAReleaseRequiresThatRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(s.Dir, "go.mod"))
-	if err != nil || !strings.Contains(string(b), "require "+kairosModule+" v1.2.3") || strings.Contains(string(b), "replace") {
+	if err != nil || !strings.Contains(string(b), "require "+sdkModule+" v1.2.3") || strings.Contains(string(b), "replace") {
 		t.Errorf("go.mod = %s (%v), want the release and no replace", b, err)
 	}
 }
@@ -196,7 +196,7 @@ func TestScaffoldWithoutACheckoutMakesItsSums(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "google.golang.org/grpc ") {
 		t.Fatalf("go.sum = %q (%v), want the sums of the other modules", b, err)
 	}
-	if err := os.WriteFile(sums, append(b, kairosModule+" v1.2.3 h1:x=\n"...), 0o644); err != nil {
+	if err := os.WriteFile(sums, append(b, sdkModule+" v1.2.3 h1:x=\n"...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := calls(), "go vet ./...\ngo test ./...\n"; got != want {
