@@ -96,7 +96,7 @@ With --from-qdrant they come from the Qdrant collection of the earlier KAIROS se
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				sources, err := importSources(args)
 				if fromQdrant != "" {
-					sources, err = legacySources(ctx, a.Config, fromQdrant, collection, cmd.ErrOrStderr())
+					sources, err = legacySources(ctx, a, fromQdrant, collection, cmd.ErrOrStderr())
 				}
 				if err != nil {
 					return err

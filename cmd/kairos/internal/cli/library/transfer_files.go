@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,7 +15,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -323,4 +326,17 @@ func (f sourceFile) listed(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("%s lists %s, which does not exist: bring the file back, or export again", exportIndex, name)
 	}
 	return string(b), err
+}
+
+// legacySources are the protocols of the earlier server's collection. Its spaces
+// mean nothing here, so the protocols are stored where --space says.
+func legacySources(ctx context.Context, a *app.App, url, collection string, warn io.Writer) (*sourceFiles, error) {
+	s := &sourceFiles{}
+	problems, err := a.LegacyProtocols(ctx, url, collection, func(title string, item *library.ImportItem) {
+		s.files = append(s.files, sourceFile{Document: documents.Document{Name: fmt.Sprintf("%q", title)}, item: item})
+	})
+	for _, p := range problems {
+		output.Tell(warn, "%s\n", p)
+	}
+	return s, err
 }

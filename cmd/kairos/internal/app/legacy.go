@@ -1,14 +1,10 @@
-package library
+package app
 
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -17,32 +13,30 @@ import (
 // legacyBuiltin begins the UUIDs of the protocols that every server brings along.
 const legacyBuiltin = "00000000-0000-0000-0000-"
 
-// legacySources reads the protocols of the earlier server's collection. Its
-// spaces are other people's here, so they are stored where --space says. What is
-// broken in the collection is told and does not stop the rest.
-func legacySources(ctx context.Context, c config.Config, url, collection string, warn io.Writer) (*sourceFiles, error) {
-	q := c.Qdrant
+// LegacyProtocols passes the protocols of an earlier server's collection to take,
+// except the built-in ones. Broken points of the collection are listed in
+// problems and do not stop the rest.
+func (a *App) LegacyProtocols(ctx context.Context, url, collection string, take func(title string, item *library.ImportItem)) (problems []string, err error) {
+	q := a.Config.Qdrant
 	q.URL = url
 	o, err := q.Options()
 	if err != nil {
 		return nil, err
 	}
 	o.Collection = "" // that is where this program keeps its own
-	s := &sourceFiles{}
 	report, err := qdrant.ReadLegacy(ctx, qdrant.LegacyOptions{Options: o, Collection: collection}, func(p qdrant.LegacyProtocol) error {
-		if strings.HasPrefix(p.Chain.Steps[0].UUID, legacyBuiltin) {
-			return nil
+		if !strings.HasPrefix(p.Chain.Steps[0].UUID, legacyBuiltin) {
+			take(p.Chain.Title, legacyItem(p))
 		}
-		s.files = append(s.files, sourceFile{Document: documents.Document{Name: fmt.Sprintf("%q", p.Chain.Title)}, item: legacyItem(p)})
 		return nil
 	})
 	for _, p := range report.Problems {
-		output.Tell(warn, "collection %s, point %s: %s\n", report.Collection, p.Point, p.Problem)
+		problems = append(problems, fmt.Sprintf("collection %s, point %s: %s", report.Collection, p.Point, p.Problem))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the collection of the earlier server: %w", err)
+		return problems, fmt.Errorf("read the collection of the earlier server: %w", err)
 	}
-	return s, nil
+	return problems, nil
 }
 
 // legacyItem is a protocol of the earlier server as a document, with its
