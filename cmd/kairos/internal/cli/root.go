@@ -27,19 +27,30 @@ func Root(version string) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	// What drivers start for one answer is no news; a server logs more.
+	// Commands log at warn level: driver starts would be noise. A server logs more.
 	at := session.Session{Options: app.Options{Source: config.Source{LogLevel: "warn"}, Version: version}}
 	cmd.PersistentFlags().StringVar(&at.File, "config", os.Getenv("KAIROS_CONFIG"), "configuration file (kairos.yaml); also KAIROS_CONFIG")
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
-	cmd.AddCommand(serve.Command(&at), runs.Command(&at), drivers.Command(&at), tree.Command(&at))
-	cmd.AddCommand(play.Commands(&at)...)
-	cmd.AddCommand(library.Commands(&at)...)
-	cmd.AddCommand(ops.Commands(&at)...)
+	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at))...)
+	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
+	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tree.Command(&at))
+	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at))...)
+	cmd.SetCompletionCommandGroupID("operate")
+	cmd.SetHelpCommandGroupID("operate")
 	explainUsage(cmd)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
 	})
 	return cmd
+}
+
+// addGroup adds commands below a heading of the help.
+func addGroup(cmd *cobra.Command, id, title string, commands ...*cobra.Command) {
+	cmd.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+		cmd.AddCommand(c)
+	}
 }

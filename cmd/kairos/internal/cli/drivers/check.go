@@ -37,13 +37,14 @@ func driverTestCommand(at *session.Session) *cobra.Command {
 	var f kitFlags
 	cmd := &cobra.Command{
 		Use:   "test BINARY",
-		Short: "Hold a driver, in whatever language, against the driver contract",
-		Long: "Starts the binary as the server would, isolated but unlocked, and runs the conformance kit on it: every check has a\n" +
-			"stable id and is a MUST, which fails the verdict, or a SHOULD, which warns. The kit does not know what a\n" +
-			"challenge type means: give it sample requests and what must come of them.\n\n" +
+		Short: "Run the driver conformance suite on a driver",
+		Long: "Starts the binary as the server would, isolated but not locked, and runs the conformance suite on it. Every check has\n" +
+			"a stable id. A failed MUST fails the driver, a failed SHOULD is a warning. The suite does not know what a challenge\n" +
+			"type means: give it sample requests with the results that you expect.\n\n" +
 			"  {\"config\": {...}, \"samples\": [{\"name\": \"passes\", \"method\": \"Advance\", \"request\": {...}, \"want\": \"accepted\"}]}\n\n" +
-			"The exit status is 0 when no MUST is broken and something was checked.",
-		Args: cobra.ExactArgs(1),
+			"The exit status is 0 if at least one check ran and no MUST failed.",
+		Example: "  kairos driver test --sample samples.json ./kairos-driver-word_count\n  kairos driver test --run 'call/*' --format junit --out report.xml ./kairos-driver-word_count",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.takeOutput(cmd); err != nil {
 				return err

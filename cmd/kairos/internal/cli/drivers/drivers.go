@@ -9,7 +9,7 @@ import (
 
 // Command is `kairos driver`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "driver", Short: "Write, install, look at and swap drivers"}
+	cmd := &cobra.Command{Use: "driver", Short: "Create, install, inspect and reload drivers"}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.AddCommand(

@@ -45,8 +45,9 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var choice servers.Choice
 	var lines int
 	cmd := &cobra.Command{
-		Use: "info NAME", Short: "Show everything about a driver: its lock entry, its state in running servers, its log",
-		Args: oneDriver(at),
+		Use: "info NAME", Short: "Show a driver's lock entry, its state in running servers and its log",
+		Example: "  kairos driver info shell\n  kairos driver info shell -o json",
+		Args:    oneDriver(at),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
 			return choice.WithMaybe(cmd, c, func(servers []admin.Found) error {

@@ -30,14 +30,14 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 	var force, yes bool
 	cmd := &cobra.Command{
 		Use:   "install FILE...",
-		Short: "Copy driver binaries into the drivers folder and lock them",
-		Long: "Copies each file into the drivers folder as kairos-driver-NAME, in one step, and updates its entry of\n" +
-			"drivers.lock; entries of other drivers stay as they are. A driver that is installed already is replaced,\n" +
-			"but one that would change its role or no longer handle what it handles now only with --force, because\n" +
-			"protocols and the decision tree rely on it. Two drivers cannot handle one challenge type.\n\n" +
-			"Before anything is installed it shows what each driver may do then, and of an update what changes. At a\n" +
-			"terminal it asks; elsewhere it needs --yes.",
-		Args: cobra.MinimumNArgs(1),
+		Short: "Install driver binaries and lock them",
+		Long: "Copies each file into the drivers folder as kairos-driver-NAME, all or none, and updates its entry in drivers.lock.\n" +
+			"An installed driver is replaced. Protocols and the decision tree rely on its role and on what it handles, so an\n" +
+			"update that changes the role or handles less needs --force. Two drivers cannot handle one challenge type.\n\n" +
+			"Before it installs anything, the command shows what each driver may do, or what an update changes. It asks for\n" +
+			"confirmation at a terminal and needs --yes elsewhere.",
+		Example: "  kairos driver install ./kairos-driver-word_count\n  kairos driver install --yes bin/drivers/*",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := at.Load()
 			if err != nil {

@@ -58,7 +58,9 @@ type liveDriver struct {
 func driverListCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var choice servers.Choice
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the locked drivers and where they stand in running servers; starts none", Args: cobra.NoArgs,
+		Use: "list", Short: "List the locked drivers and their state in running servers", Args: cobra.NoArgs,
+		Long:    "Lists the drivers of drivers.lock and the state of each in the running servers. It starts no driver.",
+		Example: "  kairos driver list\n  kairos driver list -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
 			return choice.WithMaybe(cmd, c, func(found []admin.Found) error {

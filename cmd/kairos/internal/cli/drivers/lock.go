@@ -76,11 +76,11 @@ func driverLockCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var opt lockOptions
 	cmd := &cobra.Command{
 		Use:   "lock DIR",
-		Short: "Describe the driver binaries of a folder and write its drivers.lock",
-		Long: "Runs every kairos-driver-* of the folder with --describe, isolated as a driver is, and writes name, version, sha256 and descriptor\n" +
-			"to drivers.lock in the same folder. The server starts only what is locked there. The sums of other platforms\n" +
-			"are kept where name and version are the same.\n\n" +
-			"Binaries of another platform cannot be run here. With --platform and --from their sums are added to drivers\n" +
+		Short: "Write the drivers.lock of a folder",
+		Long: "Runs every kairos-driver-* of the folder with --describe, isolated as a driver is, and writes its name, version, sha256 and\n" +
+			"descriptor to drivers.lock in the same folder. A server starts only what is locked there. The checksums of other\n" +
+			"platforms are kept if name and version are the same.\n\n" +
+			"Binaries of another platform cannot run here. With --platform and --from their checksums are added to drivers\n" +
 			"that are locked already.",
 		Example: "  kairos driver lock bin/drivers\n" +
 			"  kairos driver lock bin/drivers --platform linux/arm64 --from build/arm64\n" +

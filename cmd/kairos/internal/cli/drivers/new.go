@@ -60,7 +60,7 @@ func driverNewCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "new --role challenge|capability --lang go|python NAME",
-		Short: "Make a new driver that builds and keeps to the contract at once",
+		Short: "Create a driver that builds and passes its tests",
 		Long: "Writes the program, its tests and samples, a README, a Makefile and a CI file into a new folder.\n" +
 			"A challenge driver judges the steps of a new challenge type; a capability driver obtains what a step needs.\n" +
 			"A Go driver made inside a checkout of KAIROS uses the SDK of that checkout.",

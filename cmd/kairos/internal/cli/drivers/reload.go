@@ -31,10 +31,11 @@ func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command
 	var choice servers.Choice
 	cmd := &cobra.Command{
 		Use:   "reload [NAME...]",
-		Short: "Make running servers take up the drivers, configuration and tree as they are now",
-		Long: "Every running server of the drivers folder starts what is new beside what runs, describes, configures and\n" +
-			"probes it, and then switches at once; calls that are going on end on what they began with. If anything is\n" +
-			"wrong, nothing changes. Drivers that are named get a fresh process although they are the same.",
+		Short: "Reload drivers, configuration and tree in running servers",
+		Long: "Each running server of the drivers folder starts, configures and probes the new drivers beside the old ones, and then\n" +
+			"switches to them at once; calls in flight finish on the old ones. If anything is wrong, nothing changes. Drivers\n" +
+			"named as arguments get a new process even if their binaries are the same.",
+		Example: "  kairos driver reload\n  kairos driver reload shell",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeServers(cmd, at, &choice, out, "the next server that starts takes the files as they are", func(ctx context.Context, c *admin.Client) (setup.Report, error) {
 				return c.Reload(ctx, args...)
@@ -49,10 +50,11 @@ func driverRollbackCommand(at *session.Session, out *output.Format) *cobra.Comma
 	var choice servers.Choice
 	cmd := &cobra.Command{
 		Use:   "rollback",
-		Short: "Make running servers go back to the drivers, configuration and tree before the last reload",
-		Long: "Goes back to the very binaries that ran before, whatever stands in the folder now, and writes them and their\n" +
-			"lock back into it. The configuration and tree files stay as they are: put them right before the next reload.",
-		Args: cobra.NoArgs,
+		Short: "Restore drivers, configuration and tree from before the last reload",
+		Long: "Returns to the binaries that ran before, whatever the folder holds now, and writes them and their lock back into it.\n" +
+			"The files of the configuration and the tree are not changed: correct them before the next reload.",
+		Example: "  kairos driver rollback",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			const instead = "there is nothing to go back to; `kairos driver install` puts an earlier binary back in place"
 			return changeServers(cmd, at, &choice, out, instead, func(ctx context.Context, c *admin.Client) (setup.Report, error) {
@@ -161,7 +163,8 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "Print what a driver wrote, from every running server", Args: oneDriver(at),
+		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at),
+		Example: "  kairos driver logs shell\n  kairos driver logs shell -f",
 		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
 			"one JSON object.",
 		RunE: func(cmd *cobra.Command, args []string) error {

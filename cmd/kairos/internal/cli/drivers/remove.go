@@ -24,10 +24,11 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Remove a driver: its binary and its entry in the lock",
+		Short: "Remove a driver and its lock entry",
 		Long: "Removes the driver's entry from drivers.lock and its binary from the drivers folder. Open runs that need the driver\n" +
-			"are listed first: they lose nothing, but cannot continue until a driver takes its place. Where there are any, it asks\n" +
-			"at a terminal and needs --yes elsewhere. The driver's settings stay in the configuration; the command names them.",
+			"are listed first: they lose nothing, but cannot continue until another driver replaces it. If there are any, the\n" +
+			"command asks for confirmation at a terminal and needs --yes elsewhere. The driver's settings stay in the\n" +
+			"configuration; the command names them.",
 		Example: "  kairos driver remove word_count\n" +
 			"  kairos driver remove --yes word_count",
 		Args: cobra.ExactArgs(1),

@@ -52,10 +52,11 @@ func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command
 	var start bool
 	cmd := &cobra.Command{
 		Use:   "verify [NAME...]",
-		Short: "Hold the driver binaries and their folder against the lock",
-		Long: "Reads every byte of the binaries and compares their sums with drivers.lock, and looks at who may write to\n" +
-			"the folder. With --start each driver is also started, described, given its configuration as a dry run and\n" +
-			"asked for its health. The exit status is 1 if anything is wrong.",
+		Short: "Compare the driver binaries with the lock",
+		Long: "Compares the checksums of the binaries with drivers.lock, and checks who may write to the folder. With --start it also\n" +
+			"starts each driver, reads its descriptor, tries its configuration and asks for its health. The exit status is 1 if\n" +
+			"anything is wrong.",
+		Example: "  kairos driver verify\n  kairos driver verify --start shell",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := at.Load()
 			if err != nil {

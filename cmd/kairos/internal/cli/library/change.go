@@ -29,8 +29,8 @@ func updateCommand(at *session.Session) *cobra.Command {
 	out, strict := new(output.Format), false
 	cmd := &cobra.Command{
 		Use:   "update URI|TITLE... (--file FILE | --files FILE... | --updates JSON)",
-		Short: "Change steps",
-		Long: `Changes steps: --file gives all of them the same document, --files one to each in order, and --updates changes
+		Short: "Update steps",
+		Long: `Updates steps: --file gives all of them the same document, --files one to each in order, and --updates changes
 label, text or challenge of all. kairos dump URI --output md prints the document of a step. A title or a file names a
 protocol of one step; kairos mint --force replaces a whole protocol.`,
 		Example: `  kairos update kairos://mem/... --file step.md
@@ -190,6 +190,7 @@ func deleteCommand(at *session.Session) *cobra.Command {
 		Use: "delete URI...", Short: "Delete steps, and protocols by their first step", Args: cobra.MinimumNArgs(1),
 		Long: `Deletes steps. Deleting the first step of a protocol deletes the protocol. Older versions are kept: kairos restore
 brings them back.`,
+		Example:     "  kairos delete kairos://mem/...",
 		Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {

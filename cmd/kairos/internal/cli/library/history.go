@@ -22,10 +22,11 @@ import (
 func historyCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use:   "history REF",
-		Short: "List the versions of a protocol",
-		Long:  "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
-		Args:  cobra.ExactArgs(1),
+		Use:     "history REF",
+		Short:   "List the versions of a protocol",
+		Long:    "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
+		Example: "  kairos history 'Release a version'",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				title, err := reference.TitleOf(ctx, args[0])
@@ -74,7 +75,8 @@ func diffCommand(at *session.Session) *cobra.Command {
 		Short: "Show what changed between two versions of a protocol",
 		Long: `Shows what changed from revision A to B of a protocol, as its documents differ. Without B it is the newest one,
 without A the one before B. ` + refHelp,
-		Args: cobra.RangeArgs(1, 3),
+		Example: "  kairos diff 'Release a version'\n  kairos diff release.md 3 5",
+		Args:    cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])
 			if err != nil {
@@ -165,10 +167,11 @@ func restoreCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "restore REF [REVISION]",
-		Short: "Store an old version of a protocol as the newest one",
+		Short: "Restore an old version of a protocol",
 		Long: `Stores an old version of a protocol as the newest one; without REVISION the one before the newest, and of a deleted
 protocol the last one. ` + refHelp,
-		Args: cobra.RangeArgs(1, 2),
+		Example: "  kairos restore 'Release a version'\n  kairos restore 'Release a version' 3",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])
 			if err != nil {

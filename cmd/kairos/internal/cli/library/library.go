@@ -26,7 +26,8 @@ func searchCommand(at *session.Session) *cobra.Command {
 	out, explain := new(output.Format), false
 	var in api.SearchRequest
 	cmd := &cobra.Command{
-		Use: "search WORDS...", Short: "Find protocols", Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers,
+		Use: "search WORDS...", Short: "Search protocols", Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers,
+		Example: "  kairos search restore a backup\n  kairos search --explain restore a backup",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Query = strings.Join(args, " ")
 			if explain {
@@ -105,8 +106,9 @@ func mintCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "mint FILE...", Short: "Store the protocols of Markdown files", Args: cobra.MinimumNArgs(1), Annotations: session.AsksServers,
-		Long: `Stores the protocols of Markdown files, - for standard input, and prints what was stored. A file that is refused does
+		Long: `Stores the protocols of Markdown files, - for standard input, and prints what was stored. A refused file does
 not stop the others.`,
+		Example: "  kairos mint release.md\n  kairos mint --force release.md   # replace the stored version",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
 				reply, err := mintFiles(ctx, cmd, t, in, args)
@@ -211,6 +213,7 @@ func spacesCommand(at *session.Session) *cobra.Command {
 	out, titles := new(output.Format), false
 	cmd := &cobra.Command{
 		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: session.AsksServers,
+		Example: "  kairos spaces\n  kairos spaces --titles -o md",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
 				reply, err := allSpaces(ctx, t, titles)

@@ -22,7 +22,7 @@ func lintCommand(at *session.Session) *cobra.Command {
 	noDrivers := false
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
-		Short: "Find mistakes in protocols, as minting them would",
+		Short: "Check protocols for mistakes without storing them",
 		Long: `Reads protocols from files, from the .md files below a folder, or with - from standard input, and prints their
 mistakes as compilers do: file:line:col: error: ... The challenge drivers judge the challenges. Nothing is stored.`,
 		Example: `  kairos lint protocols/

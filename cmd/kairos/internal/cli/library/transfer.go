@@ -30,10 +30,11 @@ func exportCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "export DIR",
-		Short: "Write all protocols into a folder of Markdown files",
+		Short: "Export all protocols into a folder of Markdown files",
 		Long: `Writes each protocol as a Markdown file, and what the files do not say (identities, times, ratings) into
 ` + exportIndex + `. The built-in protocols are left out. kairos import reads the folder, whatever the database is.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  kairos export backup",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				w, err := newExportFolder(args[0], force)
@@ -76,11 +77,12 @@ func importCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE... | --from-qdrant URL",
-		Short: "Store the protocols of a folder, of files, or of the earlier server's collection",
-		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are
-stored as kairos mint does. What is there already with the same content is left alone, so an import that was interrupted is
-simply repeated. One bad file does not stop the others; they are listed at the end.
-With --from-qdrant they come from the Qdrant collection of the earlier KAIROS server, which is only read.`,
+		Short: "Import protocols from a folder, files, or an earlier server's collection",
+		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
+kairos mint does. A protocol that is stored already with the same content is skipped, so an interrupted import can be
+repeated. A bad file does not stop the others; bad files are listed at the end. With --from-qdrant the protocols come from
+the Qdrant collection of an earlier KAIROS server, which is only read.`,
+		Example: "  kairos import backup\n  kairos import --from-qdrant http://localhost:6333 --space personal",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if fromQdrant != "" {
 				return cobra.NoArgs(cmd, args)

@@ -15,7 +15,10 @@ import (
 func configCommand(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
 	cmd.AddCommand(&cobra.Command{
-		Use: "check", Short: "Read the configuration, the driver settings and the decision tree, and report everything that is wrong", Args: cobra.NoArgs,
+		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
+		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +
+			"checks that the stores answer.",
+		Example: "  kairos config check --config kairos.yaml",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := at.CheckFiles(); err != nil {
 				return err

@@ -63,12 +63,13 @@ func doctorCommand(at *session.Session) *cobra.Command {
 	out, deep := new(output.Format), false
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what keeps protocols and runs from going on, and say what to do",
-		Long: "Looks at the configuration, the driver lock, the binaries and who may write them, the decision tree, the\n" +
-			"database and the servers that run; then asks the drivers whether they still take every stored challenge and\n" +
-			"the open step of every run. It changes nothing. The exit status is 1 if something needs attention.\n" +
-			"With --deep it also reads the whole database to find damage, which takes a while for a large one.",
-		Args: cobra.NoArgs,
+		Short: "Diagnose blocked protocols and runs",
+		Long: "Checks the configuration, the driver lock, the binaries and who may write them, the decision tree, the database and\n" +
+			"the running servers; then asks the drivers whether they still accept every stored challenge and the open step of\n" +
+			"every run. For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
+			"With --deep it also reads the whole database to find damage, which takes a while if the database is large.",
+		Example: "  kairos doctor\n  kairos doctor --deep -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := examine(cmd.Context(), *at, deep)
 			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {

@@ -46,14 +46,15 @@ const (
 )
 
 func embeddingCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "embedding", Short: "Check what compares texts by meaning"}
+	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model"}
 	out := new(output.Format)
 	check := &cobra.Command{
 		Use:   "check",
-		Short: "Load the configured model or ask the endpoint, and compare three texts",
-		Long: "Loads the configured model or asks the endpoint, says what it is, and compares a text with one that means\n" +
-			"the same and with one that means something else. The exit status is 1 if that fails or the other text is as similar.",
-		Args: cobra.NoArgs,
+		Short: "Check that the embedding model tells meanings apart",
+		Long: "Loads the configured model or asks the endpoint, describes it, and compares a text with one that has the same meaning\n" +
+			"and with one that has another. The exit status is 1 if this fails, or if the other text is as similar.",
+		Example: "  kairos embedding check",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := at.Load()
 			if err != nil {

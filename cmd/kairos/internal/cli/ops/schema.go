@@ -25,8 +25,10 @@ func schemaCommand(at *session.Session) *cobra.Command {
 		Use:   "challenge",
 		Short: "Print the JSON Schema of the challenge block of a step",
 		Long: `Prints the JSON Schema of the challenge block of a step: the keys that all challenges have and one object for each
-type that a driver handles. What is in that object only its driver knows: kairos lint asks it.`,
-		Args: cobra.NoArgs,
+type that a driver handles. Only the driver knows the contents of
+that object: kairos lint asks it.`,
+		Example: "  kairos schema challenge > challenge.schema.json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tree, err := at.Tree("")
 			if err != nil {
@@ -46,7 +48,7 @@ type that a driver handles. What is in that object only its driver knows: kairos
 // fixedSchema prints a schema that depends on nothing.
 func fixedSchema(name, short string, schema []byte) *cobra.Command {
 	return &cobra.Command{
-		Use: name, Short: short, Args: cobra.NoArgs,
+		Use: name, Short: short, Example: "  kairos schema " + name + " > " + name + ".schema.json", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(schema)
 			return err

@@ -67,7 +67,8 @@ func attestCommand(at *session.Session) *cobra.Command {
 	var in api.AttestRequest
 	out, strict, to := new(output.Format), false, ""
 	cmd := &cobra.Command{
-		Use: "attest URI success|failure MESSAGE", Short: "Close a run and say how it ended", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
+		Use: "attest URI success|failure MESSAGE", Short: "Attest how a run ended, and close it", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
+		Example: "  kairos attest kairos://mem/... success 'released 1.2'\n  kairos attest kairos://mem/... failure 'the build broke' --run-id RUN",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return []cobra.Completion{"success", "failure"}, cobra.ShellCompDirectiveNoFileComp

@@ -34,14 +34,14 @@ func runCommand(at *session.Session) *cobra.Command {
 	var f Flags
 	cmd := &cobra.Command{
 		Use:   "run FILE|URI|WORDS...",
-		Short: "Play a protocol in this terminal",
-		Long: "Starts a server of its own and plays a protocol with the person at this terminal: fills the forms the server\n" +
-			"asks for, shows the addresses it asks at and every request to a model before it is sent, and does the agent's\n" +
-			"work where the server leaves it to the agent. A FILE is stored in a database of its own, removed afterwards,\n" +
-			"unless --keep is given.\n" +
+		Short: "Run a protocol in this terminal",
+		Long: "Starts a server of its own and runs a protocol with the person at this terminal. It fills in the server's forms, shows\n" +
+			"the addresses that the server wants opened and every request to a model before it is sent, and does the agent's part.\n" +
+			"A FILE is stored in a temporary database, which is removed afterwards; --keep stores it in the configured database.\n" +
 			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return Play(cmd, at, f, args) },
+		Example: "  kairos run examples/shell.md\n  kairos run 'Release a version' --script answers.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return Play(cmd, at, f, args) },
 	}
 	f.AddTo(cmd)
 	cmd.Flags().StringVar(&f.input, "input", "", "input of the run, a JSON object")

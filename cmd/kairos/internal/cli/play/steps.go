@@ -23,9 +23,10 @@ func beginCommand(at *session.Session) *cobra.Command {
 	input := ""
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "begin URI", Short: "Begin a run of a protocol, or show where one stands", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Use: "begin URI", Short: "Begin a run of a protocol, or show its open step", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
 		Long: `Begins a run of the protocol that the URI belongs to and shows its first step. With --session it shows the open step
-of a run that is under way, with a fresh nonce. kairos next --follow goes on.`,
+of a run that is under way, with a fresh nonce. kairos next --follow continues it.`,
+		Example:           "  kairos begin kairos://mem/...\n  kairos begin kairos://mem/... --input '{\"version\": \"1.2\"}'",
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			in.URI = reference.StepURI(args[0])
@@ -101,9 +102,9 @@ func nextCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use: "next URI", Short: "Submit a solution for the open step of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
-		Long: `Submits a solution and shows the step that is open then. With --follow it walks the run to its end: each --solution is
-for one step, then each line of standard input is, and at a terminal you are asked. What is missing of type, nonce and
-proof_hash is filled in. A reply that reports an error is printed, with exit status 0 unless --strict or --follow is given.`,
+		Long: `Submits a solution and shows the next open step. With --follow the command continues to the end of the run: each --solution
+is for one step, then each line of standard input, and at a terminal it asks you. Missing type, nonce and proof_hash are
+filled in. A reply that reports an error is printed with exit status 0, unless --strict or --follow is given.`,
 		Example: `  kairos next URI --solution '{"type":"shell","nonce":"...","proof_hash":"...","shell":{"exit_code":0}}'
   kairos next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
 		ValidArgsFunction: at.CompleteURI,

@@ -22,12 +22,13 @@ func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
 	var happened, not bool
 	var result string
 	cmd := &cobra.Command{
-		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Say what came of a driver's call whose outcome is unknown", Args: cobra.ExactArgs(1),
-		Long: `Ends the wait of a run with OUTCOME_UNKNOWN: a driver that changes the world was called, and nobody can tell whether it acted.
-Find out first, for example at the bank. The decision is recorded in the run with who made it and why.
+		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Decide a call whose outcome is unknown", Args: cobra.ExactArgs(1),
+		Long: `Decides a run that waits with OUTCOME_UNKNOWN: a driver that acts on the outside world was called, and it is not known
+whether it acted. Find out first, for example in your bank account. The run records the decision, who made it and why.
 
 --did-not-happen  the next kairos_next makes another attempt
---happened        it is not done again; --result is what came of it, as JSON. Nobody but you vouches for it, so it counts as reported`,
+--happened        the call is not repeated; --result is its result, as JSON. Only you vouch for it, so it counts as reported`,
+		Example: "  kairos runs decide RUN --did-not-happen --reason 'no transfer on the statement'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if happened == not {
 				return errors.New("say one of --happened and --did-not-happen")

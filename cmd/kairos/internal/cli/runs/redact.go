@@ -17,13 +17,14 @@ import (
 func runsRedact(at *session.Session, out *output.Format) *cobra.Command {
 	var in engine.RedactInput
 	cmd := &cobra.Command{
-		Use: "redact RUN", Short: "Erase evidence from a run; its proofs still verify", Args: cobra.ExactArgs(1),
-		Long: `Erases what was answered and what quotes it: evidence, outputs, questions, recorded replies, and of a whole run its input. Digests,
-times, drivers and who approved stay, so the proof chain still verifies. There is no way back. Backups, statements that were
-exported with their evidence, logs and whatever clients keep are not reached.
+		Use: "redact RUN", Short: "Redact the evidence of a run", Args: cobra.ExactArgs(1),
+		Long: `Erases answers and what quotes them: evidence, outputs, questions, recorded replies, and for a whole run its input. Digests,
+times, drivers and who approved stay, so the proof chain still verifies. This cannot be undone. It does not reach backups,
+statements exported with their evidence, logs and the copies of clients.
 
-With --step only one solved step is erased, also of a run that goes on, unless a step that is not solved yet needs its result.
-The database file is written anew, so this takes a while where it is large, and others wait.`,
+With --step only one solved step is erased, also in an open run, unless an unsolved step needs its result.
+The database file is rewritten: if it is large, this takes a while and other processes wait.`,
+		Example: "  kairos runs redact 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'asked by the customer'\n  kairos runs redact 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("step") && in.Step < 1 {
 				return fmt.Errorf("--step is %d: steps are counted from 1", in.Step)

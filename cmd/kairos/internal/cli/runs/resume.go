@@ -22,11 +22,11 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	var goOn bool
 	var f play.Flags
 	cmd := &cobra.Command{
-		Use: "resume RUN|--file FILE [RUN]", Short: "Show the open step of a run again, or go on with it here",
-		Long: "Shows the open step of a run with a fresh nonce, and the call that goes on with it; whatever client had the run\n" +
-			"before has to resume it, too, before it can submit anything. FILE is a kairos-session-handover.txt: it says which\n" +
-			"run is meant, and the database says where it stands. With --play the run is played in this terminal, as\n" +
-			"`kairos run` does.",
+		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run",
+		Long: "Shows the open step of a run with a fresh nonce, and the call that continues it. A client that had the run before must\n" +
+			"resume it as well before it can submit anything. FILE is a kairos-session-handover.txt: it names the run, and the\n" +
+			"database knows the open step. With --play the run continues in this terminal, as with `kairos run`.",
+		Example: "  kairos runs resume 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs resume --file kairos-session-handover.txt --play",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 0 && file == "" {
 				return errors.New("name one run, or a handover file with --file; `kairos runs list` shows the runs")

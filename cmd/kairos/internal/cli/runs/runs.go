@@ -15,7 +15,7 @@ import (
 
 // Command is `kairos runs`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "Look at runs, go on with them, or end them"}
+	cmd := &cobra.Command{Use: "runs", Short: "Inspect, resume and end runs"}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
@@ -31,11 +31,12 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 	var all bool
 	var state string
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the runs that can go on, last changed first",
-		Long: "Lists the runs that can go on, last changed first; with --all or --state also those that cannot, last begun\n" +
-			"first. A run is open, asking (somebody was asked and has not answered), waiting (for a driver), complete (to be attested), closed\n" +
-			"(attested) or ended (abandoned, or its time has passed).",
-		Args: cobra.NoArgs,
+		Use: "list", Short: "List runs",
+		Long: "Lists the open runs, last changed first; with --all or --state also those that have ended, last begun first.\n" +
+			"A run is open, asking (a question is not answered yet), waiting (for a driver), complete (to be attested), closed\n" +
+			"(attested) or ended (abandoned or expired).",
+		Example: "  kairos runs list\n  kairos runs list --state waiting -o json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if state != "" && !slices.Contains(runStates, run.State(state)) {
 				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(runStates))
@@ -70,10 +71,11 @@ func runsOf(ctx context.Context, a *app.App, all bool, state run.State) ([]run.S
 func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "abandon RUN", Short: "End a run for good",
-		Long: "Ends a run whatever it waits for. What was recorded of it stays, but nothing can be added: a question that is\n" +
-			"open about it can be answered no more.",
-		Args: cobra.ExactArgs(1),
+		Use: "abandon RUN", Short: "Abandon a run",
+		Long: "Ends a run, whatever it waits for. Its record stays, but nothing can be added: an open question can no longer be\n" +
+			"answered.",
+		Example: "  kairos runs abandon 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				s, err := a.Engine.Abandon(ctx, a.Caller(), id, reason)

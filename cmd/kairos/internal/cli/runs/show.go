@@ -20,10 +20,11 @@ import (
 func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 	var html, tree string
 	cmd := &cobra.Command{
-		Use: "show RUN", Short: "Tell what happened in a run", Args: cobra.ExactArgs(1),
-		Long: "Tells what happened in a run, step by step. With --html it is one web page that needs nothing from elsewhere:\n" +
-			"the steps, for each the decision tree with the way that was taken, and what was asked and answered. The page\n" +
-			"holds the evidence, so give it only to whom you would give that.",
+		Use: "show RUN", Short: "Show what happened in a run", Args: cobra.ExactArgs(1),
+		Long: "Shows what happened in a run, step by step. With --html it writes a self-contained web page: the steps, the decision\n" +
+			"path of each, the questions and the answers. The page holds the evidence, so share it only with people who may see\n" +
+			"the evidence.",
+		Example: "  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --html run.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				line, err := a.Engine.Timeline(ctx, a.Caller(), id)

@@ -21,10 +21,11 @@ import (
 func runsExport(at *session.Session) *cobra.Command {
 	to, without := "", false
 	cmd := &cobra.Command{
-		Use: "export RUN", Short: "Write a signed statement of what a run proves", Args: cobra.ExactArgs(1),
-		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is made when it is
-first needed. Challenges and evidence stand beside it: whoever has the file may take them out, their digests are signed.
-kairos runs verify checks the file without the database.`,
+		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1),
+		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is created when
+first needed. Challenges and evidence are attached outside the signed part, which has their digests, so they can be removed
+from the file. kairos runs verify checks the file without the database.`,
+		Example: "  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 -o run.json\n  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --without-evidence",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				data, err := signing.State(ctx, a, id, without)
@@ -44,13 +45,14 @@ kairos runs verify checks the file without the database.`,
 func runsVerify(out *output.Format) *cobra.Command {
 	with := ""
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Check a statement of a run, without the database", Args: cobra.ExactArgs(1),
-		Long: `Checks the signature, the proof chain and every digest of a file that kairos runs export wrote, and names the first link that
-is broken. It needs neither database nor configuration. Give the public key of whom you trust with --key (kairos runs key prints it
-there): without it the file is only checked with the key inside, and anybody can put a key and a statement of their own there.
+		Use: "verify FILE", Short: "Verify a statement of a run", Args: cobra.ExactArgs(1),
+		Long: `Verifies the signature, the proof chain and every digest of a file that kairos runs export wrote, and names the first broken
+link. It needs neither database nor configuration. Give the public key of the signer with --key (kairos runs key prints it
+there). Without --key the file is checked with the key inside it only, and anybody can put another key and statement there.
 
 Exit status: 0 the statement is whole and every step is proved; 1 something in it is broken; 2 it could not be checked;
 3 it is whole, but steps have no proof.`,
+		Example: "  kairos runs verify run.json --key kairos.pub",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key, err := publicKeyOf(with)
 			if err != nil {
@@ -206,9 +208,10 @@ type publicKey struct {
 // runsKey is `kairos runs key`.
 func runsKey(at *session.Session, out *output.Format) *cobra.Command {
 	return &cobra.Command{
-		Use: "key", Short: "Print the public key that checks statements of this machine", Args: cobra.NoArgs,
-		Long: `Prints the public part of the key in signing.key_file, which is made if there is none. What it prints can be given to
-kairos runs verify --key as a file; openssl and others read it too.`,
+		Use: "key", Short: "Print the public key of this machine's statements", Args: cobra.NoArgs,
+		Long: `Prints the public part of the key in signing.key_file, which is created if there is none. The output is what
+kairos runs verify --key takes as a file; openssl and others read it too.`,
+		Example: "  kairos runs key > kairos.pub",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := at.Load()
 			if err != nil {

@@ -19,11 +19,12 @@ func Command(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [--http [HOST:PORT]] [--stdio]",
 		Short: "Serve MCP over stdin and stdout, or MCP and REST over HTTP",
-		Long: "Serve MCP over stdin and stdout, or with --http over HTTP, for clients of 2025-11-25 and older and of\n" +
-			"2026-07-28 alike; HTTP has REST and health beside it. With --http and --stdio both are served at once, until\n" +
-			"stdin ends. Logs go to stderr. Over stdin and stdout drivers and database are first touched by the first tool call.\n\n" +
-			"Changes of the configuration, the tree and drivers.lock are taken up while the server runs, also on SIGHUP\n" +
-			"and on `kairos driver reload`. What is wrong with them is logged and changes nothing.",
+		Long: "Serves MCP over stdin and stdout, or with --http over HTTP together with REST and health, for clients of 2025-11-25 and\n" +
+			"older and of 2026-07-28. With --http and --stdio it serves both until stdin ends. Logs go to stderr. Over stdin and\n" +
+			"stdout the server opens the database and starts drivers with the first tool call.\n\n" +
+			"A running server reloads the configuration, the tree and drivers.lock when the files change, on SIGHUP and on\n" +
+			"`kairos driver reload`. If something is wrong, it logs the problem and continues unchanged.",
+		Example: "  kairos serve\n  kairos serve --http\n  kairos serve --http 127.0.0.1:8080 --config kairos.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !by.HTTP {
 				return fmt.Errorf("serve takes no %q; the address to listen at goes behind --http", args[len(args)-1])

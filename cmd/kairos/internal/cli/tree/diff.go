@@ -47,9 +47,9 @@ func treeDiffCommand(at *session.Session) *cobra.Command {
 	var all, exitCode bool
 	var ids []string
 	cmd := &cobra.Command{
-		Use: "diff [OLD] NEW", Short: "Tell which steps of past runs would take a different route with another tree",
-		Long: "Makes the decisions of runs again on two trees, on the facts that the runs have kept, and tells which would lead\n" +
-			"to another driver or another approval, and why. OLD is the configured tree if it is left out.",
+		Use: "diff [OLD] NEW", Short: "Compare the routes of past runs with another tree",
+		Long: "Repeats the decisions of runs on two trees, with the facts that the runs have recorded, and lists those that lead to\n" +
+			"another driver or another approval, and why. Without OLD the configured tree is compared.",
 		Example: "  kairos tree diff new.yaml --all\n  kairos tree diff old.yaml new.yaml --runs 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --exit-code",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

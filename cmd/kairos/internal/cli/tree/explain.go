@@ -30,7 +30,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "explain --challenge FILE [--client FILE] | --run RUN [--step N]",
-		Short: "Walk the tree for a challenge and a client, or as a run did, with the reason at each node",
+		Short: "Explain a decision of the tree, with the reason at each node",
 		Example: `  kairos tree explain --run 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --step 2
   kairos tree explain --challenge challenge.json --client caps.json
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,

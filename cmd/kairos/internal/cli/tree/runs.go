@@ -89,10 +89,10 @@ func treeCoverageCommand(at *session.Session) *cobra.Command {
 	var all bool
 	var file string
 	cmd := &cobra.Command{
-		Use: "coverage [RUN...]", Short: "Count which rules and routes runs have ever taken",
-		Long: "Counts how many decisions of the runs looked at each rule and route of the tree, chose it, and got an answer\n" +
-			"from it. What no decision chose is listed at the end: either no run has needed it yet, or it can never be taken.\n" +
-			"Decisions of another tree are made again on the facts that the run has kept.",
+		Use: "coverage [RUN...]", Short: "Count the rules and routes that runs have taken",
+		Long: "Counts how many decisions of the runs tried each rule and route of the tree, chose it, and got an answer from it. Rules\n" +
+			"and routes that were never chosen are listed at the end: either no run has needed them yet, or they are unreachable.\n" +
+			"Decisions of another tree are repeated with the facts that the run has recorded.",
 		Example: "  kairos tree coverage --all\n  kairos tree coverage --tree new.yaml 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			tree, err := at.Tree(file)

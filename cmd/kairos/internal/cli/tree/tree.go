@@ -13,11 +13,12 @@ import (
 
 // Command is `kairos tree`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "tree", Short: "Show, check, explain and draw the decision tree"}
+	cmd := &cobra.Command{Use: "tree", Short: "Show, check and explain the decision tree"}
 	cmd.AddCommand(
 		treeCheckCommand(at),
 		&cobra.Command{
-			Use: "show", Short: "Print the tree that is in use, as a start for one of your own", Args: cobra.NoArgs,
+			Use: "show", Short: "Show the decision tree in use", Args: cobra.NoArgs,
+			Example: "  kairos tree show > tree.yaml",
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				c, err := at.Load()
 				if err != nil {
@@ -32,7 +33,8 @@ func Command(at *session.Session) *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "graph [FILE]", Short: "Print the tree as a Mermaid picture", Args: cobra.MaximumNArgs(1),
+			Use: "graph [FILE]", Short: "Print the decision tree as a Mermaid diagram", Args: cobra.MaximumNArgs(1),
+			Example: "  kairos tree graph\n  kairos tree graph tree.yaml",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				tree, err := at.Tree(strings.Join(args, ""))
 				if err != nil {
@@ -57,7 +59,8 @@ type treeReport struct {
 func treeCheckCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "check [FILE]", Short: "Compile a tree against the locked drivers and report every error", Args: cobra.MaximumNArgs(1),
+		Use: "check [FILE]", Short: "Check a decision tree against the locked drivers", Args: cobra.MaximumNArgs(1),
+		Example: "  kairos tree check\n  kairos tree check tree.yaml -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, err := at.Tree(strings.Join(args, ""))
 			var refused *decision.LoadError
