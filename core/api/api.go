@@ -1,15 +1,52 @@
-// Package api holds the requests and replies of the tools as Go structs. It is
-// pure: it has no rules, and it knows no face, no store and no engine.
+// Package api declares the tools: what clients are told of each, and its request
+// and reply as Go structs, from whose tags the schemas are inferred. It is pure: it
+// has no rules, and it knows no face, no store and no engine.
+//
+// The json tag names a field, the jsonschema tag describes it to agents, and the
+// schema tag bounds it; see package infer.
 package api
 
 import (
 	"encoding/json"
 )
 
+// Declaration is what clients are told of a tool.
+type Declaration struct {
+	Name        string
+	Title       string
+	Description string
+	// The hints of MCP's tool annotations.
+	ReadOnly, Destructive, Idempotent, OpenWorld bool
+	// Icon is the path of an SVG drawing on a square of 24.
+	Icon string
+}
+
+// Tool declares a tool with its request and its reply.
+type Tool[Request, Reply any] struct{ Declaration }
+
+// Shaped is a request with fields that the engine reads itself: Shapes gives
+// each, by its name in JSON, a struct that describes it.
+type Shaped interface{ Shapes() map[string]any }
+
+// Failing is a reply whose failures have other fields than Failure.
+type Failing interface{ Failure() any }
+
+// Failure is the reply of a call that failed.
+type Failure struct {
+	MustObey   bool      `json:"must_obey,omitempty" jsonschema:"true: follow next_action. false: use your judgement."`
+	Message    string    `json:"message" jsonschema:"What happened, in words"`
+	NextAction string    `json:"next_action" jsonschema:"The call that comes next"`
+	NextCall   *NextCall `json:"next_call,omitempty"`
+	ErrorCode  string    `json:"error_code" jsonschema:"Set when something is wrong; the code to act on"`
+	Tried      string    `json:"tried" jsonschema:"What did not work, when error_code is set"`
+}
+
 // NextCall is next_action for programs: the call that comes next. Texts in
 // angle brackets in Arguments are placeholders. Each has to be replaced, or left
 // out where it says that it is optional; one that is sent as it is, is refused.
 type NextCall struct {
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments"`
+	_ struct{} `jsonschema:"next_action for programs: call this tool with these arguments. Replace each text in angle brackets, or leave it out where it says optional; sent as it is, it is refused"`
+
+	Tool      string          `json:"tool" jsonschema:"Tool to call"`
+	Arguments json.RawMessage `json:"arguments" jsonschema:"Its arguments" schema:"opaque"`
 }

@@ -4,14 +4,22 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// Attest declares kairos_attest.
+var Attest = Tool[AttestRequest, AttestReply]{Declaration{
+	Name: "kairos_attest", Title: "Finalize protocol execution",
+	Description: "Close a run when its last step is done, or give it up. Say how it went in message. The reply says whether every step was verified and which steps are missing.",
+
+	Icon: "M12 3l8 3v6c0 5-4 8-8 9c-4-1-8-4-8-9v-6zM8 12l3 3l5-6",
+}}
+
 // AttestRequest closes a run.
 type AttestRequest struct {
-	URI          string
-	Outcome      string // "success" or "failure"
-	Message      string
-	QualityBonus float64
-	ModelID      string
-	RunID        string
+	URI          string  `json:"uri" jsonschema:"URI of any step of the protocol" schema:"uri"`
+	Outcome      string  `json:"outcome" jsonschema:"How the run went" schema:"enum=success|failure"` // success or failure
+	Message      string  `json:"message" jsonschema:"What was achieved, or why it failed" schema:"minLength=1"`
+	QualityBonus float64 `json:"quality_bonus,omitempty" jsonschema:"Added to the rating; default 0. What is stored is bounded, and counts only for a verified run"`
+	ModelID      string  `json:"llm_model_id,omitempty" jsonschema:"Model that executed the run"`
+	RunID        string  `json:"run_id,omitempty" jsonschema:"The run, when several of one protocol are open"`
 }
 
 // AttestReply says what was attested and whether the run is verified: every
@@ -20,27 +28,27 @@ type AttestReply struct {
 	Results      []AttestResult `json:"results"`
 	TotalRated   int            `json:"total_rated"`
 	TotalFailed  int            `json:"total_failed"`
-	Verified     bool           `json:"verified"`
+	Verified     bool           `json:"verified" jsonschema:"Every step's evidence was accepted and the proof chain is whole"`
 	RunID        string         `json:"run_id,omitempty"`
-	MissingSteps []string       `json:"missing_steps,omitempty"` // URIs
-	ProofHash    string         `json:"proof_hash,omitempty"`
-	Message      string         `json:"message,omitempty"`
+	MissingSteps []string       `json:"missing_steps,omitempty" jsonschema:"URIs of steps without accepted proof"` // URIs
+	ProofHash    string         `json:"proof_hash,omitempty" jsonschema:"Hash of the last proof"`
+	Message      string         `json:"message,omitempty" jsonschema:"What happened, in words"`
 	// AlreadyAttested: the run was closed before, and Results has what was
 	// recorded then. Nothing was counted again.
-	AlreadyAttested bool `json:"already_attested,omitempty"`
+	AlreadyAttested bool `json:"already_attested,omitempty" jsonschema:"The run was attested before: results has what was recorded then, and nothing was counted again"`
 	// Steps are the solved ones, and who vouches for each.
-	Steps []AttestedStep `json:"steps,omitempty"`
+	Steps []AttestedStep `json:"steps,omitempty" jsonschema:"The solved steps, and who vouches for each"`
 	// WeakestProvenance is the least of what the steps rest on, files included.
-	WeakestProvenance driver.Provenance `json:"weakest_provenance,omitempty"`
+	WeakestProvenance driver.Provenance `json:"weakest_provenance,omitempty" jsonschema:"The least that a step or its files rest on"`
 	// StepsByProvenance counts the solved steps.
-	StepsByProvenance map[driver.Provenance]int `json:"steps_by_provenance,omitempty"`
-	Approvals         []AttestedApproval        `json:"approvals,omitempty"`
-	Redactions        []AttestedRedaction       `json:"redactions,omitempty"`
+	StepsByProvenance map[driver.Provenance]int `json:"steps_by_provenance,omitempty" jsonschema:"Number of solved steps by provenance"`
+	Approvals         []AttestedApproval        `json:"approvals,omitempty" jsonschema:"Who approved which step, and how"`
+	Redactions        []AttestedRedaction       `json:"redactions,omitempty" jsonschema:"Steps whose evidence was erased"`
 	// ErrorCode and what follows are set when it is not clear which run is meant.
-	ErrorCode  string    `json:"error_code,omitempty"`
-	Tried      string    `json:"tried,omitempty"`
-	Candidates []string  `json:"candidates,omitempty"`
-	NextAction string    `json:"next_action,omitempty"`
+	ErrorCode  string    `json:"error_code,omitempty" jsonschema:"Set when something is wrong; the code to act on"`
+	Tried      string    `json:"tried,omitempty" jsonschema:"What did not work, when error_code is set"`
+	Candidates []string  `json:"candidates,omitempty" jsonschema:"Runs to choose from, when it is not clear which is meant"`
+	NextAction string    `json:"next_action,omitempty" jsonschema:"The call that comes next"`
 	NextCall   *NextCall `json:"next_call,omitempty"`
 }
 
@@ -50,7 +58,7 @@ type AttestResult struct {
 	Outcome      string  `json:"outcome"`
 	QualityBonus float64 `json:"quality_bonus"`
 	Message      string  `json:"message"`
-	RatedAt      string  `json:"rated_at"` // RFC 3339
+	RatedAt      string  `json:"rated_at" jsonschema:"RFC 3339"` // RFC 3339
 }
 
 // AttestedStep is who vouches for a solved step.
@@ -58,13 +66,13 @@ type AttestedStep struct {
 	StepIndex  int               `json:"step_index"`
 	URI        string            `json:"uri"`
 	Label      string            `json:"label"`
-	Provenance driver.Provenance `json:"provenance"`
+	Provenance driver.Provenance `json:"provenance" jsonschema:"Who vouches for the evidence"`
 	// Driver judged the evidence; Via obtained it.
-	Driver string `json:"driver"`
-	Via    string `json:"via"`
+	Driver string `json:"driver" jsonschema:"Who judged it"`
+	Via    string `json:"via" jsonschema:"How it was obtained"`
 	// Verdict is "accepted", or says that the evidence failed, which the challenge does not forbid.
-	Verdict string       `json:"verdict"`
-	Files   *SolvedFiles `json:"files,omitempty"`
+	Verdict string       `json:"verdict" jsonschema:"accepted, or that it failed where the step does not require a good result"`
+	Files   *SolvedFiles `json:"files,omitempty" jsonschema:"Who vouches for the files that the step demanded"`
 }
 
 // AttestedApproval is a yes in front of a step.
@@ -72,15 +80,15 @@ type AttestedApproval struct {
 	StepIndex int    `json:"step_index"`
 	Via       string `json:"via"`
 	// Provenance is empty where the yes was left to the client's review.
-	Provenance driver.Provenance `json:"provenance,omitempty"`
-	Basis      string            `json:"basis,omitempty"`
+	Provenance driver.Provenance `json:"provenance,omitempty" jsonschema:"Left out where the approval was left to the client's review"`
+	Basis      string            `json:"basis,omitempty" jsonschema:"How the approval came"`
 	// By is who approved, where that is known.
-	By         string `json:"by,omitempty"`
-	ApprovedAt string `json:"approved_at"` // RFC 3339
+	By         string `json:"by,omitempty" jsonschema:"Who approved, where that is known"`
+	ApprovedAt string `json:"approved_at" jsonschema:"RFC 3339"` // RFC 3339
 }
 
 // AttestedRedaction is evidence that was erased.
 type AttestedRedaction struct {
 	StepIndex  int    `json:"step_index"`
-	RedactedAt string `json:"redacted_at"` // RFC 3339
+	RedactedAt string `json:"redacted_at" jsonschema:"RFC 3339"` // RFC 3339
 }

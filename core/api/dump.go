@@ -4,6 +4,20 @@ import (
 	"time"
 )
 
+// Dump declares kairos_dump.
+var Dump = Tool[DumpRequest, DumpReply]{Declaration{
+	Name: "kairos_dump", Title: "Inspect memory or protocol (read-only)",
+	Description: "Read a step, or with protocol the whole protocol, as the Markdown it was stored from. It starts no run and proves nothing; use it to review or to prepare kairos_mint or kairos_update.",
+	ReadOnly:    true, Idempotent: true,
+	Icon: "M2 12c5-9 15-9 20 0c-5 9-15 9-20 0M12 9a3 3 0 1 0 0 6a3 3 0 1 0 0-6",
+}}
+
+// DumpRequest asks for a step, or for its whole protocol.
+type DumpRequest struct {
+	URI      string `json:"uri" jsonschema:"URI or UUID of a step" schema:"minLength=1"`
+	Protocol bool   `json:"protocol,omitempty" jsonschema:"Whole protocol; default false"`
+}
+
 // DumpReply is a step or, with protocol, a whole chain as Markdown.
 type DumpReply struct {
 	Document   string     `json:"markdown_doc"`
@@ -11,9 +25,9 @@ type DumpReply struct {
 	Label      string     `json:"label"`
 	ChainLabel *string    `json:"chain_label"`
 	Position   *Position  `json:"position,omitempty"`
-	Challenge  *Challenge `json:"challenge,omitempty"`
+	Challenge  *Challenge `json:"challenge,omitempty" jsonschema:"Challenge as a run would show it" schema:"opaque"`
 	StepCount  int        `json:"step_count,omitempty"`
-	Quality    *Quality   `json:"quality,omitempty"` // of a single step that was rated
+	Quality    *Quality   `json:"quality,omitempty" jsonschema:"How the step did so far" schema:"opaque"` // of a single step that was rated
 }
 
 // Position of a step in its chain.

@@ -1,34 +1,56 @@
 package api
 
 import (
+	"encoding/json"
+
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// Mint declares kairos_mint.
+var Mint = Tool[MintRequest, MintReply]{Declaration{
+	Name: "kairos_mint", Title: "Store memory or chain",
+	Description: "Store a protocol written in Markdown: the H1 is its title, each H2 a step, and a JSON block at a step's end its challenge. Read the resource kairos://doc/building-kairos-workflows first. An existing protocol of the same title is only replaced with force_update.",
+	Destructive: true,
+	Icon:        "M12 4v16M4 12h16",
+}}
+
 // MintRequest stores a document.
 type MintRequest struct {
-	Document string
-	ModelID  string
-	Force    bool
-	Space    string
+	Document string `json:"markdown_doc" jsonschema:"The whole document" schema:"minLength=1"`
+	ModelID  string `json:"llm_model_id" jsonschema:"Model that wrote it" schema:"minLength=1"`
+	Force    bool   `json:"force_update,omitempty" jsonschema:"Replace the protocol of the same title, or store beside one of a similar title; default false"`
+	Space    string `json:"space,omitempty" jsonschema:"Space to store in: personal, or a group by its name or id; default: your own"`
 }
 
 // MintReply lists what was stored, in document order.
 type MintReply struct {
-	Items    []MintItem   `json:"items"`
-	Status   string       `json:"status"` // "stored"
-	Warnings []Diagnostic `json:"warnings,omitempty"`
+	Items    []MintItem   `json:"items" jsonschema:"The stored steps in document order; with an error those that exist already"`
+	Status   string       `json:"status" jsonschema:"stored"`
+	Warnings []Diagnostic `json:"warnings,omitempty" jsonschema:"What an author should look at" schema:"items.opaque"`
 	// Message says what is not done yet; usually empty.
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" jsonschema:"What happened, in words"`
 	// NextCall runs the first of the stored protocols.
 	NextCall *NextCall `json:"next_call,omitempty"`
+}
+
+// Failure implements Failing.
+func (MintReply) Failure() any { return MintFailure{} }
+
+// MintFailure is the reply of a mint that failed.
+type MintFailure struct {
+	Failure
+
+	Error          string          `json:"error" jsonschema:"Set when something is wrong; the code to act on"`
+	ChainID        string          `json:"chain_id,omitempty" jsonschema:"The existing protocol"`
+	ExistingMemory json.RawMessage `json:"existing_memory,omitempty" jsonschema:"The similar one" schema:"opaque"`
 }
 
 // MintItem is one stored step.
 type MintItem struct {
 	URI        string   `json:"uri"`
-	MemoryUUID string   `json:"memory_uuid"`
+	MemoryUUID string   `json:"memory_uuid" schema:"optional"`
 	Label      string   `json:"label"`
-	Tags       []string `json:"tags"`
+	Tags       []string `json:"tags" schema:"optional"`
 }
 
 // Diagnostic is one finding about a document.

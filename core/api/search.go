@@ -1,40 +1,50 @@
 package api
 
+// Search declares kairos_search.
+var Search = Tool[SearchRequest, SearchReply]{Declaration{
+	Name: "kairos_search", Title: "Search for protocol chains",
+	Description: "Find the protocol for a task before you start it. query is what the user wants, in three to six words like a title; put the user's own sentence, and other words for it, into queries. Where confidence is sure, follow next_call. Where it is perhaps, choose: begin a match only if it is exactly what the user wants. Where it is none, refine or create.",
+	ReadOnly:    true, Idempotent: true,
+	Icon: "M10 4a6 6 0 1 0 0 12a6 6 0 1 0 0-12M15 15l6 6",
+}}
+
 // SearchRequest looks for protocols.
 type SearchRequest struct {
-	Query string
+	Query string `json:"query" jsonschema:"What the user wants, in three to six words like a title" schema:"minLength=1"`
 	// Queries say the same in other words; at most 5. A protocol counts with
 	// the text that fits it best.
-	Queries []string
+	Queries []string `json:"queries,omitempty" jsonschema:"The same in other words: the user's own sentence, synonyms, another language" schema:"maxItems=5"`
 	// Space narrows the search to one of the caller's spaces; empty: all.
-	Space string
+	Space string `json:"space,omitempty" jsonschema:"Only look in this space id"`
+	// SpaceID is another name of Space, which wins.
+	SpaceID string `json:"space_id,omitempty" jsonschema:"Same as space; space wins"`
 	// Limit is the number of matches at most, 1 to 10; 0: 5. While no match is
 	// sure there are 3 at most.
-	Limit int
+	Limit int `json:"limit,omitempty" jsonschema:"Matches at most, 5 if left out; 3 at most while none is sure" schema:"minimum=1 maximum=10"`
 }
 
 // SearchReply lists choices, best first; never empty.
 type SearchReply struct {
-	MustObey   bool       `json:"must_obey"`
-	Message    string     `json:"message"`
-	Confidence Confidence `json:"confidence"`
-	NextAction string     `json:"next_action"`
+	MustObey   bool       `json:"must_obey" jsonschema:"true: follow next_action. false: use your judgement."`
+	Message    string     `json:"message" jsonschema:"What happened, in words"`
+	Confidence Confidence `json:"confidence" jsonschema:"sure: the first choice is what was asked for. perhaps: somebody has to choose. none: nothing matches" schema:"enum=sure|perhaps|none"`
+	NextAction string     `json:"next_action" jsonschema:"The call that comes next"`
 	// NextCall begins the first choice where that is sure, and refines a search
 	// that found nothing. Nil: the caller has to choose.
 	NextCall *NextCall `json:"next_call,omitempty"`
-	Choices  []Choice  `json:"choices"`
+	Choices  []Choice  `json:"choices" jsonschema:"Best first, never empty"`
 }
 
 // Choice is one answer of a search.
 type Choice struct {
-	ChainLabel *string `json:"chain_label"`
+	ChainLabel *string `json:"chain_label" jsonschema:"Title of the protocol"`
 	// Description is the first line of the protocol's, shortened; set where
 	// the choice has to be weighed.
-	Description string   `json:"description,omitempty"`
+	Description string   `json:"description,omitempty" jsonschema:"What the protocol is for, where there is a choice to make"`
 	URI         string   `json:"uri"`
-	Label       string   `json:"label"`
-	Score       *float64 `json:"score"` // 0..1; nil for refine and create
-	Role        string   `json:"role"`  // match, refine, create
+	Label       string   `json:"label" jsonschema:"Heading of the first step"`
+	Score       *float64 `json:"score" jsonschema:"0 to 1; null unless role is match"`
+	Role        string   `json:"role" schema:"enum=match|refine|create"`
 	Tags        []string `json:"tags"`
 	NextAction  string   `json:"next_action"`
 }

@@ -4,26 +4,44 @@ import (
 	"encoding/json"
 )
 
+// Update declares kairos_update.
+var Update = Tool[UpdateRequest, UpdateReply]{Declaration{
+	Name: "kairos_update", Title: "Update KAIROS Memory(s)",
+	Description: "Change stored steps. Give one Markdown document per uri, or updates that hold for all of them, never both. Runs that are open go on with the steps as they were when they began.",
+	Destructive: true, Idempotent: true,
+	Icon: "M4 20l4-1l11-11l-3-3l-11 11zM14 7l3 3",
+}}
+
 // UpdateRequest changes steps: Documents[i] for URIs[i], or Updates for all.
 type UpdateRequest struct {
-	URIs      []string
-	Documents []string
-	Updates   json.RawMessage
+	URIs      []string        `json:"uris" jsonschema:"URI of a step" schema:"minItems=1 items.uri"`
+	Documents []string        `json:"markdown_doc,omitempty" jsonschema:"The whole step as it is to be, one per uri: heading, text and challenge block. Without a block the step has no challenge afterwards; kairos_dump gives the step as it is" schema:"items.minLength=1"`
+	Updates   json.RawMessage `json:"updates,omitempty" jsonschema:"Fields to set on every uri: text, label, challenge. Others are refused."`
+}
+
+// Shapes implements Shaped.
+func (UpdateRequest) Shapes() map[string]any { return map[string]any{"updates": Changes{}} }
+
+// Changes describes UpdateRequest.Updates, which is read strictly.
+type Changes struct {
+	Text      string          `json:"text,omitempty" jsonschema:"New text; the challenge stays unless the text ends in a challenge block, the heading unless it begins with one"`
+	Label     string          `json:"label,omitempty" jsonschema:"New heading"`
+	Challenge json.RawMessage `json:"challenge,omitempty" jsonschema:"New challenge; null removes it" schema:"type=object|null"`
 }
 
 // UpdateReply lists the outcome for each URI, in order.
 type UpdateReply struct {
-	Results      []ItemResult `json:"results"`
-	TotalUpdated int          `json:"total_updated"`
-	TotalFailed  int          `json:"total_failed"`
+	Results      []UpdateResult `json:"results"`
+	TotalUpdated int            `json:"total_updated"`
+	TotalFailed  int            `json:"total_failed"`
 }
 
-// ItemResult is the outcome for one URI.
-type ItemResult struct {
+// UpdateResult is the outcome for one URI.
+type UpdateResult struct {
 	URI     string `json:"uri"`
-	Status  string `json:"status"` // updated, deleted or error
+	Status  string `json:"status" schema:"enum=updated|error"`
 	Message string `json:"message"`
 	// ErrorCode is set when Status is error, NextCall where one helps.
-	ErrorCode string    `json:"error_code,omitempty"`
-	NextCall  *NextCall `json:"next_call,omitempty"`
+	ErrorCode string    `json:"error_code,omitempty" jsonschema:"Set when status is error; the code to act on"`
+	NextCall  *NextCall `json:"next_call,omitempty" jsonschema:"The call that next_action names, for programs"`
 }

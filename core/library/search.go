@@ -80,7 +80,7 @@ func (l *Library) search(ctx context.Context, c access.Caller, in api.SearchRequ
 		return api.SearchReply{}, nil, fault.New(fault.InvalidArgument, "limit is %d; it must be 1 to %d", limit, maxMatches).
 			WithNext("call kairos_search without limit, or with one from 1 to %d", maxMatches)
 	}
-	if q.Spaces, err = narrow(c, in.Space); err != nil {
+	if q.Spaces, err = narrow(c, cmp.Or(in.Space, in.SpaceID)); err != nil {
 		return api.SearchReply{}, nil, err
 	}
 	if err := l.Ready(ctx); err != nil {

@@ -38,7 +38,7 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	uris := once(in.URIs)
 	h, release := l.hold()
 	defer release()
-	reply.Results = make([]api.ItemResult, 0, len(uris))
+	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
 		message, err := h.updateOne(ctx, c, uri, changes[stepNamed(uri)])
 		reply.Results = append(reply.Results, l.itemResult(ctx, uri, "updated", message, err))
@@ -113,18 +113,18 @@ func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 }
 
 // itemResult tells what became of one URI.
-func (l *Library) itemResult(ctx context.Context, uri, done, message string, err error) api.ItemResult {
+func (l *Library) itemResult(ctx context.Context, uri, done, message string, err error) api.UpdateResult {
 	if err == nil {
-		return api.ItemResult{URI: uri, Status: done, Message: message}
+		return api.UpdateResult{URI: uri, Status: done, Message: message}
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
 		l.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
-		return api.ItemResult{
+		return api.UpdateResult{
 			URI: uri, Status: "error", Message: "an internal error; the server's log has it", ErrorCode: string(fault.Internal),
 		}
 	}
-	failed := api.ItemResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: api.CallOf(f)}
+	failed := api.UpdateResult{URI: uri, Status: "error", Message: f.Message, ErrorCode: string(f.Code), NextCall: api.CallOf(f)}
 	if _, refused := f.Details["diagnostics"]; f.NextAction != "" && !refused {
 		failed.Message += "; " + f.NextAction
 	}
@@ -317,11 +317,11 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, uris []string) (r
 	if err := countURIs(uris); err != nil {
 		return api.DeleteReply{}, err
 	}
-	reply.Results = make([]api.ItemResult, 0, len(uris))
+	reply.Results = make([]api.DeleteResult, 0, len(uris))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range once(uris) {
 		message, err := l.deleteOne(ctx, c, uri, gone)
-		reply.Results = append(reply.Results, l.itemResult(ctx, uri, "deleted", message, err))
+		reply.Results = append(reply.Results, api.DeleteResult(l.itemResult(ctx, uri, "deleted", message, err)))
 		if err != nil {
 			reply.TotalFailed++
 			continue

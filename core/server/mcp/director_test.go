@@ -302,17 +302,17 @@ func (d *director) Mint(_ context.Context, _ access.Caller, in api.MintRequest) 
 }
 
 func (d *director) Update(_ context.Context, _ access.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
-	return api.UpdateReply{Results: items(in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
+	return api.UpdateReply{Results: items[api.UpdateResult](in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
 }
 
 func (d *director) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
-	return api.DeleteReply{Results: items(uris, "deleted"), TotalDeleted: len(uris)}, d.err
+	return api.DeleteReply{Results: items[api.DeleteResult](uris, "deleted"), TotalDeleted: len(uris)}, d.err
 }
 
-func items(uris []string, status string) []api.ItemResult {
-	out := []api.ItemResult{}
+func items[Result api.UpdateResult | api.DeleteResult](uris []string, status string) []Result {
+	out := []Result{}
 	for _, u := range uris {
-		out = append(out, api.ItemResult{URI: u, Status: status})
+		out = append(out, Result(api.UpdateResult{URI: u, Status: status}))
 	}
 	return out
 }

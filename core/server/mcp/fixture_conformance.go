@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // NewFixture returns a server with the tools, resources and prompts that the
@@ -29,7 +30,7 @@ func NewFixture(cfg Config, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mcp.DeleteTools(toolOrder...)
+	s.mcp.DeleteTools(toolset.Names()...)
 	for _, g := range guides {
 		s.mcp.DeleteResources(guidePrefix + g.file)
 	}

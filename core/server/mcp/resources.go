@@ -53,7 +53,7 @@ func (s *Server) addResources() error {
 		}
 		s.mcp.AddResource(
 			mcp.NewResource(guidePrefix+g.file, g.name,
-				mcp.WithMIMEType("text/markdown"), mcp.WithResourceDescription(g.description), mcp.WithResourceIcons(icon("guide"))),
+				mcp.WithMIMEType("text/markdown"), mcp.WithResourceDescription(g.description), mcp.WithResourceIcons(icon(guideDrawing))),
 			func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) { return contents, nil },
 		)
 	}
@@ -63,7 +63,7 @@ func (s *Server) addResources() error {
 	}
 	s.mcp.AddPrompt(
 		mcp.NewPrompt(promptName, mcp.WithPromptTitle(promptTitle), mcp.WithPromptDescription(promptDescription),
-			mcp.WithPromptIcons(icon("guide")),
+			mcp.WithPromptIcons(icon(guideDrawing)),
 			mcp.WithArgument(promptProtocol, mcp.ArgumentDescription("Title or URI of the protocol to run; left out: only the policy"))),
 		func(ctx context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			order, err := s.order(ctx, strings.TrimSpace(req.Params.Arguments[promptProtocol]))

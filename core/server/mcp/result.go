@@ -57,7 +57,7 @@ func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, 
 	if id := req.GetString("run_id", ""); id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
 		fields["run_id"] = id
 	}
-	if req.Params.Name == toolMint {
+	if req.Params.Name == api.Mint.Name {
 		fields["error"] = f.Code
 	}
 	res, err := result(fields, "")

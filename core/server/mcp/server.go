@@ -211,7 +211,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	}
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
 		server.WithInstructions(instructions),
-		server.WithIcons(icon("server")),
+		server.WithIcons(icon(serverDrawing)),
 		server.WithCompletions(),
 		server.WithPromptCompletionProvider(completion{s}),
 		server.WithResourceCompletionProvider(completion{s}),

@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,103 +17,79 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
-
-// The tools. Their names are part of the contract.
-const (
-	toolSearch = "kairos_search"
-	toolBegin  = "kairos_begin"
-	toolNext   = "kairos_next"
-	toolAttest = "kairos_attest"
-	toolMint   = "kairos_mint"
-	toolUpdate = "kairos_update"
-	toolDelete = "kairos_delete"
-	toolDump   = "kairos_dump"
-	toolSpaces = "kairos_spaces"
-)
-
-// declarations is what agents see of each tool.
-//
-//go:embed schema/*.json
-var declarations embed.FS
-
-// declaration is one file of schema/.
-type declaration struct {
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Annotations struct {
-		ReadOnly    *bool `json:"readOnlyHint"`
-		Destructive *bool `json:"destructiveHint"`
-		Idempotent  *bool `json:"idempotentHint"`
-		OpenWorld   *bool `json:"openWorldHint"`
-	} `json:"annotations"`
-	InputSchema  map[string]any  `json:"inputSchema"`
-	OutputSchema json.RawMessage `json:"outputSchema"`
-}
-
-func declared(name string) (declaration, error) {
-	var d declaration
-	raw, err := declarations.ReadFile("schema/" + name + ".json")
-	if err != nil {
-		return d, fmt.Errorf("tool %s: %w", name, err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil {
-		return d, fmt.Errorf("tool %s: %w", name, err)
-	}
-	return d, nil
-}
 
 // handler serves a tool whose arguments fit its input schema.
 type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error)
 
 func (s *Server) addTools() error {
-	for name, h := range map[string]handler{
-		toolSearch: s.search, toolBegin: s.begin, toolAttest: s.attest, toolMint: s.mint,
-		toolUpdate: s.update, toolDelete: s.delete, toolDump: s.dump, toolSpaces: s.spaces,
-	} {
-		d, err := declared(name)
+	handlers := map[string]handler{
+		api.Search.Name: s.search, api.Begin.Name: s.begin, api.Attest.Name: s.attest, api.Mint.Name: s.mint,
+		api.Update.Name: s.update, api.Delete.Name: s.delete, api.Dump.Name: s.dump, api.Spaces.Name: s.spaces,
+	}
+	for _, t := range toolset.Table {
+		// Compiled at the first call: a start must be quick, hosts make many of them.
+		s.checks[t.Name] = sync.OnceValues(func() (inputCheck, error) { return enforced(t) })
+		if t.Name == api.Next.Name {
+			continue // refresh declares it, with the types of challenges
+		}
+		tool, err := declared(t, nil)
 		if err != nil {
 			return err
 		}
-		tool, check, err := d.tool(name)
-		if err != nil {
-			return err
-		}
-		s.checks[name] = check
-		s.addTool(tool, check, h)
-	}
-	d, err := declared(toolNext)
-	if err != nil {
-		return err
-	}
-	// Whether there is a type is for the engine to say: an open challenge may be
-	// of one whose driver was removed.
-	if _, s.checks[toolNext], err = d.tool(toolNext); err != nil {
-		return err
+		s.addTool(tool, s.checks[t.Name], handlers[t.Name])
 	}
 	return s.next.refresh(s)
 }
 
-// tool is what agents see, and the check of its arguments.
-func (d declaration) tool(name string) (mcp.Tool, func() (inputCheck, error), error) {
-	input, err := api.Encode(d.InputSchema, "")
-	if err != nil {
-		return mcp.Tool{}, nil, fmt.Errorf("tool %s: input schema: %w", name, err)
+// declared is what agents see of a tool. The types of challenges are those of the
+// configured drivers, which the table does not know; nil: they are not listed.
+func declared(t toolset.Tool, types []string) (mcp.Tool, error) {
+	input, err := t.Input()
+	if err == nil && types != nil {
+		err = listTypes(input, types)
 	}
-	// Compiled at the first call: a start must be quick, hosts make many of them.
-	check := sync.OnceValues(func() (inputCheck, error) { return newInputCheck(name, input) })
+	if err != nil {
+		return mcp.Tool{}, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
+	}
+	output, err := t.Output()
+	if err != nil {
+		return mcp.Tool{}, fmt.Errorf("tool %s: output schema: %w", t.Name, err)
+	}
+	in, err := api.Encode(input, "")
+	if err != nil {
+		return mcp.Tool{}, fmt.Errorf("tool %s: input schema: %w", t.Name, err)
+	}
+	out, err := api.Encode(output, "")
+	if err != nil {
+		return mcp.Tool{}, fmt.Errorf("tool %s: output schema: %w", t.Name, err)
+	}
 	return mcp.Tool{
-		Name: name, Title: d.Title, Description: d.Description,
-		RawInputSchema: input, RawOutputSchema: d.OutputSchema, Icons: []mcp.Icon{icon(name)},
+		Name: t.Name, Title: t.Title, Description: t.Description,
+		RawInputSchema: in, RawOutputSchema: out, Icons: []mcp.Icon{icon(t.Icon)},
 		Annotations: mcp.ToolAnnotation{
-			Title: d.Title, ReadOnlyHint: d.Annotations.ReadOnly, DestructiveHint: d.Annotations.Destructive,
-			IdempotentHint: d.Annotations.Idempotent, OpenWorldHint: d.Annotations.OpenWorld,
+			Title: t.Title, ReadOnlyHint: &t.ReadOnly, DestructiveHint: &t.Destructive,
+			IdempotentHint: &t.Idempotent, OpenWorldHint: &t.OpenWorld,
 		},
-	}, check, nil
+	}, nil
+}
+
+// listTypes sets the enum of solution.type.
+func listTypes(input infer.Schema, types []string) error {
+	solution, err := input.At("solution")
+	if err != nil {
+		return err
+	}
+	at, err := solution.At("type")
+	if err != nil {
+		return err
+	}
+	at.SetEnum(types)
+	return nil
 }
 
 // addTool serves a tool, or replaces it.
@@ -152,14 +127,8 @@ func (n *typedTool) refresh(s *Server) error {
 	if len(types) == 0 || slices.Equal(types, n.types) {
 		return nil
 	}
-	d, err := declared(toolNext)
-	if err != nil {
-		return err
-	}
-	if err := listTypes(d.InputSchema, types); err != nil {
-		return fmt.Errorf("tool %s: %w", toolNext, err)
-	}
-	tool, _, err := d.tool(toolNext)
+	i := slices.IndexFunc(toolset.Table, func(t toolset.Tool) bool { return t.Name == api.Next.Name })
+	tool, err := declared(toolset.Table[i], types)
 	if err != nil {
 		return err
 	}
@@ -167,7 +136,7 @@ func (n *typedTool) refresh(s *Server) error {
 		n.told = types
 	}
 	n.types = types
-	s.addTool(tool, s.checks[toolNext], s.nextStep)
+	s.addTool(tool, s.checks[tool.Name], s.nextStep)
 	return nil
 }
 
@@ -203,41 +172,31 @@ func (s *Server) Refresh() error {
 	return nil
 }
 
-// listTypes sets the enum of solution.type: the types are those of the
-// configured drivers, which this package does not know.
-func listTypes(schema map[string]any, types []string) error {
-	at, err := within(schema, "properties", "solution", "properties", "type")
-	if err != nil {
-		return err
-	}
-	at["enum"] = types
-	return nil
-}
-
-// within is the object that the keys lead to.
-func within(schema map[string]any, keys ...string) (map[string]any, error) {
-	for _, key := range keys {
-		next, ok := schema[key].(map[string]any)
-		if !ok {
-			return nil, fmt.Errorf("schema: no %q on the way to %v", key, keys)
-		}
-		schema = next
-	}
-	return schema, nil
-}
-
 // inputCheck judges arguments against a tool's input schema.
 type inputCheck struct{ schema *jsonschema.Schema }
 
+// enforced is the check of a tool's arguments.
+func enforced(t toolset.Tool) (inputCheck, error) {
+	input, err := t.Input()
+	if err != nil {
+		return inputCheck{}, err
+	}
+	schema, err := json.Marshal(input)
+	if err != nil {
+		return inputCheck{}, err
+	}
+	return newInputCheck(t.Name, schema)
+}
+
 // newInputCheck compiles the schema that is enforced. It is the one agents see,
 // but for the solution of kairos_next: leaving it or a part of it out is an
-// answer that the engine deals with.
+// answer that the engine deals with, and so is a type whose driver was removed.
 func newInputCheck(tool string, schema []byte) (inputCheck, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return inputCheck{}, err
 	}
-	if tool == toolNext {
+	if tool == api.Next.Name {
 		relaxSolution(doc)
 	}
 	c := jsonschema.NewCompiler()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -434,7 +435,7 @@ func TestToolsAreTheOnesThatClientsList(t *testing.T) {
 }
 
 func TestTheFourTypesHaveFieldsOfTheirOwn(t *testing.T) {
-	got, err := mcpserver.SolutionFields()
+	got, err := toolset.SolutionFields()
 	if diff := cmp.Diff([]string{"comment", "mcp", "shell", "user_input"}, got); err != nil || diff != "" {
 		t.Errorf("SolutionFields: %v (-want +got):\n%s", err, diff)
 	}

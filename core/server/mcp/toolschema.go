@@ -3,10 +3,9 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // ToolSchema is what clients are told of a tool, for faces other than MCP.
@@ -20,11 +19,6 @@ type ToolSchema struct {
 	Output json.RawMessage
 }
 
-// toolOrder is the order of a run, then of authoring.
-var toolOrder = []string{
-	toolSearch, toolBegin, toolNext, toolAttest, toolMint, toolUpdate, toolDelete, toolDump, toolSpaces,
-}
-
 // Tools lists the nine tools as they are now: the schema of kairos_next names
 // the types of challenges that there are. It may be called concurrently.
 func (s *Server) Tools() []ToolSchema {
@@ -32,8 +26,8 @@ func (s *Server) Tools() []ToolSchema {
 		s.log.Error("tool list is not up to date", "error", err)
 	}
 	served := s.mcp.ListTools() // New has added all of them
-	out := make([]ToolSchema, len(toolOrder))
-	for i, name := range toolOrder {
+	out := make([]ToolSchema, len(toolset.Table))
+	for i, name := range toolset.Names() {
 		t := served[name].Tool
 		out[i] = ToolSchema{
 			Name: name, Title: t.Title, Description: t.Description, Input: t.RawInputSchema, Output: t.RawOutputSchema,
@@ -57,19 +51,4 @@ func (s *Server) Check(tool string, arguments json.RawMessage) error {
 		return f
 	}
 	return nil
-}
-
-// SolutionFields are the challenge types that have a field of their own in the
-// solutions of kairos_next, in alphabetical order.
-func SolutionFields() ([]string, error) {
-	d, err := declared(toolNext)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := within(d.InputSchema, "properties", "solution", "properties")
-	if err != nil {
-		return nil, fmt.Errorf("tool %s: %w", toolNext, err)
-	}
-	common := []string{"type", "nonce", "proof_hash", "evidence"}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(name string) bool { return slices.Contains(common, name) }), nil
 }

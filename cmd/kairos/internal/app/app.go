@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
-	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -90,7 +90,7 @@ func (s Options) open() (*App, error) {
 	if options.Embedder, err = Embedder(c.Embedding, a.embeddingObserver(), log); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
-	if options.SolutionFields, err = mcpserver.SolutionFields(); err != nil {
+	if options.SolutionFields, err = toolset.SolutionFields(); err != nil {
 		return nil, errors.Join(err, a.host.Close())
 	}
 	if a.setup, err = setup.Open(a.host, s.desired, log); err != nil {

@@ -176,9 +176,10 @@ func updateAll(ctx context.Context, cmd *cobra.Command, t session.Tools, calls [
 	return all, nil
 }
 
-func printItems(p *output.Printer, results []api.ItemResult) {
+func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, results []Result) {
 	rows := [][]string{{"URI", "STATUS", "MESSAGE"}}
-	for _, r := range results {
+	for _, result := range results {
+		r := api.UpdateResult(result)
 		rows = append(rows, []string{r.URI, r.Status, r.Message})
 	}
 	p.Markdown(rows)
