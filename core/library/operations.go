@@ -88,8 +88,17 @@ func (l *Library) operatedOn(kind OperationKind, c access.Caller, began time.Tim
 // Silence is the observer where nobody listens.
 type Silence struct{}
 
-func (Silence) Operated(Operation)          {}
-func (Silence) Stored(string, int)          {}
-func (Silence) Rated(Rated)                 {}
-func (Silence) RatingsLost(string, int)     {}
+// Operated implements Observer.
+func (Silence) Operated(Operation) {}
+
+// Stored implements Observer.
+func (Silence) Stored(string, int) {}
+
+// Rated implements Observer.
+func (Silence) Rated(Rated) {}
+
+// RatingsLost implements Observer.
+func (Silence) RatingsLost(string, int) {}
+
+// SimilarFound implements Observer.
 func (Silence) SimilarFound(string, string) {}
