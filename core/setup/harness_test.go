@@ -200,7 +200,7 @@ func (r *rig) read() (setup.Wanted, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
-	w := setup.Wanted{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, Restart: map[string]string{}}
+	w := setup.Wanted{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, Restart: map[string]any{"approvers": []string{"ada"}}}
 	for k, v := range r.restart {
 		w.Restart[k] = v
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,9 +26,9 @@ type Wanted struct {
 	// Files are the files, and folders, that say so, as absolute paths. They
 	// count even when reading them failed.
 	Files []string
-	// Restart holds the settings that only a restart applies: by key, anything
-	// that differs when the setting does.
-	Restart map[string]string
+	// Restart holds the settings that only a restart applies, by key. They are
+	// compared with reflect.DeepEqual.
+	Restart map[string]any
 }
 
 // Read works out what is wanted. It is called for every reload, one at a time,
@@ -52,8 +53,8 @@ type Current struct {
 
 	// turn is taken by whoever changes something, and guards the fields below.
 	turn    chan struct{}
-	earlier *snapshot         // what Rollback goes back to; nil: nothing
-	started map[string]string // Wanted.Restart as it was at Open
+	earlier *snapshot      // what Rollback goes back to; nil: nothing
+	started map[string]any // Wanted.Restart as it was at Open
 	closed  bool
 
 	mu     sync.Mutex // guards the fields below
@@ -299,10 +300,10 @@ func (c *Current) Close() error {
 }
 
 // differing lists the keys whose values differ, in order.
-func differing(a, b map[string]string) []string {
+func differing(a, b map[string]any) []string {
 	var keys []string
 	for _, k := range slices.Sorted(maps.Keys(b)) {
-		if a[k] != b[k] {
+		if !reflect.DeepEqual(a[k], b[k]) {
 			keys = append(keys, k)
 		}
 	}

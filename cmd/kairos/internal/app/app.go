@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -118,18 +117,16 @@ func (a *App) engineOptions() engine.Options {
 	return o
 }
 
-// restartSettings lists the settings that only a restart applies: what open hands out
-// once. What is not here, wanted reads anew for every reload.
-func restartSettings(c config.Config) map[string]string {
-	out := make(map[string]string)
-	for key, v := range map[string]any{
-		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation, "approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen, "run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
+// restartSettings are the settings that only a restart applies: open reads them
+// once. Every reload reads the others again.
+func restartSettings(c config.Config) map[string]any {
+	return map[string]any{
+		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
+		"approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
+		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"store": c.KeepsIn(), "qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,
-	} {
-		out[key] = fmt.Sprintf("%+v", v)
 	}
-	return out
 }
 
 // close stops drivers, engine and store; the first error is the one that matters.

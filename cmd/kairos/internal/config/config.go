@@ -111,13 +111,16 @@ type budgetConfig struct {
 
 // defaults lets far more through than protocols need, and stops a loop.
 func (c *samplingConfig) defaults() {
-	for at, n := range map[**int]int{
-		&c.PerRun.Requests: 200, &c.PerRun.Tokens: 500_000,
-		&c.PerPrincipalHour.Requests: 5000, &c.PerPrincipalHour.Tokens: 10_000_000,
-	} {
-		if *at == nil {
-			*at = &n
-		}
+	setDefault(&c.PerRun.Requests, 200)
+	setDefault(&c.PerRun.Tokens, 500_000)
+	setDefault(&c.PerPrincipalHour.Requests, 5000)
+	setDefault(&c.PerPrincipalHour.Tokens, 10_000_000)
+}
+
+// setDefault sets a setting that the configuration leaves out.
+func setDefault[T any](setting **T, value T) {
+	if *setting == nil {
+		*setting = &value
 	}
 }
 
@@ -279,15 +282,9 @@ func (c *Config) defaults() error {
 	if c.UserInput.Driver == "" {
 		c.UserInput.Driver = "elicitation"
 	}
-	if c.Approval.DelegateToClient == nil {
-		yes := true
-		c.Approval.DelegateToClient = &yes
-	}
+	setDefault(&c.Approval.DelegateToClient, true)
 	c.Sampling.defaults()
-	if c.Drivers.Watch == nil {
-		yes := true
-		c.Drivers.Watch = &yes
-	}
+	setDefault(&c.Drivers.Watch, true)
 	return nil
 }
 
