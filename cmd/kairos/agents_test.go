@@ -183,7 +183,7 @@ func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
 
 func builtinText(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../core/engine/builtin", name))
+	b, err := os.ReadFile(filepath.Join("../../core/library/builtin", name))
 	if err != nil {
 		t.Fatal(err)
 	}
