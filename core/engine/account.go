@@ -26,8 +26,8 @@ func (e *Engine) Account(ctx context.Context, c access.Caller, id run.ID) (Accou
 	if err != nil {
 		return Account{}, err
 	}
-	a := Account{Run: t.run, Chain: t.chain, Challenges: make([]json.RawMessage, len(t.run.Proofs))}
-	for i := range t.run.Proofs {
+	a := Account{Run: t.Run, Chain: t.Chain, Challenges: make([]json.RawMessage, len(t.Run.Proofs))}
+	for i := range t.Run.Proofs {
 		a.Challenges[i] = t.proved(i)
 	}
 	return a, nil
@@ -36,12 +36,12 @@ func (e *Engine) Account(ctx context.Context, c access.Caller, id run.ID) (Accou
 // proved is the challenge that the proof is for, as it was filled then; empty
 // if it cannot be told.
 func (t *turn) proved(i int) json.RawMessage {
-	step := t.chain.Steps[i]
+	step := t.Chain.Steps[i]
 	if step.Challenge == nil {
 		return orNull(nil)
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
-	if err != nil || len(missing) > 0 || run.CheckDigest(i+1, run.LinkChallenge, filled, t.run.Proofs[i].ChallengeDigest) != nil {
+	if err != nil || len(missing) > 0 || run.CheckDigest(i+1, run.LinkChallenge, filled, t.Run.Proofs[i].ChallengeDigest) != nil {
 		return nil
 	}
 	return filled

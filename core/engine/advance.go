@@ -30,7 +30,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	if !ok {
 		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
 	}
-	s := t.run.Step
+	s := t.Run.Step
 	if s.Round >= maxRounds {
 		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
 	}
@@ -63,7 +63,7 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 	case res.Rejected != nil:
 		return t.reject(ctx, fault.OfDriver(k.use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
-		said, ok := evidenceOf(t.run.Step)
+		said, ok := evidenceOf(t.Run.Step)
 		if !ok {
 			return Round{}, unavailable("driver %s reports a no that nobody gave", k.use)
 		}
@@ -82,8 +82,8 @@ func (t *turn) advance(ctx context.Context, k task) (Round, error) {
 // startOver begins the challenge again where its driver does not read what
 // another version of it kept, and reports whether it did.
 func (t *turn) startOver(k task) (bool, error) {
-	v := t.run.Step.State.Version
-	if v == 0 || k.free() || t.run.Step.Held != nil {
+	v := t.Run.Step.State.Version
+	if v == 0 || k.free() || t.Run.Step.Held != nil {
 		return false, nil
 	}
 	desc, _, ok := t.e.Drivers.Describe(k.use)
@@ -91,7 +91,7 @@ func (t *turn) startOver(k task) (bool, error) {
 		return false, nil
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
-		t.run.Step.Index, k.use, desc.Version)
+		t.Run.Step.Index, k.use, desc.Version)
 	t.note = plain.Sentences(t.note, why)
 	if err := t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (t *turn) startOver(k task) (bool, error) {
 
 // readsState reports whether the driver reads the state that is kept for the step.
 func (t *turn) readsState(name string) bool {
-	v := t.run.Step.State.Version
+	v := t.Run.Step.State.Version
 	desc, _, _ := t.e.Drivers.Describe(name)
 	return v == 0 || slices.Contains(desc.StateVersions, v)
 }
@@ -159,7 +159,7 @@ func (t *turn) need(k task, res driver.AdvanceResult) error {
 	if err := t.apply(ev); err != nil {
 		return err
 	}
-	if _, told := evidenceOf(t.run.Step); told {
+	if _, told := evidenceOf(t.Run.Step); told {
 		return t.moreDue()
 	}
 	return nil
@@ -227,11 +227,11 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 		a.Output = a.Proof
 	}
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
-		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.run.Step.Index)
+		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, t.Run.Step.Index)
 	}
-	evidence, ok := evidenceOf(t.run.Step)
+	evidence, ok := evidenceOf(t.Run.Step)
 	if !ok {
-		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.run.Step.Index)
+		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
 		return t.tooLarge(ctx, k, len(a.Output))
@@ -240,7 +240,7 @@ func (t *turn) judge(ctx context.Context, k task, a driver.Accepted) (Round, err
 		desc, _, _ := t.e.Drivers.Describe(k.use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
 			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
-				k.use, t.run.Step.Index, desc.Effect)
+				k.use, t.Run.Step.Index, desc.Effect)
 		}
 		evidence = driver.Answer{Via: k.use, Provenance: t.limited(k.use, driver.ServerObserved)}
 	}
@@ -259,9 +259,9 @@ const maxOutput = 256 << 10
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
 func (t *turn) tooLarge(ctx context.Context, k task, output int) (Round, error) {
-	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", t.run.Step.Index, output, maxOutput)
+	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", t.Run.Step.Index, output, maxOutput)
 	submitted := 0
-	for _, a := range t.run.Step.Answers {
+	for _, a := range t.Run.Step.Answers {
 		submitted += len(a.Value)
 	}
 	if submitted <= maxOutput {
@@ -299,15 +299,15 @@ func outputProblems(k task, reported bool, output json.RawMessage) []driver.Diag
 
 // accept proves the step and opens the next one.
 func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
-	ev.Answers = t.run.Step.Answers
-	ev.Approval = t.run.Step.Approval
+	ev.Answers = t.Run.Step.Answers
+	ev.Approval = t.Run.Step.Approval
 	ev.Salt = newNonce()
 	ev.Failed = t.failedAnyway(k, ev)
 	digest, err := ev.Digest()
 	if err != nil {
 		ev = wellFormedEvidence(ev)
 		if digest, err = ev.Digest(); err != nil {
-			return unavailable("the evidence of step %d cannot be digested: %v", t.run.Step.Index, err)
+			return unavailable("the evidence of step %d cannot be digested: %v", t.Run.Step.Index, err)
 		}
 	}
 	challenge, err := run.Digest(orNull(k.challenge))
@@ -315,9 +315,9 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 		return err
 	}
 	proof, err := run.Proof{
-		Previous: t.run.ProofHash(), Run: t.run.ID, Step: t.run.Step.Index, StepUUID: k.step.UUID,
+		Previous: t.Run.ProofHash(), Run: t.Run.ID, Step: t.Run.Step.Index, StepUUID: k.step.UUID,
 		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
-		Driver: judge, Via: t.ref(evidence.Via), At: t.now(),
+		Driver: judge, Via: t.ref(evidence.Via), At: t.Now(),
 	}.Seal()
 	if err != nil {
 		return err
@@ -329,7 +329,7 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 	// What is left of the submission was for the step that is solved now.
 	t.solution = nil
 	t.taken()
-	t.solved = append(t.solved, t.solvedStep(len(t.run.Proofs)-1))
+	t.solved = append(t.solved, t.solvedStep(len(t.Run.Proofs)-1))
 	return nil
 }
 
@@ -364,8 +364,8 @@ const coreDriver = "core"
 
 // advanceFree passes a step without a challenge on any well-formed solution.
 func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
-	if len(t.run.Step.Answers) > 0 {
-		a := t.run.Step.Answers[0]
+	if len(t.Run.Step.Answers) > 0 {
+		a := t.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
 			return t.tooLarge(ctx, k, len(a.Value))
 		}
@@ -378,7 +378,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
 	s := t.solution
 	if s == nil {
-		if t.run.Step.Index == t.target {
+		if t.Run.Step.Index == t.target {
 			return t.leftOut(ctx, k, in, shown, nothingGiven)
 		}
 		return t.present(ctx, k, in, shown)
@@ -401,7 +401,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
 	value := driver.SimilarityValue{Method: library.MethodLexical}
 	if in.Similarity != nil {
-		value = t.e.Similarity(access.InSpace(ctx, t.run.Space), *in.Similarity)
+		value = t.e.Similarity(access.InSpace(ctx, t.Run.Space), *in.Similarity)
 	}
 	b, err := json.Marshal(value)
 	if err != nil {

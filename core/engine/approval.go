@@ -62,7 +62,7 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
-	fmt.Fprintf(&b, "%s Digest of what you approve: %s", t.doneBefore(), t.run.Step.Digest[:16])
+	fmt.Fprintf(&b, "%s Digest of what you approve: %s", t.doneBefore(), t.Run.Step.Digest[:16])
 	return approvalOf(evidence, b.String(), phrase, system)
 }
 
@@ -75,7 +75,7 @@ func (t *turn) answerInput(k task, evidence driver.Input) driver.Input {
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
-	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", t.run.Step.Digest[:16])
+	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", t.Run.Step.Digest[:16])
 	return approvalOf(evidence, b.String(), phrase, "")
 }
 

@@ -119,8 +119,8 @@ const maxRecording = 2 * time.Second
 func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
-	_, err := again(func() (struct{}, error) {
-		if err := e.claim(ctx, id); err != nil {
+	_, err := Again(func() (struct{}, error) {
+		if err := e.claim.Take(ctx, id); err != nil {
 			return struct{}{}, err
 		}
 		l, err := e.linked(ctx, c, id, secret)
@@ -140,7 +140,7 @@ func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret str
 // visit is how the caller reached the page, now.
 func (t *turn) visit() run.Visit {
 	v := t.caller.Visit
-	v.At = t.now()
+	v.At = t.Now()
 	return v
 }
 
@@ -150,11 +150,11 @@ func (t *turn) visit() run.Visit {
 func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
+	return Again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
 }
 
 func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
-	if err := e.claim(ctx, id); err != nil {
+	if err := e.claim.Take(ctx, id); err != nil {
 		return ApprovalView{}, err
 	}
 	l, err := e.linked(ctx, c, id, secret)
@@ -202,7 +202,7 @@ type linked struct {
 // linked finds the question by the secret of its link. Who does not have it
 // learns nothing of the run.
 func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
-	r, err := e.read(ctx, id)
+	r, err := e.runs.Read(ctx, id)
 	if fault.CodeOf(err) == fault.NotFound {
 		return nil, noApproval()
 	}
@@ -218,25 +218,25 @@ func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret str
 	if !e.mayApprove(c, r) {
 		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
 	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("load the protocol of run %s: %w", id, err)
+		return nil, err
 	}
 	if c.Principal == r.Principal && !c.Reads(chain.Space) {
 		return nil, noApproval() // left the group meanwhile, as in usable
 	}
-	if r.State.Live() && e.expired(r.Summary()) {
-		if r, err = e.expire(ctx, r, chain); err != nil {
+	if r.State.Live() && e.runs.Expired(r.Summary()) {
+		if r, err = e.runs.Expire(ctx, r, chain); err != nil {
 			return nil, err
 		}
 		l.open = false
 	}
-	l.turn = &turn{e: e, caller: c, run: r, chain: chain, trying: l.question.Via}
-	l.turn.started = l.turn.now()
+	l.turn = &turn{Change: e.runs.Change(r, chain), e: e, caller: c, trying: l.question.Via}
+	l.turn.started = l.turn.Now()
 	if err := l.turn.distrust(); err != nil {
 		return nil, err
 	}
-	if q := l.turn.run.Step.Question; l.open && q != nil {
+	if q := l.turn.Run.Step.Question; l.open && q != nil {
 		l.question = *q
 	}
 	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
@@ -282,15 +282,15 @@ func (e *Engine) mayApprove(c access.Caller, r run.Run) bool {
 
 func (l *linked) view() ApprovalView {
 	t, q := l.turn, l.question
-	step := t.chain.Steps[l.step-1]
+	step := t.Chain.Steps[l.step-1]
 	v := ApprovalView{
-		State: l.state(), Run: t.run.ID, Protocol: t.chain.Title, Step: l.step, Count: len(t.chain.Steps), Label: step.Label,
+		State: l.state(), Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
 		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
 	}
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
 		v.Text, v.Type, v.Display, v.System, v.Prompt = t.textOf(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
-		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.run.Step.Early
+		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
 	}
 	if ev := l.decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
@@ -342,7 +342,7 @@ func (l *linked) approve(by string) error {
 	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
 		return err
 	}
-	l.decided = &t.events[len(t.events)-1]
+	l.decided = &t.Events[len(t.Events)-1]
 	// Whoever waits with the old nonce is shown the step again, now approved.
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
 }
@@ -353,13 +353,13 @@ func (l *linked) reject() error {
 	if err := t.apply(no); err != nil {
 		return err
 	}
-	l.decided = &t.events[len(t.events)-1]
+	l.decided = &t.Events[len(t.Events)-1]
 	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
 }
 
 // tellNo reports a no that was said on the approval page.
 func (t *turn) tellNo(ctx context.Context) (Round, error) {
-	why := t.run.Step.UntoldNo
+	why := t.Run.Step.UntoldNo
 	if err := t.apply(run.Event{Kind: run.Told}); err != nil {
 		return Round{}, err
 	}
@@ -376,7 +376,7 @@ func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
 	if in.Kind != driver.KindApproval || t.e.opt.ApprovalURL == nil {
 		return nil
 	}
-	if q := t.run.Step.Question; t.linkHolds(q) && q.Input.ID == in.ID {
+	if q := t.Run.Step.Question; t.linkHolds(q) && q.Input.ID == in.ID {
 		return q.Link
 	}
 	secret := make([]byte, 16)
@@ -386,7 +386,7 @@ func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
 
 // linkHolds: the question is about what the step needs now, and its link not too old.
 func (t *turn) linkHolds(q *run.Question) bool {
-	return q != nil && q.Link != nil && t.barred(q.Input, q.Via) == "" && q.Digest == t.run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
+	return q != nil && q.Link != nil && t.barred(q.Input, q.Via) == "" && q.Digest == t.Run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
 
 // linkTo is the address of a link; empty: there is none.
@@ -394,12 +394,12 @@ func (t *turn) linkTo(l *run.ApprovalLink) string {
 	if l == nil || t.e.opt.ApprovalURL == nil {
 		return ""
 	}
-	return t.e.opt.ApprovalURL(t.run.ID, l.Secret)
+	return t.e.opt.ApprovalURL(t.Run.ID, l.Secret)
 }
 
 // kept is the link as the question keeps it: one that nobody was given dies.
 func (t *turn) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
-	old := t.run.Step.Question
+	old := t.Run.Step.Question
 	known := t.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
 	if l == nil || !known && !strings.Contains(string(rendered), l.Secret) {
 		return nil
@@ -410,7 +410,7 @@ func (t *turn) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.Approval
 // answeredElsewhere reports whether the open question is this one and waits for
 // a person at its link, so that nobody is asked anew.
 func (t *turn) answeredElsewhere(in driver.Input, r decision.Route) bool {
-	q := t.run.Step.Question
+	q := t.Run.Step.Question
 	return t.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && t.linkTo(q.Link) != ""
 }
 
@@ -436,13 +436,13 @@ func (t *turn) openedPage(ctx context.Context, k task, q run.Question) (Round, e
 	if err := t.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
 		return Round{}, err
 	}
-	return t.pend(t.waiting(ctx, k, *t.run.Step.Question))
+	return t.pend(t.waiting(ctx, k, *t.Run.Step.Question))
 }
 
 // pend adds to a reply that its call may wait for the person's answer.
 func (t *turn) pend(round Round, err error) (Round, error) {
-	if q := t.run.Step.Question; err == nil && q != nil && !t.caller.Detached && t.failure == nil {
-		round.Pending = &Pending{Run: t.run.ID, Seq: q.Seq, Solved: len(t.solved)}
+	if q := t.Run.Step.Question; err == nil && q != nil && !t.caller.Detached && t.failure == nil {
+		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.solved)}
 	}
 	return round, err
 }
@@ -488,7 +488,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := again(func() (Round, error) {
+	round, err := Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, p.Run)
 		if err != nil {
 			return Round{}, err
@@ -505,14 +505,14 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 
 // approvalGiven: a person approved the open step on its page, and it still holds.
 func (t *turn) approvalGiven() bool {
-	a := t.run.Step.Approval
+	a := t.Run.Step.Approval
 	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && t.approvalStands()
 }
 
 // noteApproval lets the reply say that the step is approved, if it is.
 func (t *turn) noteApproval() {
 	if t.approvalGiven() {
-		t.note = fmt.Sprintf("Step %d is approved.", t.run.Step.Index)
+		t.note = fmt.Sprintf("Step %d is approved.", t.Run.Step.Index)
 	}
 }
 

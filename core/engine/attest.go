@@ -43,7 +43,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	h, release := e.hold()
 	defer release()
-	return again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
+	return Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
 func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
@@ -62,11 +62,11 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 	}
 	t.verdictOf(&reply)
 	t.worth(&reply)
-	switch t.run.State {
+	switch t.Run.State {
 	case run.Closed:
 		return t.attestedBefore(ctx, reply)
 	case run.Ended:
-		return api.AttestReply{}, t.over(ctx)
+		return api.AttestReply{}, t.Over(ctx)
 	}
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
@@ -81,17 +81,17 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 	if err := t.save(ctx); err != nil {
 		return reply, err
 	}
-	e.rateAttested(t.chain, in, reply.Verified)
-	e.opt.Observer.Attested(Attested{Space: t.run.Space, Outcome: in.Outcome, Verified: reply.Verified})
+	e.rateAttested(t.Chain, in, reply.Verified)
+	e.opt.Observer.Attested(Attested{Space: t.Run.Space, Outcome: in.Outcome, Verified: reply.Verified})
 	return reply, nil
 }
 
 // attestedBefore is the reply to another attestation of a closed run: what was
 // recorded by the first. Nothing is counted again.
 func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.AttestReply, error) {
-	events, err := t.e.store.History.Events(ctx, t.run.ID)
+	events, err := t.e.store.History.Events(ctx, t.Run.ID)
 	if err != nil {
-		return api.AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.run.ID, err)
+		return api.AttestReply{}, fmt.Errorf("read what happened in run %s: %w", t.Run.ID, err)
 	}
 	reply.AlreadyAttested = true
 	result := &reply.Results[0]
@@ -107,15 +107,15 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 		}
 	}
 	reply.Message = plain.Sentences(fmt.Sprintf("Run %s was attested before, at %s with outcome %s. That stands, and nothing was counted again.",
-		t.run.ID, result.RatedAt, result.Outcome), reply.Message)
+		t.Run.ID, result.RatedAt, result.Outcome), reply.Message)
 	return reply, nil
 }
 
 // worth fills in who vouches for what.
 func (t *turn) worth(reply *api.AttestReply) {
 	var all []driver.Provenance
-	for i, p := range t.run.Proofs {
-		ev, solved := t.run.Evidence[i], t.solvedStep(i)
+	for i, p := range t.Run.Proofs {
+		ev, solved := t.Run.Evidence[i], t.solvedStep(i)
 		reply.Steps = append(reply.Steps, api.AttestedStep{
 			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
@@ -194,7 +194,7 @@ func (e *Engine) runToAttest(ctx context.Context, c access.Caller, chain protoco
 	}
 	var last run.Run
 	for _, s := range runs { // last changed first
-		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) || e.setBack(s.UpdatedAt) {
+		if len(runs) == 1 || !s.UpdatedAt.After(last.MovedAt) || e.runs.SetBack(s.UpdatedAt) {
 			break
 		}
 		r, err := e.store.Runs.Run(ctx, s.ID)
@@ -216,22 +216,22 @@ func (e *Engine) runToAttest(ctx context.Context, c access.Caller, chain protoco
 
 // verdictOf fills in what the run proves.
 func (t *turn) verdictOf(reply *api.AttestReply) {
-	reply.RunID = string(t.run.ID)
-	reply.ProofHash = t.run.ProofHash()
-	for i := len(t.run.Proofs); i < len(t.chain.Steps); i++ {
-		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(t.chain.Steps[i].UUID))
+	reply.RunID = string(t.Run.ID)
+	reply.ProofHash = t.Run.ProofHash()
+	for i := len(t.Run.Proofs); i < len(t.Chain.Steps); i++ {
+		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(t.Chain.Steps[i].UUID))
 	}
-	err := t.run.Verify()
+	err := t.Run.Verify()
 	reply.Verified = err == nil && len(reply.MissingSteps) == 0
 	switch {
 	case err != nil:
 		reply.Message = "The proof chain is broken: " + err.Error() + "."
 	case !reply.Verified:
-		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(t.chain.Steps))
+		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(t.Chain.Steps))
 	default:
 		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
 	}
-	for i, ev := range t.run.Evidence {
+	for i, ev := range t.Run.Evidence {
 		if ev.Failed {
 			reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("The evidence of step %d failed, which its challenge does not forbid (required: false).", i+1))
 		}

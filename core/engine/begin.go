@@ -28,7 +28,7 @@ func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest
 
 func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	if in.SessionID != "" {
-		return again(func() (Round, error) { return e.reopen(ctx, c, in) })
+		return Again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
 	chain, i, err := e.FindStep(ctx, c, in.URI)
 	if err != nil {
@@ -46,7 +46,7 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 	if err != nil {
 		return Round{}, err
 	}
-	t.run.Roots = roots
+	t.Run.Roots = roots
 	t.tried = api.ToolBegin + " with " + in.URI
 	if i > 0 {
 		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
@@ -77,12 +77,12 @@ func rootsOf(texts []string) ([]string, error) {
 // said when it begins.
 func (t *turn) sameRoots(texts []string) error {
 	roots, err := rootsOf(texts)
-	if err != nil || len(roots) == 0 || slices.Equal(roots, t.run.Roots) {
+	if err != nil || len(roots) == 0 || slices.Equal(roots, t.Run.Roots) {
 		return err
 	}
-	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.run.ID, t.run.Roots).
+	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.Run.ID, t.Run.Roots).
 		WithNext("leave out roots to go on with the run, or session_id to begin another one").
-		WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
 }
 
 // sameProtocol checks that the URI of a call that resumes a run names the run's
@@ -95,21 +95,21 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 	if err != nil {
 		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
-	if slices.ContainsFunc(t.chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
+	if slices.ContainsFunc(t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
 		return nil
 	}
 	other := "something else"
 	switch chain, _, err := t.e.ChainOf(ctx, t.caller, uri); {
-	case err == nil && chain.ID == t.chain.ID && chain.Space == t.chain.Space:
+	case err == nil && chain.ID == t.Chain.ID && chain.Space == t.Chain.Space:
 		return nil
 	case err == nil:
 		other = fmt.Sprintf("the protocol %q", chain.Title)
 	case fault.CodeOf(err) != fault.NotFound:
 		return err
 	}
-	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.run.ID, t.chain.Title, uri, other).
+	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.Run.ID, t.Chain.Title, uri, other).
 		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.openURI()).
-		WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.
@@ -119,14 +119,12 @@ func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
 	}
 	now := e.opt.Clock.Now()
-	return &turn{
-		e: e, caller: c, chain: chain, created: true, started: now,
-		run: run.Run{
-			ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
-			Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
-			Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
-		},
-	}, nil
+	change := e.runs.Create(run.Run{
+		ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
+		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
+		Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
+	}, chain)
+	return &turn{Change: change, e: e, caller: c, started: now}, nil
 }
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
@@ -141,8 +139,8 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 	if err != nil {
 		return Round{}, err
 	}
-	if !t.run.State.Live() {
-		return Round{}, t.over(ctx)
+	if !t.Run.State.Live() {
+		return Round{}, t.Over(ctx)
 	}
 	if err := t.sameProtocol(ctx, in.URI); err != nil {
 		return Round{}, err
@@ -150,8 +148,8 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 	if err := t.sameRoots(in.Roots); err != nil {
 		return Round{}, err
 	}
-	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.run.ID))
-	t.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.run.ID)
+	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
+	t.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
 			return Round{}, err

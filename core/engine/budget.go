@@ -64,11 +64,11 @@ func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why
 	}
 	cost := run.Spent{Requests: 1, Tokens: in.MaxTokens}
 	budgets := t.e.opt.Budgets
-	if over := budgets.PerRun.exceeded(t.run.Spent.Plus(t.spent), cost); over != "" {
+	if over := budgets.PerRun.exceeded(t.Run.Spent.Plus(t.spent), cost); over != "" {
 		return x, fmt.Sprintf("this run's budget for language models, %s", over)
 	}
 	x.minute = t.e.opt.Clock.Now().Unix() / 60
-	if over := t.e.hourly.reserve(t.run.Principal, x.minute, cost, budgets.PerPrincipalHour); over != "" {
+	if over := t.e.hourly.reserve(t.Run.Principal, x.minute, cost, budgets.PerPrincipalHour); over != "" {
 		return x, fmt.Sprintf("this caller's budget for language models in an hour, %s now", over)
 	}
 	x.cost = cost
@@ -86,7 +86,7 @@ func (x *expense) spend() {
 // release gives back what was not spent.
 func (x *expense) release() {
 	if !x.spent && x.cost != (run.Spent{}) {
-		x.t.e.hourly.release(x.t.run.Principal, x.minute, x.cost)
+		x.t.e.hourly.release(x.t.Run.Principal, x.minute, x.cost)
 	}
 }
 

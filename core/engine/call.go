@@ -44,7 +44,7 @@ func callKey(secret func() ([32]byte, error)) func() ([]byte, error) {
 // keyed is the call with its attempt and its idempotency key. The key is a keyed
 // hash, so that it reveals no id. A pure driver gets none.
 func (t *turn) keyed(c run.Call) (run.Call, error) {
-	c.Attempt = t.run.Step.Attempt(c.Input)
+	c.Attempt = t.Run.Step.Attempt(c.Input)
 	desc, _, _ := t.e.Drivers.Describe(c.Driver)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
 		return c, nil
@@ -55,9 +55,9 @@ func (t *turn) keyed(c run.Call) (run.Call, error) {
 	}
 	round := 0
 	if c.Input == "" {
-		round = t.run.Step.Round
+		round = t.Run.Step.Round
 	}
-	b, err := json.Marshal([]any{t.run.ID, t.run.Step.Index, c.Driver, c.Input, round, c.Attempt})
+	b, err := json.Marshal([]any{t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
 	if err != nil {
 		return c, err
 	}
@@ -73,7 +73,7 @@ func (t *turn) keyed(c run.Call) (run.Call, error) {
 // what came of it instead.
 func (t *turn) ready(ctx context.Context, c run.Call) (_ run.Call, recovering bool, err error) {
 	desc, _, _ := t.e.Drivers.Describe(c.Driver)
-	if open := t.run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
+	if open := t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
 			return c, false, t.outcomeUnknown()
 		}
@@ -110,7 +110,7 @@ func (t *turn) lost(c run.Call, recovering bool, l later, failure error) (bool, 
 	case l.notDone != nil:
 		if t.notDone++; t.notDone > maxNotDone {
 			return true, errors.Join(t.settle("not done: "+l.notDone.Reason), unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, t.run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
+				c.Driver, t.Run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
 		}
 		return true, t.settle("not done: " + l.notDone.Reason)
 	}
@@ -126,7 +126,7 @@ func notCalled(err error) bool {
 // unsettle records why the outcome of the open call is not known. The error is
 // nil if its driver can be asked and was not yet.
 func (t *turn) unsettle(why string, asked bool) error {
-	c := t.run.Step.Call
+	c := t.Run.Step.Call
 	why = plain.Clip(why, 600)
 	if c.Unknown != why {
 		if err := t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
@@ -143,20 +143,20 @@ func (t *turn) unsettle(why string, asked bool) error {
 // outcomeUnknown is the error of a call that waits until somebody knows what
 // came of a driver's call.
 func (t *turn) outcomeUnknown() *fault.Error {
-	c := t.run.Step.Call
+	c := t.Run.Step.Call
 	why := "the server ended, or lost its reply, before the outcome was recorded"
 	if c.Unknown != "" {
 		why = c.Unknown
 	}
 	return fault.New(fault.OutcomeUnknown, "Driver %s was called for step %d at %s (attempt %d) and may have changed the world, but nobody can tell whether it did: %s. "+
-		"It is not called again for this attempt, so that nothing is done twice.", c.Driver, t.run.Step.Index, c.At.UTC().Format(time.RFC3339), c.Attempt, why).
+		"It is not called again for this attempt, so that nothing is done twice.", c.Driver, t.Run.Step.Index, c.At.UTC().Format(time.RFC3339), c.Attempt, why).
 		WithNext("tell the user what is unknown, and do not do it yourself. Once they have found out, the operator records it for run %s "+
-			"(`kairos runs decide`, happened or not); then call kairos_next with %s again", t.run.ID, protocol.URI(t.step().UUID))
+			"(`kairos runs decide`, happened or not); then call kairos_next with %s again", t.Run.ID, protocol.URI(t.step().UUID))
 }
 
 // follow asks the driver of the open call again, when it is time.
 func (t *turn) follow(ctx context.Context) (Round, error) {
-	c := *t.run.Step.Call
+	c := *t.Run.Step.Call
 	switch due := !t.caller.Detached && t.retryIn(c) == 0; {
 	case !due && c.Pending != nil:
 		return t.waitForDriver(ctx, c)
@@ -200,7 +200,7 @@ func (t *turn) obtained(ctx context.Context, id string) (task, driver.Input, err
 	if err != nil {
 		return k, driver.Input{}, err
 	}
-	for _, in := range t.run.Step.Inputs {
+	for _, in := range t.Run.Step.Inputs {
 		if id == in.ID {
 			return k, in, nil
 		}
@@ -208,13 +208,13 @@ func (t *turn) obtained(ctx context.Context, id string) (task, driver.Input, err
 			return k, t.approvalInput(k, in), nil
 		}
 	}
-	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", t.run.Step.Index, id)
+	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", t.Run.Step.Index, id)
 }
 
 // settle ends the open call, if there is one, with an outcome that is not recorded
 // in another way.
 func (t *turn) settle(outcome string) error {
-	c := t.run.Step.Call
+	c := t.Run.Step.Call
 	if c == nil {
 		return nil
 	}
@@ -277,10 +277,10 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
 	}
 	now := t.e.opt.Clock.Now()
-	before := t.run.Step.Call
+	before := t.Run.Step.Call
 	said := p
 	said.RetryAfter = 0
-	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.run.Step.State)
+	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.Run.Step.State)
 	c.At = cmp.Or(c.At, now)
 	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(retryAfter(p)), ""
 	if news {
@@ -294,10 +294,10 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 // waitForDriver replies that the run waits for a driver.
 func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	step := t.step()
-	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.run.Step.Index, c.Driver, c.Pending.Reason)
+	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.Run.Step.Index, c.Driver, c.Pending.Reason)
 	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
-	r.RetryCount = &t.run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
 	if p := c.Pending.Progress; p != nil {
 		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
@@ -313,7 +313,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	round, err := t.reply(ctx, r)
 	if err == nil && !t.caller.Detached && t.failure == nil {
 		round.Later = &Later{
-			Run: t.run.ID, Step: t.run.Step.Index, Solved: len(t.solved), Since: t.started, After: wait, Driver: c.Driver,
+			Run: t.Run.ID, Step: t.Run.Step.Index, Solved: len(t.solved), Since: t.started, After: wait, Driver: c.Driver,
 			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
 		}
 	}
@@ -339,17 +339,17 @@ type Later struct {
 func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (Round, error) {
+	return Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, l.Run)
 		if err != nil {
 			return Round{}, err
 		}
-		if !t.run.State.Live() {
-			return Round{}, t.over(ctx)
+		if !t.Run.State.Live() {
+			return Round{}, t.Over(ctx)
 		}
 		t.started, t.solved = l.Since, t.unheard(l.Solved)
 		t.tried = "to wait for driver " + l.Driver
-		if t.run.Step.Call == nil || t.run.Step.Index != l.Step {
+		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
 			return t.presentOpen(ctx) // somebody else went on
 		}
 		t.target = l.Step

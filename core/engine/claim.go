@@ -61,39 +61,44 @@ func (c *claims) leave(id run.ID, k *claim) {
 	}
 }
 
-// deeds are what one use case has claimed. They belong to its goroutine.
-type deeds struct {
-	run run.ID // claimed; empty: none
+// Claim is the run that a use case drives alone. It belongs to its goroutine.
+type Claim struct {
+	keeper *Keeper
+	run    run.ID // claimed; empty: none
 }
 
-// claim makes the use case the only one of this process that drives the run,
-// until it ends or turns to another run.
-func (e held) claim(ctx context.Context, id run.ID) error {
-	if e.deeds.run == id {
+// Claim returns a claim on no run yet.
+func (k *Keeper) Claim() *Claim { return &Claim{keeper: k} }
+
+// Take makes the use case the only one of this process that drives the run, until
+// it releases the claim or turns to another run.
+func (c *Claim) Take(ctx context.Context, id run.ID) error {
+	if c.run == id {
 		return nil
 	}
-	e.unclaim()
-	if err := e.claims.take(ctx, id); err != nil {
+	c.Release()
+	if err := c.keeper.claims.take(ctx, id); err != nil {
 		return err
 	}
-	e.deeds.run = id
+	c.run = id
 	return nil
 }
 
-func (e held) unclaim() {
-	if e.deeds.run != "" {
-		e.claims.give(e.deeds.run)
-		e.deeds.run = ""
+// Release gives the run to whoever waits for it.
+func (c *Claim) Release() {
+	if c.run != "" {
+		c.keeper.claims.give(c.run)
+		c.run = ""
 	}
 }
 
 // saveAttempts bounds how often a use case is repeated because another writer was first.
 const saveAttempts = 4
 
-// again repeats a use case that lost against another writer of the same run. A
+// Again repeats a use case that lost against another writer of the same run. A
 // driver that changed the world meanwhile is not called again: its call is in
-// the run, see ready.
-func again[T any](do func() (T, error)) (out T, err error) {
+// the run.
+func Again[T any](do func() (T, error)) (out T, err error) {
 	for range saveAttempts {
 		if out, err = do(); fault.CodeOf(err) != fault.Conflict {
 			break

@@ -23,7 +23,7 @@ import (
 func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
 func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
@@ -36,7 +36,7 @@ func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) 
 		return Round{}, fault.Wrap(err, fault.InvalidArgument, "the client's reply is not JSON")
 	}
 	key := fmt.Sprintf("seq:%d", in.Seq)
-	q := t.run.Step.Question
+	q := t.Run.Step.Question
 	if q == nil || q.Seq != in.Seq {
 		return t.late(ctx, in, key, payload)
 	}
@@ -45,7 +45,7 @@ func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) 
 	t.pending = []Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
-		if open := t.run.Step.Question; open != nil && open.Seq == in.Seq {
+		if open := t.Run.Step.Question; open != nil && open.Seq == in.Seq {
 			t.pending = nil // nothing was decided, so there is nothing to repeat
 		}
 		return t.halt(ctx, f)
@@ -60,8 +60,8 @@ func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) 
 // input as what it is about.
 func (t *turn) resumeCall(q run.Question) {
 	t.goOn(q)
-	t.run.MovedAt = t.now()
-	t.target, t.asked = t.run.Step.Index, subject{t.run.Step.Index, q.Input.ID}
+	t.Run.MovedAt = t.Now()
+	t.target, t.asked = t.Run.Step.Index, subject{t.Run.Step.Index, q.Input.ID}
 	t.trying = q.Via
 	t.begin(q.Input.ID, q.AskedAt)
 	switch q.Input.Kind {
@@ -91,7 +91,7 @@ func payloadOf(in Continuation) (string, error) {
 
 // late handles a reply to a question that is no longer open.
 func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
-	rec, ok, err := t.e.store.History.Recorded(ctx, t.run.ID, key)
+	rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, key)
 	if err != nil {
 		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
 	}
@@ -100,10 +100,10 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 		return t.replayOrAsk(ctx, rec)
 	case ok:
 		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
-	case !t.run.State.Live():
-		return Round{}, t.over(ctx)
+	case !t.Run.State.Live():
+		return Round{}, t.Over(ctx)
 	}
-	if q := t.run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
+	if q := t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
 		if round, done, err := t.lateNo(ctx, *q, in); done || err != nil {
 			return round, err
 		}
@@ -122,13 +122,13 @@ func (t *turn) late(ctx context.Context, in Continuation, key, payload string) (
 // unsettled: the question was approved on its page, and the client's own copy of
 // it can still be answered with a no, as long as nothing was done.
 func (t *turn) unsettled(seq int64) bool {
-	_, taken := evidenceOf(t.run.Step)
-	return !taken && t.run.Step.Call == nil && t.approvalGiven() && slices.Contains(t.run.Step.Approval.Questions, seq)
+	_, taken := evidenceOf(t.Run.Step)
+	return !taken && t.Run.Step.Call == nil && t.approvalGiven() && slices.Contains(t.Run.Step.Approval.Questions, seq)
 }
 
 // questionOfPage is what was approved on the page, as far as a no is read with it.
 func (t *turn) questionOfPage() run.Question {
-	a := t.run.Step.Approval
+	a := t.Run.Step.Approval
 	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: approvalSchema, Approval: driver.ApprovalUser, Person: true}
 	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: t.caller.Client, Human: true}
 }
@@ -157,7 +157,7 @@ func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
 	if json.Unmarshal(rec.Reply, &next) != nil || next.Asks == 0 {
 		return replay(rec)
 	}
-	if q := t.run.Step.Question; q != nil && q.Seq == next.Asks {
+	if q := t.Run.Step.Question; q != nil && q.Seq == next.Asks {
 		return t.ask(ctx, *q, decision.Route{})
 	}
 	return t.presentOpen(ctx)
@@ -322,13 +322,13 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := again(func() (Round, error) {
+	round, err := Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err
 		}
 		t.caller.Detached, t.tried = true, "to wait for the client's answer"
-		q := t.run.Step.Question
+		q := t.Run.Step.Question
 		if q == nil || q.Seq != seq {
 			t.noteApproval()
 			return t.presentOpen(ctx)
@@ -362,7 +362,7 @@ const uncounted = "The work that was sent is not counted: it was not approved be
 func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, error) {
 	r := t.base(t.step(), t.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
-	r.RetryCount = &t.run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	where := []string{"in the client that was asked"}
 	if !q.Closed.IsZero() {
 		where = nil // the client shows it no more

@@ -41,7 +41,7 @@ type DecideReply struct {
 func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
+	return Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
 }
 
 func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
@@ -52,11 +52,11 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 	if err != nil {
 		return DecideReply{}, err
 	}
-	open := t.run.Step.Call
-	if !t.run.State.Live() || open == nil || !open.Acts {
+	open := t.Run.Step.Call
+	if !t.Run.State.Live() || open == nil || !open.Acts {
 		return DecideReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver's call whose outcome is unknown: there is nothing to decide", in.Run)
 	}
-	call, step := *open, t.run.Step.Index
+	call, step := *open, t.Run.Step.Index
 	ev := run.Event{
 		Kind: run.Decided, Input: call.Input, Via: call.Driver, Reason: plain.Clip(in.Reason, 2000),
 		Decision: &run.Decision{Happened: in.Happened, By: plain.Clip(in.By, 200)},
@@ -109,9 +109,9 @@ func (t *turn) acceptDecided(ctx context.Context, call run.Call, in DecideInput)
 	if err != nil {
 		return err
 	}
-	evidence, ok := evidenceOf(t.run.Step)
+	evidence, ok := evidenceOf(t.Run.Step)
 	if !ok {
-		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", t.run.Step.Index)
+		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", t.Run.Step.Index)
 	}
 	evidence.Provenance = driver.AgentReported
 	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})

@@ -123,15 +123,15 @@ func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
 
 // completeFacts puts back what the record leaves out and the run still holds.
 func (t *turn) completeFacts(d *Decided) {
-	if i := d.Step - 1; i < 0 || i >= len(t.chain.Steps) {
+	if i := d.Step - 1; i < 0 || i >= len(t.Chain.Steps) {
 		return
 	}
-	step := t.chain.Steps[d.Step-1]
+	step := t.Chain.Steps[d.Step-1]
 	d.Label = step.Label
 	if d.Record == nil {
 		return
 	}
-	d.Record.Complete("run.input", decode(t.run.Input))
+	d.Record.Complete("run.input", decode(t.Run.Input))
 	if step.Challenge == nil {
 		return
 	}

@@ -29,7 +29,7 @@ func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName str
 	if err := e.Ready(ctx); err != nil {
 		return nil, err
 	}
-	live, err := h.live(ctx, c)
+	live, err := h.runs.Live(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +54,11 @@ func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName str
 
 // dependent reports whether the run needs the driver, and for what.
 func (e held) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
-	r, err := e.read(ctx, s.ID)
+	r, err := e.runs.Read(ctx, s.ID)
 	if err != nil {
 		return d, false, err
 	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}

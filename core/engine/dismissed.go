@@ -35,7 +35,7 @@ func (t *turn) dismissed(ctx context.Context, k task, q run.Question, reason str
 // leftAlone reports whether the person closed the question so often that nobody
 // shows it to them for now.
 func (t *turn) leftAlone(q run.Question) bool {
-	return q.Dismissed >= maxDismissals && t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !t.e.setBack(q.Closed)
+	return q.Dismissed >= maxDismissals && t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !t.e.runs.SetBack(q.Closed)
 }
 
 // dismissal is what a reply says of a closed question, and the action that

@@ -138,7 +138,7 @@ func (e held) storedSteps(ctx context.Context, c access.Caller) ([]*patient, err
 // openSteps lists the runs that wait at a step with a challenge, and that step
 // as the run is pinned to it.
 func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
-	live, err := e.live(ctx, c)
+	live, err := e.runs.Live(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,13 +167,13 @@ func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*pati
 
 // openStep is the step that a run waits at, or nil if it has no challenge.
 func (e held) openStep(ctx context.Context, s run.Summary) (*patient, error) {
-	r, err := e.read(ctx, s.ID)
+	r, err := e.runs.Read(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
+		return nil, err
 	}
 	if i := r.Step.Index - 1; i >= 0 && i < len(chain.Steps) && chain.Steps[i].Challenge != nil {
 		return patientOf(chain, i), nil

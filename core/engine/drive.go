@@ -37,7 +37,7 @@ func (t *turn) drive(ctx context.Context) (Round, error) {
 			return Round{}, err
 		}
 	}
-	return t.halt(ctx, unavailable("step %d went round %d times without a verdict", t.run.Step.Index, maxHops))
+	return t.halt(ctx, unavailable("step %d went round %d times without a verdict", t.Run.Step.Index, maxHops))
 }
 
 // hop does the next thing that is due. An empty Round means: look again.
@@ -45,13 +45,13 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if t.complete() {
 		return t.completed(ctx)
 	}
-	if t.run.Step.Call != nil {
+	if t.Run.Step.Call != nil {
 		return t.follow(ctx)
 	}
 	if in, missing := t.runInput(); missing != nil {
 		return t.obtainRunInput(ctx, in, missing)
 	}
-	if t.run.Step.UntoldNo != "" {
+	if t.Run.Step.UntoldNo != "" {
 		return t.tellNo(ctx)
 	}
 	k, err := t.open(ctx)
@@ -62,13 +62,13 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 		return Round{}, err
 	}
 	switch {
-	case len(t.run.Step.Inputs) > 0:
+	case len(t.Run.Step.Inputs) > 0:
 		in := t.dueInput(k)
 		if a := t.approvedAnswer(k, in); a != nil {
 			return Round{}, t.takeApproval(in, a)
 		}
 		return t.obtain(ctx, k, in)
-	case t.run.Step.Held != nil:
+	case t.Run.Step.Held != nil:
 		return t.conclude(ctx, k)
 	}
 	return t.advance(ctx, k)
@@ -77,7 +77,7 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 // dueInput is the one input that is open: what the core answers itself, then
 // approval, evidence, files.
 func (t *turn) dueInput(k task) driver.Input {
-	s := t.run.Step
+	s := t.Run.Step
 	for _, in := range s.Inputs {
 		if in.Kind == driver.KindSimilarity {
 			return in
@@ -93,14 +93,14 @@ func (t *turn) dueInput(k task) driver.Input {
 }
 
 func (t *turn) approvalStands() bool {
-	a := t.run.Step.Approval
-	return a != nil && t.run.Step.Approved(a.Via, run.Event{At: t.e.opt.Clock.Now()})
+	a := t.Run.Step.Approval
+	return a != nil && t.Run.Step.Approved(a.Via, run.Event{At: t.e.opt.Clock.Now()})
 }
 
 // lapse says so, in the reply and in the record, where the yes to the open step
 // has become too old to be used.
 func (t *turn) lapse() error {
-	a := t.run.Step.Approval
+	a := t.Run.Step.Approval
 	if a == nil || !a.Expired(t.e.opt.Clock.Now()) {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 			return Round{}, err
 		}
 	}
-	t.begin(in.ID, t.now())
+	t.begin(in.ID, t.Now())
 	t.due = in.Kind
 	d := t.decide(k, in)
 	if d.Route == nil {
@@ -142,7 +142,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 	}
 	// Work that comes after the no is not what asks the person again.
 	despite := in.Kind == driver.KindApproval && t.solution.supplied() && !desc.Has(driver.FeatureAgent)
-	if by, no := t.run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
+	if by, no := t.Run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
 		if in.Kind == driver.KindApproval && !t.solution.supplied() {
 			// Perhaps a later route is the one that leads to the person.
 			return Round{}, t.passOver(ctx, in.ID, *d.Route, "a person said no through "+by)
@@ -161,7 +161,7 @@ func (t *turn) obtain(ctx context.Context, k task, in driver.Input) (Round, erro
 			return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person's own answer counts")
 		}
 	}
-	if a := t.run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
+	if a := t.Run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
 		// The evidence will not pass the review that was to approve it, which is
 		// decided on anew.
 		t.decided = nil
@@ -197,7 +197,7 @@ func (t *turn) decide(k task, in driver.Input) decision.Decision {
 
 // noRoute: the tree has nothing left for the input.
 func (t *turn) noRoute(k task, in driver.Input) error {
-	if by, no := t.run.Step.Declines[in.ID]; no {
+	if by, no := t.Run.Step.Declines[in.ID]; no {
 		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
 	}
 	if t.takesNoReport(k, in) {
@@ -206,25 +206,25 @@ func (t *turn) noRoute(k task, in driver.Input) error {
 	switch in.Kind {
 	case driver.KindApproval:
 		if why := t.troubles(in.ID); why != "" {
-			return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", t.run.Step.Index, why)
+			return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", t.Run.Step.Index, why)
 		}
 		return fault.New(fault.ApprovalUnavailable,
 			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
 				"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
-				"that offers elicitation; the last resort is approval.trust_agent", t.run.Step.Index)
+				"that offers elicitation; the last resort is approval.trust_agent", t.Run.Step.Index)
 	case driver.KindFiles:
-		return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", t.run.Step.Index, t.troubles(in.ID))
+		return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", t.Run.Step.Index, t.troubles(in.ID))
 	}
 	if t.exhausted(in.ID) {
-		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
+		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, t.Run.Step.Index, t.troubles(in.ID))
 	}
-	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.run.Step.Index, t.troubles(in.ID))
+	return unavailable("no route is left to obtain %q of step %d%s", in.ID, t.Run.Step.Index, t.troubles(in.ID))
 }
 
 // troubles lists why the routes to the input failed that are closed in this call.
 func (t *turn) troubles(inputID string) string {
 	var why []string
-	for _, a := range t.run.Step.Tried {
+	for _, a := range t.Run.Step.Tried {
 		if a.Input == inputID && (t.inThisCall(a) || !t.passes(a)) {
 			why = append(why, fmt.Sprintf("%s: %s (%s)", a.Via, a.Outcome, a.Reason))
 		}
@@ -237,7 +237,7 @@ func (t *turn) troubles(inputID string) string {
 
 // exhausted reports whether a budget closed a route to the input in this call.
 func (t *turn) exhausted(inputID string) bool {
-	return slices.ContainsFunc(t.run.Step.Tried, func(a run.Attempt) bool {
+	return slices.ContainsFunc(t.Run.Step.Tried, func(a run.Attempt) bool {
 		return a.Input == inputID && t.inThisCall(a) && a.Outcome == string(decision.Exhausted)
 	})
 }
@@ -245,7 +245,7 @@ func (t *turn) exhausted(inputID string) bool {
 // failedRoute names the capability that failed in this call, rather than merely
 // being out of reach.
 func (t *turn) failedRoute(inputID string) string {
-	for _, a := range t.run.Step.Tried {
+	for _, a := range t.Run.Step.Tried {
 		o := decision.Outcome(a.Outcome)
 		if a.Input == inputID && t.inThisCall(a) && o != decision.Unavailable && o != decision.Exhausted {
 			return a.Via
@@ -276,11 +276,11 @@ func (t *turn) passOver(ctx context.Context, inputID string, r decision.Route, r
 }
 
 func (t *turn) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
-	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: t.now()}
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: t.Now()}
 }
 
 func (t *turn) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
-	t.e.log.DebugContext(ctx, "route closed", "run", t.run.ID, "step", t.run.Step.Index, "input", a.Input, "via", a.Via, "outcome", a.Outcome, "reason", a.Reason)
+	t.e.log.DebugContext(ctx, "route closed", "run", t.Run.ID, "step", t.Run.Step.Index, "input", a.Input, "via", a.Via, "outcome", a.Outcome, "reason", a.Reason)
 	ev := run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &a}
 	if a.Outcome == string(decision.Invalid) {
 		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
@@ -300,7 +300,7 @@ func (t *turn) viaAgent(ctx context.Context, k task, in driver.Input, r decision
 	}
 	s := t.solution
 	if s == nil || !s.supplied() {
-		if t.run.Step.Index == t.target {
+		if t.Run.Step.Index == t.target {
 			return t.leftOut(ctx, k, in, shown, nothingGiven)
 		}
 		return t.present(ctx, k, in, shown)
@@ -374,20 +374,20 @@ func (t *turn) shownToAgent(ctx context.Context, drv driver.Capability, via stri
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
 func (t *turn) viaClient(ctx context.Context, k task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
 	if t.answeredElsewhere(in, r) {
-		return t.pend(t.waiting(ctx, k, *t.run.Step.Question))
+		return t.pend(t.waiting(ctx, k, *t.Run.Step.Question))
 	}
 	if !t.mayAsk(k, in, desc) && (t.caller.Detached || in.Kind != driver.KindJudge) {
 		return t.presentDriven(ctx, k, in)
 	}
-	if by, no := t.run.Step.Declines[in.ID]; no && t.run.Step.Noes >= maxNoes {
+	if by, no := t.Run.Step.Declines[in.ID]; no && t.Run.Step.Noes >= maxNoes {
 		return Round{}, fault.New(fault.UserDeclined, "A person said no through %s, and was asked often enough.", by)
 	}
 	times, dismissed := 1, 0
-	earlier := t.run.Step.Superseded
-	if q := t.run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
+	earlier := t.Run.Step.Superseded
+	if q := t.Run.Step.Question; q != nil && q.Input.ID == in.ID && q.Route == r.Index {
 		// A question that does not say that work was submitted meanwhile is asked anew.
 		sameWords := in.Kind != driver.KindApproval || q.Input.Description == in.Description
-		if sameWords && t.caller.Holding != nil && t.caller.Holding(t.run.ID, q.Seq) {
+		if sameWords && t.caller.Holding != nil && t.caller.Holding(t.Run.ID, q.Seq) {
 			return t.ask(ctx, *q, r)
 		}
 		if t.givenUp(*q) {
@@ -423,7 +423,7 @@ func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
 	if in.Kind == driver.KindFiles && !desc.Has(driver.FeatureHuman) {
 		return !t.caller.Detached
 	}
-	if t.caller.Detached || (t.asked != subject{} && t.asked != subject{t.run.Step.Index, in.ID}) {
+	if t.caller.Detached || (t.asked != subject{} && t.asked != subject{t.Run.Step.Index, in.ID}) {
 		return false
 	}
 	return k.where.Index == t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput || in.Kind == driver.KindJudge
@@ -433,8 +433,8 @@ func (t *turn) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
 // what it answers without asking. Diagnostics are set when a reply was invalid.
 func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
 	drv, ok := t.e.Drivers.Capability(r.Via, r.CallTimeout)
-	if !ok && t.run.Step.Call != nil {
-		return Round{}, unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.run.Step.Index)
+	if !ok && t.Run.Step.Call != nil {
+		return Round{}, unavailable("driver %s, which step %d waits for, is not configured", r.Via, t.Run.Step.Index)
 	}
 	if !ok {
 		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Unavailable, "driver is not configured", 0)
@@ -447,7 +447,7 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	cost, why := t.afford(&in, desc)
 	defer cost.release()
 	switch {
-	case t.run.Step.Call != nil:
+	case t.Run.Step.Call != nil:
 		cost = &expense{t: t} // the call was paid for when it was made first
 	case why != "":
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Exhausted, why, q.Seq)
@@ -459,7 +459,7 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	}
 	q.Key, q.Attempt = c.Key, c.Attempt
 	if diagnostics == nil {
-		diagnostics = t.run.Step.Refused[in.ID]
+		diagnostics = t.Run.Step.Refused[in.ID]
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
 		Input: in, Step: k.where, Client: t.caller.Client, Links: driver.Links{Approval: t.linkTo(link)}, Diagnostics: diagnostics,
@@ -476,11 +476,11 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	switch {
 	case err == nil && res.Pending != nil:
 		cost.spend()
-		return t.deferCall(ctx, c, *res.Pending, t.run.Step.State)
-	case err != nil && t.run.Step.Call != nil:
+		return t.deferCall(ctx, c, *res.Pending, t.Run.Step.State)
+	case err != nil && t.Run.Step.Call != nil:
 		// The wait continues: another route must not get around it.
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s, which step %d waits for, failed and will be asked again: %s",
-			r.Via, t.run.Step.Index, plain.Clip(err.Error(), 600))
+			r.Via, t.Run.Step.Index, plain.Clip(err.Error(), 600))
 	case err != nil:
 		cost.spend() // perhaps
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
@@ -536,17 +536,17 @@ func (t *turn) question(ctx context.Context, q run.Question, r decision.Route, r
 // the question in whose place it comes, if any.
 func (t *turn) put(q *run.Question, ev run.Event) error {
 	q.Unheard, q.Note = len(t.solved), t.note
-	if old := t.run.Step.Question; old != nil {
+	if old := t.Run.Step.Question; old != nil {
 		q.Unheard = max(q.Unheard, old.Unheard)
 	}
-	q.Seq, q.Since = t.run.Seq+1, t.started
-	q.Digest, q.Client = t.run.Step.Digest, t.caller.Client
-	q.AskedAt, q.Driver = t.now(), t.ref(q.Via)
+	q.Seq, q.Since = t.Run.Seq+1, t.started
+	q.Digest, q.Client = t.Run.Step.Digest, t.caller.Client
+	q.AskedAt, q.Driver = t.Now(), t.ref(q.Via)
 	ev.Question, ev.Input, ev.Via = q, q.Input.ID, q.Via
 	if err := t.apply(ev); err != nil {
 		return err
 	}
-	t.asked = subject{t.run.Step.Index, q.Input.ID}
+	t.asked = subject{t.Run.Step.Index, q.Input.ID}
 	return nil
 }
 
@@ -555,14 +555,14 @@ func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round
 		return Round{}, err
 	}
 	if t.caller.Asked != nil {
-		t.caller.Asked(t.run.ID, q.Seq)
+		t.caller.Asked(t.Run.ID, q.Seq)
 	}
 	wait := t.caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout
 	}
 	return Round{Ask: &Ask{
-		Run: t.run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Wait: wait, Human: q.Human,
+		Run: t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Wait: wait, Human: q.Human,
 		Linked: q.Link != nil,
 	}}, nil
 }
@@ -597,7 +597,7 @@ func (t *turn) leaveToReview(ctx context.Context, r decision.Route) error {
 func (t *turn) approval(r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
 	now := t.e.opt.Clock.Now()
 	return &run.Approval{
-		Digest: t.run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
+		Digest: t.Run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
 		GrantedAt: now, ExpiresAt: now.Add(t.e.opt.ApprovalTTL), Premature: t.earlyTimes(),
 	}
 }
@@ -649,7 +649,7 @@ func (t *turn) settled(ctx context.Context, in driver.Input, a driver.Answer) (R
 // moreDue gives the step a new nonce when it needs another input besides the
 // one that was answered just now, which is then shown, not missed.
 func (t *turn) moreDue() error {
-	if !slices.ContainsFunc(t.run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
+	if !slices.ContainsFunc(t.Run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
 		return nil
 	}
 	return t.setAside()
@@ -669,8 +669,8 @@ func (t *turn) approved(ctx context.Context) (Round, error) {
 		return Round{}, err
 	}
 	t.taken()
-	t.note = plain.Sentences(t.note, fmt.Sprintf("Step %d is approved.", t.run.Step.Index))
-	if t.run.Step.Early != nil {
+	t.note = plain.Sentences(t.note, fmt.Sprintf("Step %d is approved.", t.Run.Step.Index))
+	if t.Run.Step.Early != nil {
 		t.note = plain.Sentences(t.note, uncounted)
 	}
 	// The work was approved just now, so what was submitted before is not it.

@@ -16,7 +16,7 @@ const maxEarly = 64 << 10
 // The same submission again is not recorded again.
 func (t *turn) tooEarly() error {
 	s := t.solution
-	if !s.supplied() || t.run.Step.Early != nil && t.run.Step.Early.Digest == s.payload {
+	if !s.supplied() || t.Run.Step.Early != nil && t.Run.Step.Early.Digest == s.payload {
 		return nil
 	}
 	ev := run.Event{Kind: run.Premature, Input: driver.KindEvidence, Digest: s.payload}
@@ -40,7 +40,7 @@ func orRaw(raw, other json.RawMessage) json.RawMessage {
 
 // gatedInput is the input that the approval stands in front of.
 func (t *turn) gatedInput() driver.Input {
-	for _, in := range t.run.Step.Inputs {
+	for _, in := range t.Run.Step.Inputs {
 		switch in.Kind {
 		case driver.KindSimilarity, driver.KindJudge, driver.KindFiles:
 		default:
@@ -51,16 +51,16 @@ func (t *turn) gatedInput() driver.Input {
 }
 
 func (t *turn) earlyTimes() int {
-	if t.run.Step.Early == nil {
+	if t.Run.Step.Early == nil {
 		return 0
 	}
-	return t.run.Step.Early.Times
+	return t.Run.Step.Early.Times
 }
 
 // doneBefore tells a person whether anything may have been done before they
 // approve.
 func (t *turn) doneBefore() string {
-	early := t.run.Step.Early
+	early := t.Run.Step.Early
 	if early == nil {
 		return "Nothing is done before you approve."
 	}

@@ -2,23 +2,18 @@ package engine
 
 import (
 	"cmp"
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Store is what a database offers the engine; one type may implement it whole,
@@ -85,10 +80,10 @@ type Engine struct {
 	setups drivers.Setups
 	opt    Options
 	log    *slog.Logger
+	runs   *Keeper
 
 	callKey func() ([]byte, error) // makes idempotency keys
 
-	claims  claims
 	hourly  hourly
 	answers answers
 }
@@ -114,7 +109,11 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Clock: opt.Clock,
 		}, log,
 	)
-	return &Engine{Library: l, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
+	k := NewKeeper(
+		RunStore{Runs: store.Runs, Index: store.Index, History: store.History},
+		KeeperOptions{RunTTL: opt.RunTTL, UntouchedTTL: opt.UntouchedTTL, Handover: opt.Handover, Clock: opt.Clock},
+	)
+	return &Engine{Library: l, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
 func newNonce() string {
@@ -122,87 +121,6 @@ func newNonce() string {
 	// crypto/rand.Read never fails (Go 1.24).
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
-}
-
-// read loads a run for a caller.
-func (e *Engine) read(ctx context.Context, id run.ID) (run.Run, error) {
-	r, err := e.store.Runs.Run(ctx, id)
-	if fault.CodeOf(err) == fault.NotFound {
-		return run.Run{}, noRun(id)
-	}
-	return r, err
-}
-
-// usable checks that a run is the caller's, ends it if its time has passed, and
-// returns it with the chain it is pinned to.
-func (e *Engine) usable(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {
-	if r.Principal != c.Principal {
-		// Not told apart from a run that does not exist.
-		return run.Run{}, protocol.Chain{}, noRun(r.ID)
-	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
-	if err != nil {
-		return run.Run{}, protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
-	}
-	if !c.Reads(chain.Space) {
-		// Left the group meanwhile: what is stored there is not theirs to see any more.
-		return run.Run{}, protocol.Chain{}, noRun(r.ID)
-	}
-	if r.State.Live() && e.expired(r.Summary()) {
-		if r, err = e.expire(ctx, r, chain); err != nil {
-			return run.Run{}, protocol.Chain{}, err
-		}
-	}
-	return r, chain, nil
-}
-
-func noRun(id run.ID) *fault.Error {
-	return fault.New(fault.NotFound, "no run %q", plain.Clip(string(id), 80)).
-		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
-}
-
-// setBack reports whether the clock shows an earlier time than it showed before:
-// it was set back while no server ran, or another server's clock is ahead.
-func (e *Engine) setBack(before time.Time) bool {
-	return e.opt.Clock.Now().Add(clock.Tolerance).Before(before)
-}
-
-func (e *Engine) expired(s run.Summary) bool {
-	now := e.opt.Clock.Settled()
-	if now.Sub(s.CreatedAt) > e.opt.RunTTL {
-		return true
-	}
-	return s.State == run.Open && s.StepIndex == 1 && now.Sub(s.UpdatedAt) > e.opt.UntouchedTTL
-}
-
-func (e *Engine) expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
-	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: "time to live has passed"}
-	ev.At, ev.Clock = r.Stamp(e.opt.Clock.Now())
-	next, err := run.Apply(r, ev)
-	if err != nil {
-		return r, err
-	}
-	if err := e.store.Runs.SaveRun(ctx, Save{Run: next, Events: []run.Event{ev}}); err != nil {
-		return r, fmt.Errorf("end run %s: %w", r.ID, err)
-	}
-	next.Revision++
-	e.moved(next, chain)
-	return next, nil
-}
-
-// live lists the caller's runs that can go on, last changed first.
-func (e *Engine) live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	all, err := e.store.Index.LiveRuns(ctx, c.Principal)
-	if err != nil {
-		return nil, fmt.Errorf("list open runs: %w", err)
-	}
-	live := all[:0]
-	for _, s := range all {
-		if !e.expired(s) {
-			live = append(live, s)
-		}
-	}
-	return live, nil
 }
 
 func asFault(err error, f **fault.Error) bool {

@@ -15,16 +15,16 @@ func Form(schema json.RawMessage) string {
 
 // Claims is for how many runs somebody drives or waits to.
 func (e *Engine) Claims() int {
-	e.claims.mu.Lock()
-	defer e.claims.mu.Unlock()
-	return len(e.claims.runs)
+	e.runs.claims.mu.Lock()
+	defer e.runs.claims.mu.Unlock()
+	return len(e.runs.claims.runs)
 }
 
 // Users is how many calls drive the run or wait to.
 func (e *Engine) Users(id run.ID) int {
-	e.claims.mu.Lock()
-	defer e.claims.mu.Unlock()
-	if k := e.claims.runs[id]; k != nil {
+	e.runs.claims.mu.Lock()
+	defer e.runs.claims.mu.Unlock()
+	if k := e.runs.claims.runs[id]; k != nil {
 		return k.users
 	}
 	return 0

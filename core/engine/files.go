@@ -34,9 +34,9 @@ func (t *turn) filesInput(k task) (driver.Input, error) {
 	if err != nil {
 		return driver.Input{}, err
 	}
-	shown := filesDisplay{Files: k.common.Files, Roots: t.run.Roots}
+	shown := filesDisplay{Files: k.common.Files, Roots: t.Run.Roots}
 	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
-		began := t.run.CreatedAt.UTC()
+		began := t.Run.CreatedAt.UTC()
 		shown.Since = &began
 	}
 	display, err := json.Marshal(shown)

@@ -7,16 +7,16 @@ import "github.com/kairos-mcp/kairos/core/drivers"
 type held struct {
 	*Engine
 	drivers.Setup
-	deeds *deeds
+	claim *Claim
 }
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (h held, release func()) {
 	s, letGo := e.setups.Hold()
-	h = held{Engine: e, Setup: s, deeds: new(deeds)}
+	h = held{Engine: e, Setup: s, claim: e.runs.Claim()}
 	return h, func() {
-		h.unclaim()
+		h.claim.Release()
 		letGo()
 	}
 }

@@ -39,7 +39,7 @@ const (
 // asked a second time, because its call may have changed the world.
 func (t *turn) hold(k task, a driver.Accepted, evidence driver.Answer) error {
 	held := run.Held{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: t.ref(k.use)}
-	if err := t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{judgeInput(k, a.Output, t.run.Step.Sensitive)}}); err != nil {
+	if err := t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{judgeInput(k, a.Output, t.Run.Step.Sensitive)}}); err != nil {
 		return err
 	}
 	// What was submitted is taken: another submission under the same nonce is none for the judge.
@@ -90,14 +90,14 @@ func (t *turn) unjudged(k task) error {
 		case t.troubles(driver.KindJudge) != "":
 			again = "once what the message names is mended"
 		}
-		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", t.run.Step.Index, why).
+		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", t.Run.Step.Index, why).
 			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID), again)
 	}
 	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + plain.Clip(why, 1000)})
 	if err != nil {
-		return fmt.Errorf("encode that step %d is not judged: %w", t.run.Step.Index, err)
+		return fmt.Errorf("encode that step %d is not judged: %w", t.Run.Step.Index, err)
 	}
-	t.note = plain.Sentences(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.run.Step.Index, plain.Clip(why, 300)))
+	t.note = plain.Sentences(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.Run.Step.Index, plain.Clip(why, 300)))
 	return t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: coreDriver, Answer: &driver.Answer{
 		InputID: driver.KindJudge, Value: value, Via: coreDriver, // nobody vouches for what nobody said
 	}})
@@ -121,12 +121,12 @@ func unjudgedBecause(a *driver.Answer) (why string, unjudged bool) {
 
 // conclude turns the judgement and the verdict that was held into a proof.
 func (t *turn) conclude(ctx context.Context, k task) (Round, error) {
-	held := t.run.Step.Held
+	held := t.Run.Step.Held
 	var verdict driver.JudgeValue
-	for _, a := range t.run.Step.Answers {
+	for _, a := range t.Run.Step.Answers {
 		if a.InputID == driver.KindJudge {
 			if err := json.Unmarshal(a.Value, &verdict); err != nil {
-				return Round{}, fmt.Errorf("read the judgement of step %d: %w", t.run.Step.Index, err)
+				return Round{}, fmt.Errorf("read the judgement of step %d: %w", t.Run.Step.Index, err)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (Round, error) { return h.next(ctx, c, in) })
+	return Again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
 func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
@@ -48,13 +48,13 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 	if err := e.noSuchType(s, e.TypeOf(t.step())); err != nil {
 		return Round{}, err
 	}
-	t.target, t.solution = t.run.Step.Index, s
-	t.run.MovedAt = t.started
+	t.target, t.solution = t.Run.Step.Index, s
+	t.Run.MovedAt = t.started
 	if round, done, err := t.envelope(ctx, s); done || err != nil {
 		return round, err
 	}
 	if s.supplied() {
-		t.submitted = &Recorded{Key: nonceKey(t.run.Step.Nonce), Payload: s.payload}
+		t.submitted = &Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.payload}
 	}
 	return t.drive(ctx)
 }
@@ -128,37 +128,37 @@ func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s
 // named checks that the run_id of a call, if it has one, is that of the run
 // whose nonce it carries.
 func (t *turn) named(runID string) error {
-	if runID == "" || runID == string(t.run.ID) {
+	if runID == "" || runID == string(t.Run.ID) {
 		return nil
 	}
 	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
-		plain.Clip(runID, 80), t.run.ID).
-		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.run.ID).
-		With("run_id", t.run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
+		plain.Clip(runID, 80), t.Run.ID).
+		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.Run.ID).
+		With("run_id", t.Run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
 }
 
 // owns checks that the URI names a step of the run's protocol; which one is
 // left open, because some clients send the step being solved and some the next.
 func (t *turn) owns(stepUUID, uri string) error {
-	for _, s := range t.chain.Steps {
+	for _, s := range t.Chain.Steps {
 		if s.UUID == stepUUID {
 			return nil
 		}
 	}
-	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.chain.Title, t.run.ID).
+	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.Chain.Title, t.Run.ID).
 		WithNext("call kairos_next with %s", t.openURI()).
-		With("run_id", t.run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.run.ID)))
+		With("run_id", t.Run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
 }
 
 // openURI is the open step's, or when all are solved the last one's.
 func (t *turn) openURI() string {
-	return protocol.URI(t.chain.Steps[min(t.run.Step.Index, len(t.chain.Steps))-1].UUID)
+	return protocol.URI(t.Chain.Steps[min(t.Run.Step.Index, len(t.Chain.Steps))-1].UUID)
 }
 
 // openRuns lists the caller's live runs of the protocol, last changed first: those
 // of this connection, if it has any.
 func (e *Engine) openRuns(ctx context.Context, c access.Caller, chain protocol.Chain) (runs []run.Summary, own bool, err error) {
-	live, err := e.live(ctx, c)
+	live, err := e.runs.Live(ctx, c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -168,7 +168,7 @@ func (e *Engine) openRuns(ctx context.Context, c access.Caller, chain protocol.C
 		runs = ours
 	}
 	// Neither ids nor times say which came last if the clock was set back between them.
-	own = len(ours) > 0 && (len(ours) == 1 || !e.setBack(ours[0].UpdatedAt))
+	own = len(ours) > 0 && (len(ours) == 1 || !e.runs.SetBack(ours[0].UpdatedAt))
 	return runs, own, nil
 }
 
@@ -206,9 +206,9 @@ func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
 // repeated answers what needs no new work: submissions to closed runs and
 // network retries of submissions that were accepted.
 func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
-	used := s != nil && s.Nonce != "" && s.Nonce != t.run.Step.Nonce && slices.Contains(t.run.Nonces, s.Nonce)
+	used := s != nil && s.Nonce != "" && s.Nonce != t.Run.Step.Nonce && slices.Contains(t.Run.Nonces, s.Nonce)
 	if used {
-		rec, ok, err := t.e.store.History.Recorded(ctx, t.run.ID, nonceKey(s.Nonce))
+		rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, nonceKey(s.Nonce))
 		if err != nil {
 			return Round{}, false, fmt.Errorf("look up a recorded reply: %w", err)
 		}
@@ -217,13 +217,13 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 			return round, true, err
 		}
 	}
-	if !t.run.State.Live() {
-		return Round{}, true, t.over(ctx)
+	if !t.Run.State.Live() {
+		return Round{}, true, t.Over(ctx)
 	}
 	if !used {
 		return Round{}, false, nil
 	}
-	solved := slices.Index(t.run.SolvedBy, s.Nonce)
+	solved := slices.Index(t.Run.SolvedBy, s.Nonce)
 	switch {
 	case s.supplied() && solved >= 0:
 		round, err := t.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
@@ -234,9 +234,9 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 	case solved >= 0:
 		// The answer came after its call had ended; nobody told the agent yet.
 		t.note = "The step you asked for was solved meanwhile."
-		t.solved = t.unheard(len(t.run.Proofs) - solved)
+		t.solved = t.unheard(len(t.Run.Proofs) - solved)
 	case t.approvalGiven():
-		t.note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", t.run.Step.Index)
+		t.note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", t.Run.Step.Index)
 	default:
 		t.note = "The step has a fresh nonce meanwhile."
 	}
@@ -247,7 +247,7 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 // unheard lists the last n proofs, whose reply nobody may have seen.
 func (t *turn) unheard(n int) []api.Solved {
 	var solved []api.Solved
-	for i := max(len(t.run.Proofs)-n, 0); i < len(t.run.Proofs); i++ {
+	for i := max(len(t.Run.Proofs)-n, 0); i < len(t.Run.Proofs); i++ {
 		solved = append(solved, t.solvedStep(i))
 	}
 	return solved
@@ -290,8 +290,8 @@ func (t *turn) envelope(ctx context.Context, s *solution) (Round, bool, error) {
 		return round, true, err
 	}
 	code, why := fault.Code(""), ""
-	switch expected := t.run.ProofHash(); {
-	case s.Nonce != "" && s.Nonce != t.run.Step.Nonce:
+	switch expected := t.Run.ProofHash(); {
+	case s.Nonce != "" && s.Nonce != t.Run.Step.Nonce:
 		code, why = fault.NonceMismatch, "the nonce is not the one of the open challenge"
 	case s.ProofHash != "" && s.ProofHash != expected:
 		code, why = fault.ProofHashMismatch, "proof_hash is not the one of the open challenge"

@@ -17,19 +17,19 @@ func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "
 // nextCall is the call of kairos_next for the open step with this solution.
 func (t *turn) nextCall(solution map[string]any) *api.NextCall {
 	return api.NewCall(api.ToolNext, map[string]any{
-		"uri": protocol.URI(t.step().UUID), "run_id": string(t.run.ID), "solution": solution,
+		"uri": protocol.URI(t.step().UUID), "run_id": string(t.Run.ID), "solution": solution,
 	})
 }
 
 // callServer lets the server obtain what is due, or show again what the agent
 // has to give. It is never counted as a failure.
 func (t *turn) callServer(kind string) *api.NextCall {
-	return t.nextCall(map[string]any{"type": kind, "nonce": t.run.Step.Nonce})
+	return t.nextCall(map[string]any{"type": kind, "nonce": t.Run.Step.Nonce})
 }
 
 // callFilled is the call with a solution that the agent has to fill in.
 func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
-	solution := map[string]any{"type": shown.Type, "nonce": t.run.Step.Nonce, "proof_hash": t.run.ProofHash()}
+	solution := map[string]any{"type": shown.Type, "nonce": t.Run.Step.Nonce, "proof_hash": t.Run.ProofHash()}
 	if !k.free() {
 		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
 	}

@@ -94,14 +94,14 @@ func (t *turn) routed(step run.Step, ev *run.Event) {
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
 		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
 	}
-	r.Run, r.Step, r.Challenge = t.run.ID, step.Index, t.typeAt(step.Index)
+	r.Run, r.Step, r.Challenge = t.Run.ID, step.Index, t.typeAt(step.Index)
 	t.routes = append(t.routes, r)
 }
 
 // routeOfEvent is the route that an event ends, if it ends one, and the input
 // that it led to.
 func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
-	r = Route{Space: t.run.Space, Via: ev.Via}
+	r = Route{Space: t.Run.Space, Via: ev.Via}
 	input = ev.Input
 	switch ev.Kind {
 	case run.Supplied, run.Answered:
@@ -160,10 +160,10 @@ func (t *turn) typeAt(index int) string {
 	if t.opened == index {
 		return t.task.common.Type
 	}
-	if index < 1 || index > len(t.chain.Steps) {
+	if index < 1 || index > len(t.Chain.Steps) {
 		return ""
 	}
-	return t.e.TypeOf(t.chain.Steps[index-1])
+	return t.e.TypeOf(t.Chain.Steps[index-1])
 }
 
 // kindOf is the kind of an input by its id.

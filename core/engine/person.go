@@ -29,7 +29,7 @@ func (t *turn) takesNoReport(k task, in driver.Input) bool {
 	case driver.KindEvidence:
 		return t.ownAnswer(k, in)
 	case driver.KindApproval:
-		for _, behind := range t.run.Step.Inputs {
+		for _, behind := range t.Run.Step.Inputs {
 			if t.ownAnswer(k, behind) {
 				return true
 			}
@@ -68,10 +68,10 @@ func yesOrNo(in driver.Input) bool {
 // approvedAnswer is what a person has answered to the input by approving; nil:
 // they have not, or it asks for more.
 func (t *turn) approvedAnswer(k task, in driver.Input) *driver.Answer {
-	if !t.run.Step.Gated || !t.approvalStands() || !t.ownAnswer(k, in) || !yesOrNo(in) {
+	if !t.Run.Step.Gated || !t.approvalStands() || !t.ownAnswer(k, in) || !yesOrNo(in) {
 		return nil
 	}
-	a := t.run.Step.Approval
+	a := t.Run.Step.Approval
 	return &driver.Answer{
 		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + saidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
 	}

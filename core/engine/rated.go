@@ -28,10 +28,10 @@ func (t *turn) rateEvents(events []run.Event) {
 		default:
 			continue
 		}
-		if i := ev.Step - 1; i >= 0 && i < len(t.chain.Steps) {
+		if i := ev.Step - 1; i >= 0 && i < len(t.Chain.Steps) {
 			t.e.Rate(library.StepRating{
-				Space: t.chain.Space, Step: t.chain.Steps[i], Outcome: outcome, Bonus: bonus,
-				Rater: "kairos_next", Context: plain.Clip(t.chain.Title, 200),
+				Space: t.Chain.Space, Step: t.Chain.Steps[i], Outcome: outcome, Bonus: bonus,
+				Rater: "kairos_next", Context: plain.Clip(t.Chain.Title, 200),
 			})
 		}
 	}

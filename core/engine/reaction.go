@@ -25,7 +25,7 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 	// A question without a reply ends its call, so that its retries are other calls.
 	anyCall := o == decision.TimedOut || o == decision.Abandoned
 	times := 0
-	for _, b := range t.run.Step.Tried {
+	for _, b := range t.Run.Step.Tried {
 		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome && !b.Untried
 		if same && (anyCall || t.inThisCall(b)) {
 			times++
@@ -51,5 +51,5 @@ func (t *turn) stopped(a run.Attempt) *fault.Error {
 		code = fault.JudgeUnavailable
 	}
 	return fault.New(code, "Step %d stops here, because the route %s to its %s gave no answer (%s: %s) and the server is configured to try no other then. %s.",
-		t.run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
+		t.Run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
 }

@@ -41,7 +41,7 @@ type RedactReply struct {
 func (e *Engine) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
+	return Again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
 }
 
 func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
@@ -60,7 +60,7 @@ func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (Reda
 	if err := t.apply(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
 		return RedactReply{}, err
 	}
-	if err := e.store.Eraser.EraseRun(ctx, Save{Run: t.run, Events: t.events}, redaction.Redacted); err != nil {
+	if err := e.store.Eraser.EraseRun(ctx, Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
 		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
 	}
 	var verdict api.AttestReply
@@ -74,11 +74,11 @@ func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (Reda
 
 // redaction is what erasing a step means for the run; 0: all of it.
 func (t *turn) redaction(step int) (run.Redaction, error) {
-	solved := len(t.run.Proofs)
+	solved := len(t.Run.Proofs)
 	switch {
-	case step == 0 && t.run.State.Live():
-		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s can still go on: name a solved step to erase, or end the run first", t.run.ID).
-			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs abandon %s`", t.run.ID)
+	case step == 0 && t.Run.State.Live():
+		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s can still go on: name a solved step to erase, or end the run first", t.Run.ID).
+			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs abandon %s`", t.Run.ID)
 	case step == 0:
 		all := run.Redaction{Whole: true, Steps: []int{}}
 		for i := range solved {
@@ -86,10 +86,10 @@ func (t *turn) redaction(step int) (run.Redaction, error) {
 		}
 		return all, nil
 	case step < 0 || step > solved:
-		return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d of run %s has no evidence: %d of %d steps are solved", step, t.run.ID, solved, t.run.StepCount)
+		return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d of run %s has no evidence: %d of %d steps are solved", step, t.Run.ID, solved, t.Run.StepCount)
 	}
 	quoting := t.quoting(step)
-	if t.run.State.Live() {
+	if t.Run.State.Live() {
 		if at := slices.IndexFunc(quoting, func(n int) bool { return n > solved }); at >= 0 {
 			return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d needs the result of step %d and is not solved yet", quoting[at], step).
 				WithNext("solve step %d, or end the run, then erase", quoting[at])
@@ -101,9 +101,9 @@ func (t *turn) redaction(step int) (run.Redaction, error) {
 // quoting lists the later steps whose challenges or texts hold results of the step.
 func (t *turn) quoting(step int) []int {
 	var out []int
-	name := t.chain.Steps[step-1].Name
-	for i := step; i < len(t.chain.Steps); i++ {
-		refs := append(protocol.References(t.chain.Steps[i].Challenge), t.chain.TextReferences(i)...)
+	name := t.Chain.Steps[step-1].Name
+	for i := step; i < len(t.Chain.Steps); i++ {
+		refs := append(protocol.References(t.Chain.Steps[i].Challenge), t.Chain.TextReferences(i)...)
 		if slices.ContainsFunc(refs, func(r protocol.Reference) bool {
 			return r.Source == protocol.FromSteps && r.Step == name
 		}) {

@@ -23,14 +23,14 @@ func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) api.StepRep
 	r := api.StepReply{
 		MustObey: true,
 		CurrentStep: api.CurrentStep{
-			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.run.Step.Index, len(t.chain.Steps))), MIMEType: "text/markdown",
+			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.Run.Step.Index, len(t.Chain.Steps))), MIMEType: "text/markdown",
 		},
 		Challenge: api.Challenge{
 			Type: shown.Type, Description: shown.Description, Display: shown.Display,
-			Nonce: t.run.Step.Nonce, ProofHash: t.run.ProofHash(),
+			Nonce: t.Run.Step.Nonce, ProofHash: t.Run.ProofHash(),
 		},
-		Message: t.note, RunID: string(t.run.ID), SessionID: string(t.run.ID),
-		StepIndex: min(t.run.Step.Index, len(t.chain.Steps)), StepCount: len(t.chain.Steps), Solved: t.solved,
+		Message: t.note, RunID: string(t.Run.ID), SessionID: string(t.Run.ID),
+		StepIndex: min(t.Run.Step.Index, len(t.Chain.Steps)), StepCount: len(t.Chain.Steps), Solved: t.solved,
 	}
 	if n := len(t.solved); n > 0 {
 		r.ProofHash = t.solved[n-1].ProofHash
@@ -55,15 +55,15 @@ func solvedMessage(solved []api.Solved) string {
 }
 
 func (t *turn) solvedStep(i int) api.Solved {
-	p, step := t.run.Proofs[i], t.chain.Steps[i]
+	p, step := t.Run.Proofs[i], t.Chain.Steps[i]
 	verdict := ""
-	if t.run.Evidence[i].Failed {
-		verdict = t.run.Evidence[i].Verdict()
+	if t.Run.Evidence[i].Failed {
+		verdict = t.Run.Evidence[i].Verdict()
 	}
 	return api.Solved{
 		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
-		Provenance: p.Provenance, Output: t.run.Evidence[i].Output, ProofHash: p.Hash,
-		Files: solvedFiles(t.run.Evidence[i]), Verdict: verdict,
+		Provenance: p.Provenance, Output: t.Run.Evidence[i].Output, ProofHash: p.Hash,
+		Files: solvedFiles(t.Run.Evidence[i]), Verdict: verdict,
 	}
 }
 
@@ -90,13 +90,13 @@ func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Roun
 	if in.Kind == driver.KindApproval {
 		then = approvalFirst
 	}
-	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.run.Step.Nonce, then))
+	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.Run.Step.Nonce, then))
 }
 
 func (t *turn) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
 	uri := r.CurrentStep.URI
 	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
-	if t.run.Step.Index == len(t.chain.Steps) {
+	if t.Run.Step.Index == len(t.Chain.Steps) {
 		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
 	}
 	return t.reply(ctx, r)
@@ -128,12 +128,12 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 
 // completed: every step is solved.
 func (t *turn) completed(ctx context.Context) (Round, error) {
-	last := t.chain.Steps[len(t.chain.Steps)-1]
+	last := t.Chain.Steps[len(t.Chain.Steps)-1]
 	r := t.base(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
-	r.ProofHash = t.run.ProofHash()
+	r.ProofHash = t.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
-	r.NextCall = attestCall(r.CurrentStep.URI, t.run.ID)
+	r.NextCall = attestCall(r.CurrentStep.URI, t.Run.ID)
 	return t.reply(ctx, r)
 }
 
@@ -153,7 +153,7 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 	}
 	r.Message = plain.Sentences(r.Message, why, t.sentence(in.ID))
 	r.NextCall = t.callFilled(k, in, shown)
-	r.RetryCount = &t.run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
 	return t.reply(ctx, r)
 }
@@ -163,7 +163,7 @@ func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown drive
 func (t *turn) omitted(r api.StepReply) api.StepReply {
 	r.ErrorCode = cmp.Or(r.ErrorCode, string(fault.MissingField))
 	r.Message = plain.Sentences(t.omission, r.Message)
-	r.RetryCount = &t.run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	return r
 }
 
@@ -213,7 +213,7 @@ func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, er
 
 // failed turns a reply that shows the open step into the reply to a counted failure.
 func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
-	uri, count := r.CurrentStep.URI, t.run.Step.Failures
+	uri, count := r.CurrentStep.URI, t.Run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.code)
 	r.Message = plain.Sentences(f.why, r.Message)
@@ -255,7 +255,7 @@ func waysOut(r api.StepReply) api.StepReply {
 
 // declinedByAgent: the no came from the agent's own report, which it can correct.
 func (t *turn) declinedByAgent() bool {
-	for _, by := range t.run.Step.Declines {
+	for _, by := range t.Run.Step.Declines {
 		desc, _, _ := t.e.Drivers.Describe(by)
 		if !desc.Has(driver.FeatureAgent) {
 			return false
@@ -267,29 +267,29 @@ func (t *turn) declinedByAgent() bool {
 // askAgain is the call that lets the server ask the person once more.
 func (t *turn) askAgain(k task) string {
 	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
-		protocol.URI(k.step.UUID), k.common.Type, t.run.Step.Nonce)
+		protocol.URI(k.step.UUID), k.common.Type, t.Run.Step.Nonce)
 }
 
 // halt is the reply when the run waits for something that is not the agent's
 // fault. No retry is counted and the step stays open.
 func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
-	if t.created && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
+	if t.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
 		return Round{}, f // nothing began
 	}
 	step := t.step()
 	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
-	r.RetryCount = &t.run.Step.Failures
+	r.RetryCount = &t.Run.Step.Failures
 	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
 
 	if r.NextCall = api.CallOf(f); r.NextCall == nil {
 		r.NextCall = t.callServer(r.Challenge.Type)
 	}
-	if t.run.Step.Failures >= maxFailures {
+	if t.Run.Step.Failures >= maxFailures {
 		r = waysOut(r)
 	}
-	t.e.log.WarnContext(ctx, "step waits", "run", t.run.ID, "step", t.run.Step.Index, "code", f.Code, "error", f)
+	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
 	return t.reply(ctx, r)
 }

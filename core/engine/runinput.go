@@ -20,16 +20,16 @@ import (
 // runInput says what the run still needs before its first step: the input that
 // asks for it and the names of the missing keys; nil when nothing is missing.
 func (t *turn) runInput() (driver.Input, []string) {
-	if t.run.Step.Index != 1 || len(t.chain.Inputs) == 0 || len(t.run.Step.Answers) > 0 {
+	if t.Run.Step.Index != 1 || len(t.Chain.Inputs) == 0 || len(t.Run.Step.Answers) > 0 {
 		return driver.Input{}, nil
 	}
-	missing := missingKeys(t.chain.Inputs, t.run.Input)
+	missing := missingKeys(t.Chain.Inputs, t.Run.Input)
 	if len(missing) == 0 {
 		return driver.Input{}, nil
 	}
 	return driver.Input{
-		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(t.chain.Inputs, missing), Person: true,
-		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", t.chain.Title, strings.Join(missing, ", ")),
+		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(t.Chain.Inputs, missing), Person: true,
+		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", t.Chain.Title, strings.Join(missing, ", ")),
 		Approval:    driver.ApprovalUser,
 	}, missing
 }
@@ -53,15 +53,15 @@ func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []st
 
 // inputTask is the task of the run's input.
 func (t *turn) inputTask() task {
-	return task{step: t.step(), where: driver.Step{Protocol: t.chain.Title, Label: "Input", Index: 1, Count: len(t.chain.Steps)}}
+	return task{step: t.step(), where: driver.Step{Protocol: t.Chain.Title, Label: "Input", Index: 1, Count: len(t.Chain.Steps)}}
 }
 
 func (t *turn) missingInput(missing []string) *fault.Error {
-	uri := protocol.URI(t.chain.Steps[0].UUID)
-	form := inputForm(t.chain.Inputs, missing)
+	uri := protocol.URI(t.Chain.Steps[0].UUID)
+	form := inputForm(t.Chain.Inputs, missing)
 	example, _ := api.Encode(form, "") // was decoded from JSON
-	maps.Copy(form, decode(t.run.Input))
-	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.chain.Title, strings.Join(missing, ", ")).
+	maps.Copy(form, decode(t.Run.Input))
+	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.Chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
 		WithNext("call kairos_begin with %s and input %s", uri, example).
 		WithCall(api.ToolBegin, map[string]any{"uri": uri, "input": form})
@@ -82,7 +82,7 @@ func inputForm(inputs json.RawMessage, keys []string) map[string]any {
 
 // takeRunInput merges what a person filled in into the run's input.
 func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
-	merged := decode(t.run.Input)
+	merged := decode(t.Run.Input)
 	if merged == nil {
 		merged = map[string]any{}
 	}
@@ -91,7 +91,7 @@ func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, checkInput(t.chain, b)
+	return b, checkInput(t.Chain, b)
 }
 
 // checkInput refuses an input that the protocol's schema does not allow;

@@ -5,82 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
-
-// Handover is told where runs stand, so that somebody else can go on with them.
-type Handover interface {
-	// Moved: a change of the run is stored. It is called for one change of a run
-	// after the other, must return at once, and cannot fail.
-	Moved(Standing)
-}
-
-// Standing is where a run stands, as far as it may be told outside the
-// database: no nonces, no evidence, nothing that anybody answered.
-type Standing struct {
-	Run run.Summary
-	URI string // of the protocol's first step
-	// Step is the name of the open step; empty when all are solved.
-	Step   string
-	Solved []SolvedName
-	Roots  []string // the folders that the run works in, if it said so
-}
-
-// SolvedName is a step that is solved, and who vouches for it.
-type SolvedName struct {
-	Name       string
-	Provenance driver.Provenance
-}
-
-func standingOf(r run.Run, chain protocol.Chain) Standing {
-	s := Standing{Run: r.Summary(), URI: protocol.URI(chain.Steps[0].UUID), Roots: r.Roots}
-	for i, p := range r.Proofs {
-		s.Solved = append(s.Solved, SolvedName{Name: chain.Steps[i].Name, Provenance: p.Provenance})
-	}
-	if i := r.Step.Index - 1; i < len(chain.Steps) {
-		s.Step = chain.Steps[i].Name
-	}
-	return s
-}
-
-// moved tells that a change of the run is stored.
-func (e *Engine) moved(r run.Run, chain protocol.Chain) {
-	if e.opt.Handover != nil {
-		e.opt.Handover.Moved(standingOf(r, chain))
-	}
-}
 
 // Standing is where a run stands, whoever's it is: for the server itself. One
 // whose time has passed counts as ended.
 func (e *Engine) Standing(ctx context.Context, id run.ID) (Standing, error) {
-	r, err := e.read(ctx, id)
-	if err != nil {
-		return Standing{}, err
-	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
-	if err != nil {
-		return Standing{}, fmt.Errorf("load the protocol of run %s: %w", id, err)
-	}
-	s := standingOf(r, chain)
-	s.Run = e.asOfNow(s.Run)
-	return s, nil
-}
-
-// asOfNow is the run as its next caller will find it.
-func (e *Engine) asOfNow(s run.Summary) run.Summary {
-	if s.State.Live() && e.expired(s) {
-		s.State = run.Ended
-	}
-	return s
+	return e.runs.Standing(ctx, id)
 }
 
 // RunsInput says which runs to list.
@@ -108,7 +43,7 @@ func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (Ru
 	}
 	reply := RunsReply{Runs: make([]run.Summary, 0, len(runs)), NextCursor: next}
 	for _, s := range runs {
-		if s = e.asOfNow(s); in.State == "" || s.State == in.State {
+		if s = e.runs.AsOfNow(s); in.State == "" || s.State == in.State {
 			reply.Runs = append(reply.Runs, s)
 		}
 	}
@@ -120,47 +55,19 @@ func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (Ru
 func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (run.Summary, error) {
+	return Again(func() (run.Summary, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return run.Summary{}, err
 		}
-		if !t.run.State.Live() {
-			return run.Summary{}, t.over(ctx)
+		if !t.Run.State.Live() {
+			return run.Summary{}, t.Over(ctx)
 		}
 		if err := t.apply(run.Event{Kind: run.Abandoned, Reason: plain.Clip(cmp.Or(reason, "no reason was given"), 2000)}); err != nil {
 			return run.Summary{}, err
 		}
-		return t.run.Summary(), t.save(ctx)
+		return t.Run.Summary(), t.save(ctx)
 	})
-}
-
-// over says that the run cannot go on, and since when and why.
-func (t *turn) over(ctx context.Context) *fault.Error {
-	uri := protocol.URI(t.chain.Steps[0].UUID)
-	return fault.New(fault.NoOpenRun, "run %s %s", t.run.ID, t.ending(ctx)).
-		WithNext("call kairos_begin with %s to start over", uri).
-		With("run_id", t.run.ID).WithCall(api.ToolBegin, map[string]any{"uri": uri})
-}
-
-// ending is how the run ended, for people. What cannot be read is left out.
-func (t *turn) ending(ctx context.Context) string {
-	events, err := t.e.store.History.Events(ctx, t.run.ID)
-	events = slices.DeleteFunc(events, func(ev run.Event) bool { return ev.Kind == run.Redacted })
-	if err != nil || len(events) == 0 {
-		return "is " + string(t.run.State)
-	}
-	last := events[len(events)-1]
-	at := last.At.UTC().Format(time.RFC3339)
-	switch last.Kind {
-	case run.Attested:
-		return fmt.Sprintf("was attested at %s with outcome %s", at, last.Outcome)
-	case run.Abandoned:
-		return fmt.Sprintf("was abandoned at %s: %s", at, plain.Clip(last.Reason, 200))
-	case run.Expired:
-		return fmt.Sprintf("ended at %s: %s", at, last.Reason)
-	}
-	return "is " + string(t.run.State)
 }
 
 // Swept is what one Sweep did.
@@ -228,14 +135,14 @@ func (e *Engine) expireOne(ctx context.Context, id run.ID) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("end run %s, whose time has passed: %w", id, err)
-	case !r.State.Live() || !e.expired(r.Summary()):
+	case !r.State.Live() || !e.runs.Expired(r.Summary()):
 		return false, nil
 	}
-	chain, err := e.store.Index.Pinned(ctx, r.Pin)
+	chain, err := e.runs.Pinned(ctx, r)
 	if err != nil {
-		return false, fmt.Errorf("load the protocol of run %s: %w", id, err)
+		return false, err
 	}
-	_, err = e.expire(ctx, r, chain)
+	_, err = e.runs.Expire(ctx, r, chain)
 	if fault.CodeOf(err) == fault.Conflict {
 		return false, nil
 	}

@@ -145,7 +145,7 @@ var reaches = map[string]map[string]ask{
 	}),
 	"ChainOf": byURI(func(w *world, c access.Caller, uri string) (any, error) {
 		chain, absent, err := w.ChainOf(w.t.Context(), c, uri)
-		return []any{chain, absent}, err
+		return chain.Title, errors.Join(absent, err)
 	}),
 	"Dump": {
 		"step":        func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Step, false) },

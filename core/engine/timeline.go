@@ -88,7 +88,7 @@ func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Time
 	}
 	var reply api.AttestReply
 	t.verdictOf(&reply)
-	line := Timeline{Run: t.run.Summary(), Outcome: t.run.Outcome, Verified: reply.Verified}
+	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified}
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
@@ -104,7 +104,7 @@ func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Time
 		for _, in := range ev.Inputs {
 			asked[in.ID] = in.Description
 		}
-		m, tell := momentOf(ev, t.chain)
+		m, tell := momentOf(ev, t.Chain)
 		if !tell {
 			continue
 		}
@@ -123,7 +123,7 @@ func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Time
 
 // Runs lists the caller's runs that can go on, last changed first.
 func (e *Engine) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	return e.live(ctx, c)
+	return e.runs.Live(ctx, c)
 }
 
 // momentOf tells an event; what only the machinery cares for is left out.

@@ -22,14 +22,10 @@ import (
 // turn is one call on one run: what was loaded, what happened since, and what
 // may still be done. Nothing of it outlives the call.
 type turn struct {
+	*Change
 	e       held
 	caller  access.Caller
-	run     run.Run
-	chain   protocol.Chain
-	created bool // the run is not in the store yet
 	started time.Time
-	events  []run.Event
-	records []Recorded
 	// pending names the records that this call's reply will be kept under.
 	pending []Recorded
 	// submitted becomes pending once the submission is taken.
@@ -89,7 +85,7 @@ type failure struct {
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
 func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
-	if err := e.claim(ctx, id); err != nil {
+	if err := e.claim.Take(ctx, id); err != nil {
 		return nil, err
 	}
 	return e.look(ctx, c, id)
@@ -97,33 +93,21 @@ func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, er
 
 // look makes a turn on a stored run whoever drives it.
 func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
-	r, err := e.read(ctx, id)
+	change, err := e.runs.Open(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	r, chain, err := e.usable(ctx, c, r)
-	if err != nil {
-		return nil, err
-	}
-	t := &turn{e: e, caller: c, run: r, chain: chain}
-	t.started = t.now()
+	t := &turn{Change: change, e: e, caller: c}
+	t.started = t.Now()
 	return t, t.distrust()
-}
-
-// now is when the next event of the run happens. It is for what is recorded, and
-// for the order of what happens in the run. What ends at a time is compared with
-// the clock instead, which may have been set back since the run was changed.
-func (t *turn) now() time.Time {
-	at, _ := t.run.Stamp(t.e.opt.Clock.Now())
-	return at
 }
 
 // distrust ends the run's approval and its link if the clock was set back since
 // the run was last changed: nobody can tell how old they are.
 func (t *turn) distrust() error {
-	a, q := t.run.Step.Approval, t.run.Step.Question
+	a, q := t.Run.Step.Approval, t.Run.Step.Question
 	linked := q != nil && q.Link != nil
-	if !t.run.State.Live() || a == nil && !linked || !t.e.setBack(t.run.ChangedAt()) {
+	if !t.Run.State.Live() || a == nil && !linked || !t.e.runs.SetBack(t.Run.ChangedAt()) {
 		return nil
 	}
 	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
@@ -138,20 +122,17 @@ func (t *turn) distrust() error {
 
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
-	ev.Run, ev.Step = t.run.ID, t.run.Step.Index
-	ev.At, ev.Clock = t.run.Stamp(t.e.opt.Clock.Now())
+	t.Stamp(&ev)
 	t.limit(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
 	}
 	ev.Spent, t.spent = t.spent, run.Spent{}
-	next, err := run.Apply(t.run, ev)
-	if err != nil {
+	before := t.Run.Step
+	if err := t.Apply(ev); err != nil {
 		return impossible(err)
 	}
-	t.routed(t.run.Step, &ev)
-	t.run = next
-	t.events = append(t.events, ev)
+	t.routed(before, &t.Events[len(t.Events)-1])
 	return nil
 }
 
@@ -171,26 +152,16 @@ func (t *turn) explain(ev *run.Event) (err error) {
 
 // save stores what happened; a call saves once, right before it answers or asks.
 func (t *turn) save(ctx context.Context) error {
-	change := Save{Run: t.run, Events: t.events, Recorded: t.records}
-	switch {
-	case t.created:
-		if err := t.e.store.Runs.CreateRun(ctx, change, t.chain); err != nil {
-			return fmt.Errorf("create run %s: %w", t.run.ID, err)
-		}
-		t.created = false
-		t.e.opt.Observer.Begun(t.run.Space)
-	case len(t.events) == 0 && len(t.records) == 0:
-		return nil
-	default:
-		if err := t.e.store.Runs.SaveRun(ctx, change); err != nil {
-			return fmt.Errorf("save run %s: %w", t.run.ID, err)
-		}
+	began := t.New()
+	saved, err := t.Save(ctx)
+	if err != nil || len(saved) == 0 && !began {
+		return err
 	}
-	t.run.Revision++
-	t.e.moved(t.run, t.chain)
-	t.rateEvents(t.events)
+	if began {
+		t.e.opt.Observer.Begun(t.Run.Space)
+	}
+	t.rateEvents(saved)
 	t.tellRoutes(ctx)
-	t.events, t.records = nil, nil
 	return nil
 }
 
@@ -198,7 +169,7 @@ func (t *turn) save(ctx context.Context) error {
 func (t *turn) record(outcome json.RawMessage) {
 	for _, k := range t.pending {
 		k.Reply = outcome
-		t.records = append(t.records, k)
+		t.Change.Record(k)
 	}
 	t.pending = nil
 }
@@ -236,9 +207,9 @@ func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 }
 
 // step is the open step of the pinned protocol.
-func (t *turn) step() protocol.Step { return t.chain.Steps[t.run.Step.Index-1] }
+func (t *turn) step() protocol.Step { return t.Chain.Steps[t.Run.Step.Index-1] }
 
-func (t *turn) complete() bool { return t.run.Step.Index > len(t.chain.Steps) }
+func (t *turn) complete() bool { return t.Run.Step.Index > len(t.Chain.Steps) }
 
 // task is what the open step demands: its challenge with templates filled, as
 // the core and the challenge driver read it.
@@ -260,12 +231,12 @@ func (k task) free() bool { return k.step.Challenge == nil }
 
 // open works out what the open step demands, once a call.
 func (t *turn) open(ctx context.Context) (task, error) {
-	if t.opened == t.run.Step.Index {
+	if t.opened == t.Run.Step.Index {
 		return t.task, nil
 	}
 	k, err := t.workOut(ctx)
 	if err == nil {
-		t.task, t.opened = k, t.run.Step.Index
+		t.task, t.opened = k, t.Run.Step.Index
 	}
 	return k, err
 }
@@ -274,8 +245,8 @@ func (t *turn) open(ctx context.Context) (task, error) {
 func (t *turn) place() task {
 	step := t.step()
 	return task{step: step, where: driver.Step{
-		Protocol: t.chain.Title, Label: step.Label, Text: t.textOf(t.run.Step.Index),
-		Index: t.run.Step.Index, Count: len(t.chain.Steps),
+		Protocol: t.Chain.Title, Label: step.Label, Text: t.textOf(t.Run.Step.Index),
+		Index: t.Run.Step.Index, Count: len(t.Chain.Steps),
 	}}
 }
 
@@ -295,7 +266,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		return task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.where.Index, err)
 	}
 	if len(missing) > 0 {
-		return task{}, missingValues(t.run, t.chain, missing)
+		return task{}, missingValues(t.Run, t.Chain, missing)
 	}
 	if k.common, err = protocol.CommonOf(filled); err != nil {
 		return task{}, fmt.Errorf("challenge of step %d: %w", k.where.Index, err)
@@ -345,13 +316,13 @@ func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
 }
 
 // textOf is the text of a step, 1-based, with the values it refers to.
-func (t *turn) textOf(step int) string { return t.chain.FillText(step-1, t.scope()) }
+func (t *turn) textOf(step int) string { return t.Chain.FillText(step-1, t.scope()) }
 
 // scope is what the templates of the open step may refer to.
 func (t *turn) scope() protocol.Scope {
-	s := protocol.Scope{Input: t.run.Input, Steps: make(map[string]json.RawMessage, len(t.run.Evidence))}
-	for i, ev := range t.run.Evidence {
-		s.Steps[t.chain.Steps[i].Name] = ev.Output
+	s := protocol.Scope{Input: t.Run.Input, Steps: make(map[string]json.RawMessage, len(t.Run.Evidence))}
+	for i, ev := range t.Run.Evidence {
+		s.Steps[t.Chain.Steps[i].Name] = ev.Output
 	}
 	return s
 }
@@ -392,7 +363,7 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 		Step: decision.StepFacts{
 			Index: k.where.Index, Count: k.where.Count, Name: k.step.Name, Approval: k.common.ApprovalMode,
 		},
-		Run: decision.RunFacts{Attempt: t.run.Step.Failures + 1, Input: decode(t.run.Input)},
+		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decode(t.Run.Input)},
 		Client: decision.ClientFacts{
 			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
@@ -420,7 +391,7 @@ func (t *turn) inThisCall(a run.Attempt) bool { return !a.At.Before(t.started) }
 func (t *turn) previous(inputID string) []decision.PreviousFacts {
 	reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
 	var out []decision.PreviousFacts
-	for _, a := range t.run.Step.Tried {
+	for _, a := range t.Run.Step.Tried {
 		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && !t.inThisCall(a)) {
 			continue
 		}

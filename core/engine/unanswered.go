@@ -20,7 +20,7 @@ const maxUnanswered = 2
 func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
+	return Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
 }
 
 func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
@@ -28,10 +28,10 @@ func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq in
 	if err != nil {
 		return Round{}, err
 	}
-	if !t.run.State.Live() {
-		return Round{}, t.over(ctx)
+	if !t.Run.State.Live() {
+		return Round{}, t.Over(ctx)
 	}
-	q := t.run.Step.Question
+	q := t.Run.Step.Question
 	if q == nil || q.Seq != seq {
 		t.tried = "to ask the client a question again"
 		t.note = "The question was settled, or replaced by a later one."
@@ -66,7 +66,7 @@ func (t *turn) askedInVain(ctx context.Context, q run.Question) (Round, error) {
 	if err := t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
 		return Round{}, err
 	}
-	return t.ask(ctx, *t.run.Step.Question, r)
+	return t.ask(ctx, *t.Run.Step.Question, r)
 }
 
 // givenUp reports whether nobody is asked the question again, because it went

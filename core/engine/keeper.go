@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// RunStore is what a database offers those who change runs.
+type RunStore struct {
+	Runs    Runs
+	Index   RunIndex
+	History RunHistory
+}
+
+// KeeperOptions tune a keeper. The zero value is the documented default.
+type KeeperOptions struct {
+	// RunTTL is how long a run may stay unattested; zero: 7 days.
+	RunTTL time.Duration
+	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
+	UntouchedTTL time.Duration
+	// Handover hears where runs stand; nil: nobody does.
+	Handover Handover
+	// Clock is the time by which runs are recorded and end; nil: this machine's.
+	Clock *clock.Clock
+}
+
+// Keeper loads runs for those whose they are, and ends them when their time has
+// passed. It is safe for concurrent use.
+type Keeper struct {
+	store  RunStore
+	opt    KeeperOptions
+	claims claims
+}
+
+// NewKeeper returns a keeper. It does not touch the store until called.
+func NewKeeper(store RunStore, opt KeeperOptions) *Keeper {
+	opt.RunTTL = cmp.Or(opt.RunTTL, 7*24*time.Hour)
+	opt.UntouchedTTL = cmp.Or(opt.UntouchedTTL, 24*time.Hour)
+	if opt.Clock == nil {
+		opt.Clock = clock.System()
+	}
+	return &Keeper{store: store, opt: opt}
+}
+
+// Pinned is the protocol as it was when the run began.
+func (k *Keeper) Pinned(ctx context.Context, r run.Run) (protocol.Chain, error) {
+	chain, err := k.store.Index.Pinned(ctx, r.Pin)
+	if err != nil {
+		return protocol.Chain{}, fmt.Errorf("load the protocol of run %s: %w", r.ID, err)
+	}
+	return chain, nil
+}
+
+// Read loads a run for a caller.
+func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
+	r, err := k.store.Runs.Run(ctx, id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return run.Run{}, noRun(id)
+	}
+	return r, err
+}
+
+// Usable checks that a run is the caller's, ends it if its time has passed, and
+// returns it with the chain it is pinned to.
+func (k *Keeper) Usable(ctx context.Context, c access.Caller, r run.Run) (run.Run, protocol.Chain, error) {
+	if r.Principal != c.Principal {
+		// Not told apart from a run that does not exist.
+		return run.Run{}, protocol.Chain{}, noRun(r.ID)
+	}
+	chain, err := k.Pinned(ctx, r)
+	if err != nil {
+		return run.Run{}, protocol.Chain{}, err
+	}
+	if !c.Reads(chain.Space) {
+		// Left the group meanwhile: what is stored there is not theirs to see any more.
+		return run.Run{}, protocol.Chain{}, noRun(r.ID)
+	}
+	if r.State.Live() && k.Expired(r.Summary()) {
+		if r, err = k.Expire(ctx, r, chain); err != nil {
+			return run.Run{}, protocol.Chain{}, err
+		}
+	}
+	return r, chain, nil
+}
+
+func noRun(id run.ID) *fault.Error {
+	return fault.New(fault.NotFound, "no run %q", plain.Clip(string(id), 80)).
+		WithNext("call kairos_search to find the protocol, then kairos_begin to open a run of it")
+}
+
+// SetBack reports whether the clock shows an earlier time than it showed before:
+// it was set back while no server ran, or another server's clock is ahead.
+func (k *Keeper) SetBack(before time.Time) bool {
+	return k.opt.Clock.Now().Add(clock.Tolerance).Before(before)
+}
+
+func (k *Keeper) Expired(s run.Summary) bool {
+	now := k.opt.Clock.Settled()
+	if now.Sub(s.CreatedAt) > k.opt.RunTTL {
+		return true
+	}
+	return s.State == run.Open && s.StepIndex == 1 && now.Sub(s.UpdatedAt) > k.opt.UntouchedTTL
+}
+
+func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
+	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: "time to live has passed"}
+	ev.At, ev.Clock = r.Stamp(k.opt.Clock.Now())
+	next, err := run.Apply(r, ev)
+	if err != nil {
+		return r, err
+	}
+	if err := k.store.Runs.SaveRun(ctx, Save{Run: next, Events: []run.Event{ev}}); err != nil {
+		return r, fmt.Errorf("end run %s: %w", r.ID, err)
+	}
+	next.Revision++
+	k.moved(next, chain)
+	return next, nil
+}
+
+// Live lists the caller's runs that can go on, last changed first.
+func (k *Keeper) Live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
+	all, err := k.store.Index.LiveRuns(ctx, c.Principal)
+	if err != nil {
+		return nil, fmt.Errorf("list open runs: %w", err)
+	}
+	live := all[:0]
+	for _, s := range all {
+		if !k.Expired(s) {
+			live = append(live, s)
+		}
+	}
+	return live, nil
+}

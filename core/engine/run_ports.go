@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Runs keeps runs.
+type Runs interface {
+	// CreateRun stores a new run (Revision 0 becomes 1), the chain it is pinned
+	// to, and what happened in it already, durably and all or nothing.
+	CreateRun(ctx context.Context, s Save, pin protocol.Chain) error
+	// Run returns the run as it was last saved.
+	Run(ctx context.Context, id run.ID) (run.Run, error)
+	// SaveRun stores a changed run whose Revision is the one that was loaded,
+	// as Revision+1, with its events and reply, durably and all or nothing.
+	// When another writer was first: fault.Conflict, and nothing is stored.
+	SaveRun(ctx context.Context, s Save) error
+}
+
+// RunIndex finds runs.
+type RunIndex interface {
+	// RunOfNonce returns the id of the run that has or had the nonce.
+	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
+	// LiveRuns lists the principal's live runs, last changed first.
+	LiveRuns(ctx context.Context, principal string) ([]run.Summary, error)
+	// Pinned returns the chain a run was pinned to, by Run.Pin.
+	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
+}
+
+// RunHistory reads what happened in a run.
+type RunHistory interface {
+	// Events of a run, oldest first.
+	Events(ctx context.Context, id run.ID) ([]run.Event, error)
+	// Recorded returns the reply recorded under the key, and whether there is one.
+	Recorded(ctx context.Context, id run.ID, key string) (Recorded, bool, error)
+}
+
+// Save is one change of a run.
+type Save struct {
+	Run      run.Run
+	Events   []run.Event
+	Recorded []Recorded
+}
+
+// Recorded is a reply kept for network retries: the same key with the same
+// payload gets the same reply.
+type Recorded struct {
+	Key     string          // "nonce:<nonce>" or "seq:<question number>"
+	Payload string          // digest of what was submitted
+	Reply   json.RawMessage // a StepReply
+}
