@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -119,7 +120,7 @@ const maxRecording = 2 * time.Second
 func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
-	_, err := Again(func() (struct{}, error) {
+	_, err := runs.Again(func() (struct{}, error) {
 		if err := e.claim.Take(ctx, id); err != nil {
 			return struct{}{}, err
 		}
@@ -150,7 +151,7 @@ func (t *turn) visit() run.Visit {
 func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
+	return runs.Again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
 }
 
 func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
@@ -488,7 +489,7 @@ func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
 func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := Again(func() (Round, error) {
+	round, err := runs.Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, p.Run)
 		if err != nil {
 			return Round{}, err

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -43,7 +44,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	}
 	h, release := e.hold()
 	defer release()
-	return Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
+	return runs.Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
 func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -28,7 +29,7 @@ func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest
 
 func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	if in.SessionID != "" {
-		return Again(func() (Round, error) { return e.reopen(ctx, c, in) })
+		return runs.Again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
 	chain, i, err := e.FindStep(ctx, c, in.URI)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -339,7 +340,7 @@ type Later struct {
 func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (Round, error) {
+	return runs.Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, l.Run)
 		if err != nil {
 			return Round{}, err

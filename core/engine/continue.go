@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -23,7 +24,7 @@ import (
 func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
+	return runs.Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
 func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
@@ -42,7 +43,7 @@ func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) 
 	}
 	t.resumeCall(*q)
 	t.tried = "to take the client's answer to " + q.Ask.Method
-	t.pending = []Recorded{{Key: key, Payload: payload}}
+	t.pending = []runs.Recorded{{Key: key, Payload: payload}}
 	round, err := t.answer(ctx, *q, in)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
 		if open := t.Run.Step.Question; open != nil && open.Seq == in.Seq {
@@ -150,7 +151,7 @@ func (t *turn) lateNo(ctx context.Context, q run.Question, in Continuation) (Rou
 }
 
 // replayOrAsk repeats a recorded outcome: a reply, or the question that followed.
-func (t *turn) replayOrAsk(ctx context.Context, rec Recorded) (Round, error) {
+func (t *turn) replayOrAsk(ctx context.Context, rec runs.Recorded) (Round, error) {
 	var next struct {
 		Asks int64 `json:"asks"`
 	}
@@ -322,7 +323,7 @@ func (t *turn) invalid(ctx context.Context, k task, q run.Question, r decision.R
 func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
-	round, err := Again(func() (Round, error) {
+	round, err := runs.Again(func() (Round, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return Round{}, err

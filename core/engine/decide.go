@@ -8,6 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/schema"
@@ -41,7 +42,7 @@ type DecideReply struct {
 func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
+	return runs.Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
 }
 
 func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Store is what a database offers the engine; one type may implement it whole,
@@ -25,10 +26,10 @@ type Store struct {
 	Searcher  library.Searcher
 	Vectors   library.Vectors
 	Ratings   library.Ratings
-	Runs      Runs
-	Index     RunIndex
+	Runs      runs.Runs
+	Index     runs.Index
 	Archive   RunArchive
-	History   RunHistory
+	History   runs.History
 	Eraser    RunEraser // nil: runs cannot be redacted
 }
 
@@ -41,7 +42,7 @@ type Options struct {
 	// RunKeep is how long runs that have ended are kept; zero: for ever.
 	RunKeep time.Duration
 	// Handover hears where runs stand; nil: nobody does.
-	Handover Handover
+	Handover runs.Handover
 	// ApprovalTTL is how long a yes may be used; zero: 1 hour.
 	ApprovalTTL time.Duration
 	// ScoreThreshold drops weaker search matches; zero: 0.3.
@@ -80,7 +81,7 @@ type Engine struct {
 	setups drivers.Setups
 	opt    Options
 	log    *slog.Logger
-	runs   *Keeper
+	runs   *runs.Keeper
 
 	callKey func() ([]byte, error) // makes idempotency keys
 
@@ -109,9 +110,9 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Clock: opt.Clock,
 		}, log,
 	)
-	k := NewKeeper(
-		RunStore{Runs: store.Runs, Index: store.Index, History: store.History},
-		KeeperOptions{RunTTL: opt.RunTTL, UntouchedTTL: opt.UntouchedTTL, Handover: opt.Handover, Clock: opt.Clock},
+	k := runs.New(
+		runs.Store{Runs: store.Runs, Index: store.Index, History: store.History},
+		runs.Options{RunTTL: opt.RunTTL, UntouchedTTL: opt.UntouchedTTL, Handover: opt.Handover, Clock: opt.Clock},
 	)
 	return &Engine{Library: l, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }

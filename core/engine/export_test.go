@@ -14,18 +14,7 @@ func Form(schema json.RawMessage) string {
 }
 
 // Claims is for how many runs somebody drives or waits to.
-func (e *Engine) Claims() int {
-	e.runs.claims.mu.Lock()
-	defer e.runs.claims.mu.Unlock()
-	return len(e.runs.claims.runs)
-}
+func (e *Engine) Claims() int { return e.runs.Claims() }
 
 // Users is how many calls drive the run or wait to.
-func (e *Engine) Users(id run.ID) int {
-	e.runs.claims.mu.Lock()
-	defer e.runs.claims.mu.Unlock()
-	if k := e.runs.claims.runs[id]; k != nil {
-		return k.users
-	}
-	return 0
-}
+func (e *Engine) Users(id run.ID) int { return e.runs.Users(id) }

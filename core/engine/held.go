@@ -1,13 +1,16 @@
 package engine
 
-import "github.com/kairos-mcp/kairos/core/drivers"
+import (
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
 
 // held is the engine with the setup that one use case holds from its start to
 // its end, so that drivers and tree never change in the middle of a call.
 type held struct {
 	*Engine
 	drivers.Setup
-	claim *Claim
+	claim *runs.Claim
 }
 
 // hold takes the present setup for one use case, which calls release when it

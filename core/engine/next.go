@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -22,7 +23,7 @@ import (
 func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (Round, error) { return h.next(ctx, c, in) })
+	return runs.Again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
 func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
@@ -54,7 +55,7 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 		return round, err
 	}
 	if s.supplied() {
-		t.submitted = &Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.payload}
+		t.submitted = &runs.Recorded{Key: nonceKey(t.Run.Step.Nonce), Payload: s.payload}
 	}
 	return t.drive(ctx)
 }
@@ -263,7 +264,7 @@ func (t *turn) mismatch(ctx context.Context, why string) (Round, error) {
 		"retry kairos_next with %s and the nonce and proof_hash of this reply's challenge", protocol.URI(t.step().UUID)))
 }
 
-func replay(rec Recorded) (Round, error) {
+func replay(rec runs.Recorded) (Round, error) {
 	var r api.StepReply
 	if err := json.Unmarshal(rec.Reply, &r); err != nil {
 		return Round{}, fmt.Errorf("decode the reply recorded under %s: %w", rec.Key, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // The interfaces that the engine calls. Every method may wait, honours its
@@ -39,7 +40,7 @@ type RunEraser interface {
 	// EraseRun stores a changed run as SaveRun does, and with it what erase makes
 	// of each event that the run had before; its recorded replies go. erase must
 	// depend on nothing but the event.
-	EraseRun(ctx context.Context, s Save, erase func(run.Event) run.Event) error
+	EraseRun(ctx context.Context, s runs.Save, erase func(run.Event) run.Event) error
 	// Scrub makes what was erased unreadable in the files of the database, too.
 	// The error says what may still be read.
 	Scrub(ctx context.Context) error

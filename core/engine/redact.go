@@ -11,6 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -41,7 +42,7 @@ type RedactReply struct {
 func (e *Engine) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
+	return runs.Again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
 }
 
 func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
@@ -60,7 +61,7 @@ func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (Reda
 	if err := t.apply(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
 		return RedactReply{}, err
 	}
-	if err := e.store.Eraser.EraseRun(ctx, Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
+	if err := e.store.Eraser.EraseRun(ctx, runs.Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
 		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
 	}
 	var verdict api.AttestReply

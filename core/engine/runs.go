@@ -9,12 +9,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // Standing is where a run stands, whoever's it is: for the server itself. One
 // whose time has passed counts as ended.
-func (e *Engine) Standing(ctx context.Context, id run.ID) (Standing, error) {
+func (e *Engine) Standing(ctx context.Context, id run.ID) (runs.Standing, error) {
 	return e.runs.Standing(ctx, id)
 }
 
@@ -55,7 +56,7 @@ func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (Ru
 func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (run.Summary, error) {
+	return runs.Again(func() (run.Summary, error) {
 		t, err := h.resume(ctx, c, id)
 		if err != nil {
 			return run.Summary{}, err

@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -25,19 +26,19 @@ const gatedStep = "# Gated\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\"
 // listener keeps the last standing of each run.
 type listener struct {
 	mu   sync.Mutex // guards last
-	last map[run.ID]engine.Standing
+	last map[run.ID]runs.Standing
 }
 
-func (l *listener) Moved(s engine.Standing) {
+func (l *listener) Moved(s runs.Standing) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last == nil {
-		l.last = map[run.ID]engine.Standing{}
+		l.last = map[run.ID]runs.Standing{}
 	}
 	l.last[s.Run.ID] = s
 }
 
-func (l *listener) of(id run.ID) engine.Standing {
+func (l *listener) of(id run.ID) runs.Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last[id]
@@ -75,7 +76,7 @@ func TestWhereARunStandsIsHandedOver(t *testing.T) {
 	w.machine.Pass(time.Minute)
 	r = w.next(uris[0], solve(r, `{"ok":true,"secret":"s3cr3t"}`))
 	second := heard.of(id)
-	want := []engine.SolvedName{{Name: first.Step, Provenance: driver.AgentReported}}
+	want := []runs.SolvedName{{Name: first.Step, Provenance: driver.AgentReported}}
 	if diff := cmp.Diff(want, second.Solved); diff != "" || second.Run.StepIndex != 2 || second.Run.UpdatedAt.Sub(first.Run.UpdatedAt) < time.Minute {
 		t.Errorf("after a step: %+v (-want +got):\n%s", second, diff)
 	}

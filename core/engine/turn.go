@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -22,14 +23,14 @@ import (
 // turn is one call on one run: what was loaded, what happened since, and what
 // may still be done. Nothing of it outlives the call.
 type turn struct {
-	*Change
+	*runs.Change
 	e       held
 	caller  access.Caller
 	started time.Time
 	// pending names the records that this call's reply will be kept under.
-	pending []Recorded
+	pending []runs.Recorded
 	// submitted becomes pending once the submission is taken.
-	submitted *Recorded
+	submitted *runs.Recorded
 	// failure is what the reply reports beside the open step.
 	failure *failure
 	// omission says what the submission lacks, where nothing of it was used or counted.

@@ -7,6 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // maxUnanswered is how often a question goes out that gets no answer.
@@ -20,7 +21,7 @@ const maxUnanswered = 2
 func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
 	h, release := e.hold()
 	defer release()
-	return Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
+	return runs.Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
 }
 
 func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {

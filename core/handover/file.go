@@ -10,8 +10,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -46,7 +46,7 @@ type Block struct {
 	StepCount int
 	Challenge string // name of the open step
 	State     run.State
-	Solved    []engine.SolvedName
+	Solved    []runs.SolvedName
 	UpdatedAt time.Time
 
 	// Server that wrote it and Owner of the run, as only that server can tell.
@@ -112,13 +112,13 @@ func setSolved(b *Block, v string) error {
 			return fmt.Errorf("%q is no solved step", part)
 		}
 		if found {
-			b.Solved = append(b.Solved, engine.SolvedName{Name: name, Provenance: driver.Provenance(by)})
+			b.Solved = append(b.Solved, runs.SolvedName{Name: name, Provenance: driver.Provenance(by)})
 		}
 	}
 	return nil
 }
 
-func solvedText(solved []engine.SolvedName) string {
+func solvedText(solved []runs.SolvedName) string {
 	parts := make([]string, len(solved))
 	for i, s := range solved {
 		parts[i] = s.Name + "=" + string(s.Provenance)
@@ -127,7 +127,7 @@ func solvedText(solved []engine.SolvedName) string {
 }
 
 // blockOf tells where a run stands, on one line each whatever the texts hold.
-func blockOf(s engine.Standing) Block {
+func blockOf(s runs.Standing) Block {
 	return Block{
 		Session: s.Run.ID, Protocol: oneLine(s.Run.Title), ChainURI: s.URI, StepIndex: s.Run.StepIndex, StepCount: s.Run.StepCount,
 		Challenge: s.Step, State: s.Run.State, Solved: s.Solved, UpdatedAt: s.Run.UpdatedAt.UTC(),

@@ -17,10 +17,10 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -92,8 +92,8 @@ func (k kept) end() {
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 // standing of a run at a step, a minute later with each.
-func standing(id run.ID, step int) engine.Standing {
-	s := engine.Standing{
+func standing(id run.ID, step int) runs.Standing {
+	s := runs.Standing{
 		Run: run.Summary{
 			ID: id, Title: "Calendar appointment", State: run.Open, StepIndex: step, StepCount: 4, Principal: "me",
 			UpdatedAt: epoch.Add(time.Duration(step) * time.Minute),
@@ -103,7 +103,7 @@ func standing(id run.ID, step int) engine.Standing {
 	for i, name := range []string{"resolve_participants", "confirm_duration", "find_slot", "create_event"} {
 		switch {
 		case i+1 < step:
-			s.Solved = append(s.Solved, engine.SolvedName{Name: name, Provenance: driver.ModelGenerated})
+			s.Solved = append(s.Solved, runs.SolvedName{Name: name, Provenance: driver.ModelGenerated})
 		case i+1 == step:
 			s.Step = name
 		}
@@ -114,7 +114,7 @@ func standing(id run.ID, step int) engine.Standing {
 	return s
 }
 
-func ended(id run.ID, step int) engine.Standing {
+func ended(id run.ID, step int) runs.Standing {
 	s := standing(id, step)
 	s.Run.State = run.Ended
 	return s
@@ -207,7 +207,7 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		t.Fatalf("blocks = %+v, want one", f.Blocks)
 	}
 	b := f.Blocks[0]
-	got := engine.Standing{
+	got := runs.Standing{
 		Run: run.Summary{
 			ID: b.Session, Title: b.Protocol, State: b.State, StepIndex: b.StepIndex, StepCount: b.StepCount, UpdatedAt: b.UpdatedAt, Principal: "me",
 		},
@@ -563,18 +563,18 @@ func TestWhatAKilledServerLeftIsCorrected(t *testing.T) {
 	killed.end()
 
 	k := keep(t, handover.Config{Dir: dir})
-	err := k.Reconcile(t.Context(), func(_ context.Context, id run.ID) (engine.Standing, error) {
+	err := k.Reconcile(t.Context(), func(_ context.Context, id run.ID) (runs.Standing, error) {
 		switch id {
 		case "advanced":
 			return standing(id, 3), nil
 		case "attested":
 			return ended(id, 2), nil
 		case "removed":
-			return engine.Standing{}, fault.New(fault.NotFound, "no run")
+			return runs.Standing{}, fault.New(fault.NotFound, "no run")
 		case "same":
 			return standing(id, 1), nil
 		}
-		return engine.Standing{}, fmt.Errorf("asked for %q, which is another server's", id)
+		return runs.Standing{}, fmt.Errorf("asked for %q, which is another server's", id)
 	})
 	if err != nil {
 		t.Errorf("Reconcile = %v, want nil", err)

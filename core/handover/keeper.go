@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Config says where the file is kept.
@@ -55,7 +55,7 @@ type Keeper struct {
 	done chan struct{} // closed when the goroutine has ended
 
 	mu      sync.Mutex // guards the fields below
-	pending map[string]map[run.ID]engine.Standing
+	pending map[string]map[run.ID]runs.Standing
 	waiting int             // in pending
 	folders map[string]bool // ever written to; true: the last write failed
 	running bool
@@ -72,7 +72,7 @@ func New(config Config, log *slog.Logger) *Keeper {
 	}
 	k := &Keeper{
 		config: config, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}),
-		pending: map[string]map[run.ID]engine.Standing{}, folders: map[string]bool{},
+		pending: map[string]map[run.ID]runs.Standing{}, folders: map[string]bool{},
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	return k
@@ -94,14 +94,14 @@ func (k *Keeper) ownMark() (Mark, error) {
 }
 
 // Moved implements engine.Handover.
-func (k *Keeper) Moved(s engine.Standing) {
+func (k *Keeper) Moved(s runs.Standing) {
 	if dir := k.folderOf(s); dir != "" {
 		k.put(dir, s)
 	}
 }
 
 // folderOf is where the run's file is; empty: nowhere.
-func (k *Keeper) folderOf(s engine.Standing) string {
+func (k *Keeper) folderOf(s runs.Standing) string {
 	switch {
 	case k.config.Dir != "":
 		return k.config.Dir
@@ -128,7 +128,7 @@ func (k *Keeper) allowed(root string) bool {
 }
 
 // put queues the standing, unless a later one waits already.
-func (k *Keeper) put(dir string, s engine.Standing) {
+func (k *Keeper) put(dir string, s runs.Standing) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
@@ -145,7 +145,7 @@ func (k *Keeper) put(dir string, s engine.Standing) {
 		k.waiting++
 	}
 	if k.pending[dir] == nil {
-		k.pending[dir] = map[run.ID]engine.Standing{}
+		k.pending[dir] = map[run.ID]runs.Standing{}
 	}
 	k.pending[dir][s.Run.ID] = s
 	if !k.running {
@@ -194,7 +194,7 @@ func (k *Keeper) keep() {
 		}
 		k.mu.Lock()
 		closed, pending := k.closed, k.pending
-		k.pending, k.waiting = map[string]map[run.ID]engine.Standing{}, 0
+		k.pending, k.waiting = map[string]map[run.ID]runs.Standing{}, 0
 		k.mu.Unlock()
 		retry = nil
 		for dir, standings := range pending {
@@ -210,7 +210,7 @@ func (k *Keeper) keep() {
 
 // told reports whether the standings are written. It logs when writing begins to
 // fail and when it works again, and queues what is not written for the next try.
-func (k *Keeper) told(dir string, standings map[run.ID]engine.Standing, err error) bool {
+func (k *Keeper) told(dir string, standings map[run.ID]runs.Standing, err error) bool {
 	k.mu.Lock()
 	failedBefore := k.folders[dir]
 	k.folders[dir] = err != nil
@@ -228,7 +228,7 @@ func (k *Keeper) told(dir string, standings map[run.ID]engine.Standing, err erro
 	defer k.mu.Unlock()
 	for id, s := range standings {
 		if k.pending[dir] == nil {
-			k.pending[dir] = map[run.ID]engine.Standing{}
+			k.pending[dir] = map[run.ID]runs.Standing{}
 		}
 		if _, newer := k.pending[dir][id]; !newer {
 			k.pending[dir][id] = s
@@ -239,7 +239,7 @@ func (k *Keeper) told(dir string, standings map[run.ID]engine.Standing, err erro
 }
 
 // update brings the file of a folder to where the runs stand.
-func (k *Keeper) update(dir string, standings map[run.ID]engine.Standing) (err error) {
+func (k *Keeper) update(dir string, standings map[run.ID]runs.Standing) (err error) {
 	mark, err := k.ownMark()
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (k *Keeper) update(dir string, standings map[run.ID]engine.Standing) (err e
 // merge is the blocks of a file with the runs where they stand now. What other
 // processes wrote later stays, and so do blocks of other servers; what somebody
 // made of our own does not.
-func merge(mark Mark, blocks []Block, standings map[run.ID]engine.Standing, now time.Time) []Block {
+func merge(mark Mark, blocks []Block, standings map[run.ID]runs.Standing, now time.Time) []Block {
 	var out []Block
 	later := make(map[run.ID]bool)
 	for _, b := range blocks {
@@ -288,7 +288,7 @@ func merge(mark Mark, blocks []Block, standings map[run.ID]engine.Standing, now 
 // Reconcile compares the files with where the runs stand by the database, for
 // what a process that was killed could not write any more. stand says
 // fault.NotFound for a run that is gone. What differs is written soon.
-func (k *Keeper) Reconcile(ctx context.Context, stand func(context.Context, run.ID) (engine.Standing, error)) error {
+func (k *Keeper) Reconcile(ctx context.Context, stand func(context.Context, run.ID) (runs.Standing, error)) error {
 	mark, err := k.ownMark()
 	if err != nil {
 		return err
@@ -308,11 +308,11 @@ func (k *Keeper) Reconcile(ctx context.Context, stand func(context.Context, run.
 	return errs
 }
 
-func (k *Keeper) reconcile(ctx context.Context, dir string, b Block, stand func(context.Context, run.ID) (engine.Standing, error)) error {
+func (k *Keeper) reconcile(ctx context.Context, dir string, b Block, stand func(context.Context, run.ID) (runs.Standing, error)) error {
 	s, err := stand(ctx, b.Session)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
-		s = engine.Standing{Run: run.Summary{ID: b.Session, State: run.Ended, UpdatedAt: b.UpdatedAt}}
+		s = runs.Standing{Run: run.Summary{ID: b.Session, State: run.Ended, UpdatedAt: b.UpdatedAt}}
 	case err != nil:
 		return fmt.Errorf("find where run %s stands: %w", b.Session, err)
 	}

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -27,7 +27,7 @@ func benchRun(b *testing.B, s *sqlite.Store) run.Run {
 		r.Nonces = append(r.Nonces, storetest.NewNonce())
 		r.Evidence = append(r.Evidence, run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 	}
-	if err := s.CreateRun(b.Context(), engine.Save{Run: r}, c); err != nil {
+	if err := s.CreateRun(b.Context(), runs.Save{Run: r}, c); err != nil {
 		b.Fatalf("CreateRun = %v, want nil", err)
 	}
 	r.Revision = 1
@@ -56,10 +56,10 @@ func BenchmarkSaveRun(b *testing.B) {
 	defer s.Close()
 	r := benchRun(b, s)
 	each(b, func() error {
-		err := s.SaveRun(b.Context(), engine.Save{
+		err := s.SaveRun(b.Context(), runs.Save{
 			Run:      r,
 			Events:   []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "measured"}, {Kind: run.Answered, Run: r.ID}},
-			Recorded: []engine.Recorded{{Key: "nonce:" + r.Step.Nonce, Payload: r.Pin, Reply: json.RawMessage(`{}`)}},
+			Recorded: []runs.Recorded{{Key: "nonce:" + r.Step.Nonce, Payload: r.Pin, Reply: json.RawMessage(`{}`)}},
 		})
 		r.Revision++
 		return err
@@ -73,7 +73,7 @@ func BenchmarkSaveRunParallel(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		r := benchRun(b, s)
 		for pb.Next() {
-			if err := s.SaveRun(b.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked}}}); err != nil {
+			if err := s.SaveRun(b.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked}}}); err != nil {
 				b.Errorf("SaveRun = %v, want nil", err)
 				return
 			}

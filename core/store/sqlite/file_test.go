@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -84,7 +84,7 @@ func TestCloseLetsAcceptedWritesFinish(t *testing.T) {
 	for range 32 {
 		all.Go(func() {
 			r := storetest.NewRun("somebody", c)
-			err := s.CreateRun(context.Background(), engine.Save{Run: r}, c)
+			err := s.CreateRun(context.Background(), runs.Save{Run: r}, c)
 			if err == nil {
 				acknowledged.Store(r.ID, true)
 			} else if !strings.Contains(err.Error(), "closed") {

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
 
@@ -80,7 +80,7 @@ func TestNothingIsStoredInAFileThatIsGone(t *testing.T) {
 			c := storetest.NewChain("user:test", "Refused", "One")
 			refused := storetest.NewRun("somebody", c)
 			for range 2 { // the second call is no luckier
-				wantGone(t, s.CreateRun(t.Context(), engine.Save{Run: refused}, c), why)
+				wantGone(t, s.CreateRun(t.Context(), runs.Save{Run: refused}, c), why)
 			}
 			wantGone(t, save(s, c), why)
 			wantGone(t, s.CheckWrite(t.Context()), why)

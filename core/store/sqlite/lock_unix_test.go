@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // holdLock takes the write lock as another process would, until release.
@@ -45,7 +45,7 @@ func TestCallersLeaveWhileAnotherProcessWrites(t *testing.T) {
 			t.Errorf("Run = %v, want nil", err)
 		}
 		r.Seq++
-		return s.SaveRun(ctx, engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}}})
+		return s.SaveRun(ctx, runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}}})
 	}
 	var leave, stay sync.WaitGroup
 	for i, id := range ids {

@@ -16,11 +16,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -183,9 +183,9 @@ func wantEmbeddable(t *testing.T, s *sqlite.Store, c protocol.Chain) {
 
 func TestVersion1KeepsItsRuns(t *testing.T) {
 	path := unpackVersion1(t)
-	runs := raw(t, path, `SELECT id, revision, state, document, pin, live FROM runs ORDER BY id`)
-	if len(runs) != 3 {
-		t.Fatalf("%s holds %d runs, want 3", version1, len(runs))
+	stored := raw(t, path, `SELECT id, revision, state, document, pin, live FROM runs ORDER BY id`)
+	if len(stored) != 3 {
+		t.Fatalf("%s holds %d runs, want 3", version1, len(stored))
 	}
 	eventsOf := map[string]int{}
 	for _, row := range raw(t, path, `SELECT run, json_array_length(document) FROM events`) {
@@ -194,7 +194,7 @@ func TestVersion1KeepsItsRuns(t *testing.T) {
 	recorded := raw(t, path, `SELECT run, key, payload FROM recorded`)
 	s := open(t, path)
 	defer s.Close()
-	for _, row := range runs {
+	for _, row := range stored {
 		id := run.ID(row[0].(string))
 		var want run.Run
 		if err := json.Unmarshal([]byte(row[3].(string)), &want); err != nil {
@@ -213,7 +213,7 @@ func TestVersion1KeepsItsRuns(t *testing.T) {
 		if row[5].(int64) == 0 {
 			continue
 		}
-		if err := s.SaveRun(t.Context(), engine.Save{Run: got, Events: []run.Event{{Kind: run.Asked, Run: id}}}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: got, Events: []run.Event{{Kind: run.Asked, Run: id}}}); err != nil {
 			t.Errorf("SaveRun(%s) = %v, want an open run to go on", id, err)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -87,7 +87,7 @@ func count(s *sqlite.Store, ids []string) error {
 			return err
 		}
 		r.Seq++
-		err = s.SaveRun(ctx, engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}}})
+		err = s.SaveRun(ctx, runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}}})
 		switch {
 		case err == nil:
 			done++
@@ -106,7 +106,7 @@ func saveForEver(s *sqlite.Store, id run.ID) error {
 			return err
 		}
 		r.Seq++
-		if err := s.SaveRun(context.Background(), engine.Save{
+		if err := s.SaveRun(context.Background(), runs.Save{
 			Run: r, Events: []run.Event{{Kind: run.Asked, Seq: r.Seq}},
 		}); err != nil {
 			return err
@@ -123,7 +123,7 @@ func newRuns(t *testing.T, s *sqlite.Store, n int) []string {
 	var ids []string
 	for range n {
 		r := storetest.NewRun("somebody", c)
-		if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
+		if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
 			t.Fatalf("CreateRun = %v, want nil", err)
 		}
 		ids = append(ids, string(r.ID))

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // EraseRun implements engine.RunEraser.
-func (s *Store) EraseRun(ctx context.Context, save engine.Save, erase func(run.Event) run.Event) error {
+func (s *Store) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
 	row, err := encodeRun(save)
 	if err != nil {
 		return err

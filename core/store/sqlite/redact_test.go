@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/core/store/storetest"
 )
@@ -27,15 +27,15 @@ func secretive(t *testing.T, path, secret string) run.Run {
 	chain := storetest.NewChain("user:test", "Secretive", "One")
 	r := storetest.NewRun("somebody", chain)
 	s := open(t, path)
-	if err := s.CreateRun(t.Context(), engine.Save{Run: r}, chain); err != nil {
+	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, chain); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {
 		r.Revision++
 		r.Outcome = said[:len(said)/(i%4+1)]
-		if err := s.SaveRun(t.Context(), engine.Save{
+		if err := s.SaveRun(t.Context(), runs.Save{
 			Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID, Reason: said}},
-			Recorded: []engine.Recorded{{Key: "nonce:1", Reply: json.RawMessage(`"` + said + `"`)}},
+			Recorded: []runs.Recorded{{Key: "nonce:1", Reply: json.RawMessage(`"` + said + `"`)}},
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func holding(t *testing.T, path, secret string) []string {
 func erase(t *testing.T, s *sqlite.Store, r run.Run) {
 	t.Helper()
 	hush := func(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
-	if err := s.EraseRun(t.Context(), engine.Save{Run: r}, hush); err != nil {
+	if err := s.EraseRun(t.Context(), runs.Save{Run: r}, hush); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -146,7 +146,7 @@ func eraseForEver(s *sqlite.Store, id run.ID) error {
 	}
 	r.Outcome = ""
 	hush := func(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
-	if err := s.EraseRun(ctx, engine.Save{Run: r}, hush); err != nil {
+	if err := s.EraseRun(ctx, runs.Save{Run: r}, hush); err != nil {
 		return err
 	}
 	fmt.Println("erased")

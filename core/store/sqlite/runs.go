@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // CreateRun implements engine.Runs.
-func (s *Store) CreateRun(ctx context.Context, save engine.Save, pin protocol.Chain) error {
+func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
 	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
 		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
@@ -52,7 +52,7 @@ func (s *Store) CreateRun(ctx context.Context, save engine.Save, pin protocol.Ch
 }
 
 // SaveRun implements engine.Runs.
-func (s *Store) SaveRun(ctx context.Context, save engine.Save) error {
+func (s *Store) SaveRun(ctx context.Context, save runs.Save) error {
 	row, err := encodeRun(save)
 	if err != nil {
 		return err
@@ -105,10 +105,10 @@ type runRow struct {
 	document string
 	nonces   string // JSON list; empty: none
 	events   string // JSON list; empty: none
-	recorded []engine.Recorded
+	recorded []runs.Recorded
 }
 
-func encodeRun(save engine.Save) (runRow, error) {
+func encodeRun(save runs.Save) (runRow, error) {
 	r := save.Run
 	nonces := r.Nonces
 	if r.Step.Nonce != "" {
@@ -255,16 +255,16 @@ func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 }
 
 // Recorded implements engine.RunHistory.
-func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (engine.Recorded, bool, error) {
-	kept := engine.Recorded{Key: key}
+func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
+	kept := runs.Recorded{Key: key}
 	var reply []byte
 	err := s.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
 		&kept.Payload, &reply)
 	if errors.Is(err, sql.ErrNoRows) {
-		return engine.Recorded{}, false, nil
+		return runs.Recorded{}, false, nil
 	}
 	if err != nil {
-		return engine.Recorded{}, false, err
+		return runs.Recorded{}, false, err
 	}
 	kept.Reply = reply
 	return kept, true, nil

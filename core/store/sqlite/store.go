@@ -14,6 +14,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 var (
@@ -23,10 +24,10 @@ var (
 	_ library.Searcher        = (*Store)(nil)
 	_ library.Vectors         = (*Store)(nil)
 	_ library.Ratings         = (*Store)(nil)
-	_ engine.Runs             = (*Store)(nil)
-	_ engine.RunIndex         = (*Store)(nil)
+	_ runs.Runs               = (*Store)(nil)
+	_ runs.Index              = (*Store)(nil)
 	_ engine.RunArchive       = (*Store)(nil)
-	_ engine.RunHistory       = (*Store)(nil)
+	_ runs.History            = (*Store)(nil)
 )
 
 // errClosed is the cause of every error after Close.

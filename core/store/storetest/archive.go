@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 var archiveCases = map[string]func(*testing.T, Runs){
@@ -32,7 +33,7 @@ func inState(t *testing.T, s Runs, principal string, state run.State, updated ti
 	t.Helper()
 	r := mustCreate(t, s, principal, NewChain(mine, "Archived", "One", "Two"))
 	r.State, r.UpdatedAt = state, updated
-	if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	return mustRun(t, s, r.ID)
@@ -93,7 +94,7 @@ func allRunsCursor(t *testing.T, s Runs) {
 	inState(t, s, "somebody", run.Open, epoch)
 	ended := mustRun(t, s, first[0])
 	ended.State, ended.UpdatedAt = run.Ended, epoch.Add(time.Hour)
-	if err := s.SaveRun(t.Context(), engine.Save{Run: ended}); err != nil {
+	if err := s.SaveRun(t.Context(), runs.Save{Run: ended}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	rest := mustAllRuns(t, s, engine.RunQuery{Principal: "somebody", Limit: 2, Cursor: next})
@@ -107,7 +108,7 @@ func overdueRuns(t *testing.T, s Runs) {
 	untouched := inState(t, s, "other", run.Open, epoch.Add(-time.Hour))
 	advanced := mustRun(t, s, inState(t, s, "other", run.Open, epoch.Add(-time.Hour)).ID)
 	advanced.Step.Index = 2
-	if err := s.SaveRun(t.Context(), engine.Save{Run: advanced}); err != nil {
+	if err := s.SaveRun(t.Context(), runs.Save{Run: advanced}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	inState(t, s, "somebody", run.Ended, epoch.Add(-time.Hour))
@@ -142,10 +143,10 @@ func removeEnded(t *testing.T, s Runs) {
 		r := inState(t, s, "somebody", state, epoch)
 		// Two saves more, so that there are events and replies of several.
 		for i := range 2 {
-			err := s.SaveRun(t.Context(), engine.Save{
+			err := s.SaveRun(t.Context(), runs.Save{
 				Run:      r,
 				Events:   []run.Event{{Kind: run.Refused, Run: r.ID, Reason: fmt.Sprint(i)}},
-				Recorded: []engine.Recorded{{Key: "key", Payload: "p", Reply: json.RawMessage(`{}`)}},
+				Recorded: []runs.Recorded{{Key: "key", Payload: "p", Reply: json.RawMessage(`{}`)}},
 			})
 			if err != nil {
 				t.Fatalf("SaveRun = %v, want nil", err)
@@ -184,7 +185,7 @@ func wantNoTrace(t *testing.T, s Runs, r run.Run) {
 	if _, ok, err := s.Recorded(t.Context(), r.ID, "key"); ok || err != nil {
 		t.Errorf("Recorded(removed) = %t, %v, want false, nil", ok, err)
 	}
-	wantCode(t, "SaveRun(removed)", s.SaveRun(t.Context(), engine.Save{Run: r}), fault.NotFound)
+	wantCode(t, "SaveRun(removed)", s.SaveRun(t.Context(), runs.Save{Run: r}), fault.NotFound)
 }
 
 func removeLongestEnded(t *testing.T, s Runs) {
@@ -231,7 +232,7 @@ func removeWhileSaving(t *testing.T, s Runs) {
 		all.Go(func() {
 			for range each / 4 {
 				r := NewRun("busy", c)
-				if err := s.CreateRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID}}}, c); err != nil {
+				if err := s.CreateRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID}}}, c); err != nil {
 					t.Errorf("CreateRun = %v, want nil", err)
 				}
 			}

@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 var redactCases = map[string]func(*testing.T, Runs){
@@ -35,9 +35,9 @@ func talkative(t *testing.T, s Runs, principal string) run.Run {
 	r := mustCreate(t, s, principal, NewChain(mine, "Talkative", "One", "Two"))
 	for _, reason := range []string{"first", "second"} {
 		r.Outcome = reason
-		err := s.SaveRun(t.Context(), engine.Save{
+		err := s.SaveRun(t.Context(), runs.Save{
 			Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID, Reason: reason}, {Kind: run.Asked, Run: r.ID, Reason: reason}},
-			Recorded: []engine.Recorded{{Key: "nonce:" + reason, Payload: reason, Reply: json.RawMessage(`"` + reason + `"`)}},
+			Recorded: []runs.Recorded{{Key: "nonce:" + reason, Payload: reason, Reply: json.RawMessage(`"` + reason + `"`)}},
 		})
 		if err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
@@ -50,7 +50,7 @@ func talkative(t *testing.T, s Runs, principal string) run.Run {
 func mustErase(t *testing.T, s Runs, r run.Run) run.Run {
 	t.Helper()
 	r.Outcome = ""
-	err := s.EraseRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Redacted, Run: r.ID, Reason: "why"}}}, hush)
+	err := s.EraseRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Redacted, Run: r.ID, Reason: "why"}}}, hush)
 	if err != nil {
 		t.Fatalf("EraseRun = %v, want nil", err)
 	}
@@ -117,11 +117,11 @@ func erasedTooLate(t *testing.T, s Runs) {
 	r := talkative(t, s, "somebody")
 	stale := r
 	stale.Revision--
-	err := s.EraseRun(t.Context(), engine.Save{Run: stale}, hush)
+	err := s.EraseRun(t.Context(), runs.Save{Run: stale}, hush)
 	wantCode(t, "EraseRun(stale)", err, fault.Conflict)
 	unchanged(t, s, r)
 	r.ID = NewRun("somebody", NewChain(mine, "Talkative", "One")).ID
-	wantCode(t, "EraseRun(unknown)", s.EraseRun(t.Context(), engine.Save{Run: r}, hush), fault.NotFound)
+	wantCode(t, "EraseRun(unknown)", s.EraseRun(t.Context(), runs.Save{Run: r}, hush), fault.NotFound)
 }
 
 func unchanged(t *testing.T, s Runs, r run.Run) {
@@ -139,7 +139,7 @@ func unchanged(t *testing.T, s Runs, r run.Run) {
 
 func erasedCancelled(t *testing.T, s Runs) {
 	r := talkative(t, s, "somebody")
-	if err := s.EraseRun(cancelled(t), engine.Save{Run: r}, hush); !errors.Is(err, context.Canceled) {
+	if err := s.EraseRun(cancelled(t), runs.Save{Run: r}, hush); !errors.Is(err, context.Canceled) {
 		t.Errorf("EraseRun(cancelled) = %v, want context.Canceled", err)
 	}
 	if err := s.Scrub(cancelled(t)); !errors.Is(err, context.Canceled) {
@@ -157,7 +157,7 @@ func erasedTwice(t *testing.T, s Runs) {
 
 func erasedGoesOn(t *testing.T, s Runs) {
 	r := mustErase(t, s, talkative(t, s, "somebody"))
-	if err := s.SaveRun(t.Context(), engine.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}}); err != nil {
+	if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	events, err := s.Events(t.Context(), r.ID)
@@ -171,7 +171,7 @@ func erasedWhileSaving(t *testing.T, s Runs) {
 	for range 4 {
 		all.Go(func() {
 			r := talkative(t, s, "somebody")
-			if err := s.EraseRun(t.Context(), engine.Save{Run: r}, hush); err != nil {
+			if err := s.EraseRun(t.Context(), runs.Save{Run: r}, hush); err != nil {
 				t.Errorf("EraseRun = %v, want nil", err)
 			}
 			// Who reads at this moment may keep the log from being emptied.
@@ -181,7 +181,7 @@ func erasedWhileSaving(t *testing.T, s Runs) {
 			r := talkative(t, s, "other")
 			until := time.Now().Add(50 * time.Millisecond)
 			for time.Now().Before(until) {
-				if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+				if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 					t.Errorf("SaveRun = %v, want nil", err)
 				}
 				r.Revision++

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -51,7 +51,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 	}
 	want.State = run.Asking
 	want.Evidence = []run.Evidence{{Output: json.RawMessage(`{"big":12345678901234567890,"html":"<a>&"}`)}}
-	if err := s.CreateRun(t.Context(), engine.Save{Run: want}, c); err != nil {
+	if err := s.CreateRun(t.Context(), runs.Save{Run: want}, c); err != nil {
 		t.Fatalf("CreateRun = %v, want nil", err)
 	}
 	want.Revision = 1
@@ -62,7 +62,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 		}
 		got.Seq++
 		got.UpdatedAt = got.UpdatedAt.Add(time.Minute)
-		if err := s.SaveRun(t.Context(), engine.Save{Run: got}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: got}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		want = got
@@ -82,7 +82,7 @@ func createTwice(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "first", c)
 	again := NewRun("second", c)
 	again.ID = r.ID
-	wantCode(t, "CreateRun(again)", s.CreateRun(t.Context(), engine.Save{Run: again}, c), fault.Conflict)
+	wantCode(t, "CreateRun(again)", s.CreateRun(t.Context(), runs.Save{Run: again}, c), fault.Conflict)
 	if got := mustRun(t, s, r.ID); got.Principal != "first" {
 		t.Errorf("Run = principal %q, want first", got.Principal)
 	}
@@ -93,10 +93,10 @@ func createTwice(t *testing.T, s Runs) {
 func createdWithEvents(t *testing.T, s Runs) {
 	c := NewChain(mine, "Begun", "One")
 	r := NewRun("me", c)
-	save := engine.Save{
+	save := runs.Save{
 		Run:      r,
 		Events:   []run.Event{{Kind: run.Needed, Run: r.ID, Step: 1, At: epoch}, {Kind: run.Asked, Run: r.ID, Step: 1, At: epoch}},
-		Recorded: []engine.Recorded{{Key: "seq:1", Payload: "p", Reply: []byte(`{}`)}},
+		Recorded: []runs.Recorded{{Key: "seq:1", Payload: "p", Reply: []byte(`{}`)}},
 	}
 	if err := s.CreateRun(t.Context(), save, c); err != nil {
 		t.Fatalf("CreateRun = %v, want nil", err)
@@ -133,7 +133,7 @@ func runNotThere(t *testing.T, s Runs) {
 
 func saveBeforeCreate(t *testing.T, s Runs) {
 	r := NewRun("somebody", NewChain(mine, "Not created", "One"))
-	wantCode(t, "SaveRun", s.SaveRun(t.Context(), engine.Save{Run: r}), fault.NotFound)
+	wantCode(t, "SaveRun", s.SaveRun(t.Context(), runs.Save{Run: r}), fault.NotFound)
 	_, err := s.Run(t.Context(), r.ID)
 	wantCode(t, "Run", err, fault.NotFound)
 }
@@ -149,7 +149,7 @@ func oneOfManyWritersWins(t *testing.T, s Runs) {
 			all.Go(func() {
 				mine := r
 				mine.Title = fmt.Sprintf("writer %d", i)
-				results[i] = s.SaveRun(t.Context(), engine.Save{
+				results[i] = s.SaveRun(t.Context(), runs.Save{
 					Run:    mine,
 					Events: []run.Event{{Kind: run.Refused, Reason: mine.Title}},
 				})
@@ -178,7 +178,7 @@ func anySequenceOfSaves(t *testing.T, s Runs) {
 	c := NewChain(mine, "Any", "One")
 	rapid.Check(t, func(t *rapid.T) {
 		r := NewRun("somebody", c)
-		if err := s.CreateRun(context.Background(), engine.Save{Run: r}, c); err != nil {
+		if err := s.CreateRun(context.Background(), runs.Save{Run: r}, c); err != nil {
 			t.Fatalf("CreateRun = %v, want nil", err)
 		}
 		r.Revision = 1
@@ -187,7 +187,7 @@ func anySequenceOfSaves(t *testing.T, s Runs) {
 			change := r
 			change.Revision -= behind
 			change.Outcome = rapid.String().Draw(t, "outcome")
-			err := s.SaveRun(context.Background(), engine.Save{
+			err := s.SaveRun(context.Background(), runs.Save{
 				Run: change, Events: []run.Event{{Kind: run.Refused, Reason: change.Outcome}},
 			})
 			if behind != 0 {
@@ -226,13 +226,13 @@ func reasons(events []run.Event) []string {
 
 // failingSave is a save that a store can only refuse half-way: its run is
 // fine, its nonce belongs to somebody else.
-func failingSave(r run.Run, foreignNonce string) engine.Save {
+func failingSave(r run.Run, foreignNonce string) runs.Save {
 	r.Outcome = "must not be stored"
 	r.Nonces = []string{r.Step.Nonce, "first-" + r.Step.Nonce, foreignNonce}
-	return engine.Save{
+	return runs.Save{
 		Run:      r,
 		Events:   []run.Event{{Kind: run.Refused, Reason: "must not be stored"}},
-		Recorded: []engine.Recorded{{Key: "must not", Payload: "be", Reply: json.RawMessage(`"stored"`)}},
+		Recorded: []runs.Recorded{{Key: "must not", Payload: "be", Reply: json.RawMessage(`"stored"`)}},
 	}
 }
 
@@ -246,7 +246,7 @@ func failingSaveLeavesNothing(t *testing.T, s Runs) {
 	wantNothingOf(t, s, save, r)
 }
 
-func wantNothingOf(t *testing.T, s Runs, save engine.Save, before run.Run) {
+func wantNothingOf(t *testing.T, s Runs, save runs.Save, before run.Run) {
 	t.Helper()
 	if diff := cmp.Diff(before, mustRun(t, s, before.ID), rawJSON); diff != "" {
 		t.Errorf("Run after the failed save (-want +got):\n%s", diff)
@@ -273,7 +273,7 @@ func failingSaveHarmsNobody(t *testing.T, s Runs) {
 	var all sync.WaitGroup
 	for i := range pairs {
 		all.Go(func() {
-			if err := s.SaveRun(t.Context(), engine.Save{Run: good[i]}); err != nil {
+			if err := s.SaveRun(t.Context(), runs.Save{Run: good[i]}); err != nil {
 				t.Errorf("SaveRun(good) = %v, want nil", err)
 			}
 		})
@@ -301,7 +301,7 @@ func noncesLeadToRun(t *testing.T, s Runs) {
 		r.Nonces = append(r.Nonces, r.Step.Nonce, skipped)
 		r.Step.Nonce = NewNonce()
 		all = append(all, skipped, r.Step.Nonce)
-		if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		r = mustRun(t, s, r.ID)
@@ -309,7 +309,7 @@ func noncesLeadToRun(t *testing.T, s Runs) {
 	// A complete run has no nonce; its old ones still lead to it.
 	r.Nonces = append(r.Nonces, r.Step.Nonce)
 	r.Step.Nonce, r.State = "", run.Complete
-	if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
 	for _, nonce := range all {
@@ -324,7 +324,7 @@ func nonceBelongsToOneRun(t *testing.T, s Runs) {
 	owner := mustCreate(t, s, "owner", c)
 	thief := NewRun("thief", c)
 	thief.Step.Nonce = owner.Step.Nonce
-	if err := s.CreateRun(t.Context(), engine.Save{Run: thief}, c); err == nil {
+	if err := s.CreateRun(t.Context(), runs.Save{Run: thief}, c); err == nil {
 		t.Error("CreateRun(nonce of another run) = nil, want an error")
 	}
 	if got, err := s.RunOfNonce(t.Context(), owner.Step.Nonce); err != nil || got != owner.ID {
@@ -349,7 +349,7 @@ func eventsInOrder(t *testing.T, s Runs) {
 				Answer: &driver.Answer{InputID: "evidence", Value: json.RawMessage(`{"a":[1,2]}`)},
 			})
 		}
-		if err := s.SaveRun(t.Context(), engine.Save{Run: r, Events: events}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: events}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		want = append(want, events...)
@@ -367,9 +367,9 @@ func eventsInOrder(t *testing.T, s Runs) {
 func recordedReplies(t *testing.T, s Runs) {
 	c := NewChain(mine, "Recorded", "One")
 	r, other := mustCreate(t, s, "somebody", c), mustCreate(t, s, "other", c)
-	save := func(replies ...engine.Recorded) {
+	save := func(replies ...runs.Recorded) {
 		t.Helper()
-		if err := s.SaveRun(t.Context(), engine.Save{Run: r, Recorded: replies}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r, Recorded: replies}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		r = mustRun(t, s, r.ID)
@@ -377,20 +377,20 @@ func recordedReplies(t *testing.T, s Runs) {
 	want := func(id run.ID, key, payload, reply string) {
 		t.Helper()
 		got, ok, err := s.Recorded(t.Context(), id, key)
-		wanted := engine.Recorded{Key: key, Payload: payload, Reply: json.RawMessage(reply)}
+		wanted := runs.Recorded{Key: key, Payload: payload, Reply: json.RawMessage(reply)}
 		if err != nil || !ok || !cmp.Equal(wanted, got) {
 			t.Errorf("Recorded(%q) = %v, %t, %v, want %v", key, got, ok, err, wanted)
 		}
 	}
-	save(engine.Recorded{Key: "nonce:1", Payload: "p1", Reply: json.RawMessage(`{"n":1}`)},
-		engine.Recorded{Key: "seq:1", Payload: "p2", Reply: json.RawMessage(`"ü"`)})
-	save(engine.Recorded{Key: "nonce:2", Payload: "p3", Reply: json.RawMessage(`[]`)})
+	save(runs.Recorded{Key: "nonce:1", Payload: "p1", Reply: json.RawMessage(`{"n":1}`)},
+		runs.Recorded{Key: "seq:1", Payload: "p2", Reply: json.RawMessage(`"ü"`)})
+	save(runs.Recorded{Key: "nonce:2", Payload: "p3", Reply: json.RawMessage(`[]`)})
 	save()
 	want(r.ID, "nonce:1", "p1", `{"n":1}`)
 	want(r.ID, "seq:1", "p2", `"ü"`)
 	want(r.ID, "nonce:2", "p3", `[]`)
 	// A nonce lives on after a failed submission; its next reply counts.
-	save(engine.Recorded{Key: "nonce:1", Payload: "p4", Reply: json.RawMessage(`{"n":4}`)})
+	save(runs.Recorded{Key: "nonce:1", Payload: "p4", Reply: json.RawMessage(`{"n":4}`)})
 	want(r.ID, "nonce:1", "p4", `{"n":4}`)
 	if _, ok, err := s.Recorded(t.Context(), other.ID, "nonce:1"); ok || err != nil {
 		t.Errorf("Recorded(other run) = %t, %v, want false, nil", ok, err)
@@ -406,7 +406,7 @@ func liveRuns(t *testing.T, s Runs) {
 		r.Step.Index = 1 + i%3
 		r.Connection = fmt.Sprint("connection ", i)
 		r.UpdatedAt = epoch.Add(time.Duration(i) * time.Minute)
-		if err := s.SaveRun(t.Context(), engine.Save{Run: r}); err != nil {
+		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 			t.Fatalf("SaveRun = %v, want nil", err)
 		}
 		if state.Live() {
@@ -427,14 +427,14 @@ func cancelledWrites(t *testing.T, s Runs) {
 	c := NewChain(mine, "Cancelled", "One")
 	r := mustCreate(t, s, "somebody", c)
 	never := NewRun("somebody", c)
-	if err := s.CreateRun(cancelled(t), engine.Save{Run: never}, c); !errors.Is(err, context.Canceled) {
+	if err := s.CreateRun(cancelled(t), runs.Save{Run: never}, c); !errors.Is(err, context.Canceled) {
 		t.Errorf("CreateRun(cancelled) = %v, want context.Canceled", err)
 	}
 	_, err := s.Run(t.Context(), never.ID)
 	wantCode(t, "Run(never created)", err, fault.NotFound)
 	changed := r
 	changed.Outcome = "never"
-	if err := s.SaveRun(cancelled(t), engine.Save{Run: changed}); !errors.Is(err, context.Canceled) {
+	if err := s.SaveRun(cancelled(t), runs.Save{Run: changed}); !errors.Is(err, context.Canceled) {
 		t.Errorf("SaveRun(cancelled) = %v, want context.Canceled", err)
 	}
 	if got := mustRun(t, s, r.ID); got.Revision != r.Revision || got.Outcome != "" {
@@ -452,7 +452,7 @@ func cancelledUnderWay(t *testing.T, s Runs) {
 		ctx, cancel := context.WithCancel(t.Context())
 		all.Go(cancel)
 		all.Go(func() {
-			err := s.SaveRun(ctx, engine.Save{Run: r, Events: []run.Event{{Kind: run.Refused}}})
+			err := s.SaveRun(ctx, runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused}}})
 			if err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("SaveRun = %v, want nil or context.Canceled", err)
 			}
@@ -475,7 +475,7 @@ func writesAreVisible(t *testing.T, s Runs) {
 	for range 8 {
 		all.Go(func() {
 			r := NewRun("somebody", c)
-			if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
+			if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
 				t.Errorf("CreateRun = %v, want nil", err)
 				return
 			}
@@ -485,7 +485,7 @@ func writesAreVisible(t *testing.T, s Runs) {
 					t.Errorf("Run = revision %d, %v, want %d", got.Revision, err, revision)
 					return
 				}
-				if err := s.SaveRun(t.Context(), engine.Save{Run: got}); err != nil {
+				if err := s.SaveRun(t.Context(), runs.Save{Run: got}); err != nil {
 					t.Errorf("SaveRun = %v, want nil", err)
 					return
 				}
@@ -497,7 +497,7 @@ func writesAreVisible(t *testing.T, s Runs) {
 
 func savedTwice(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Twice", "One"))
-	save := engine.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Reason: "once"}}}
+	save := runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Reason: "once"}}}
 	if err := s.SaveRun(t.Context(), save); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}

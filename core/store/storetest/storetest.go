@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -35,10 +36,10 @@ type Protocols interface {
 
 // Runs is what the engine asks of a store that keeps runs.
 type Runs interface {
-	engine.Runs
-	engine.RunIndex
+	runs.Runs
+	runs.Index
 	engine.RunArchive
-	engine.RunHistory
+	runs.History
 	engine.RunEraser
 	io.Closer
 }
@@ -213,16 +214,16 @@ func at(c protocol.Chain, revision int64) protocol.Chain {
 }
 
 // mustCreate stores a new run and returns it as stored.
-func mustCreate(t *testing.T, s engine.Runs, principal string, c protocol.Chain) run.Run {
+func mustCreate(t *testing.T, s runs.Runs, principal string, c protocol.Chain) run.Run {
 	t.Helper()
 	r := NewRun(principal, c)
-	if err := s.CreateRun(t.Context(), engine.Save{Run: r}, c); err != nil {
+	if err := s.CreateRun(t.Context(), runs.Save{Run: r}, c); err != nil {
 		t.Fatalf("CreateRun(%s) = %v, want nil", r.ID, err)
 	}
 	return mustRun(t, s, r.ID)
 }
 
-func mustRun(t *testing.T, s engine.Runs, id run.ID) run.Run {
+func mustRun(t *testing.T, s runs.Runs, id run.ID) run.Run {
 	t.Helper()
 	r, err := s.Run(t.Context(), id)
 	if err != nil {

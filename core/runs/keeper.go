@@ -1,4 +1,4 @@
-package engine
+package runs
 
 import (
 	"cmp"
@@ -14,15 +14,15 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// RunStore is what a database offers those who change runs.
-type RunStore struct {
+// Store is what a database offers those who change runs.
+type Store struct {
 	Runs    Runs
-	Index   RunIndex
-	History RunHistory
+	Index   Index
+	History History
 }
 
-// KeeperOptions tune a keeper. The zero value is the documented default.
-type KeeperOptions struct {
+// Options tune a keeper. The zero value is the documented default.
+type Options struct {
 	// RunTTL is how long a run may stay unattested; zero: 7 days.
 	RunTTL time.Duration
 	// UntouchedTTL ends runs that never advanced and wait for nobody; zero: 1 day.
@@ -36,13 +36,13 @@ type KeeperOptions struct {
 // Keeper loads runs for those whose they are, and ends them when their time has
 // passed. It is safe for concurrent use.
 type Keeper struct {
-	store  RunStore
-	opt    KeeperOptions
+	store  Store
+	opt    Options
 	claims claims
 }
 
-// NewKeeper returns a keeper. It does not touch the store until called.
-func NewKeeper(store RunStore, opt KeeperOptions) *Keeper {
+// New returns a keeper. It does not touch the store until called.
+func New(store Store, opt Options) *Keeper {
 	opt.RunTTL = cmp.Or(opt.RunTTL, 7*24*time.Hour)
 	opt.UntouchedTTL = cmp.Or(opt.UntouchedTTL, 24*time.Hour)
 	if opt.Clock == nil {

@@ -1,4 +1,4 @@
-package engine
+package runs
 
 import (
 	"context"
@@ -7,6 +7,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
+
+// The interfaces that the keeper calls. Every method may wait, honours its
+// context, and is called concurrently. "Not there" is a fault.NotFound error, and
+// a store that cannot be reached at present a fault.StoreUnavailable one.
 
 // Runs keeps runs.
 type Runs interface {
@@ -21,8 +25,8 @@ type Runs interface {
 	SaveRun(ctx context.Context, s Save) error
 }
 
-// RunIndex finds runs.
-type RunIndex interface {
+// Index finds runs.
+type Index interface {
 	// RunOfNonce returns the id of the run that has or had the nonce.
 	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
 	// LiveRuns lists the principal's live runs, last changed first.
@@ -31,8 +35,8 @@ type RunIndex interface {
 	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
 }
 
-// RunHistory reads what happened in a run.
-type RunHistory interface {
+// History reads what happened in a run.
+type History interface {
 	// Events of a run, oldest first.
 	Events(ctx context.Context, id run.ID) ([]run.Event, error)
 	// Recorded returns the reply recorded under the key, and whether there is one.
