@@ -109,14 +109,8 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err := how.approve(grantsOf(c, old, staged)); err != nil {
 		return report, err
 	}
-	for _, s := range staged {
-		to := filepath.Join(dir, s.entry.File)
-		if err := os.Rename(s.temp, to); err != nil {
-			return report, fmt.Errorf("install driver %s: %w", s.entry.Name, copyError{err, s.temp, to})
-		}
-		if was, ok := EntryOf(old, s.entry.Name); ok && was.File != s.entry.File {
-			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
-		}
+	if err := placeBinaries(dir, old, staged); err != nil {
+		return report, err
 	}
 	// The lock comes last: a server that watches the folder takes up the
 	// binaries when it sees the lock that fits them.
@@ -130,6 +124,21 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	}
 	report.Warnings = append(report.Warnings, afterInstall(c, old, next, staged)...)
 	return report, nil
+}
+
+// placeBinaries moves the staged binaries to their names in the folder, and removes
+// those that they replace under another name.
+func placeBinaries(dir string, old driverhost.Lock, staged []stagedDriver) error {
+	for _, s := range staged {
+		to := filepath.Join(dir, s.entry.File)
+		if err := os.Rename(s.temp, to); err != nil {
+			return fmt.Errorf("install driver %s: %w", s.entry.Name, copyError{err, s.temp, to})
+		}
+		if was, ok := EntryOf(old, s.entry.Name); ok && was.File != s.entry.File {
+			_ = os.Remove(filepath.Join(dir, was.File)) // its place is taken; gone already is as good
+		}
+	}
+	return nil
 }
 
 // stagedDriver is a driver that is copied into the folder but not installed yet.

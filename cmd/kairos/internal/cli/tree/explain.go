@@ -36,19 +36,8 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case runID == "" && cmd.Flags().Changed("step"):
-				return errors.New("--step is of a run: name it with --run")
-			case runID == "" && challengeFile == "":
-				return errors.New("name a file with --challenge, or a run with --run")
-			}
-			for _, flag := range []string{"challenge", "client", "input", "supplied"} {
-				if runID != "" && cmd.Flags().Changed(flag) {
-					return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
-				}
-			}
-			if !slices.Contains(inputKinds, kind) {
-				return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
+			if err := checkExplain(cmd, runID, challengeFile, kind); err != nil {
+				return err
 			}
 			c, err := at.Load()
 			if err != nil {
@@ -85,6 +74,25 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
 	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
 	return cmd
+}
+
+// checkExplain reports flags that do not go together.
+func checkExplain(cmd *cobra.Command, runID, challengeFile, kind string) error {
+	switch {
+	case runID == "" && cmd.Flags().Changed("step"):
+		return errors.New("--step is of a run: name it with --run")
+	case runID == "" && challengeFile == "":
+		return errors.New("name a file with --challenge, or a run with --run")
+	}
+	for _, flag := range []string{"challenge", "client", "input", "supplied"} {
+		if runID != "" && cmd.Flags().Changed(flag) {
+			return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
+		}
+	}
+	if !slices.Contains(inputKinds, kind) {
+		return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
+	}
+	return nil
 }
 
 // inputKinds are the kinds of input that a tree has routes for.

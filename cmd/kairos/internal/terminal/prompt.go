@@ -1,0 +1,104 @@
+package terminal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (string, error) {
+	res, err := h.tools.call(ctx, ref.server, ref.tool.Name, args)
+	if err != nil {
+		return "", err
+	}
+	h.console.say("call: %s.%s(%s) -> %s", ref.server, ref.tool.Name, compact(args), res.value)
+	return string(res.value), nil
+}
+
+// consent asks whether a tool may be called, and with what. It returns
+// errRefused when it may not.
+func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (map[string]any, error) {
+	text := fmt.Sprintf("Call %s of %s with %s", ref.tool.Name, ref.server, compact(args))
+	if args == nil {
+		text = fmt.Sprintf("Call %s of %s; its arguments are not known.", ref.tool.Name, ref.server)
+		if schema, err := json.Marshal(ref.tool); err == nil {
+			text += "\n" + string(schema)
+		}
+	}
+	d, err := h.decide(ctx, question{kind: KindTool, text: text, arguments: args})
+	if err != nil {
+		return nil, err
+	}
+	switch d.verb {
+	case verbRun:
+		return args, nil
+	case verbArguments:
+		return d.arguments, nil
+	}
+	return nil, errRefused
+}
+
+// forModel is the tool as a model sees it.
+func (r toolRef) forModel() (modelTool, error) {
+	raw, err := json.Marshal(r.tool)
+	if err != nil {
+		return modelTool{}, err
+	}
+	var listed struct {
+		InputSchema json.RawMessage `json:"inputSchema"`
+	}
+	if err := json.Unmarshal(raw, &listed); err != nil {
+		return modelTool{}, err
+	}
+	name := strings.Map(func(c rune) rune {
+		if c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') {
+			return c
+		}
+		return '_'
+	}, r.server+"__"+r.tool.Name)
+	return modelTool{"function", modelToolFunction{name, r.tool.Description, listed.InputSchema}}, nil
+}
+
+// readArguments reads what a model wrote as a tool's arguments.
+func readArguments(text string) (args map[string]any, ok bool) {
+	err := json.Unmarshal([]byte(text), &args)
+	return args, err == nil && args != nil
+}
+
+// readPrompt reads a sampling request. Only text can be shown and sent on.
+func readPrompt(params mcp.CreateMessageParams) (prompt, error) {
+	p := prompt{System: params.SystemPrompt, Temperature: params.Temperature, MaxTokens: params.MaxTokens}
+	var parts []string
+	for i, m := range params.Messages {
+		content, err := mcp.ParseSamplingContent(m.Content)
+		if err != nil {
+			return prompt{}, fmt.Errorf("sampling message %d: %w", i+1, err)
+		}
+		text, ok := content.(mcp.TextContent)
+		if !ok {
+			return prompt{}, fmt.Errorf("sampling message %d: only text is supported, not %T", i+1, content)
+		}
+		parts = append(parts, text.Text)
+	}
+	p.User = strings.Join(parts, "\n\n")
+	raw, err := json.Marshal(params.Metadata)
+	if err != nil {
+		return prompt{}, err
+	}
+	var meta struct {
+		TopP     float64 `json:"top_p"`
+		Approval string  `json:"approval"`
+		Mode     string  `json:"approvalMode"`
+	}
+	// Metadata is free-form: what is not ours to understand is not an error.
+	if json.Unmarshal(raw, &meta) == nil {
+		p.TopP, p.Approval = meta.TopP, meta.Approval
+		if p.Approval == "" {
+			p.Approval = meta.Mode
+		}
+	}
+	return p, nil
+}
