@@ -151,6 +151,10 @@ api: ## show what of sdk would break drivers of others, compared with the last t
 	done && \
 	if test $$broken = 0; then echo "api: sdk is compatible with $(API_SINCE)"; else exit 1; fi
 
+.PHONY: release-check
+release-check: ## say what is to be done next to release VERSION of sdk and the root, in which order
+	@.ci/release-check $(VERSION)
+
 fmt: ## format Go and proto
 	gofmt -w cmd core docs sdk plugins examples e2e
 	$(BUF) format -w
