@@ -7,6 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Account is a run with what it was a run of, for those who state what it proves.
@@ -19,28 +20,26 @@ type Account struct {
 }
 
 // Account returns one of the caller's runs, whatever its state.
-func (e *Engine) Account(ctx context.Context, c access.Caller, id run.ID) (Account, error) {
-	h, release := e.hold()
-	defer release()
-	t, err := h.look(ctx, c, id)
+func (a *Archive) Account(ctx context.Context, c access.Caller, id run.ID) (Account, error) {
+	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
 		return Account{}, err
 	}
-	a := Account{Run: t.Run, Chain: t.Chain, Challenges: make([]json.RawMessage, len(t.Run.Proofs))}
+	account := Account{Run: t.Run, Chain: t.Chain, Challenges: make([]json.RawMessage, len(t.Run.Proofs))}
 	for i := range t.Run.Proofs {
-		a.Challenges[i] = t.proved(i)
+		account.Challenges[i] = proved(t, i)
 	}
-	return a, nil
+	return account, nil
 }
 
 // proved is the challenge that the proof is for, as it was filled then; empty
 // if it cannot be told.
-func (t *turn) proved(i int) json.RawMessage {
+func proved(t *runs.Change, i int) json.RawMessage {
 	step := t.Chain.Steps[i]
 	if step.Challenge == nil {
-		return orNull(nil)
+		return json.RawMessage("null")
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
 	if err != nil || len(missing) > 0 || run.CheckDigest(i+1, run.LinkChallenge, filled, t.Run.Proofs[i].ChallengeDigest) != nil {
 		return nil
 	}

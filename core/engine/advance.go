@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -273,7 +274,7 @@ func (t *turn) tooLarge(ctx context.Context, k task, output int) (Round, error) 
 // evidenceOf is the answer that came from outside, which a verdict has to rest on.
 func evidenceOf(s run.Step) (driver.Answer, bool) {
 	for _, a := range s.Answers {
-		if a.Via != coreDriver && a.InputID != driver.KindJudge {
+		if a.Via != runs.CoreDriver && a.InputID != driver.KindJudge {
 			return a, true
 		}
 	}
@@ -358,10 +359,6 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// coreDriver stands as driver where the core itself is one: steps without a
-// challenge, similarity.
-const coreDriver = "core"
-
 // advanceFree passes a step without a challenge on any well-formed solution.
 func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	if len(t.Run.Step.Answers) > 0 {
@@ -369,7 +366,7 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 		if len(a.Value) > maxOutput {
 			return t.tooLarge(ctx, k, len(a.Value))
 		}
-		return Round{}, t.accept(k, run.DriverRef{Name: coreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
+		return Round{}, t.accept(k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
 		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.common.Type,
@@ -391,8 +388,8 @@ func (t *turn) advanceFree(ctx context.Context, k task) (Round, error) {
 	if err := t.apply(run.Event{Kind: run.Needed, Inputs: []driver.Input{in}, Digest: digest}); err != nil {
 		return Round{}, err
 	}
-	return Round{}, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: coreDriver, Answer: &driver.Answer{
-		InputID: in.ID, Value: s.raw, Provenance: driver.AgentReported, Via: coreDriver,
+	return Round{}, t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: s.raw, Provenance: driver.AgentReported, Via: runs.CoreDriver,
 	}})
 }
 
@@ -407,7 +404,7 @@ func (t *turn) answerSimilarity(ctx context.Context, in driver.Input) error {
 	if err != nil {
 		return err
 	}
-	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: coreDriver, Answer: &driver.Answer{
-		InputID: in.ID, Value: b, Provenance: driver.ServerObserved, Via: coreDriver,
+	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: b, Provenance: driver.ServerObserved, Via: runs.CoreDriver,
 	}})
 }

@@ -318,7 +318,7 @@ func (l *linked) state() ApprovalState {
 
 // valuesIn are the values that were put into the step's challenge.
 func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
-	scope := t.scope()
+	scope := t.Scope()
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	for _, ref := range protocol.References(step.Challenge) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +60,7 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 	if err != nil {
 		return api.AttestReply{}, err
 	}
-	t.verdictOf(&reply)
+	t.Verdict(&reply)
 	t.worth(&reply)
 	switch t.Run.State {
 	case run.Closed:
@@ -213,31 +212,4 @@ func (e *Engine) runToAttest(ctx context.Context, c access.Caller, chain protoco
 		return last.ID, nil
 	}
 	return oneOf(runs, own, chain)
-}
-
-// verdictOf fills in what the run proves.
-func (t *turn) verdictOf(reply *api.AttestReply) {
-	reply.RunID = string(t.Run.ID)
-	reply.ProofHash = t.Run.ProofHash()
-	for i := len(t.Run.Proofs); i < len(t.Chain.Steps); i++ {
-		reply.MissingSteps = append(reply.MissingSteps, protocol.URI(t.Chain.Steps[i].UUID))
-	}
-	err := t.Run.Verify()
-	reply.Verified = err == nil && len(reply.MissingSteps) == 0
-	switch {
-	case err != nil:
-		reply.Message = "The proof chain is broken: " + err.Error() + "."
-	case !reply.Verified:
-		reply.Message = fmt.Sprintf("%d of %d steps have no accepted proof.", len(reply.MissingSteps), len(t.Chain.Steps))
-	default:
-		reply.Message = "Every step's evidence was accepted and the proof chain is whole. Provenance says who vouches for each."
-	}
-	for i, ev := range t.Run.Evidence {
-		if ev.Failed {
-			reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("The evidence of step %d failed, which its challenge does not forbid (required: false).", i+1))
-		}
-		if slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool { _, unjudged := unjudgedBecause(&a); return unjudged }) {
-			reply.Message = plain.Sentences(reply.Message, fmt.Sprintf("No verdict was given on the result of step %d, which was to be judged.", i+1))
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -59,7 +60,7 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	if decode(raw) == nil {
+	if decision.Object(raw) == nil {
 		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
 	}
 	raw = wellFormed(raw)

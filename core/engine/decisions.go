@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 )
 
 // Decided is what the decision tree decided in a run, and what came of it.
@@ -25,20 +26,18 @@ type Decided struct {
 // Decisions lists what the tree decided in one of the caller's runs, oldest
 // first. Facts that the run still holds are put back into their records, so
 // that another tree, which looks at more of them, can decide as well.
-func (e *Engine) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
-	h, release := e.hold()
-	defer release()
-	t, err := h.look(ctx, c, id)
+func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
+	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
 		return nil, err
 	}
-	events, err := e.store.History.Events(ctx, id)
+	events, err := a.store.History.Events(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what happened in run %s: %w", id, err)
 	}
 	list := decisionsOf(events)
 	for i := range list {
-		t.completeFacts(&list[i])
+		completeFacts(t, &list[i])
 	}
 	return list, nil
 }
@@ -122,7 +121,7 @@ func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
 }
 
 // completeFacts puts back what the record leaves out and the run still holds.
-func (t *turn) completeFacts(d *Decided) {
+func completeFacts(t *runs.Change, d *Decided) {
 	if i := d.Step - 1; i < 0 || i >= len(t.Chain.Steps) {
 		return
 	}
@@ -131,13 +130,13 @@ func (t *turn) completeFacts(d *Decided) {
 	if d.Record == nil {
 		return
 	}
-	d.Record.Complete("run.input", decode(t.Run.Input))
+	d.Record.Complete("run.input", decision.Object(t.Run.Input))
 	if step.Challenge == nil {
 		return
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
 	if err != nil || len(missing) > 0 {
 		return // of a run whose evidence was erased; the doubt is then told
 	}
-	d.Record.Complete("challenge.params", object(filled, d.Record.Challenge.Type))
+	d.Record.Complete("challenge.params", decision.Member(filled, d.Record.Challenge.Type))
 }

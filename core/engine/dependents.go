@@ -23,10 +23,10 @@ type Dependent struct {
 // to judge it, or to bring back the answer that is waited for. It starts no
 // driver. A run of a protocol that the caller no longer sees is left out, and so is
 // one that cannot be read, which Unserved names.
-func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
-	h, release := e.hold()
+func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
+	h, release := a.hold()
 	defer release()
-	if err := e.Ready(ctx); err != nil {
+	if err := a.library.Ready(ctx); err != nil {
 		return nil, err
 	}
 	live, err := h.runs.Live(ctx, c)
@@ -53,12 +53,12 @@ func (e *Engine) Dependents(ctx context.Context, c access.Caller, driverName str
 }
 
 // dependent reports whether the run needs the driver, and for what.
-func (e held) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
-	r, err := e.runs.Read(ctx, s.ID)
+func (a withSetup) dependent(ctx context.Context, c access.Caller, s run.Summary, driverName string) (d Dependent, needed bool, err error) {
+	r, err := a.runs.Read(ctx, s.ID)
 	if err != nil {
 		return d, false, err
 	}
-	chain, err := e.runs.Pinned(ctx, r)
+	chain, err := a.runs.Pinned(ctx, r)
 	if err != nil || !c.Reads(chain.Space) || r.Step.Index > len(chain.Steps) {
 		return d, false, err
 	}
@@ -69,7 +69,7 @@ func (e held) dependent(ctx context.Context, c access.Caller, s run.Summary, dri
 		d.Reason = "its question is open"
 	case r.Step.Call != nil && r.Step.Call.Driver == driverName:
 		d.Reason = "it is waited for"
-	case e.judges(driverName, step):
+	case a.judges(driverName, step):
 		d.Reason = "it judges the step"
 	default:
 		return d, false, nil
@@ -78,10 +78,10 @@ func (e held) dependent(ctx context.Context, c access.Caller, s run.Summary, dri
 }
 
 // judges reports whether the tree names the driver for the step's challenge.
-func (e held) judges(driverName string, step protocol.Step) bool {
+func (a withSetup) judges(driverName string, step protocol.Step) bool {
 	if step.Challenge == nil {
 		return false
 	}
-	use, problem := e.JudgeOf(step)
+	use, problem := a.JudgeOf(step)
 	return problem == nil && use == driverName
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -61,10 +62,10 @@ type UnservedRun struct {
 // Unserved asks the drivers whether they still take what is stored: every step
 // of the caller's protocols, and the open step of every run that can go on. It
 // stores nothing and starts the drivers that it asks.
-func (e *Engine) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
-	h, release := e.hold()
+func (a *Archive) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
+	h, release := a.hold()
 	defer release()
-	if err := e.Ready(ctx); err != nil {
+	if err := a.library.Ready(ctx); err != nil {
 		return Unserved{}, err
 	}
 	steps, err := h.storedSteps(ctx, c)
@@ -106,12 +107,12 @@ func patientOf(chain protocol.Chain, i int) *patient {
 }
 
 // storedSteps lists the steps with a challenge of the protocols that the caller sees.
-func (e held) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
+func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient, error) {
 	var out []*patient
 	for _, space := range c.Spaces() {
-		err := e.EachListed(ctx, space, func(listed protocol.Chain) error {
+		err := a.library.EachListed(ctx, space, func(listed protocol.Chain) error {
 			// What is listed may leave out what a challenge says.
-			chain, err := e.store.Protocols.Chain(ctx, []string{space}, listed.ID)
+			chain, err := a.store.Protocols.Chain(ctx, []string{space}, listed.ID)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
 			}
@@ -137,8 +138,8 @@ func (e held) storedSteps(ctx context.Context, c access.Caller) ([]*patient, err
 
 // openSteps lists the runs that wait at a step with a challenge, and that step
 // as the run is pinned to it.
-func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
-	live, err := e.runs.Live(ctx, c)
+func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*patient, error) {
+	live, err := a.runs.Live(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +149,7 @@ func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*pati
 		if s.StepIndex > s.StepCount {
 			continue
 		}
-		p, err := e.openStep(ctx, s)
+		p, err := a.openStep(ctx, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
@@ -166,12 +167,12 @@ func (e held) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []*pati
 }
 
 // openStep is the step that a run waits at, or nil if it has no challenge.
-func (e held) openStep(ctx context.Context, s run.Summary) (*patient, error) {
-	r, err := e.runs.Read(ctx, s.ID)
+func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error) {
+	r, err := a.runs.Read(ctx, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	chain, err := e.runs.Pinned(ctx, r)
+	chain, err := a.runs.Pinned(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -182,14 +183,14 @@ func (e held) openStep(ctx context.Context, s run.Summary) (*patient, error) {
 }
 
 // examine asks each driver, all drivers at the same time.
-func (e held) examine(ctx context.Context, all []*patient) error {
+func (a withSetup) examine(ctx context.Context, all []*patient) error {
 	byDriver := make(map[string][]*patient)
 	for _, p := range all {
 		if p.found.Trouble != "" {
 			continue
 		}
-		p.found.Type = e.TypeOf(p.step)
-		use, problem := e.JudgeOf(p.step)
+		p.found.Type = a.TypeOf(p.step)
+		use, problem := a.JudgeOf(p.step)
 		if problem != nil {
 			p.found.Trouble, p.found.Problem = TroubleGone, problem.Message
 			continue
@@ -199,15 +200,15 @@ func (e held) examine(ctx context.Context, all []*patient) error {
 	}
 	var g errgroup.Group
 	for use, patients := range byDriver {
-		g.Go(func() error { return e.askAll(ctx, use, patients) })
+		g.Go(func() error { return a.askAll(ctx, use, patients) })
 	}
 	return g.Wait()
 }
 
 // askAll asks one driver. One that fails is not asked again: each try may last
 // as long as a start may take.
-func (e held) askAll(ctx context.Context, use string, patients []*patient) error {
-	drv, ok := e.Drivers.Challenge(use)
+func (a withSetup) askAll(ctx context.Context, use string, patients []*patient) error {
+	drv, ok := a.Drivers.Challenge(use)
 	broken := ""
 	for _, p := range patients {
 		switch {
@@ -228,7 +229,7 @@ func (e held) askAll(ctx context.Context, use string, patients []*patient) error
 			continue
 		}
 		if errs := slices.DeleteFunc(res.Diagnostics, func(d driver.Diagnostic) bool { return d.Severity == driver.SeverityWarning }); len(errs) > 0 {
-			p.found.Trouble, p.found.Problem = TroubleRefuses, describe(errs)
+			p.found.Trouble, p.found.Problem = TroubleRefuses, plain.Clip(fields.Text(errs), 2000)
 		}
 	}
 	return nil

@@ -77,6 +77,7 @@ type Options struct {
 // Engine is the use cases. Its methods may be called concurrently.
 type Engine struct {
 	*library.Library
+	*Archive
 	store  Store
 	setups drivers.Setups
 	opt    Options
@@ -114,7 +115,12 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 		runs.Store{Runs: store.Runs, Index: store.Index, History: store.History},
 		runs.Options{RunTTL: opt.RunTTL, UntouchedTTL: opt.UntouchedTTL, Handover: opt.Handover, Clock: opt.Clock},
 	)
-	return &Engine{Library: l, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
+	a := NewArchive(
+		ArchiveStore{
+			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
+		}, k, l, setups, ArchiveOptions{RunKeep: opt.RunKeep, Clock: opt.Clock},
+	)
+	return &Engine{Library: l, Archive: a, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
 func newNonce() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
@@ -93,30 +94,14 @@ func (t *turn) unjudged(k task) error {
 		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", t.Run.Step.Index, why).
 			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID), again)
 	}
-	value, err := json.Marshal(driver.JudgeValue{Reason: notJudged + plain.Clip(why, 1000)})
+	value, err := json.Marshal(driver.JudgeValue{Reason: runs.NotJudged + plain.Clip(why, 1000)})
 	if err != nil {
 		return fmt.Errorf("encode that step %d is not judged: %w", t.Run.Step.Index, err)
 	}
 	t.note = plain.Sentences(t.note, fmt.Sprintf("The result of step %d is not judged: %s.", t.Run.Step.Index, plain.Clip(why, 300)))
-	return t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: coreDriver, Answer: &driver.Answer{
-		InputID: driver.KindJudge, Value: value, Via: coreDriver, // nobody vouches for what nobody said
+	return t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: runs.CoreDriver, Answer: &driver.Answer{
+		InputID: driver.KindJudge, Value: value, Via: runs.CoreDriver, // nobody vouches for what nobody said
 	}})
-}
-
-// notJudged begins the reason of a judgement that nobody gave.
-const notJudged = "not judged: "
-
-// unjudgedBecause says why the answer to a judge's input holds no verdict, if it
-// is one of those.
-func unjudgedBecause(a *driver.Answer) (why string, unjudged bool) {
-	if a == nil || a.InputID != driver.KindJudge || a.Via != coreDriver {
-		return "", false
-	}
-	var v driver.JudgeValue
-	if json.Unmarshal(a.Value, &v) != nil || v.Reason == "" { // null is left of what was redacted
-		return "its reason was erased", true
-	}
-	return strings.TrimPrefix(v.Reason, notJudged), true
 }
 
 // conclude turns the judgement and the verdict that was held into a proof.

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -112,7 +113,7 @@ func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string,
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
-		input, r.Via = driver.KindEvidence, coreDriver // of a step without a challenge
+		input, r.Via = driver.KindEvidence, runs.CoreDriver // of a step without a challenge
 		if a, ok := evidenceOf(step); ok {
 			input, r.Via = a.InputID, a.Via
 		}

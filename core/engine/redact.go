@@ -39,42 +39,47 @@ type RedactReply struct {
 // events and its recorded replies. The digests stay, so the proof chain still
 // verifies. Of a run that can go on only a solved step is erased, and only if no
 // later step needs what it gave.
-func (e *Engine) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
-	h, release := e.hold()
-	defer release()
-	return runs.Again(func() (RedactReply, error) { return h.redact(ctx, c, in) })
+func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
+	claim := a.runs.Claim()
+	defer claim.Release()
+	return runs.Again(func() (RedactReply, error) {
+		if err := claim.Take(ctx, in.Run); err != nil {
+			return RedactReply{}, err
+		}
+		return a.redact(ctx, c, in)
+	})
 }
 
-func (e held) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
-	if e.store.Eraser == nil {
+func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
+	if a.store.Eraser == nil {
 		return RedactReply{}, fault.New(fault.StoreFailed, "this store of runs cannot erase")
 	}
-	t, err := e.resume(ctx, c, in.Run)
+	t, err := a.runs.Open(ctx, c, in.Run)
 	if err != nil {
 		return RedactReply{}, err
 	}
-	redaction, err := t.redaction(in.Step)
+	redaction, err := redactionOf(t, in.Step)
 	if err != nil {
 		return RedactReply{}, err
 	}
 	reason := plain.Clip(cmp.Or(in.Reason, "no reason was given"), 2000)
-	if err := t.apply(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
+	if err := t.Append(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
 		return RedactReply{}, err
 	}
-	if err := e.store.Eraser.EraseRun(ctx, runs.Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
+	if err := a.store.Eraser.EraseRun(ctx, runs.Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
 		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
 	}
 	var verdict api.AttestReply
-	t.verdictOf(&verdict)
+	t.Verdict(&verdict)
 	reply := RedactReply{RunID: string(in.Run), Steps: redaction.Steps, Quoting: redaction.Quoting, Verified: verdict.Verified}
-	if err := e.store.Eraser.Scrub(ctx); err != nil {
+	if err := a.store.Eraser.Scrub(ctx); err != nil {
 		reply.Remains = err.Error()
 	}
 	return reply, nil
 }
 
-// redaction is what erasing a step means for the run; 0: all of it.
-func (t *turn) redaction(step int) (run.Redaction, error) {
+// redactionOf is what erasing a step means for the run; 0: all of it.
+func redactionOf(t *runs.Change, step int) (run.Redaction, error) {
 	solved := len(t.Run.Proofs)
 	switch {
 	case step == 0 && t.Run.State.Live():
@@ -89,7 +94,7 @@ func (t *turn) redaction(step int) (run.Redaction, error) {
 	case step < 0 || step > solved:
 		return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d of run %s has no evidence: %d of %d steps are solved", step, t.Run.ID, solved, t.Run.StepCount)
 	}
-	quoting := t.quoting(step)
+	quoting := quoting(t, step)
 	if t.Run.State.Live() {
 		if at := slices.IndexFunc(quoting, func(n int) bool { return n > solved }); at >= 0 {
 			return run.Redaction{}, fault.New(fault.InvalidArgument, "step %d needs the result of step %d and is not solved yet", quoting[at], step).
@@ -100,7 +105,7 @@ func (t *turn) redaction(step int) (run.Redaction, error) {
 }
 
 // quoting lists the later steps whose challenges or texts hold results of the step.
-func (t *turn) quoting(step int) []int {
+func quoting(t *runs.Change, step int) []int {
 	var out []int
 	name := t.Chain.Steps[step-1].Name
 	for i := step; i < len(t.Chain.Steps); i++ {

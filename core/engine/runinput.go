@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -60,7 +61,7 @@ func (t *turn) missingInput(missing []string) *fault.Error {
 	uri := protocol.URI(t.Chain.Steps[0].UUID)
 	form := inputForm(t.Chain.Inputs, missing)
 	example, _ := api.Encode(form, "") // was decoded from JSON
-	maps.Copy(form, decode(t.Run.Input))
+	maps.Copy(form, decision.Object(t.Run.Input))
 	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.Chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
 		WithNext("call kairos_begin with %s and input %s", uri, example).
@@ -82,11 +83,11 @@ func inputForm(inputs json.RawMessage, keys []string) map[string]any {
 
 // takeRunInput merges what a person filled in into the run's input.
 func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
-	merged := decode(t.Run.Input)
+	merged := decision.Object(t.Run.Input)
 	if merged == nil {
 		merged = map[string]any{}
 	}
-	maps.Copy(merged, decode(value))
+	maps.Copy(merged, decision.Object(value))
 	b, err := json.Marshal(merged)
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
 // checkInput refuses an input that the protocol's schema does not allow;
 // missing keys are another matter, they can be asked for.
 func checkInput(chain protocol.Chain, input json.RawMessage) error {
-	if given := decode(input); mayBeForm(input) {
+	if given := decision.Object(input); mayBeForm(input) {
 		left := untouched(inputForm(chain.Inputs, slices.Collect(maps.Keys(given))), given, "/input")
 		if len(left) > 0 {
 			return placeholdersLeft(left)
@@ -143,7 +144,7 @@ func missingKeys(inputs, input json.RawMessage) []string {
 	if json.Unmarshal(inputs, &s) != nil {
 		return nil
 	}
-	have := decode(input)
+	have := decision.Object(input)
 	return slices.DeleteFunc(s.Required, func(k string) bool { _, ok := have[k]; return ok })
 }
 

@@ -13,12 +13,6 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Standing is where a run stands, whoever's it is: for the server itself. One
-// whose time has passed counts as ended.
-func (e *Engine) Standing(ctx context.Context, id run.ID) (runs.Standing, error) {
-	return e.runs.Standing(ctx, id)
-}
-
 // RunsInput says which runs to list.
 type RunsInput struct {
 	State  run.State // empty: any
@@ -34,9 +28,9 @@ type RunsReply struct {
 
 // AllRuns lists the caller's runs, also those that cannot go on. A run whose
 // time has passed is listed as ended, though the store may still hold it open.
-func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
+func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
-	runs, next, err := e.store.Archive.AllRuns(ctx, RunQuery{
+	runs, next, err := a.store.Archive.AllRuns(ctx, RunQuery{
 		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
 	})
 	if err != nil {
@@ -44,7 +38,7 @@ func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (Ru
 	}
 	reply := RunsReply{Runs: make([]run.Summary, 0, len(runs)), NextCursor: next}
 	for _, s := range runs {
-		if s = e.runs.AsOfNow(s); in.State == "" || s.State == in.State {
+		if s = a.runs.AsOfNow(s); in.State == "" || s.State == in.State {
 			reply.Runs = append(reply.Runs, s)
 		}
 	}
@@ -53,21 +47,25 @@ func (e *Engine) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (Ru
 
 // Abandon ends one of the caller's runs for good, whatever it waits for. A
 // question that is open about it can be answered no more.
-func (e *Engine) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
-	h, release := e.hold()
-	defer release()
+func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
+	claim := a.runs.Claim()
+	defer claim.Release()
 	return runs.Again(func() (run.Summary, error) {
-		t, err := h.resume(ctx, c, id)
+		if err := claim.Take(ctx, id); err != nil {
+			return run.Summary{}, err
+		}
+		t, err := a.runs.Open(ctx, c, id)
 		if err != nil {
 			return run.Summary{}, err
 		}
 		if !t.Run.State.Live() {
 			return run.Summary{}, t.Over(ctx)
 		}
-		if err := t.apply(run.Event{Kind: run.Abandoned, Reason: plain.Clip(cmp.Or(reason, "no reason was given"), 2000)}); err != nil {
+		if err := t.Append(run.Event{Kind: run.Abandoned, Reason: plain.Clip(cmp.Or(reason, "no reason was given"), 2000)}); err != nil {
 			return run.Summary{}, err
 		}
-		return t.Run.Summary(), t.save(ctx)
+		_, err = t.Save(ctx)
+		return t.Run.Summary(), err
 	})
 }
 
@@ -85,15 +83,15 @@ const sweepBatch = 100
 // longer ago than Options.RunKeep, whoever's they are. Several servers of one
 // database may sweep at the same time. It does what it can: the error says
 // what it could not.
-func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
+func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 	var s Swept
 	var errs error
-	s.Expired, errs = e.expireOverdue(ctx)
-	if e.opt.RunKeep <= 0 {
+	s.Expired, errs = a.expireOverdue(ctx)
+	if a.opt.RunKeep <= 0 {
 		return s, errs
 	}
-	for before := e.opt.Clock.Settled().Add(-e.opt.RunKeep); ; {
-		n, err := e.store.Archive.RemoveEnded(ctx, before, sweepBatch)
+	for before := a.opt.Clock.Settled().Add(-a.opt.RunKeep); ; {
+		n, err := a.store.Archive.RemoveEnded(ctx, before, sweepBatch)
 		s.Removed += n
 		if err != nil {
 			return s, errors.Join(errs, fmt.Errorf("remove runs that ended long ago: %w", err))
@@ -104,16 +102,16 @@ func (e *Engine) Sweep(ctx context.Context) (Swept, error) {
 	}
 }
 
-func (e *Engine) expireOverdue(ctx context.Context) (expired int, errs error) {
-	now := e.opt.Clock.Settled()
+func (a *Archive) expireOverdue(ctx context.Context) (expired int, errs error) {
+	began, untouched := a.runs.Deadlines()
 	for {
-		ids, err := e.store.Archive.Overdue(ctx, now.Add(-e.opt.RunTTL), now.Add(-e.opt.UntouchedTTL), sweepBatch)
+		ids, err := a.store.Archive.Overdue(ctx, began, untouched, sweepBatch)
 		if err != nil {
 			return expired, errors.Join(errs, fmt.Errorf("find runs whose time has passed: %w", err))
 		}
 		before := expired
 		for _, id := range ids {
-			done, err := e.expireOne(ctx, id)
+			done, err := a.expireOne(ctx, id)
 			if err != nil {
 				errs = errors.Join(errs, err)
 			}
@@ -129,21 +127,21 @@ func (e *Engine) expireOverdue(ctx context.Context) (expired int, errs error) {
 }
 
 // expireOne ends a run unless somebody changes it just now.
-func (e *Engine) expireOne(ctx context.Context, id run.ID) (bool, error) {
-	r, err := e.store.Runs.Run(ctx, id)
+func (a *Archive) expireOne(ctx context.Context, id run.ID) (bool, error) {
+	r, err := a.store.Runs.Run(ctx, id)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("end run %s, whose time has passed: %w", id, err)
-	case !r.State.Live() || !e.runs.Expired(r.Summary()):
+	case !r.State.Live() || !a.runs.Expired(r.Summary()):
 		return false, nil
 	}
-	chain, err := e.runs.Pinned(ctx, r)
+	chain, err := a.runs.Pinned(ctx, r)
 	if err != nil {
 		return false, err
 	}
-	_, err = e.runs.Expire(ctx, r, chain)
+	_, err = a.runs.Expire(ctx, r, chain)
 	if fault.CodeOf(err) == fault.Conflict {
 		return false, nil
 	}

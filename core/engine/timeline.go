@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -75,25 +76,23 @@ func (l Timeline) Erased(step int) (Moment, bool) {
 }
 
 // Timeline tells what happened in one of the caller's runs.
-func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Timeline, error) {
-	h, release := e.hold()
-	defer release()
-	t, err := h.look(ctx, c, id)
+func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Timeline, error) {
+	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
 		return Timeline{}, err
 	}
-	events, err := e.store.History.Events(ctx, id)
+	events, err := a.store.History.Events(ctx, id)
 	if err != nil {
 		return Timeline{}, fmt.Errorf("read what happened in run %s: %w", id, err)
 	}
 	var reply api.AttestReply
-	t.verdictOf(&reply)
+	t.Verdict(&reply)
 	line := Timeline{Run: t.Run.Summary(), Outcome: t.Run.Outcome, Verified: reply.Verified}
 	if !reply.Verified {
 		line.Problem = reply.Message
 	}
-	if e.store.Eraser != nil {
-		left, err := e.store.Eraser.Unscrubbed(ctx)
+	if a.store.Eraser != nil {
+		left, err := a.store.Eraser.Unscrubbed(ctx)
 		if err != nil {
 			return Timeline{}, fmt.Errorf("read which erased values are still in the files: %w", err)
 		}
@@ -122,8 +121,8 @@ func (e *Engine) Timeline(ctx context.Context, c access.Caller, id run.ID) (Time
 }
 
 // Runs lists the caller's runs that can go on, last changed first.
-func (e *Engine) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	return e.runs.Live(ctx, c)
+func (a *Archive) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
+	return a.runs.Live(ctx, c)
 }
 
 // momentOf tells an event; what only the machinery cares for is left out.
@@ -227,7 +226,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		}
 		return
 	}
-	if why, unjudged := unjudgedBecause(ev.Answer); unjudged {
+	if why, unjudged := runs.Unjudged(ev.Answer); unjudged {
 		m.What, m.Via, m.Verdict = "not_judged", ev.Answer.Via, "no verdict was given: "+why
 		return
 	}

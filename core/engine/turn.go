@@ -258,7 +258,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
 		return k, nil
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
 	if errors.Is(err, protocol.ErrTooLarge) {
 		return task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.where.Index, err).
 			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
@@ -317,16 +317,7 @@ func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
 }
 
 // textOf is the text of a step, 1-based, with the values it refers to.
-func (t *turn) textOf(step int) string { return t.Chain.FillText(step-1, t.scope()) }
-
-// scope is what the templates of the open step may refer to.
-func (t *turn) scope() protocol.Scope {
-	s := protocol.Scope{Input: t.Run.Input, Steps: make(map[string]json.RawMessage, len(t.Run.Evidence))}
-	for i, ev := range t.Run.Evidence {
-		s.Steps[t.Chain.Steps[i].Name] = ev.Output
-	}
-	return s
-}
+func (t *turn) textOf(step int) string { return t.Chain.FillText(step-1, t.Scope()) }
 
 func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
 	keys := make([]string, len(missing))
@@ -337,7 +328,7 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 			inputs = append(inputs, m.Path[0])
 		}
 	}
-	form := decode(r.Input)
+	form := decision.Object(r.Input)
 	if form == nil {
 		form = map[string]any{}
 	}
@@ -359,12 +350,12 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 		Challenge: decision.ChallengeFacts{
 			Type: k.common.Type, Name: k.step.Name, Required: k.common.IsRequired(),
 			HasSampling: k.common.Sampling != nil, HasOutputSchema: len(k.common.OutputSchema) > 0,
-			FilesRequired: k.common.FilesRequired, Params: object(k.challenge, k.common.Type),
+			FilesRequired: k.common.FilesRequired, Params: decision.Member(k.challenge, k.common.Type),
 		},
 		Step: decision.StepFacts{
 			Index: k.where.Index, Count: k.where.Count, Name: k.step.Name, Approval: k.common.ApprovalMode,
 		},
-		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decode(t.Run.Input)},
+		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decision.Object(t.Run.Input)},
 		Client: decision.ClientFacts{
 			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
@@ -375,7 +366,7 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 	}
 	f.Config.Approval.Page = t.linkTo(&run.ApprovalLink{}) != ""
 	if s := t.solution; s != nil {
-		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decode(s.params)}
+		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decision.Object(s.params)}
 	}
 	return f
 }
@@ -408,22 +399,6 @@ func (t *turn) passes(a run.Attempt) bool {
 		return true
 	}
 	return a.Input == driver.KindApproval || t.reaction(a) == decision.Stop
-}
-
-func decode(raw json.RawMessage) map[string]any {
-	var m map[string]any
-	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
-		return nil
-	}
-	return m
-}
-
-func object(raw json.RawMessage, key string) map[string]any {
-	var m map[string]json.RawMessage
-	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
-		return nil
-	}
-	return decode(m[key])
 }
 
 func (t *turn) ref(name string) run.DriverRef {

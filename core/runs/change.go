@@ -78,6 +78,12 @@ func (c *Change) Apply(ev run.Event) error {
 	return nil
 }
 
+// Append stamps an event and applies it.
+func (c *Change) Append(ev run.Event) error {
+	c.Stamp(&ev)
+	return c.Apply(ev)
+}
+
 // Record keeps a reply for network retries, with the next save.
 func (c *Change) Record(r Recorded) { c.records = append(c.records, r) }
 

@@ -103,6 +103,13 @@ func (k *Keeper) SetBack(before time.Time) bool {
 	return k.opt.Clock.Now().Add(clock.Tolerance).Before(before)
 }
 
+// Deadlines are the times before which runs whose time has passed began, or were
+// last touched at their first step.
+func (k *Keeper) Deadlines() (began, untouched time.Time) {
+	now := k.opt.Clock.Settled()
+	return now.Add(-k.opt.RunTTL), now.Add(-k.opt.UntouchedTTL)
+}
+
 func (k *Keeper) Expired(s run.Summary) bool {
 	now := k.opt.Clock.Settled()
 	if now.Sub(s.CreatedAt) > k.opt.RunTTL {

@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// The interfaces that the engine calls. Every method may wait, honours its
+// The interfaces that the archive calls. Every method may wait, honours its
 // context, and is called concurrently. "Not there" is a fault.NotFound error, and
 // a store that cannot be reached at present a fault.StoreUnavailable one.
 

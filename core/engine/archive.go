@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
+
+// ArchiveStore is what a database offers the archive.
+type ArchiveStore struct {
+	Protocols library.Protocols
+	Runs      runs.Runs
+	History   runs.History
+	Archive   RunArchive
+	Eraser    RunEraser // nil: runs cannot be redacted
+}
+
+// ArchiveOptions tune an archive. The zero value is the documented default.
+type ArchiveOptions struct {
+	// RunKeep is how long runs that have ended are kept; zero: for ever.
+	RunKeep time.Duration
+	// Clock is the time by which runs end; nil: this machine's.
+	Clock *clock.Clock
+}
+
+// Archive keeps runs as records: it lists, tells, explains, redacts and removes
+// them. Its methods may be called concurrently.
+type Archive struct {
+	store   ArchiveStore
+	runs    *runs.Keeper
+	library *library.Library
+	setups  drivers.Setups
+	opt     ArchiveOptions
+}
+
+// NewArchive returns an archive. It touches neither store nor setups until called.
+func NewArchive(store ArchiveStore, keeper *runs.Keeper, lib *library.Library, setups drivers.Setups, opt ArchiveOptions) *Archive {
+	if opt.Clock == nil {
+		opt.Clock = clock.System()
+	}
+	return &Archive{store: store, runs: keeper, library: lib, setups: setups, opt: opt}
+}
+
+// Standing is where a run stands, whoever's it is: for the server itself. One
+// whose time has passed counts as ended.
+func (a *Archive) Standing(ctx context.Context, id run.ID) (runs.Standing, error) {
+	return a.runs.Standing(ctx, id)
+}
+
+// withSetup is the archive with the setup that one use case holds from its start
+// to its end.
+type withSetup struct {
+	*Archive
+	drivers.Setup
+}
+
+// hold takes the present setup for one use case, which calls release when it ends.
+func (a *Archive) hold() (w withSetup, release func()) {
+	s, release := a.setups.Hold()
+	return withSetup{Archive: a, Setup: s}, release
+}
