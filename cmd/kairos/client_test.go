@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // The eras of the protocol that clients speak.
@@ -410,13 +410,13 @@ func (c *mcpClient) attest(r *api.StepReply) *api.AttestReply {
 }
 
 // timeline is what the server has recorded of a run, as the operator sees it.
-func (b *besieged) timeline(t *testing.T, id string) engine.Timeline {
+func (b *besieged) timeline(t *testing.T, id string) archive.Timeline {
 	t.Helper()
 	out, err := b.program("runs", "show", id, "--json").Output()
 	if err != nil {
 		t.Fatalf("runs show: %v %s", err, out)
 	}
-	var line engine.Timeline
+	var line archive.Timeline
 	if err := json.Unmarshal(out, &line); err != nil {
 		t.Fatalf("runs show: %v in %.400s", err, out)
 	}
@@ -424,7 +424,7 @@ func (b *besieged) timeline(t *testing.T, id string) engine.Timeline {
 }
 
 // happened lists the kinds of what happened, and for an acceptance who vouches.
-func happened(line engine.Timeline) string {
+func happened(line archive.Timeline) string {
 	all := make([]string, len(line.Moments))
 	for i, m := range line.Moments {
 		all[i] = m.What

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -118,7 +118,7 @@ func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {
 	b.routed(4, "comment", "judge", "llm", "answered", "")
 }
 
-func judgedBy(line engine.Timeline, model string) bool {
+func judgedBy(line archive.Timeline, model string) bool {
 	for _, m := range line.Moments {
 		if m.Via == "llm" && m.Model == model && strings.Contains(string(m.Answer), "satisfied") {
 			return true

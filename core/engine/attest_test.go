@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -145,7 +145,7 @@ func TestTheAttestationSaysWhatTheRunIsWorth(t *testing.T) {
 		t.Errorf("message %q, solved %+v, want %q", r.Message, r.Solved, want)
 	}
 	w.reply(w.answer(w.ask(w.nextRound(uris[2], placeholder(r)), "elicitation/create"), yes))
-	if _, err := w.Redact(t.Context(), w.caller, engine.RedactInput{Run: runOf(r), Step: 2, Reason: "private"}); err != nil {
+	if _, err := w.Redact(t.Context(), w.caller, archive.RedactInput{Run: runOf(r), Step: 2, Reason: "private"}); err != nil {
 		t.Fatal(err)
 	}
 	a := w.attest(api.AttestRequest{URI: uris[2], Outcome: "success"})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -310,20 +311,20 @@ func TestAJumpForwardEndsAndRemovesNothingUntilItHasHeld(t *testing.T) {
 	w.attest(api.AttestRequest{URI: uris[0], RunID: ended.RunID, Outcome: "failure"})
 	open := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true}`))
 	w.machine.Jump(365 * 24 * time.Hour)
-	sweep := func(want engine.Swept) {
+	sweep := func(want archive.Swept) {
 		t.Helper()
 		if got, err := w.Sweep(t.Context()); err != nil || got != want {
 			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
 		}
 	}
-	sweep(engine.Swept{})
+	sweep(archive.Swept{})
 	open = w.next(uris[1], solve(open, `{"ok":true}`))
 	w.code(open, "") // its owner goes on
 	w.machine.Jump(-365 * 24 * time.Hour)
 	w.machine.Pass(2 * clock.SettleTime)
-	sweep(engine.Swept{}) // somebody has noticed
+	sweep(archive.Swept{}) // somebody has noticed
 	w.machine.Jump(365 * 24 * time.Hour)
-	sweep(engine.Swept{})
+	sweep(archive.Swept{})
 	w.machine.Pass(clock.SettleTime)
-	sweep(engine.Swept{Expired: 1, Removed: 1})
+	sweep(archive.Swept{Expired: 1, Removed: 1})
 }

@@ -3,11 +3,11 @@ package engine_test
 import (
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-func (w *world) dependents(name string) []engine.Dependent {
+func (w *world) dependents(name string) []archive.Dependent {
 	w.t.Helper()
 	runs, err := w.Dependents(w.t.Context(), w.caller, name)
 	if err != nil {

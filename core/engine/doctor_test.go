@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -26,7 +26,7 @@ const ward = `# Ward
 ## Read
 `
 
-func (w *world) unserved() engine.Unserved {
+func (w *world) unserved() archive.Unserved {
 	w.t.Helper()
 	u, err := w.Unserved(context.Background(), w.caller)
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *world) unserved() engine.Unserved {
 }
 
 // told is what a finding says, in short.
-func told(s engine.UnservedStep) string {
+func told(s archive.UnservedStep) string {
 	return strings.Join([]string{s.Label, s.Type, s.Driver, string(s.Trouble)}, " ")
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -35,7 +35,7 @@ func TestWorkBeforeItsApprovalIsRecordedAndTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := slices.IndexFunc(line.Moments, func(m engine.Moment) bool { return m.What == string(run.Premature) })
+	told := slices.IndexFunc(line.Moments, func(m archive.Moment) bool { return m.What == string(run.Premature) })
 	if told < 0 || !strings.Contains(line.Moments[told].Verdict, "before the step was approved") || !strings.Contains(string(line.Moments[told].Answer), "already shipped") {
 		t.Errorf("moments = %+v, want the work that came too early", line.Moments)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -28,9 +29,9 @@ type Store struct {
 	Ratings   library.Ratings
 	Runs      runs.Runs
 	Index     runs.Index
-	Archive   RunArchive
+	Archive   archive.RunArchive
 	History   runs.History
-	Eraser    RunEraser // nil: runs cannot be redacted
+	Eraser    archive.Eraser // nil: runs cannot be redacted
 }
 
 // Options tune an engine. The zero value is the documented default.
@@ -77,7 +78,7 @@ type Options struct {
 // Engine is the use cases. Its methods may be called concurrently.
 type Engine struct {
 	*library.Library
-	*Archive
+	*archive.Archive
 	store  Store
 	setups drivers.Setups
 	opt    Options
@@ -115,10 +116,10 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 		runs.Store{Runs: store.Runs, Index: store.Index, History: store.History},
 		runs.Options{RunTTL: opt.RunTTL, UntouchedTTL: opt.UntouchedTTL, Handover: opt.Handover, Clock: opt.Clock},
 	)
-	a := NewArchive(
-		ArchiveStore{
+	a := archive.New(
+		archive.Store{
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
-		}, k, l, setups, ArchiveOptions{RunKeep: opt.RunKeep, Clock: opt.Clock},
+		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
 	return &Engine{Library: l, Archive: a, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }

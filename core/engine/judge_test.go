@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -51,7 +52,7 @@ func TestAResultThatTheJudgeTakesIsProvedWithItsVerdict(t *testing.T) {
 		t.Error(err)
 	}
 	line, err := w.Timeline(t.Context(), w.caller, runOf(end))
-	if err != nil || !slices.ContainsFunc(line.Moments, func(m engine.Moment) bool { return m.What == "judged" && m.Via == "sampling" }) {
+	if err != nil || !slices.ContainsFunc(line.Moments, func(m archive.Moment) bool { return m.What == "judged" && m.Via == "sampling" }) {
 		t.Errorf("timeline = %+v, %v, want the verdict told apart from evidence", line.Moments, err)
 	}
 	if again := w.next(uri, done); again.ProofHash != end.ProofHash {
@@ -89,7 +90,7 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := slices.IndexFunc(line.Moments, func(m engine.Moment) bool {
+	told := slices.IndexFunc(line.Moments, func(m archive.Moment) bool {
 		return strings.HasPrefix(m.Verdict, "no verdict was given: nobody can judge")
 	})
 	if told < 0 || line.Moments[told].Provenance != "" || line.Moments[told].Answer != nil {

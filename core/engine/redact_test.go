@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -22,8 +22,8 @@ const telling = "# Telling\n\n```json\n{\"inputs\":{\"type\":\"object\",\"proper
 	"## Two\n\ntwo\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"use {{ steps.one.found }}\"}}}\n```\n\n" +
 	"## Three\n\nthree\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"end\"}}}\n```\n"
 
-func (w *world) redact(id run.ID, step int) (engine.RedactReply, error) {
-	return w.Redact(w.t.Context(), w.caller, engine.RedactInput{Run: id, Step: step, Reason: "a customer asked"})
+func (w *world) redact(id run.ID, step int) (archive.RedactReply, error) {
+	return w.Redact(w.t.Context(), w.caller, archive.RedactInput{Run: id, Step: step, Reason: "a customer asked"})
 }
 
 // told is everything that the store holds of a run, as text.
@@ -80,7 +80,7 @@ func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
 	}
 	r = w.next(uris[0], solve(r, `{"ok":true,"note":"kept"}`))
 	reply, err := w.redact(id, 1)
-	want := engine.RedactReply{RunID: string(id), Steps: []int{1}, Quoting: []int{2}}
+	want := archive.RedactReply{RunID: string(id), Steps: []int{1}, Quoting: []int{2}}
 	if diff := cmp.Diff(want, reply); err != nil || diff != "" {
 		t.Fatalf("Redact(step 1) = %v (-want +got):\n%s", err, diff)
 	}
@@ -133,7 +133,7 @@ func TestARunThatHasEndedIsErasedWhole(t *testing.T) {
 			}
 			for range 2 { // once more does no harm
 				reply, err := w.redact(id, 0)
-				if diff := cmp.Diff(engine.RedactReply{RunID: string(id), Steps: []int{1}}, reply); err != nil || diff != "" {
+				if diff := cmp.Diff(archive.RedactReply{RunID: string(id), Steps: []int{1}}, reply); err != nil || diff != "" {
 					t.Fatalf("Redact = %v (-want +got):\n%s", err, diff)
 				}
 			}

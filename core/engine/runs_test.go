@@ -13,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -54,7 +55,7 @@ func (w *world) state(id run.ID) run.Run {
 	return r
 }
 
-func (w *world) listed(in engine.RunsInput) []run.Summary {
+func (w *world) listed(in archive.RunsInput) []run.Summary {
 	w.t.Helper()
 	reply, err := w.AllRuns(w.t.Context(), w.caller, in)
 	if err != nil {
@@ -195,23 +196,23 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 	}
 	begin(run.Open)
 	slices.Reverse(order)
-	for i, s := range w.listed(engine.RunsInput{}) {
+	for i, s := range w.listed(archive.RunsInput{}) {
 		if s.ID != order[i] || s.State != states[s.ID] {
 			t.Errorf("run %d = %s in state %s, want %s in state %s", i, s.ID, s.State, order[i], states[s.ID])
 		}
 	}
-	if got := w.listed(engine.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == runOf(overdue) {
+	if got := w.listed(archive.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == runOf(overdue) {
 		t.Errorf("open runs = %+v, want the one that can go on", got)
 	}
-	page, err := w.AllRuns(t.Context(), w.caller, engine.RunsInput{Limit: 3})
+	page, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{Limit: 3})
 	if err != nil || len(page.Runs) != 3 || page.NextCursor == "" {
 		t.Fatalf("AllRuns(at most 3) = %+v, %v", page, err)
 	}
-	if rest := w.listed(engine.RunsInput{Limit: 3, Cursor: page.NextCursor}); len(rest) != 1 || rest[0].ID != order[3] {
+	if rest := w.listed(archive.RunsInput{Limit: 3, Cursor: page.NextCursor}); len(rest) != 1 || rest[0].ID != order[3] {
 		t.Errorf("the next page = %+v, want the run that was begun first", rest)
 	}
 	w.caller.Principal = "you"
-	if got := w.listed(engine.RunsInput{}); len(got) != 0 {
+	if got := w.listed(archive.RunsInput{}); len(got) != 0 {
 		t.Errorf("another principal sees %+v", got)
 	}
 }
@@ -227,7 +228,7 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 	waiting := w.begin(gated[0])
 	w.ask(w.nextRound(gated[0], placeholder(waiting)), "elicitation/create")
 	untouched := w.begin(uris[0])
-	sweep := func(want engine.Swept) {
+	sweep := func(want archive.Swept) {
 		t.Helper()
 		if got, err := w.Sweep(t.Context()); err != nil || got != want {
 			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
@@ -241,21 +242,21 @@ func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
 			}
 		}
 	}
-	sweep(engine.Swept{})
+	sweep(archive.Swept{})
 	w.machine.Pass(25 * time.Hour)
-	sweep(engine.Swept{Expired: 1})
+	sweep(archive.Swept{Expired: 1})
 	states(run.Open, run.Asking, run.Ended)
 	if got := heard.of(runOf(untouched)).Run.State; got != run.Ended {
 		t.Errorf("the ended run is handed over as %s", got)
 	}
 	w.machine.Pass(ttl)
-	sweep(engine.Swept{Expired: 2})
+	sweep(archive.Swept{Expired: 2})
 	states(run.Ended, run.Ended, run.Ended)
 	w.machine.Pass(keep - time.Hour) // after the first has ended, and before that after the others have
-	sweep(engine.Swept{Removed: 1})
+	sweep(archive.Swept{Removed: 1})
 	w.machine.Pass(2 * time.Hour)
-	sweep(engine.Swept{Removed: 2})
-	if left := w.listed(engine.RunsInput{}); len(left) != 0 {
+	sweep(archive.Swept{Removed: 2})
+	if left := w.listed(archive.RunsInput{}); len(left) != 0 {
 		t.Errorf("left are %+v", left)
 	}
 	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: advanced.RunID}); fault.CodeOf(err) != fault.NotFound {
@@ -268,7 +269,7 @@ func TestEndedRunsAreKeptForEverUnlessToldOtherwise(t *testing.T) {
 	uris := w.mint(threeSteps)
 	id := runOf(w.begin(uris[0]))
 	w.machine.Pass(100 * 365 * 24 * time.Hour)
-	for _, want := range []engine.Swept{{Expired: 1}, {}} {
+	for _, want := range []archive.Swept{{Expired: 1}, {}} {
 		if got, err := w.Sweep(t.Context()); err != nil || got != want {
 			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
 		}

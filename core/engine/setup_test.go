@@ -181,7 +181,7 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 			_, err := w.Update(ctx, w.caller, api.UpdateRequest{URIs: uris[:1], Updates: json.RawMessage(`{"text":"t"}`)})
 			return err
 		},
-		"timeline": func() error { _, err := w.Timeline(ctx, w.caller, runOf(r)); return err },
+		"unserved": func() error { _, err := w.Unserved(ctx, w.caller); return err },
 	} {
 		before := w.setups.count()
 		if err := call(); err != nil {

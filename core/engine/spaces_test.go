@@ -13,6 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -157,7 +158,7 @@ var reaches = map[string]map[string]ask{
 		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
 	}},
 	"AllRuns": {"list": func(w *world, c access.Caller, _ probe) (any, error) {
-		return w.AllRuns(w.t.Context(), c, engine.RunsInput{})
+		return w.AllRuns(w.t.Context(), c, archive.RunsInput{})
 	}},
 	"Retried": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Retried(w.t.Context(), c, engine.Later{Run: run.ID(p.Run), Step: 1})
@@ -173,7 +174,7 @@ var reaches = map[string]map[string]ask{
 		return w.Account(w.t.Context(), c, run.ID(p.Run))
 	}},
 	"Redact": {"run": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Redact(w.t.Context(), c, engine.RedactInput{Run: run.ID(p.Run)})
+		return w.Redact(w.t.Context(), c, archive.RedactInput{Run: run.ID(p.Run)})
 	}},
 	"Timeline": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Timeline(w.t.Context(), c, run.ID(p.Run))

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // AllRuns implements engine.RunArchive. Ids grow with time, so their order is
 // that of the runs' beginnings, and an id is a cursor.
-func (s *Store) AllRuns(ctx context.Context, q engine.RunQuery) ([]run.Summary, string, error) {
+func (s *Store) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
 	where, args := `WHERE principal = ?`, []any{q.Principal}
 	if q.Cursor != "" {
 		where, args = where+` AND id < ?`, append(args, q.Cursor)

@@ -14,9 +14,9 @@ const versionsKept = 100
 
 func now() int64 { return time.Now().UnixNano() }
 
-// archive puts the chain as it is into the history, and drops what has become
+// keepVersion puts the chain as it is into the history, and drops what has become
 // too old there.
-func archive(tx *transaction, key int64) error {
+func keepVersion(tx *transaction, key int64) error {
 	if err := tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, document)
 		SELECT space, id, revision, title, json_array_length(outline, '$.steps'),
 			coalesce(outline ->> '$.model_id', ''), saved, document

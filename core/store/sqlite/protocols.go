@@ -406,7 +406,7 @@ func stored(tx *transaction, space, id string) (current, error) {
 // retire moves a chain into the history and takes it out of the index. Its
 // steps go with it. It returns the hashes of its passages that have a vector.
 func (c current) retire(tx *transaction) (hashes []string, err error) {
-	if err := archive(tx, c.key); err != nil {
+	if err := keepVersion(tx, c.key); err != nil {
 		return nil, err
 	}
 	if hashes, err = embedded(tx, c.key); err != nil {

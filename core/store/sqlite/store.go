@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
 )
@@ -26,7 +26,7 @@ var (
 	_ library.Ratings         = (*Store)(nil)
 	_ runs.Runs               = (*Store)(nil)
 	_ runs.Index              = (*Store)(nil)
-	_ engine.RunArchive       = (*Store)(nil)
+	_ archive.RunArchive      = (*Store)(nil)
 	_ runs.History            = (*Store)(nil)
 )
 

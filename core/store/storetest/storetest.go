@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -38,9 +38,9 @@ type Protocols interface {
 type Runs interface {
 	runs.Runs
 	runs.Index
-	engine.RunArchive
+	archive.RunArchive
 	runs.History
-	engine.RunEraser
+	archive.Eraser
 	io.Closer
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
@@ -96,7 +96,7 @@ func (o *background) sweep() {
 			return
 		case err != nil:
 			o.app.log.Warn("runs whose time has passed were not all ended", "expired", swept.Expired, "removed", swept.Removed, "error", err)
-		case swept != engine.Swept{}:
+		case swept != archive.Swept{}:
 			o.app.log.Info("runs whose time has passed were ended", "expired", swept.Expired, "removed", swept.Removed)
 		}
 		select {

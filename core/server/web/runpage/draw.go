@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -51,7 +51,7 @@ func (n node) Class() string {
 }
 
 // draw draws what was walked for one input.
-func (r Run) draw(group []engine.Decided) trail {
+func (r Run) draw(group []archive.Decided) trail {
 	last := group[len(group)-1]
 	kind := kindOf(last)
 	t := trail{Title: words(kind), Root: "the step needs " + words(kind), Obtained: last.Answered}
@@ -77,7 +77,7 @@ type walked struct {
 	ended map[string]decision.Past
 }
 
-func walkedBy(group []engine.Decided) walked {
+func walkedBy(group []archive.Decided) walked {
 	w := walked{
 		nodes: map[string]decision.Node{}, facts: map[string]decision.Facts{},
 		ended: map[string]decision.Past{},
@@ -290,7 +290,7 @@ func (r Run) whole() []trail {
 // tally is what a run made of a rule or route.
 type tally struct{ looked, chosen, answered int }
 
-func (t *tally) count(n decision.Node, d engine.Decided) {
+func (t *tally) count(n decision.Node, d archive.Decided) {
 	t.looked++
 	if n.Chosen {
 		t.chosen++

@@ -11,8 +11,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/server/web"
 )
 
@@ -29,8 +29,8 @@ var body = template.Must(template.New("body").Funcs(template.FuncMap{
 
 // Run is what is known of a run.
 type Run struct {
-	Timeline  engine.Timeline
-	Decisions []engine.Decided
+	Timeline  archive.Timeline
+	Decisions []archive.Decided
 	// Tree is the one in use now. Where another one decided, what is drawn is
 	// only what that one looked at.
 	Tree decision.Outline

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -57,7 +57,7 @@ func newStory(t testing.TB, title string, steps int) *story {
 	return s
 }
 
-func (s *story) at(step int, label string, m engine.Moment) *engine.Moment {
+func (s *story) at(step int, label string, m archive.Moment) *archive.Moment {
 	s.now = s.now.Add(1340 * time.Millisecond)
 	m.At, m.Step, m.Label = s.now, step, label
 	s.run.Timeline.Moments = append(s.run.Timeline.Moments, m)
@@ -76,12 +76,12 @@ func (s *story) decided(step int, kind string, f decision.Facts, p decision.Past
 		s.t.Fatal(err)
 	}
 	p.Record, p.Decision = &r, s.tree.Decide(kind, f)
-	s.run.Decisions = append(s.run.Decisions, engine.Decided{Step: step, Input: kind, At: s.now, Past: p})
+	s.run.Decisions = append(s.run.Decisions, archive.Decided{Step: step, Input: kind, At: s.now, Past: p})
 }
 
 // accepted ends a step.
 func (s *story) accepted(step int, label, judge, via string, p driver.Provenance) {
-	s.at(step, label, engine.Moment{
+	s.at(step, label, archive.Moment{
 		What: "accepted", Via: via, Driver: judge + " 0.1.0", Provenance: p, Verdict: "accepted",
 		ProofHash: strings.Repeat(fmt.Sprint(step), 64), Took: 12 * time.Millisecond,
 	})
@@ -98,9 +98,9 @@ func threeRoutes(t testing.TB) runpage.Run {
 		Challenge: decision.ChallengeFacts{Type: "shell", Name: "tests", Required: true, HasSampling: true},
 		Step:      decision.StepFacts{Index: 1, Count: 4}, Run: decision.RunFacts{Attempt: 1}, Client: client,
 	}
-	s.at(1, "Run the tests", engine.Moment{What: "asked", Via: "sampling", Question: "Run make test and return only JSON: {\"exit_code\": 0}"})
+	s.at(1, "Run the tests", archive.Moment{What: "asked", Via: "sampling", Question: "Run make test and return only JSON: {\"exit_code\": 0}"})
 	s.decided(1, driver.KindEvidence, model, decision.Past{Answered: true, Took: 1340 * time.Millisecond})
-	s.at(1, "Run the tests", engine.Moment{What: "answered", Via: "sampling", Provenance: driver.ModelGenerated, Took: 1340 * time.Millisecond,
+	s.at(1, "Run the tests", archive.Moment{What: "answered", Via: "sampling", Provenance: driver.ModelGenerated, Took: 1340 * time.Millisecond,
 		Answer: json.RawMessage(`{"exit_code":0,"stdout":"ok  \tcalendar\t2.341s"}`)})
 	s.accepted(1, "Run the tests", "shell", "sampling", driver.ModelGenerated)
 
@@ -108,26 +108,26 @@ func threeRoutes(t testing.TB) runpage.Run {
 		Challenge: decision.ChallengeFacts{Type: "user_input", Name: "go", Required: true},
 		Step:      decision.StepFacts{Index: 2, Count: 4}, Run: decision.RunFacts{Attempt: 1}, Client: client,
 	}
-	s.at(2, "Ask the owner", engine.Moment{What: "asked", Via: "elicitation", Question: "Ship version 2.4 to production?"})
+	s.at(2, "Ask the owner", archive.Moment{What: "asked", Via: "elicitation", Question: "Ship version 2.4 to production?"})
 	s.decided(2, driver.KindEvidence, approval, decision.Past{Answered: true, Took: 3*time.Minute + 12*time.Second})
 	s.now = s.now.Add(3 * time.Minute)
-	s.at(2, "Ask the owner", engine.Moment{What: "answered", Via: "elicitation", Provenance: driver.ClientAttested, Took: 3*time.Minute + 12*time.Second,
+	s.at(2, "Ask the owner", archive.Moment{What: "answered", Via: "elicitation", Provenance: driver.ClientAttested, Took: 3*time.Minute + 12*time.Second,
 		Answer: json.RawMessage(`{"confirmation":"approved"}`)})
 	s.accepted(2, "Ask the owner", "user_input", "elicitation", driver.ClientAttested)
 
 	work := model
 	work.Challenge = decision.ChallengeFacts{Type: "mcp", Name: "deploy", Required: true, HasSampling: true}
 	work.Step.Index = 3
-	s.at(3, "Deploy", engine.Moment{What: "asked", Via: "elicitation", Question: "Approve step 3 of 4, \"Deploy\"?"})
+	s.at(3, "Deploy", archive.Moment{What: "asked", Via: "elicitation", Question: "Approve step 3 of 4, \"Deploy\"?"})
 	s.decided(3, driver.KindApproval, work, decision.Past{Answered: true, Took: 21 * time.Second})
-	s.at(3, "Deploy", engine.Moment{What: "approved", Via: "elicitation", Provenance: driver.ClientAttested, Took: 21 * time.Second})
-	s.at(3, "Deploy", engine.Moment{What: "asked", Via: "sampling", Question: "Call deploy with {\"version\": \"2.4\"}"})
+	s.at(3, "Deploy", archive.Moment{What: "approved", Via: "elicitation", Provenance: driver.ClientAttested, Took: 21 * time.Second})
+	s.at(3, "Deploy", archive.Moment{What: "asked", Via: "sampling", Question: "Call deploy with {\"version\": \"2.4\"}"})
 	s.decided(3, driver.KindEvidence, work, decision.Past{Outcome: decision.Invalid, Took: 840 * time.Millisecond})
-	s.at(3, "Deploy", engine.Moment{What: "route_closed", Via: "sampling", Verdict: "invalid: the reply is prose, not JSON", Took: 840 * time.Millisecond})
+	s.at(3, "Deploy", archive.Moment{What: "route_closed", Via: "sampling", Verdict: "invalid: the reply is prose, not JSON", Took: 840 * time.Millisecond})
 	work.Previous = []decision.PreviousFacts{{Via: "sampling", Outcome: decision.Invalid, Route: 1}}
 	work.Solution = decision.SolutionFacts{}
 	s.decided(3, driver.KindEvidence, work, decision.Past{Answered: true, Took: 400 * time.Microsecond})
-	s.at(3, "Deploy", engine.Moment{What: "supplied", Via: "agent", Provenance: driver.AgentReported, Took: 400 * time.Microsecond,
+	s.at(3, "Deploy", archive.Moment{What: "supplied", Via: "agent", Provenance: driver.AgentReported, Took: 400 * time.Microsecond,
 		Answer: json.RawMessage(`{"tool_name":"deploy","result":{"deployed":true,"url":"https://calendar.example/releases/2.4"}}`)})
 	s.accepted(3, "Deploy", "mcp", "agent", driver.AgentReported)
 	return s.run

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 	"github.com/kairos-mcp/kairos/core/server/web/webtest"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -129,13 +129,13 @@ const evil = "</code></pre><script>document.title='pwned'</script><img src=x one
 func hostile(t testing.TB) runpage.Run {
 	s := newStory(t, evil, 1)
 	f := decision.Facts{Challenge: decision.ChallengeFacts{Type: evil, Name: evil}, Client: decision.ClientFacts{Name: evil}}
-	s.at(1, evil, engine.Moment{What: "asked", Via: evil, Question: evil + strings.Repeat("wide", 1000)})
+	s.at(1, evil, archive.Moment{What: "asked", Via: evil, Question: evil + strings.Repeat("wide", 1000)})
 	s.decided(1, driver.KindEvidence, f, decision.Past{Outcome: decision.Invalid, Took: 1})
 	answer, err := json.Marshal(map[string]string{"a": evil, "b": strings.Repeat("long", 1<<16)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.at(1, evil, engine.Moment{What: "answered", Via: evil, Answer: answer, Verdict: evil, Driver: evil, ProofHash: strings.Repeat("f", 64), Provenance: evil})
+	s.at(1, evil, archive.Moment{What: "answered", Via: evil, Answer: answer, Verdict: evil, Driver: evil, ProofHash: strings.Repeat("f", 64), Provenance: evil})
 	s.run.Timeline.Problem = evil
 	return s.run
 }
@@ -216,7 +216,7 @@ func TestANoIsTheMarkOfItsStepUntilTheRunGoesOn(t *testing.T) {
 	marks := func(whats ...string) string {
 		s := newStory(t, "Release", 1)
 		for _, what := range whats {
-			s.at(1, "Ask", engine.Moment{What: what})
+			s.at(1, "Ask", archive.Moment{What: what})
 		}
 		before, _, _ := strings.Cut(html(t, s.run), `"><span class="stop">`)
 		return before[strings.LastIndex(before, `"`)+1:]

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -23,7 +23,7 @@ const (
 type badge struct{ Mark, Text string }
 
 type view struct {
-	Timeline engine.Timeline
+	Timeline archive.Timeline
 	Badges   []badge
 	Steps    []step
 	Left     int // steps that were not reached
@@ -48,7 +48,7 @@ type step struct {
 
 // moment is one thing that happened, as the page tells it.
 type moment struct {
-	engine.Moment
+	archive.Moment
 	Mark  string
 	Texts []text
 	Badge badge
@@ -124,7 +124,7 @@ func provenance(p driver.Provenance) badge {
 }
 
 // tell adds what happened to the step.
-func (s *step) tell(m engine.Moment) {
+func (s *step) tell(m archive.Moment) {
 	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance)}
 	for _, t := range []text{{"question", m.Question}, {"answer", pretty(m.Answer)}} {
 		if t.Text != "" {
@@ -164,7 +164,7 @@ func markOf(what string) string {
 }
 
 // chip is a decision in two words.
-func chip(d engine.Decided) badge {
+func chip(d archive.Decided) badge {
 	via := "no route"
 	if d.Decision.Route != nil {
 		via = d.Decision.Route.Via
@@ -196,7 +196,7 @@ func outcome(p decision.Past) (mark, how string) {
 }
 
 // kindOf is the kind of input that was decided on.
-func kindOf(d engine.Decided) string {
+func kindOf(d archive.Decided) string {
 	const inputs = "inputs."
 	switch {
 	case d.Record != nil:
@@ -209,8 +209,8 @@ func kindOf(d engine.Decided) string {
 
 // groups puts together the decisions on one input of a step that follow each
 // other: the routes that were tried until one gave an answer or a person said no.
-func (r Run) groups(index int) [][]engine.Decided {
-	var out [][]engine.Decided
+func (r Run) groups(index int) [][]archive.Decided {
+	var out [][]archive.Decided
 	open := false
 	for _, d := range r.Decisions {
 		if d.Step != index {
@@ -219,7 +219,7 @@ func (r Run) groups(index int) [][]engine.Decided {
 		if n := len(out) - 1; open && out[n][0].Input == d.Input {
 			out[n] = append(out[n], d)
 		} else {
-			out = append(out, []engine.Decided{d})
+			out = append(out, []archive.Decided{d})
 		}
 		open = !d.Ended()
 	}

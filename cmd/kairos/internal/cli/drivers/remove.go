@@ -16,8 +16,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 )
 
 func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command {
@@ -37,7 +37,7 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 			if err != nil {
 				return err
 			}
-			report, err := remove(c, args[0], func() ([]engine.Dependent, error) {
+			report, err := remove(c, args[0], func() ([]archive.Dependent, error) {
 				runs, err := dependents(cmd.Context(), *at, args[0])
 				return runs, approveRemoval(cmd, args[0], runs, err, yes)
 			})
@@ -61,7 +61,7 @@ func driverRemoveCommand(at *session.Session, out *output.Format) *cobra.Command
 type removal struct {
 	lockReport
 	// Runs cannot continue until another driver takes its place.
-	Runs []engine.Dependent `json:"runs"`
+	Runs []archive.Dependent `json:"runs"`
 }
 
 func (r removal) text(p *output.Printer) {
@@ -71,12 +71,12 @@ func (r removal) text(p *output.Printer) {
 	}
 }
 
-func dependentLine(d engine.Dependent) string {
+func dependentLine(d archive.Dependent) string {
 	return fmt.Sprintf("run %s of %q at step %d, %s: %s", d.Run, d.Protocol, d.Step, d.Label, d.Reason)
 }
 
 // remove takes a driver out of the folder, unless approve returns an error.
-func remove(c config.Config, name string, approve func() ([]engine.Dependent, error)) (report removal, err error) {
+func remove(c config.Config, name string, approve func() ([]archive.Dependent, error)) (report removal, err error) {
 	dir := c.Drivers.Dir
 	report = removal{lockReport: lockReport{Lock: config.LockPath(dir), Warnings: []string{}}}
 	release, err := holdFolder(dir)
@@ -114,7 +114,7 @@ func remove(c config.Config, name string, approve func() ([]engine.Dependent, er
 }
 
 // dependents looks into the database for open runs that need the driver.
-func dependents(ctx context.Context, s session.Session, name string) (runs []engine.Dependent, err error) {
+func dependents(ctx context.Context, s session.Session, name string) (runs []archive.Dependent, err error) {
 	err = s.With(ctx, func(ctx context.Context, a *app.App) error {
 		runs, err = a.Engine.Dependents(ctx, a.Caller(), name)
 		return err
@@ -124,7 +124,7 @@ func dependents(ctx context.Context, s session.Session, name string) (runs []eng
 
 // approveRemoval has the operator agree where open runs need the driver, or
 // where nobody can tell because they could not be read.
-func approveRemoval(cmd *cobra.Command, name string, runs []engine.Dependent, unread error, yes bool) error {
+func approveRemoval(cmd *cobra.Command, name string, runs []archive.Dependent, unread error, yes bool) error {
 	if len(runs) == 0 && unread == nil {
 		return nil
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/server/admin"
 )
 
@@ -50,12 +50,12 @@ type finding struct {
 }
 
 type unservedStep struct {
-	engine.UnservedStep
+	archive.UnservedStep
 	Fix string `json:"fix"`
 }
 
 type unservedRun struct {
-	engine.UnservedRun
+	archive.UnservedRun
 	Fix string `json:"fix"`
 }
 
@@ -283,25 +283,25 @@ func (r *doctorReport) redactions(ctx context.Context, a *app.App) {
 	}
 }
 
-func stepFix(s engine.UnservedStep) string {
+func stepFix(s archive.UnservedStep) string {
 	switch s.Trouble {
-	case engine.TroubleGone:
+	case archive.TroubleGone:
 		return fmt.Sprintf("install a driver that handles %s (`kairos driver install FILE`), or change or delete the protocol", s.Type)
-	case engine.TroubleBroken:
+	case archive.TroubleBroken:
 		return fmt.Sprintf("see `kairos driver verify --start %s`", s.Driver)
-	case engine.TroubleRefuses:
+	case archive.TroubleRefuses:
 		return fmt.Sprintf("change the step and mint the protocol again, or install the driver %s that took it", s.Driver)
 	}
 	return ""
 }
 
-func runFix(r engine.UnservedRun) string {
+func runFix(r archive.UnservedRun) string {
 	switch r.Trouble {
-	case engine.TroubleRefuses:
+	case archive.TroubleRefuses:
 		return fmt.Sprintf("install the driver %s that took it; or attest the run as a failure, change the step and begin anew", r.Driver)
-	case engine.TroubleGone, engine.TroubleBroken:
+	case archive.TroubleGone, archive.TroubleBroken:
 		return stepFix(r.UnservedStep) + "; nothing is lost, the run continues then"
-	case engine.TroubleUnreadable:
+	case archive.TroubleUnreadable:
 		return "restore the database from a backup: this run cannot continue, all others can"
 	}
 	return ""

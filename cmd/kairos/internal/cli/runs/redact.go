@@ -9,13 +9,13 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // runsRedact is `kairos runs redact`.
 func runsRedact(at *session.Session, out *output.Format) *cobra.Command {
-	var in engine.RedactInput
+	var in archive.RedactInput
 	cmd := &cobra.Command{
 		Use: "redact RUN", Short: "Redact the evidence of a run", Args: cobra.ExactArgs(1),
 		Long: `Erases answers and what quotes them: evidence, outputs, questions, recorded replies, and for a whole run its input. Digests,
@@ -50,7 +50,7 @@ The database file is rewritten: if it is large, this takes a while and other pro
 	return cmd
 }
 
-func printRedacted(p *output.Printer, r engine.RedactReply) {
+func printRedacted(p *output.Printer, r archive.RedactReply) {
 	p.Printf("run %s: the evidence of %s is erased\n", r.RunID, run.StepsText(r.Steps))
 	if len(r.Quoting) > 0 {
 		p.Printf("what was asked in %s quoted it and is erased, too; their own evidence stays: erase it as well if it repeats the values\n", run.StepsText(r.Quoting))

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -14,7 +14,7 @@ import (
 // AllRuns are the runs in the state, or with an empty one all, page after page.
 func AllRuns(ctx context.Context, a *app.App, state run.State) ([]run.Summary, error) {
 	all := []run.Summary{}
-	for in := (engine.RunsInput{State: state, Limit: 1000}); ; {
+	for in := (archive.RunsInput{State: state, Limit: 1000}); ; {
 		page, err := a.Engine.AllRuns(ctx, a.Caller(), in)
 		if err != nil {
 			return nil, err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
@@ -36,7 +36,7 @@ func State(ctx context.Context, a *app.App, id run.ID, withoutEvidence bool) ([]
 	return statement.Sign(ctx, key, s, beside)
 }
 
-func recordOf(a engine.Account, version string) statement.Record {
+func recordOf(a archive.Account, version string) statement.Record {
 	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now()}
 	for _, step := range a.Chain.Steps {
 		rec.Labels = append(rec.Labels, step.Label)

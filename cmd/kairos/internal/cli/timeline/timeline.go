@@ -6,18 +6,18 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/archive"
 )
 
 // Print writes what happened in a run, for people.
-func Print(w io.Writer, line engine.Timeline) error {
+func Print(w io.Writer, line archive.Timeline) error {
 	p := &output.Printer{W: w}
 	Timeline(p, line)
 	return p.Err
 }
 
 // Timeline tells a run: a block for each step, a line for each moment.
-func Timeline(p *output.Printer, line engine.Timeline) {
+func Timeline(p *output.Printer, line archive.Timeline) {
 	p.Printf("%s   run %s\n", line.Run.Title, line.Run.ID)
 	step := 0
 	for _, m := range line.Moments {
@@ -41,7 +41,7 @@ func Timeline(p *output.Printer, line engine.Timeline) {
 	}
 }
 
-func printMoment(p *output.Printer, m engine.Moment) {
+func printMoment(p *output.Printer, m archive.Moment) {
 	head := strings.ReplaceAll(m.What, "_", " ")
 	if m.Via != "" {
 		head += " via " + m.Via

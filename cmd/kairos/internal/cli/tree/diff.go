@@ -10,8 +10,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -85,9 +85,9 @@ func treeDiffCommand(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-func compareTrees(before, after *decision.Tree, made []engine.Decided) treeDiffReport {
+func compareTrees(before, after *decision.Tree, made []archive.Decided) treeDiffReport {
 	r := treeDiffReport{Old: before.Digest(), New: after.Digest(), Differences: []treeDifference{}}
-	var last engine.Decided
+	var last archive.Decided
 	var off bool // the last decision differed, and its input is still sought
 	for _, d := range made {
 		follows := off && d.Run == last.Run && d.Step == last.Step && d.Input == last.Input && !last.Ended()

@@ -16,8 +16,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -147,7 +147,7 @@ func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Fa
 
 // walkedAgain is a recorded decision, and what the tree says of it now.
 type walkedAgain struct {
-	engine.Decided
+	archive.Decided
 	// Now is set where another tree is in use.
 	Now *decision.Difference `json:"now,omitempty"`
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // history is what the tree decided in several runs.
 type history struct {
-	Decided []engine.Decided
+	Decided []archive.Decided
 	Runs    int // that were read
 	// Unreadable runs are left out.
 	Unreadable []unreadableRun

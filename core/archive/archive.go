@@ -1,4 +1,4 @@
-package engine
+package archive
 
 import (
 	"context"
@@ -11,17 +11,17 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// ArchiveStore is what a database offers the archive.
-type ArchiveStore struct {
+// Store is what a database offers the archive.
+type Store struct {
 	Protocols library.Protocols
 	Runs      runs.Runs
 	History   runs.History
 	Archive   RunArchive
-	Eraser    RunEraser // nil: runs cannot be redacted
+	Eraser    Eraser // nil: runs cannot be redacted
 }
 
-// ArchiveOptions tune an archive. The zero value is the documented default.
-type ArchiveOptions struct {
+// Options tune an archive. The zero value is the documented default.
+type Options struct {
 	// RunKeep is how long runs that have ended are kept; zero: for ever.
 	RunKeep time.Duration
 	// Clock is the time by which runs end; nil: this machine's.
@@ -31,15 +31,15 @@ type ArchiveOptions struct {
 // Archive keeps runs as records: it lists, tells, explains, redacts and removes
 // them. Its methods may be called concurrently.
 type Archive struct {
-	store   ArchiveStore
+	store   Store
 	runs    *runs.Keeper
 	library *library.Library
 	setups  drivers.Setups
-	opt     ArchiveOptions
+	opt     Options
 }
 
-// NewArchive returns an archive. It touches neither store nor setups until called.
-func NewArchive(store ArchiveStore, keeper *runs.Keeper, lib *library.Library, setups drivers.Setups, opt ArchiveOptions) *Archive {
+// New returns an archive. It touches neither store nor setups until called.
+func New(store Store, keeper *runs.Keeper, lib *library.Library, setups drivers.Setups, opt Options) *Archive {
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}

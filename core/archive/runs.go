@@ -1,4 +1,4 @@
-package engine
+package archive
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ type RunsReply struct {
 // time has passed is listed as ended, though the store may still hold it open.
 func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
-	runs, next, err := a.store.Archive.AllRuns(ctx, RunQuery{
+	runs, next, err := a.store.Archive.AllRuns(ctx, Query{
 		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
 	})
 	if err != nil {

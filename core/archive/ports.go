@@ -1,4 +1,4 @@
-package engine
+package archive
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 type RunArchive interface {
 	// AllRuns lists the principal's runs, the last begun one first. next is ""
 	// at the end; a cursor stays good whatever changes elsewhere in the list.
-	AllRuns(ctx context.Context, q RunQuery) (runs []run.Summary, next string, err error)
+	AllRuns(ctx context.Context, q Query) (runs []run.Summary, next string, err error)
 	// Overdue lists live runs, whoever's they are, that began before the one
 	// time or stand untouched at their first step since before the other.
 	Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error)
@@ -26,17 +26,17 @@ type RunArchive interface {
 	RemoveEnded(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// RunQuery says which runs to list.
-type RunQuery struct {
+// Query says which runs to list.
+type Query struct {
 	Principal string
 	State     run.State // empty: any
 	Cursor    string    // "": from the start
 	Limit     int       // at least 1
 }
 
-// RunEraser erases values from runs, the one exception from events that never
+// Eraser erases values from runs, the one exception from events that never
 // change.
-type RunEraser interface {
+type Eraser interface {
 	// EraseRun stores a changed run as SaveRun does, and with it what erase makes
 	// of each event that the run had before; its recorded replies go. erase must
 	// depend on nothing but the event.
