@@ -83,9 +83,9 @@ type userInputConfig struct {
 
 type approvalConfig struct {
 	// DelegateToClient: where nobody can be asked by form, the client's own
-	// review of a sampling request stands for the approval. Default true.
+	// review of a sampling request counts as the approval. Default true.
 	DelegateToClient *bool `yaml:"delegate_to_client"`
-	// TrustAgent: the agent's word stands for a person's yes. Default false.
+	// TrustAgent: the agent's word counts as a person's approval. Default false.
 	TrustAgent bool     `yaml:"trust_agent"`
 	TTL        Duration `yaml:"ttl"`
 	// Typed: who approves has to type the step's name. Default false.
@@ -346,7 +346,7 @@ func timeProblems(section string, idleStop *Duration, callTimeout Duration) []er
 }
 
 // modelTime: a call of the driver llm must not be cut off before the driver
-// itself gives up and says why. What is no duration the driver refuses.
+// itself gives up and says why. The driver refuses what is not a duration.
 func (d DriversConfig) modelTime() error {
 	text, _ := d.Settings["llm"].Config["timeout"].(string)
 	given, err := time.ParseDuration(text)

@@ -158,7 +158,7 @@ func (c EmbeddingConfig) problems() []error {
 		errs = append(errs, errors.New("embedding.api_key_env and embedding.api_key_file are both set: keep one"))
 	}
 	if c.APIKeyEnv != "" && !variable.MatchString(c.APIKeyEnv) {
-		errs = append(errs, errors.New("embedding.api_key_env is no name of an environment variable: it names the variable that holds the key, such as OPENAI_API_KEY"))
+		errs = append(errs, errors.New("embedding.api_key_env is not the name of an environment variable: it names the variable that holds the key, such as OPENAI_API_KEY"))
 	}
 	if !c.On() {
 		if c.URL != "" || c.Model != "" {

@@ -250,7 +250,8 @@ func addPlatform(lock driverhost.Lock, platform, from string) (driverhost.Lock, 
 	return next, nil
 }
 
-// builtFor holds a Go binary against the platform; others do not say.
+// builtFor compares the platform of a Go binary with the given one. Other binaries
+// do not name theirs.
 func builtFor(path, system, arch string) error {
 	f, err := files.Open(os.OpenFile, path)
 	if err != nil {

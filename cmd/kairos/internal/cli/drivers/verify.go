@@ -84,7 +84,7 @@ func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command
 	return cmd
 }
 
-// Verify holds the locked drivers against the lock, and starts each one where
+// Verify compares the driver binaries with the lock, and starts each one where
 // start says how it is isolated.
 func Verify(ctx context.Context, c config.Config, names []string, start *driverhost.Confinement) (VerifyReport, error) {
 	r := VerifyReport{DriversDir: c.Drivers.Dir, Problems: []string{}, Warnings: []string{}, Drivers: []verifiedDriver{}}
@@ -178,7 +178,7 @@ func tryDriver(ctx context.Context, c config.Config, e driverhost.LockedEntry, i
 	defer func() { d.problem(launched.Close()) }()
 	d.StartMS = float64(launched.Took().Microseconds()) / 1000
 	if !reflect.DeepEqual(launched.Descriptor(), e.Descriptor) {
-		d.problem(fmt.Errorf("it describes itself otherwise than in the lock; run `kairos driver lock %s` if that is wanted", c.Drivers.Dir))
+		d.problem(fmt.Errorf("its descriptor differs from drivers.lock; run `kairos driver lock %s` if you trust the new binary", c.Drivers.Dir))
 	}
 	if e.Descriptor.Effect == driver.EffectEffects && !settings.AllowEffects {
 		d.Warnings = append(d.Warnings, "it changes the world and refuses calls until drivers.settings."+e.Name+".allow_effects is set")

@@ -233,9 +233,9 @@ func (i *importer) note(file string, r library.ImportResult) {
 func (i *importer) outcome(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("interrupted; what is stored stays, and the same command goes on with the rest")
+		return errors.New("interrupted; what is stored stays, and the same command continues with the rest")
 	case err != nil:
-		return fmt.Errorf("%w\n  what is stored stays; the same command goes on with the rest", err)
+		return fmt.Errorf("%w\n  what is stored stays; the same command continues with the rest", err)
 	case len(i.report.Failures) > 0:
 		return fmt.Errorf("%s not stored", output.Count(len(i.report.Failures), "document"))
 	}

@@ -170,7 +170,7 @@ func (w *exportFolder) finish() error {
 			continue
 		}
 		if err := w.root.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove %s, which is no protocol any more: %w", f, err)
+			return fmt.Errorf("remove %s, which is not a protocol any more: %w", f, err)
 		}
 	}
 	return nil

@@ -153,7 +153,7 @@ func (r *doctorReport) drivers(ctx context.Context, c config.Config) {
 	if detail == "" {
 		detail = "the one that is shipped"
 	}
-	r.check("decision tree", detail, "run `kairos tree check` after you have mended it", err)
+	r.check("decision tree", detail, "fix it and run `kairos tree check`", err)
 }
 
 // hasBinary reports whether the file of a locked driver is there.
@@ -197,7 +197,7 @@ func ailments(s admin.Found, d driverhost.Status, lock driverhost.Lock) []findin
 	case driverhost.Backoff, driverhost.BreakerOpen, driverhost.HalfOpen:
 		out = append(out, finding{
 			Problem: fmt.Sprintf("%s: driver %s is in state %s: %s", servers.Process(s), d.Name, d.State, d.LastError),
-			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is mended", d.Name, d.Name),
+			Fix:     fmt.Sprintf("see `kairos driver info %s`; `kairos driver reload %s` once it is fixed", d.Name, d.Name),
 		})
 	}
 	if e, ok := drivers.EntryOf(lock, d.Name); ok && e.SHA256[driverhost.Platform()] != d.SHA256 {

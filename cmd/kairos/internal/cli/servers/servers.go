@@ -37,11 +37,12 @@ func (s *Choice) AddTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.socket, "socket", "", "talk only to the server at this admin socket")
 }
 
-// errNoneToMend is what remains to say of a configuration that is wrong.
-var errNoneToMend = errors.New("no server runs with this configuration, and it has to be mended before one can")
+// errNoneUntilFixed is the error of commands that need a server when the
+// configuration is wrong.
+var errNoneUntilFixed = errors.New("no server runs with this configuration; fix the configuration first")
 
 // Target is what is known of the configuration to a command that asks running
-// servers: a file that is wrong is no reason to leave a server alone.
+// servers: a wrong file does not keep a command from reaching a server.
 type Target struct {
 	config.Config
 	broken error  // why the configuration is not that of a server; nil: it is
@@ -68,7 +69,7 @@ func (l Target) concerns(f admin.Found) bool {
 // it is not needed.
 func (l Target) LockOrServers(servers []admin.Found) (driverhost.Lock, error) {
 	if l.broken != nil && len(servers) == 0 {
-		return driverhost.Lock{}, errNoneToMend
+		return driverhost.Lock{}, errNoneUntilFixed
 	}
 	lock, err := l.ReadLock()
 	if err != nil && len(servers) > 0 {
@@ -85,7 +86,7 @@ func (s *Choice) With(ctx context.Context, c config.Config, do func([]admin.Foun
 // WithTarget is With for a configuration that may be wrong.
 func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]admin.Found) error) error {
 	servers, refused, err := s.find(ctx, c)
-	defer letGo(servers)
+	defer closeAll(servers)
 	if err == nil && len(servers) == 0 {
 		err = refused
 	}
@@ -99,7 +100,7 @@ func (s *Choice) WithTarget(ctx context.Context, c Target, do func([]admin.Found
 // a place that was refused is a warning.
 func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]admin.Found) error) error {
 	servers, refused, err := s.find(cmd.Context(), c)
-	defer letGo(servers)
+	defer closeAll(servers)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *Choice) WithMaybe(cmd *cobra.Command, c Target, do func([]admin.Found) 
 	return do(servers)
 }
 
-func letGo(servers []admin.Found) {
+func closeAll(servers []admin.Found) {
 	for _, f := range servers {
 		f.Client.Close()
 	}
@@ -186,7 +187,7 @@ func NeedServer(servers []admin.Found, c Target, instead string) error {
 		return nil
 	}
 	if c.broken != nil {
-		return errNoneToMend
+		return errNoneUntilFixed
 	}
 	return fmt.Errorf("no server runs with the drivers of %s (or none that has answered a call yet, or its admin socket is off): %s",
 		c.Drivers.Dir, instead)

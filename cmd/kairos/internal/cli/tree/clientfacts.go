@@ -9,8 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// readClient reads a client's facts as conditions name them. A key that means
-// nothing is refused: the client would quietly lack what it was to have.
+// readClient reads a client's facts as conditions name them. An unknown
+// key is an error: otherwise the client would lack a capability without notice.
 func readClient(text []byte) (c decision.ClientFacts, err error) {
 	o := fields.Open(text, "")
 	c.Name, _ = o.String("name")
@@ -36,6 +36,6 @@ func refuseUnknown(o *fields.Object, known ...string) {
 		if closest := fields.Closest(key, known); closest != "" {
 			meant = fmt.Sprintf(" did you mean %q?", closest)
 		}
-		o.Wrong(key, fmt.Sprintf("is no fact of a client;%s there are %s", meant, strings.Join(known, ", ")))
+		o.Wrong(key, fmt.Sprintf("is not a fact of a client;%s there are %s", meant, strings.Join(known, ", ")))
 	}
 }

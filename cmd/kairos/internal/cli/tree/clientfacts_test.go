@@ -21,9 +21,9 @@ func TestClientFactsAreReadByTheirNames(t *testing.T) {
 		t.Errorf("readClient(%s) = %+v, %v", text, got, err)
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"a key of no fact":  {`{"samplign": true}`, `/samplign: is no fact of a client; did you mean "sampling"? there are name, version, era, transport, elicitation, sampling, roots`},
-		"nothing close":     {`{"colour": true}`, `/colour: is no fact of a client; there are`},
-		"a key further in":  {`{"elicitation": {"forms": true}}`, `/elicitation/forms: is no fact of a client; did you mean "form"? there are form, url`},
+		"a key of no fact":  {`{"samplign": true}`, `/samplign: is not a fact of a client; did you mean "sampling"? there are name, version, era, transport, elicitation, sampling, roots`},
+		"nothing close":     {`{"colour": true}`, `/colour: is not a fact of a client; there are`},
+		"a key further in":  {`{"elicitation": {"forms": true}}`, `/elicitation/forms: is not a fact of a client; did you mean "form"? there are form, url`},
 		"as MCP has it":     {`{"elicitation": {"form": {}}}`, `/elicitation/form: must be true or false, not an object`},
 		"another case":      {`{"Sampling": true}`, `did you mean "sampling"?`},
 		"no object":         {`[]`, "must be an object, not a list"},
