@@ -239,6 +239,7 @@ func TestAnUpdateDropsNothingSilently(t *testing.T) {
 	before := w.dump(uris[0])
 	for name, in := range map[string]api.UpdateRequest{
 		"a document and updates":           {URIs: uris[:1], Documents: []string{"## First\n\none"}, Updates: json.RawMessage(`{"text":"two"}`)},
+		"fewer documents than uris":        {URIs: uris[:2], Documents: []string{"## First\n\none"}},
 		"updates and one of two documents": {URIs: uris[:2], Documents: []string{" ", "## Second\n\none"}, Updates: json.RawMessage(`{"label":"L"}`)},
 		"two documents for one step": {
 			URIs: []string{uris[0], strings.ToUpper(uris[0][13:])}, Documents: []string{"## First\n\none", "## First\n\ntwo"},

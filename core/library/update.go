@@ -29,7 +29,8 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 		return api.UpdateReply{}, err
 	}
 	if len(in.Documents) > 0 && len(in.Documents) != len(in.URIs) {
-		return api.UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris; give one for each", len(in.Documents), len(in.URIs))
+		return api.UpdateReply{}, fault.New(fault.InvalidArgument, "markdown_doc has %d entries for %d uris", len(in.Documents), len(in.URIs)).
+			WithNext("call kairos_update with one document for each of the uris")
 	}
 	changes, err := readChanges(in)
 	if err != nil {

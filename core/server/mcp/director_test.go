@@ -285,7 +285,7 @@ func (d *director) Attest(_ context.Context, _ access.Caller, in api.AttestReque
 
 func (d *director) Search(_ context.Context, _ access.Caller, in api.SearchRequest) (api.SearchReply, error) {
 	return api.SearchReply{
-		MustObey: true, Message: fmt.Sprintf("%s|%s|%d|%s", in.Query, in.Space, in.Limit, strings.Join(in.Queries, ",")),
+		MustObey: true, Message: fmt.Sprintf("%s|%s|%s|%d|%s", in.Query, in.Space, in.SpaceID, in.Limit, strings.Join(in.Queries, ",")),
 		Confidence: api.ConfidenceNone, NextAction: "follow the choice's next_action",
 		Choices: []api.Choice{{
 			URI: stepURI, Label: "l", Role: "create", Tags: []string{}, NextAction: "kairos_begin",

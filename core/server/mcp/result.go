@@ -10,6 +10,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // replied is the result of begin and next. A run error is a normal reply.
@@ -32,6 +34,10 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 // because a model reads results, or a JSON-RPC error for a broken exchange and
 // for calls that nobody waits for.
 func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
+	var undecoded *toolset.ArgumentsError
+	if errors.As(err, &undecoded) {
+		return nil, invalidParams(fmt.Errorf("arguments: %w", fields.Plain(undecoded.Unwrap())))
+	}
 	var rpc *rpcError
 	if errors.As(err, &rpc) {
 		return nil, rpc

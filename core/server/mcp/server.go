@@ -18,14 +18,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
-
-// Runs executes protocols. Methods are called concurrently.
-type Runs interface {
-	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
-	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
-	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
-}
 
 // Questions takes what becomes of an engine.Ask.
 type Questions interface {
@@ -44,26 +38,10 @@ type Questions interface {
 	Retried(ctx context.Context, c access.Caller, l engine.Later) (engine.Round, error)
 }
 
-// Library reads protocols.
-type Library interface {
-	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
-	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
-	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
-}
-
-// Authoring changes protocols.
-type Authoring interface {
-	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
-	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
-}
-
-// Engine is everything the nine tools call.
+// Engine is what this face calls.
 type Engine interface {
-	Runs
+	toolset.Engine
 	Questions
-	Library
-	Authoring
 }
 
 var _ Engine = (*engine.Engine)(nil)

@@ -16,21 +16,40 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
+	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
-	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // handler serves a tool whose arguments fit its input schema.
 type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error)
 
-func (s *Server) addTools() error {
-	handlers := map[string]handler{
-		api.Search.Name: s.search, api.Begin.Name: s.begin, api.Attest.Name: s.attest, api.Mint.Name: s.mint,
-		api.Update.Name: s.update, api.Delete.Name: s.delete, api.Dump.Name: s.dump, api.Spaces.Name: s.spaces,
+// handler makes the calls of a tool: it decodes, calls the engine and encodes.
+func (s *Server) handler(t toolset.Tool) handler {
+	if t.Open != nil {
+		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return s.exchange(ctx, req, func(ctx context.Context, c access.Caller) (engine.Round, error) {
+				return t.Open(ctx, s.engine, c, req.Params.RawArguments)
+			})
+		}
 	}
+	indent := ""
+	if t.Name == api.Attest.Name {
+		indent = "  " // people read this one
+	}
+	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		reply, err := t.Reply(ctx, s.engine, s.caller(ctx, req), req.Params.RawArguments)
+		if err != nil {
+			return s.failed(ctx, req, err)
+		}
+		return result(reply, indent)
+	}
+}
+
+func (s *Server) addTools() error {
 	for _, t := range toolset.Table {
 		// Compiled at the first call: a start must be quick, hosts make many of them.
 		s.checks[t.Name] = sync.OnceValues(func() (inputCheck, error) { return enforced(t) })
@@ -41,7 +60,7 @@ func (s *Server) addTools() error {
 		if err != nil {
 			return err
 		}
-		s.addTool(tool, s.checks[t.Name], handlers[t.Name])
+		s.addTool(tool, s.checks[t.Name], s.handler(t))
 	}
 	return s.next.refresh(s)
 }
@@ -136,7 +155,7 @@ func (n *typedTool) refresh(s *Server) error {
 		n.told = types
 	}
 	n.types = types
-	s.addTool(tool, s.checks[tool.Name], s.nextStep)
+	s.addTool(tool, s.checks[tool.Name], s.handler(toolset.Table[i]))
 	return nil
 }
 
@@ -300,31 +319,10 @@ func atURI(e *jsonschema.ValidationError) bool {
 	return false
 }
 
-// bind decodes arguments that passed the check.
-func bind(req mcp.CallToolRequest, into any) error {
-	if len(req.Params.RawArguments) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(req.Params.RawArguments, into); err != nil {
-		return invalidParams(fmt.Errorf("arguments: %w", fields.Plain(err)))
-	}
-	return nil
-}
-
 // object is a JSON value that may be left out, by absence or by null.
 func object(raw json.RawMessage) json.RawMessage {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return nil
 	}
 	return raw
-}
-
-// answered encodes what an engine call returned.
-func answered[T any](
-	ctx context.Context, s *Server, req mcp.CallToolRequest, reply T, err error,
-) (*mcp.CallToolResult, error) {
-	if err != nil {
-		return s.failed(ctx, req, err)
-	}
-	return result(reply, "")
 }

@@ -254,7 +254,6 @@ func TestInvalidInputIsAResultThatNamesTheField(t *testing.T) {
 		"attest, other outcome":  {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"maybe","message":"m"}`, "outcome"},
 		"attest without message": {"kairos_attest", `{"uri":"` + stepURI + `","outcome":"success"}`, "message"},
 		"update, no uris":        {"kairos_update", `{"uris":[]}`, "uris"},
-		"update, lengths":        {"kairos_update", `{"uris":["` + stepURI + `"],"markdown_doc":["a","b"]}`, "markdown_doc"},
 		"delete, bad uri":        {"kairos_delete", `{"uris":["x"]}`, "uris.0"},
 		"dump, no uri":           {"kairos_dump", `{"uri":""}`, "uri"},
 		"spaces, text":           {"kairos_spaces", `{"include_chain_titles":"yes"}`, "include_chain_titles"},
@@ -322,9 +321,9 @@ func TestArgumentsReachTheEngine(t *testing.T) {
 		t.Errorf("mint input = %+v", got)
 	}
 	for args, want := range map[string]string{
-		`{"query":"q","space":"a","space_id":"b"}`:    "q|a|0|",
-		`{"query":"q","space_id":"b"}`:                "q|b|0|",
-		`{"query":"q","queries":["r","s"],"limit":7}`: "q||7|r,s",
+		`{"query":"q","space":"a","space_id":"b"}`:    "q|a|b|0|",
+		`{"query":"q","space_id":"b"}`:                "q||b|0|",
+		`{"query":"q","queries":["r","s"],"limit":7}`: "q|||7|r,s",
 	} {
 		r := w.result(w.call("kairos_search", json.RawMessage(args)))
 		if got := decode[step](t, r.Structured).Message; got != want {

@@ -15,38 +15,15 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
-// Runs executes protocols. Methods are called concurrently.
-type Runs interface {
-	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
-	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
+// Engine is what this face calls.
+type Engine interface {
+	toolset.Engine
 	// Continue takes that a client without capabilities answers nothing.
 	Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error)
-	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
-}
-
-// Library reads protocols.
-type Library interface {
-	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
-	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
-	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
-}
-
-// Authoring changes protocols.
-type Authoring interface {
-	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
-	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
-}
-
-// Engine is everything the REST mirror calls.
-type Engine interface {
-	Runs
-	Library
-	Authoring
 }
 
 var _ Engine = (*engine.Engine)(nil)

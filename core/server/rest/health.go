@@ -126,8 +126,8 @@ func (a *API) card(c *call) {
 // apiCard lists what REST serves.
 func (a *API) apiCard(c *call) {
 	endpoints := map[string]string{"kairos_mint": "POST /api/kairos_mint/raw", "snapshot": "POST /api/snapshot"}
-	for _, t := range restTools {
-		endpoints[t.name] = "POST /api/" + t.name
+	for _, t := range jsonTools() {
+		endpoints[t.Name] = "POST /api/" + t.Name
 	}
 	if a.cfg.Tools != nil {
 		endpoints["openapi"] = "GET /api/openapi.json"

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/kairos-mcp/kairos/core/api"
 )
 
 // apiVersion is the version of the interface: that of the earlier server whose
@@ -17,7 +19,7 @@ type object = map[string]any
 func (a *API) openAPI(c *call) {
 	b, err := OpenAPI(a.cfg.Tools())
 	if err != nil {
-		a.fail(c, "", "INTERNAL", err)
+		a.fail(c, "", err)
 		return
 	}
 	c.raw(http.StatusOK, b)
@@ -31,24 +33,24 @@ func OpenAPI(tools []Tool) ([]byte, error) {
 	}
 	schemas := object{"error": errorSchema(), "metadata": metadataSchema(), "health": healthSchema()}
 	paths := object{}
-	for _, rt := range restTools {
-		t, ok := byName[rt.name]
+	for _, row := range jsonTools() {
+		t, ok := byName[row.Name]
 		if !ok {
-			return nil, fmt.Errorf("openapi: no tool %s", rt.name)
+			return nil, fmt.Errorf("openapi: no tool %s", row.Name)
 		}
 		if err := addSchemas(schemas, t); err != nil {
 			return nil, err
 		}
 		paths["/api/"+t.Name] = object{"post": toolOperation(t)}
 	}
-	mint, ok := byName[toolMint]
+	mint, ok := byName[api.Mint.Name]
 	if !ok {
-		return nil, fmt.Errorf("openapi: no tool %s", toolMint)
+		return nil, fmt.Errorf("openapi: no tool %s", api.Mint.Name)
 	}
 	if err := addSchemas(schemas, mint); err != nil {
 		return nil, err
 	}
-	delete(schemas, toolMint+"_input") // the body is the document itself
+	delete(schemas, api.Mint.Name+"_input") // the body is the document itself
 	paths["/api/kairos_mint/raw"] = object{"post": mintOperation(mint)}
 	addPlain(paths)
 	return json.MarshalIndent(object{
@@ -83,7 +85,7 @@ func jsonContent(schema object) object { return object{"application/json": objec
 func toolOperation(t Tool) object {
 	return object{
 		"operationId": t.Name, "summary": t.Title, "description": t.Description,
-		"requestBody": object{"required": t.Name != toolSpaces, "content": jsonContent(ref(t.Name + "_input"))},
+		"requestBody": object{"required": t.Name != api.Spaces.Name, "content": jsonContent(ref(t.Name + "_input"))},
 		"responses":   toolResponses(t),
 	}
 }
@@ -131,7 +133,7 @@ func toolResponses(t Tool) object {
 		"413": "The body is too large", "415": "The body is not JSON", "429": "Too many calls; see Retry-After",
 		"500": "The server failed", "503": "Not now; see Retry-After",
 	}
-	if t.Name == toolMint {
+	if t.Name == api.Mint.Name {
 		delete(reasons, "415")
 		reasons["422"] = "The document is refused; diagnostics say why"
 	}

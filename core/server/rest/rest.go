@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,117 +15,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
-
-// The tools whose error names differ from the rest.
-const (
-	toolBegin  = "kairos_begin"
-	toolNext   = "kairos_next"
-	toolMint   = "kairos_mint"
-	toolSpaces = "kairos_spaces"
-)
-
-// restTool is one tool as REST serves it.
-type restTool struct {
-	name string
-	// failed is the error name of what is nobody's fault but the server's.
-	failed string
-	call   func(ctx context.Context, e Engine, c access.Caller, body []byte) (any, error)
-}
-
-// restTools are the routes /api/<name>. Each is: decode, one engine call, encode.
-var restTools = []restTool{
-	{"kairos_search", "SEARCH_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		Query   string   `json:"query"`
-		Queries []string `json:"queries"`
-		Space   string   `json:"space"`
-		SpaceID string   `json:"space_id"`
-		Limit   int      `json:"limit"`
-	},
-	) (any, error) {
-		return e.Search(ctx, c, api.SearchRequest{
-			Query: in.Query, Queries: in.Queries, Space: cmp.Or(in.Space, in.SpaceID), Limit: in.Limit,
-		})
-	})},
-	{toolBegin, "BEGIN_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URI       string          `json:"uri"`
-		Input     json.RawMessage `json:"input"`
-		SessionID string          `json:"session_id"`
-		Roots     []string        `json:"roots"`
-	},
-	) (any, error) {
-		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
-			return e.Begin(ctx, c, api.BeginRequest{
-				URI: in.URI, Input: orNone(in.Input), SessionID: in.SessionID, Roots: in.Roots,
-			})
-		})
-	})},
-	{toolNext, "NEXT_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URI      string          `json:"uri"`
-		Solution json.RawMessage `json:"solution"`
-		RunID    string          `json:"run_id"`
-	},
-	) (any, error) {
-		return engine.Unasked(ctx, e, c, func() (engine.Round, error) {
-			return e.Next(ctx, c, api.NextRequest{URI: in.URI, Solution: orNone(in.Solution), RunID: in.RunID})
-		})
-	})},
-	{"kairos_attest", "ATTEST_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URI          string  `json:"uri"`
-		Outcome      string  `json:"outcome"`
-		Message      string  `json:"message"`
-		QualityBonus float64 `json:"quality_bonus"`
-		ModelID      string  `json:"llm_model_id"`
-		RunID        string  `json:"run_id"`
-	},
-	) (any, error) {
-		return e.Attest(ctx, c, api.AttestRequest{
-			URI: in.URI, Outcome: in.Outcome, Message: in.Message, QualityBonus: in.QualityBonus, ModelID: in.ModelID, RunID: in.RunID,
-		})
-	})},
-	{"kairos_update", "UPDATE_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URIs      []string        `json:"uris"`
-		Documents []string        `json:"markdown_doc"`
-		Updates   json.RawMessage `json:"updates"`
-	},
-	) (any, error) {
-		return e.Update(ctx, c, api.UpdateRequest{URIs: in.URIs, Documents: in.Documents, Updates: orNone(in.Updates)})
-	})},
-	{"kairos_delete", "DELETE_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URIs []string `json:"uris"`
-	},
-	) (any, error) {
-		return e.Delete(ctx, c, in.URIs)
-	})},
-	{"kairos_dump", "DUMP_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		URI      string `json:"uri"`
-		Protocol bool   `json:"protocol"`
-	},
-	) (any, error) {
-		return e.Dump(ctx, c, in.URI, in.Protocol)
-	})},
-	{toolSpaces, "SPACES_FAILED", on(func(ctx context.Context, e Engine, c access.Caller, in struct {
-		Titles bool   `json:"include_chain_titles"`
-		Limit  int    `json:"limit"`
-		Cursor string `json:"cursor"`
-	},
-	) (any, error) {
-		return e.Spaces(ctx, c, api.SpacesRequest{Titles: in.Titles, Limit: in.Limit, Cursor: in.Cursor})
-	})},
-}
-
-// on decodes the body for a call.
-func on[In any](call func(context.Context, Engine, access.Caller, In) (any, error)) func(context.Context, Engine, access.Caller, []byte) (any, error) {
-	return func(ctx context.Context, e Engine, c access.Caller, body []byte) (any, error) {
-		var in In
-		if err := json.Unmarshal(body, &in); err != nil {
-			return nil, undecodable(err)
-		}
-		return call(ctx, e, c, in)
-	}
-}
 
 // undecodable names the field that has the wrong type.
 func undecodable(err error) *fault.Error {
@@ -137,29 +29,44 @@ func undecodable(err error) *fault.Error {
 	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", fields.Plain(err))
 }
 
-// orNone is a JSON value that may be left out, by absence or by null.
-func orNone(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" {
-		return nil
+// failedName is the error name of what is nobody's fault but the server's.
+func failedName(tool string) string {
+	switch tool {
+	case "":
+		return "INTERNAL"
+	case api.Mint.Name:
+		return "STORE_FAILED"
 	}
-	return raw
+	return strings.ToUpper(strings.TrimPrefix(tool, "kairos_")) + "_FAILED"
 }
 
-// rest serves one tool.
-func (a *API) rest(t restTool) handler {
+// rest serves one tool: it decodes, calls the engine and encodes.
+func (a *API) rest(t toolset.Tool) handler {
 	return func(c *call) {
-		body, err := a.arguments(c, t.name)
+		body, err := a.arguments(c, t.Name)
 		if err != nil {
-			a.fail(c, t.name, t.failed, err)
+			a.fail(c, t.Name, err)
 			return
 		}
-		reply, err := t.call(c.r.Context(), a.cfg.Engine, c.restCaller(), body)
+		reply, err := a.reply(c, t, body)
+		var undecoded *toolset.ArgumentsError
+		if errors.As(err, &undecoded) {
+			err = undecodable(undecoded.Unwrap())
+		}
 		if err != nil {
-			a.fail(c, t.name, t.failed, err)
+			a.fail(c, t.Name, err)
 			return
 		}
 		a.succeed(c, reply, map[string]any{"duration_ms": c.ms()})
 	}
+}
+
+func (a *API) reply(c *call, t toolset.Tool, body []byte) (any, error) {
+	ctx, caller := c.r.Context(), c.restCaller()
+	if t.Open == nil {
+		return t.Reply(ctx, a.cfg.Engine, caller, body)
+	}
+	return engine.Unasked(ctx, a.cfg.Engine, caller, func() (engine.Round, error) { return t.Open(ctx, a.cfg.Engine, caller, body) })
 }
 
 // restCaller is who calls, through a client that cannot be asked anything.
@@ -267,11 +174,11 @@ func (a *API) mintRaw(c *call) {
 	query, header := c.r.URL.Query(), c.r.Header
 	model := cmp.Or(query.Get("llm_model_id"), header.Get("X-LLM-Model-ID"), c.r.UserAgent(), "unknown")
 	if len(bytes.TrimSpace(c.body)) == 0 {
-		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
+		a.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
 		return
 	}
 	if body := bytes.TrimSpace(c.body); body[0] != '"' && json.Valid(body) {
-		a.fail(c, toolMint, "STORE_FAILED", fault.New(fault.InvalidArgument,
+		a.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument,
 			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
 		return
 	}
@@ -280,7 +187,7 @@ func (a *API) mintRaw(c *call) {
 		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),
 	})
 	if err != nil {
-		a.fail(c, toolMint, "STORE_FAILED", err)
+		a.fail(c, api.Mint.Name, err)
 		return
 	}
 	a.succeed(c, reply, map[string]any{"count": len(reply.Items), "duration_ms": c.ms(), "llm_model_id": model})
@@ -314,13 +221,13 @@ func (a *API) snapshot(c *call) {
 func (a *API) succeed(c *call, reply any, metadata map[string]any) {
 	b, err := api.Encode(reply, "")
 	if err != nil {
-		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
+		a.fail(c, "", fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	fields := json.RawMessage(b)
 	extra, err := api.Encode(map[string]any{"metadata": metadata}, "")
 	if err != nil {
-		a.fail(c, "", "INTERNAL", fmt.Errorf("encode a reply: %w", err))
+		a.fail(c, "", fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	if len(fields) > len("{}") {
@@ -355,17 +262,17 @@ var statuses = map[fault.Code]struct {
 }
 
 // fail answers with an error of a tool.
-func (a *API) fail(c *call, tool, failed string, err error) {
+func (a *API) fail(c *call, tool string, err error) {
 	f := a.shown(c, tool, err)
 	status, name := http.StatusConflict, string(f.Code)
 	if at, ok := statuses[f.Code]; ok {
 		status, name = at.status, cmp.Or(at.name, name)
-	} else if tool == toolBegin || tool == toolNext {
+	} else if tool == api.Begin.Name || tool == api.Next.Name {
 		status = http.StatusOK
 	}
 	switch _, refused := f.Details["diagnostics"]; {
 	case f.Code == fault.Internal:
-		status, name = http.StatusInternalServerError, failed
+		status, name = http.StatusInternalServerError, failedName(tool)
 	case f.Code == fault.StoreFailed && refused:
 		status = http.StatusUnprocessableEntity // the document's fault, not the server's
 	case errors.Is(err, errMediaType):

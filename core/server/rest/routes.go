@@ -3,7 +3,11 @@ package rest
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // mcpPath is where the MCP endpoint is mounted.
@@ -59,8 +63,8 @@ func (a *API) tools(get, post []string) []*route {
 		{pattern: "/api/kairos_mint/raw", methods: post, handle: a.mintRaw},
 		{pattern: "/api/snapshot", methods: post, handle: a.snapshot},
 	}
-	for _, t := range restTools {
-		list = append(list, &route{pattern: "/api/" + t.name, methods: post, handle: a.rest(t), json: true})
+	for _, t := range jsonTools() {
+		list = append(list, &route{pattern: "/api/" + t.Name, methods: post, handle: a.rest(t), json: true})
 	}
 	if a.cfg.Tools != nil {
 		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.openAPI, open: true})
@@ -69,6 +73,12 @@ func (a *API) tools(get, post []string) []*route {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
 	}
 	return list
+}
+
+// jsonTools are the tools at /api/<name>, whose bodies are JSON: all but mint,
+// which takes the document itself.
+func jsonTools() []toolset.Tool {
+	return slices.DeleteFunc(slices.Clone(toolset.Table), func(t toolset.Tool) bool { return t.Name == api.Mint.Name })
 }
 
 // mcp hands over to the MCP endpoint. Its streams end when the server is about to.

@@ -1,29 +1,116 @@
 // Package toolset is the table of the tools that faces serve: each declaration of
-// package api with its schemas.
+// package api with the use case behind it.
 package toolset
 
 import (
+	"context"
+	"encoding/json"
+	"reflect"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
+	"github.com/kairos-mcp/kairos/core/engine"
 )
 
-// Tool is one row of the table.
+// Engine is the use cases behind the tools. Methods are called concurrently.
+type Engine interface {
+	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
+	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
+	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
+	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
+	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
+	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
+	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
+	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
+}
+
+// Tool is one row of the table. Either Reply or Open is set. Both decode the
+// arguments; ones that do not decode are an *ArgumentsError.
 type Tool struct {
 	api.Declaration
 	// Input and Output infer the schemas of the request and of the reply.
 	Input, Output func() (infer.Schema, error)
+	// Reply makes a call that is answered at once.
+	Reply func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error)
+	// Open makes a call that may ask the client something before it replies.
+	Open func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (engine.Round, error)
 }
 
 // Table lists the tools in the order of a run, then of authoring.
 var Table = []Tool{
-	row(api.Search), row(api.Begin), row(api.Next), row(api.Attest),
-	row(api.Mint), row(api.Update), row(api.Delete), row(api.Dump), row(api.Spaces),
+	replies(api.Search, Engine.Search),
+	opens(api.Begin, Engine.Begin),
+	opens(api.Next, Engine.Next),
+	replies(api.Attest, Engine.Attest),
+	replies(api.Mint, Engine.Mint),
+	replies(api.Update, Engine.Update),
+	replies(api.Delete, func(e Engine, ctx context.Context, c access.Caller, in api.DeleteRequest) (api.DeleteReply, error) {
+		return e.Delete(ctx, c, in.URIs)
+	}),
+	replies(api.Dump, func(e Engine, ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error) {
+		return e.Dump(ctx, c, in.URI, in.Protocol)
+	}),
+	replies(api.Spaces, Engine.Spaces),
 }
+
+// useCase is a method of Engine.
+type useCase[Request, Result any] = func(Engine, context.Context, access.Caller, Request) (Result, error)
 
 func row[Request, Reply any](t api.Tool[Request, Reply]) Tool {
 	return Tool{Declaration: t.Declaration, Input: infer.Request[Request], Output: infer.Reply[Reply]}
+}
+
+func replies[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Tool {
+	tool := row(t)
+	tool.Reply = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
+		in, err := decode[Request](arguments)
+		if err != nil {
+			return nil, err
+		}
+		return use(e, ctx, c, in)
+	}
+	return tool
+}
+
+func opens[Request any](t api.Tool[Request, api.StepReply], use useCase[Request, engine.Round]) Tool {
+	tool := row(t)
+	tool.Open = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (engine.Round, error) {
+		in, err := decode[Request](arguments)
+		if err != nil {
+			return engine.Round{}, err
+		}
+		return use(e, ctx, c, in)
+	}
+	return tool
+}
+
+// ArgumentsError says that arguments do not decode.
+type ArgumentsError struct{ cause error }
+
+func (e *ArgumentsError) Error() string { return "arguments: " + e.cause.Error() }
+
+// Unwrap returns the error of the decoder.
+func (e *ArgumentsError) Unwrap() error { return e.cause }
+
+// decode decodes arguments. A null counts as left out, which is how some clients
+// send what they do not use.
+func decode[Request any](arguments []byte) (in Request, err error) {
+	if len(arguments) == 0 {
+		return in, nil
+	}
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return in, &ArgumentsError{err}
+	}
+	fields := reflect.ValueOf(&in).Elem()
+	for _, field := range fields.Fields() {
+		if raw, ok := field.Interface().(json.RawMessage); ok && string(raw) == "null" {
+			field.SetZero()
+		}
+	}
+	return in, nil
 }
 
 // Names lists the names of the tools.

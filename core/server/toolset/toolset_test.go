@@ -1,0 +1,85 @@
+package toolset_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+)
+
+// recorder keeps the requests of the calls that the test makes.
+type recorder struct {
+	toolset.Engine
+
+	next   api.NextRequest
+	delete []string
+}
+
+func (r *recorder) Next(_ context.Context, _ access.Caller, in api.NextRequest) (engine.Round, error) {
+	r.next = in
+	return engine.Round{Reply: &api.StepReply{}}, nil
+}
+
+func (r *recorder) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
+	r.delete = uris
+	return api.DeleteReply{TotalDeleted: len(uris)}, nil
+}
+
+func tool(t *testing.T, name string) toolset.Tool {
+	t.Helper()
+	for _, row := range toolset.Table {
+		if row.Name == name {
+			return row
+		}
+	}
+	t.Fatalf("no tool %s", name)
+	return toolset.Tool{}
+}
+
+func TestEveryRowIsWhole(t *testing.T) {
+	names := map[string]bool{}
+	for _, row := range toolset.Table {
+		if names[row.Name] || row.Title == "" || row.Icon == "" || len(row.Description) <= 20 {
+			t.Errorf("row %+v: want a name of its own, a title, an icon and a description", row.Declaration)
+		}
+		names[row.Name] = true
+		if (row.Reply == nil) == (row.Open == nil) {
+			t.Errorf("%s: want one of Reply and Open", row.Name)
+		}
+		if _, err := row.Input(); err != nil {
+			t.Error(err)
+		}
+		if _, err := row.Output(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestANullCountsAsLeftOut(t *testing.T) {
+	r := &recorder{}
+	_, err := tool(t, "kairos_next").Open(t.Context(), r, access.Caller{}, []byte(`{"uri":"u","solution": null,"run_id":null}`))
+	if err != nil || r.next.URI != "u" || r.next.Solution != nil || r.next.RunID != "" {
+		t.Errorf("Next got %+v, %v; want the URI alone", r.next, err)
+	}
+	_, err = tool(t, "kairos_next").Open(t.Context(), r, access.Caller{}, []byte(`{"uri":"u","solution":{"a": null}}`))
+	if err != nil || string(r.next.Solution) != `{"a": null}` {
+		t.Errorf("Next got solution %s, %v; want it as it was sent", r.next.Solution, err)
+	}
+}
+
+func TestARowCallsItsUseCase(t *testing.T) {
+	r := &recorder{}
+	reply, err := tool(t, "kairos_delete").Reply(t.Context(), r, access.Caller{}, []byte(`{"uris":["a","b"]}`))
+	if got, ok := reply.(api.DeleteReply); err != nil || !ok || got.TotalDeleted != 2 || len(r.delete) != 2 {
+		t.Errorf("reply = %+v, %v; want two deleted", reply, err)
+	}
+	_, err = tool(t, "kairos_delete").Reply(t.Context(), r, access.Caller{}, []byte(`{"uris":3}`))
+	var undecoded *toolset.ArgumentsError
+	if !errors.As(err, &undecoded) {
+		t.Errorf("error = %v, want an *ArgumentsError", err)
+	}
+}
