@@ -170,7 +170,7 @@ func (t *turn) save(ctx context.Context) error {
 func (t *turn) record(outcome json.RawMessage) {
 	for _, k := range t.pending {
 		k.Reply = outcome
-		t.Change.Record(k)
+		t.Record(k)
 	}
 	t.pending = nil
 }
