@@ -15,9 +15,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -27,7 +27,7 @@ import (
 type clinic struct {
 	hosted
 	log    *logBuffer
-	engine *engine.Engine
+	engine *director.Engine
 	script string // what is wrong
 	uri    string
 	nonce  string
@@ -73,10 +73,10 @@ func newClinic(t *testing.T) *clinic {
 	store, err := sqlite.Open(filepath.Join(t.TempDir(), "kairos.db"), quiet())
 	check(t, err)
 	t.Cleanup(func() { check(t, store.Close()) })
-	c.engine = engine.New(engine.Store{
+	c.engine = director.New(director.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, History: store,
-	}, drivers.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), engine.Options{}, quiet())
+	}, drivers.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), director.Options{}, quiet())
 	t.Cleanup(func() { check(t, c.engine.Close()) })
 	minted, err := c.engine.Mint(t.Context(), patient, api.MintRequest{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)
@@ -88,7 +88,7 @@ func newClinic(t *testing.T) *clinic {
 func (c *clinic) open(t *testing.T) {
 	t.Helper()
 	c.mend(t)
-	var begun engine.Round
+	var begun director.Round
 	eventually(t, "a run can be opened", func() bool {
 		var err error
 		begun, err = c.engine.Begin(t.Context(), patient, api.BeginRequest{URI: c.uri})

@@ -93,7 +93,7 @@ func (k *Keeper) ownMark() (Mark, error) {
 	return k.mark, err
 }
 
-// Moved implements engine.Handover.
+// Moved implements runs.Handover.
 func (k *Keeper) Moved(s runs.Standing) {
 	if dir := k.folderOf(s); dir != "" {
 		k.put(dir, s)

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
@@ -22,7 +22,7 @@ func BenchmarkWhatOneNextIsCounted(b *testing.B) {
 			for _, method := range []string{"Advance", "Interpret", "Advance"} {
 				m.Called(driverhost.Call{Driver: "shell", Method: method, Took: time.Millisecond})
 			}
-			m.Routed(engine.Route{Space: space, Challenge: "shell", Input: "evidence", Via: "agent", Outcome: engine.RouteAccepted, Took: time.Millisecond})
+			m.Routed(director.Route{Space: space, Challenge: "shell", Input: "evidence", Via: "agent", Outcome: director.RouteAccepted, Took: time.Millisecond})
 			m.Rated(library.Rated{Space: space, Outcome: library.OutcomeSuccess, Tier: "high", Score: 6})
 			m.ToolCalled(mcpserver.ToolCall{Tool: "kairos_next", Transport: "http", Space: space, Took: time.Millisecond, In: 300, Out: 900})
 			m.Served(rest.Exchange{Method: "POST", Route: "/mcp", Status: 200, Took: time.Millisecond, In: 300, Out: 900, Space: space})

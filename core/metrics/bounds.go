@@ -6,7 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -53,7 +53,7 @@ var tools = []string{
 }
 
 var outcomes = []string{
-	string(engine.RouteAccepted), string(engine.RouteRejected), string(engine.RouteAnswered), string(engine.RouteRefused), "declined",
+	string(director.RouteAccepted), string(director.RouteRejected), string(director.RouteAnswered), string(director.RouteRefused), "declined",
 	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned), string(decision.Exhausted),
 }
 

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/embedding"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
@@ -69,7 +69,7 @@ type server struct {
 	host     *driverhost.Host
 	config   driverhost.Config
 	set      *driverhost.Set
-	engine   *engine.Engine
+	engine   *director.Engine
 	metrics  *metrics.Metrics
 	url      string
 	port     http.Handler // of the metrics
@@ -123,10 +123,10 @@ func newServer(t *testing.T) *server {
 		Provider: "openai", URL: s.endpoint.URL(), Model: "m", CoolDown: time.Nanosecond, Backoff: time.Nanosecond, Observer: s.metrics,
 	}, log)
 	check(t, err)
-	s.engine = engine.New(s.metrics.Store(engine.Store{
+	s.engine = director.New(s.metrics.Store(director.Store{
 		Protocols: s.store, Writer: s.store, Versions: s.store, Searcher: s.store, Vectors: s.store, Ratings: s.store,
 		Runs: s.store, Index: s.store, Archive: s.store, History: s.store,
-	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, engine.Options{
+	}), setup{drivers.Setup{Drivers: s.set, Tree: compiled}}, director.Options{
 		Embedder: embedder, SimilarThreshold: 0.6, Observer: s.metrics,
 	}, log)
 	t.Cleanup(func() { check(t, s.engine.Close()) })

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/embedding/embedtest"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -290,7 +290,7 @@ func TestLabelsStayFewWhateverClientsSend(t *testing.T) {
 	for i := range 2000 {
 		name := strings.Repeat("x", i)
 		m.Rated(library.Rated{Space: "user:r:" + name, Agent: name + "\xff\n\"", Outcome: library.OutcomeStored, Tier: "high", Attest: true})
-		m.Routed(engine.Route{Space: "user:r:" + name, Challenge: name, Input: name, Via: name, Outcome: engine.RouteOutcome(name), ErrorCode: name})
+		m.Routed(director.Route{Space: "user:r:" + name, Challenge: name, Input: name, Via: name, Outcome: director.RouteOutcome(name), ErrorCode: name})
 		m.SimilarFound(name, name)
 	}
 	text := get(t, m.Handler(nil), "/metrics").Body.String()

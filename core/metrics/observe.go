@@ -4,14 +4,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
 var (
-	_ engine.Observer     = (*Metrics)(nil)
+	_ director.Observer   = (*Metrics)(nil)
 	_ driverhost.Observer = (*Metrics)(nil)
 	_ embedding.Observer  = (*Metrics)(nil)
 )
@@ -23,8 +23,8 @@ func status(err error) string {
 	return "success"
 }
 
-// Routed implements engine.Observer.
-func (m *Metrics) Routed(r engine.Route) {
+// Routed implements director.Observer.
+func (m *Metrics) Routed(r director.Route) {
 	via := r.Via
 	if via == "" {
 		via = none
@@ -37,7 +37,7 @@ func (m *Metrics) Routed(r engine.Route) {
 	}
 }
 
-// Operated implements engine.Observer.
+// Operated implements director.Observer.
 func (m *Metrics) Operated(o library.Operation) {
 	tenant := m.tenant(o.Space)
 	if d := m.memoryDurations[o.Kind]; d != nil {
@@ -49,12 +49,12 @@ func (m *Metrics) Operated(o library.Operation) {
 	}
 }
 
-// Stored implements engine.Observer.
+// Stored implements director.Observer.
 func (m *Metrics) Stored(space string, steps int) {
 	m.chainSize.WithLabelValues(m.tenant(space)).Observe(float64(steps))
 }
 
-// Rated implements engine.Observer.
+// Rated implements director.Observer.
 func (m *Metrics) Rated(r library.Rated) {
 	tenant, agent := m.tenant(r.Space), m.agents.value(r.Agent)
 	if r.Outcome == library.OutcomeStored {
@@ -82,21 +82,21 @@ func (m *Metrics) attested(agent, tenant string, r library.Rated) {
 	m.successRate.WithLabelValues(agent, tenant).Set(m.rates.after(agent, tenant, succeeded))
 }
 
-// RatingsLost implements engine.Observer.
+// RatingsLost implements director.Observer.
 func (m *Metrics) RatingsLost(space string, ratings int) {
 	m.qualityErrors.WithLabelValues(m.tenant(space)).Add(float64(ratings))
 }
 
-// SimilarFound implements engine.Observer.
+// SimilarFound implements director.Observer.
 func (m *Metrics) SimilarFound(transport, space string) {
 	m.similarFound.WithLabelValues(m.transports.value(transport), m.tenant(space)).Inc()
 }
 
-// Begun implements engine.Observer.
+// Begun implements director.Observer.
 func (m *Metrics) Begun(space string) { m.runsBegun.WithLabelValues(m.tenant(space)).Inc() }
 
-// Attested implements engine.Observer.
-func (m *Metrics) Attested(a engine.Attested) {
+// Attested implements director.Observer.
+func (m *Metrics) Attested(a director.Attested) {
 	m.runsAttested.WithLabelValues(a.Outcome, strconv.FormatBool(a.Verified), m.tenant(a.Space)).Inc()
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -22,7 +22,7 @@ type storeState struct {
 
 // Store returns the store with everything that keeps protocols counted. The
 // names of the series are those of Qdrant, whichever store it is.
-func (m *Metrics) Store(s engine.Store) engine.Store {
+func (m *Metrics) Store(s director.Store) director.Store {
 	if s.Protocols != nil {
 		plain := s.Protocols
 		m.store.protocols.Store(&plain)

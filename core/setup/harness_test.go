@@ -19,8 +19,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -81,7 +81,7 @@ type rig struct {
 	t      testing.TB
 	dir    string
 	host   *driverhost.Host
-	engine *engine.Engine
+	engine *director.Engine
 	log    *lockedBuffer
 
 	mu       sync.Mutex // guards the fields below
@@ -143,10 +143,10 @@ func newRig(t testing.TB) *rig {
 			t.Error(err)
 		}
 	})
-	r.engine = engine.New(engine.Store{
+	r.engine = director.New(director.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, Archive: store, History: store,
-	}, r.Current, engine.Options{}, slog.New(slog.DiscardHandler))
+	}, r.Current, director.Options{}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
 		if err := r.engine.Close(); err != nil {
 			t.Error(err)

@@ -141,7 +141,7 @@ func (c *Current) drop(set *driverhost.Set) {
 }
 
 // Hold returns the present setup, whose drivers go on until release even when
-// another setup takes its place; see engine.Setups.
+// another setup takes its place; see drivers.Setups.
 func (c *Current) Hold() (drivers.Setup, func()) {
 	for {
 		s := c.present.Load()

@@ -24,7 +24,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -76,8 +76,8 @@ func serveFloor(which string) error {
 // idleEngine answers every kairos_next with the same reply.
 type idleEngine struct{ mcpserver.Engine }
 
-func (idleEngine) Next(context.Context, access.Caller, api.NextRequest) (engine.Round, error) {
-	return engine.Round{Reply: &api.StepReply{
+func (idleEngine) Next(context.Context, access.Caller, api.NextRequest) (director.Round, error) {
+	return director.Round{Reply: &api.StepReply{
 		MustObey: true, Challenge: api.Challenge{Type: "shell"}, RunID: "r", SessionID: "r", Message: strings.Repeat("x", 1000),
 	}}, nil
 }

@@ -35,7 +35,7 @@ func (m model) CreateMessage(_ context.Context, req mcp.CreateMessageRequest) (*
 	}, nil
 }
 
-func connect(t *testing.T, d *director, version string, options ...client.ClientOption) *client.Client {
+func connect(t *testing.T, d *fakeDirector, version string, options ...client.ClientOption) *client.Client {
 	t.Helper()
 	in, out := serve(t, config(), d)
 	c := client.NewClient(

@@ -13,7 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -21,15 +21,15 @@ import (
 
 const stepURI = "kairos://mem/00000000-0000-0000-0000-00000000000a"
 
-// director is an engine whose protocol asks the client its questions, one after
+// fakeDirector is an engine whose protocol asks the client its questions, one after
 // another, and then replies with what it heard. It keeps the rules that the
 // exchange relies on: a question keeps its seq while the connection holds it, a
 // repeat returns the recorded round, another answer is a replay.
-type director struct {
-	asks    []engine.Ask  // Run and Seq are filled in
-	wait    time.Duration // of every question; 0: the call's CanWait
-	err     error         // knob: what every call but Continue fails with
-	patient bool          // knob: asks for ever, see Unanswered
+type fakeDirector struct {
+	asks    []director.Ask // Run and Seq are filled in
+	wait    time.Duration  // of every question; 0: the call's CanWait
+	err     error          // knob: what every call but Continue fails with
+	patient bool           // knob: asks for ever, see Unanswered
 	// titles of the protocols there are, a page at a time; nil: one.
 	titles []string
 	page   int
@@ -55,58 +55,58 @@ type director struct {
 }
 
 type heard struct {
-	engine.Continuation
+	director.Continuation
 	Caller access.Caller
 }
 
 type played struct {
 	id      run.ID
 	seq     int64
-	answers []engine.Continuation
-	rounds  map[int64]engine.Round
-	taken   map[int64]engine.Continuation
+	answers []director.Continuation
+	rounds  map[int64]director.Round
+	taken   map[int64]director.Continuation
 	// unanswered counts the rounds without an answer to the question of this seq.
 	unanswered map[int64]int
 }
 
-func newDirector(asks ...engine.Ask) *director {
-	return &director{asks: asks, runs: map[run.ID]*played{}, continued: make(chan heard, 1000)}
+func newDirector(asks ...director.Ask) *fakeDirector {
+	return &fakeDirector{asks: asks, runs: map[run.ID]*played{}, continued: make(chan heard, 1000)}
 }
 
-func elicit(message string) engine.Ask {
+func elicit(message string) director.Ask {
 	params := fmt.Sprintf(`{"message":%q,"requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`, message)
-	return engine.Ask{Method: "elicitation/create", Params: json.RawMessage(params), Human: true}
+	return director.Ask{Method: "elicitation/create", Params: json.RawMessage(params), Human: true}
 }
 
-func sample(prompt string) engine.Ask {
+func sample(prompt string) director.Ask {
 	params := fmt.Sprintf(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}],"maxTokens":10,`+
 		`"temperature":0,"metadata":{"kairos":{"approval":"auto"}}}`, prompt)
-	return engine.Ask{Method: "sampling/createMessage", Params: json.RawMessage(params)}
+	return director.Ask{Method: "sampling/createMessage", Params: json.RawMessage(params)}
 }
 
-func (d *director) Begin(_ context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error) {
+func (d *fakeDirector) Begin(_ context.Context, c access.Caller, in api.BeginRequest) (director.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
 	d.begins = append(d.begins, in)
 	if d.err != nil {
-		return engine.Round{}, d.err
+		return director.Round{}, d.err
 	}
 	id := run.ID(fmt.Sprintf("run-%d", len(d.runs)+1))
 	d.last = id
 	d.runs[id] = &played{
-		id: id, rounds: map[int64]engine.Round{}, taken: map[int64]engine.Continuation{}, unanswered: map[int64]int{},
+		id: id, rounds: map[int64]director.Round{}, taken: map[int64]director.Continuation{}, unanswered: map[int64]int{},
 	}
 	return d.open(c, d.runs[id]), nil
 }
 
-func (d *director) Next(_ context.Context, c access.Caller, in api.NextRequest) (engine.Round, error) {
+func (d *fakeDirector) Next(_ context.Context, c access.Caller, in api.NextRequest) (director.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.callers = append(d.callers, c)
 	d.nexts = append(d.nexts, in)
 	if d.err != nil {
-		return engine.Round{}, d.err
+		return director.Round{}, d.err
 	}
 	id := run.ID(in.RunID)
 	if id == "" {
@@ -114,23 +114,23 @@ func (d *director) Next(_ context.Context, c access.Caller, in api.NextRequest) 
 	}
 	r, ok := d.runs[id]
 	if !ok {
-		return engine.Round{}, fault.New(fault.NoOpenRun, "no open run").WithNext("call kairos_begin with %s", in.URI)
+		return director.Round{}, fault.New(fault.NoOpenRun, "no open run").WithNext("call kairos_begin with %s", in.URI)
 	}
 	return d.open(c, r), nil
 }
 
-func (d *director) open(c access.Caller, r *played) engine.Round {
+func (d *fakeDirector) open(c access.Caller, r *played) director.Round {
 	if d.retries > 0 {
 		return d.waitsForDriver(c, r)
 	}
 	if len(r.answers) >= len(d.asks) && d.answeredOnPage != nil && !c.Detached {
-		return engine.Round{Reply: waitingReply(r.id), Pending: &engine.Pending{Run: r.id, Seq: r.seq}}
+		return director.Round{Reply: waitingReply(r.id), Pending: &director.Pending{Run: r.id, Seq: r.seq}}
 	}
 	if len(r.answers) >= len(d.asks) {
-		return engine.Round{Reply: r.reply()}
+		return director.Round{Reply: r.reply()}
 	}
 	if c.Detached {
-		return engine.Round{Reply: waitingReply(r.id)}
+		return director.Round{Reply: waitingReply(r.id)}
 	}
 	if r.seq == 0 || r.taken[r.seq].Run != "" || c.Holding == nil || !c.Holding(r.id, r.seq) {
 		r.seq++
@@ -140,27 +140,27 @@ func (d *director) open(c access.Caller, r *played) engine.Round {
 	if a.Wait == 0 {
 		a.Wait = c.CanWait
 	}
-	return engine.Round{Ask: &a}
+	return director.Round{Ask: &a}
 }
 
-func (d *director) Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error) {
+func (d *fakeDirector) Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error) {
 	if err := ctx.Err(); err != nil {
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r, ok := d.runs[in.Run]
 	if !ok {
-		return engine.Round{}, fault.New(fault.NoOpenRun, "no run %q", in.Run)
+		return director.Round{}, fault.New(fault.NoOpenRun, "no run %q", in.Run)
 	}
 	if before, ok := r.taken[in.Seq]; ok {
 		if cmp.Diff(before, in) != "" {
-			return engine.Round{}, fault.New(fault.Replayed, "answered otherwise before")
+			return director.Round{}, fault.New(fault.Replayed, "answered otherwise before")
 		}
 		return r.rounds[in.Seq], nil
 	}
 	if in.Seq != r.seq {
-		return engine.Round{}, fault.New(fault.Replayed, "an older question")
+		return director.Round{}, fault.New(fault.Replayed, "an older question")
 	}
 	r.taken[in.Seq] = in
 	r.answers = append(r.answers, in)
@@ -171,27 +171,27 @@ func (d *director) Continue(ctx context.Context, c access.Caller, in engine.Cont
 
 // Unanswered asks again once, then continues without the answer, or waits for the
 // person. A patient director asks again for ever.
-func (d *director) Unanswered(_ context.Context, c access.Caller, id run.ID, seq int64) (engine.Round, error) {
+func (d *fakeDirector) Unanswered(_ context.Context, c access.Caller, id run.ID, seq int64) (director.Round, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r, ok := d.runs[id]
 	if !ok || seq != r.seq || len(r.answers) >= len(d.asks) {
-		return engine.Round{}, fault.New(fault.NoOpenRun, "question %d of run %q is not open", seq, id)
+		return director.Round{}, fault.New(fault.NoOpenRun, "question %d of run %q is not open", seq, id)
 	}
 	a := d.asks[len(r.answers)]
 	if r.unanswered[seq]++; r.unanswered[seq] < 2 || d.patient {
 		a.Run, a.Seq, a.Wait = id, seq, c.CanWait
-		return engine.Round{Ask: &a}, nil
+		return director.Round{Ask: &a}, nil
 	}
 	if a.Human {
-		return engine.Round{Reply: waitingReply(id)}, nil
+		return director.Round{Reply: waitingReply(id)}, nil
 	}
-	r.answers = append(r.answers, engine.Continuation{Run: id, Seq: seq, Error: &driver.ClientError{Message: "abandoned"}})
+	r.answers = append(r.answers, director.Continuation{Run: id, Seq: seq, Error: &driver.ClientError{Message: "abandoned"}})
 	r.seq++
 	return d.open(c, r), nil
 }
 
-func (d *director) Waiting(_ context.Context, _ access.Caller, id run.ID, _ int64) (api.StepReply, error) {
+func (d *fakeDirector) Waiting(_ context.Context, _ access.Caller, id run.ID, _ int64) (api.StepReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits++
@@ -199,7 +199,7 @@ func (d *director) Waiting(_ context.Context, _ access.Caller, id run.ID, _ int6
 }
 
 // Settled waits for answeredOnPage, which a director without one never is.
-func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
+func (d *fakeDirector) Settled(ctx context.Context, _ run.ID, _ int64) error {
 	select {
 	case <-d.answeredOnPage:
 		return nil
@@ -209,9 +209,9 @@ func (d *director) Settled(ctx context.Context, _ run.ID, _ int64) error {
 }
 
 // Retried asks the driver again. A detached caller only hears where it stands.
-func (d *director) Retried(ctx context.Context, c access.Caller, l engine.Later) (engine.Round, error) {
+func (d *fakeDirector) Retried(ctx context.Context, c access.Caller, l director.Later) (director.Round, error) {
 	if err := ctx.Err(); err != nil {
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *director) Retried(ctx context.Context, c access.Caller, l engine.Later)
 
 // waitsForDriver is the round of a driver that is done by one more hundredth each
 // time it is asked.
-func (d *director) waitsForDriver(c access.Caller, r *played) engine.Round {
+func (d *fakeDirector) waitsForDriver(c access.Caller, r *played) director.Round {
 	if d.retryAt.IsZero() {
 		d.retryAt = time.Now().Add(d.retryAfter)
 	}
@@ -231,14 +231,14 @@ func (d *director) waitsForDriver(c access.Caller, r *played) engine.Round {
 	s := stepReply(r.id)
 	s.ErrorCode, s.Message = string(fault.WaitingForDriver), "A build is running."
 	s.RetryAfter, s.Progress, s.ProgressMessage = new(left.Seconds()), &done, "Compiling."
-	round := engine.Round{Reply: &s}
+	round := director.Round{Reply: &s}
 	if !c.Detached {
-		round.Later = &engine.Later{Run: r.id, Step: 1, After: left, Driver: "builder", Message: s.ProgressMessage, Progress: &done}
+		round.Later = &director.Later{Run: r.id, Step: 1, After: left, Driver: "builder", Message: s.ProgressMessage, Progress: &done}
 	}
 	return round
 }
 
-func (d *director) Resumed(_ context.Context, _ access.Caller, p engine.Pending) (api.StepReply, error) {
+func (d *fakeDirector) Resumed(_ context.Context, _ access.Caller, p director.Pending) (api.StepReply, error) {
 	r := stepReply(p.Run)
 	r.Message = "Approved on the page."
 	return r, nil
@@ -276,14 +276,14 @@ func stepReply(id run.ID) api.StepReply {
 	}
 }
 
-func (d *director) Attest(_ context.Context, _ access.Caller, in api.AttestRequest) (api.AttestReply, error) {
+func (d *fakeDirector) Attest(_ context.Context, _ access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	return api.AttestReply{
 		Results:    []api.AttestResult{{URI: in.URI, Outcome: in.Outcome, QualityBonus: in.QualityBonus, Message: in.Message}},
 		TotalRated: 1,
 	}, d.err
 }
 
-func (d *director) Search(_ context.Context, _ access.Caller, in api.SearchRequest) (api.SearchReply, error) {
+func (d *fakeDirector) Search(_ context.Context, _ access.Caller, in api.SearchRequest) (api.SearchReply, error) {
 	return api.SearchReply{
 		MustObey: true, Message: fmt.Sprintf("%s|%s|%s|%d|%s", in.Query, in.Space, in.SpaceID, in.Limit, strings.Join(in.Queries, ",")),
 		Confidence: api.ConfidenceNone, NextAction: "follow the choice's next_action",
@@ -293,7 +293,7 @@ func (d *director) Search(_ context.Context, _ access.Caller, in api.SearchReque
 	}, d.err
 }
 
-func (d *director) Mint(_ context.Context, _ access.Caller, in api.MintRequest) (api.MintReply, error) {
+func (d *fakeDirector) Mint(_ context.Context, _ access.Caller, in api.MintRequest) (api.MintReply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mints = append(d.mints, in)
@@ -301,11 +301,11 @@ func (d *director) Mint(_ context.Context, _ access.Caller, in api.MintRequest) 
 	return api.MintReply{Items: []api.MintItem{item}, Status: "stored"}, d.err
 }
 
-func (d *director) Update(_ context.Context, _ access.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
+func (d *fakeDirector) Update(_ context.Context, _ access.Caller, in api.UpdateRequest) (api.UpdateReply, error) {
 	return api.UpdateReply{Results: items[api.UpdateResult](in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
 }
 
-func (d *director) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
+func (d *fakeDirector) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
 	return api.DeleteReply{Results: items[api.DeleteResult](uris, "deleted"), TotalDeleted: len(uris)}, d.err
 }
 
@@ -317,11 +317,11 @@ func items[Result api.UpdateResult | api.DeleteResult](uris []string, status str
 	return out
 }
 
-func (d *director) Dump(_ context.Context, _ access.Caller, uri string, whole bool) (api.DumpReply, error) {
+func (d *fakeDirector) Dump(_ context.Context, _ access.Caller, uri string, whole bool) (api.DumpReply, error) {
 	return api.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
 }
 
-func (d *director) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
+func (d *fakeDirector) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	titles := d.titles
 	if titles == nil {
 		titles = []string{"t"}
@@ -350,23 +350,23 @@ func (d *director) Spaces(_ context.Context, _ access.Caller, in api.SpacesReque
 }
 
 // lastClient is what the engine was told of the client at the last begin or next.
-func (d *director) lastClient() driver.Client { return d.lastCaller().Client }
+func (d *fakeDirector) lastClient() driver.Client { return d.lastCaller().Client }
 
-func (d *director) lastCaller() access.Caller {
+func (d *fakeDirector) lastCaller() access.Caller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.callers[len(d.callers)-1]
 }
 
 // forget makes the run's open question an old one, whoever holds it.
-func (d *director) forget(id run.ID) {
+func (d *fakeDirector) forget(id run.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.runs[id].seq++
 }
 
 // begun waits for the first run.
-func (d *director) begun(t testing.TB) {
+func (d *fakeDirector) begun(t testing.TB) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		d.mu.Lock()

@@ -13,14 +13,14 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // opening is the engine call that a tool call stands for.
-type opening func(ctx context.Context, c access.Caller) (engine.Round, error)
+type opening func(ctx context.Context, c access.Caller) (director.Round, error)
 
 // exchange plays rounds with the client until the engine has a reply, in
 // whichever era the request speaks.
@@ -36,23 +36,23 @@ func (s *Server) legacy(ctx context.Context, req mcp.CallToolRequest, open openi
 	c := s.call(ctx, req)
 	var opened string // the elicitation that sent the person to a page
 	round, err := open(ctx, c.caller())
-	for range engine.MaxCallRounds {
+	for range director.MaxCallRounds {
 		if round, err = s.later(ctx, c, round, err); err != nil {
 			return s.failed(ctx, req, err)
 		}
 		if round.Reply != nil {
 			return s.reply(ctx, c, round, opened)
 		}
-		opened, _ = engine.ByURL(round.Ask.Method, round.Ask.Params)
+		opened, _ = director.ByURL(round.Ask.Method, round.Ask.Params)
 		round, err = s.ask(ctx, c, round.Ask)
 	}
-	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
 }
 
 // reply gives the reply of a round, after waiting for a person who answers apart
 // from the client, as long as the call may. Who opened an elicitation of the
 // legacy era is told that it is over.
-func (s *Server) reply(ctx context.Context, c call, round engine.Round, opened string) (*mcp.CallToolResult, error) {
+func (s *Server) reply(ctx context.Context, c call, round director.Round, opened string) (*mcp.CallToolResult, error) {
 	reply := round.Reply
 	if p := round.Pending; p != nil && s.settled(ctx, c, p) {
 		now, err := s.engine.Resumed(ctx, c.caller(), *p)
@@ -70,7 +70,7 @@ func (s *Server) reply(ctx context.Context, c call, round engine.Round, opened s
 // later keeps a call open that waits for a driver, and asks the driver again when
 // it is time, as long as the call may wait. The reply after that says how long the
 // wait still is.
-func (s *Server) later(ctx context.Context, c call, round engine.Round, err error) (engine.Round, error) {
+func (s *Server) later(ctx context.Context, c call, round director.Round, err error) (director.Round, error) {
 	for err == nil && round.Later != nil && s.retryIn(ctx, c, *round.Later) {
 		round, err = s.engine.Retried(ctx, c.caller(), *round.Later)
 	}
@@ -87,7 +87,7 @@ func (s *Server) later(ctx context.Context, c call, round engine.Round, err erro
 
 // retryIn waits until the driver is to be asked again and reports whether the
 // call may still wait for that.
-func (s *Server) retryIn(ctx context.Context, c call, l engine.Later) bool {
+func (s *Server) retryIn(ctx context.Context, c call, l director.Later) bool {
 	left := s.waitLeft(c)
 	due := time.NewTimer(min(l.After, left))
 	defer due.Stop()
@@ -119,7 +119,7 @@ func (s *Server) waitLeft(c call) time.Duration {
 }
 
 // settled waits for the person's answer and reports whether it came in time.
-func (s *Server) settled(ctx context.Context, c call, p *engine.Pending) bool {
+func (s *Server) settled(ctx context.Context, c call, p *director.Pending) bool {
 	waiting, stop := context.WithTimeout(ctx, s.waitLeft(c))
 	defer stop()
 	onPage, leave := s.watch(waiting, p.Run, p.Seq)
@@ -172,12 +172,12 @@ func (s *Server) call(ctx context.Context, req mcp.CallToolRequest) call {
 // ask sends a question to the client, or joins it if it is out already, and
 // returns the round after it: the one its answer leads to, or, when the call
 // may wait no longer, that the run waits.
-func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, error) {
+func (s *Server) ask(ctx context.Context, c call, a *director.Ask) (director.Round, error) {
 	if refusal := refuse(c.caller().Client, a); refusal != nil {
 		if c.conn != nil {
 			c.conn.questions.refused(questionKey{a.Run, a.Seq})
 		}
-		return s.engine.Continue(ctx, c.caller(), engine.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
+		return s.engine.Continue(ctx, c.caller(), director.Continuation{Run: a.Run, Seq: a.Seq, Error: refusal})
 	}
 	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	q, fresh, err := c.conn.questions.join(a, c.caller, cancel)
@@ -185,7 +185,7 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		cancel()
 	}
 	if err != nil {
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	if fresh {
 		trace := driver.TraceOf(ctx)
@@ -209,22 +209,22 @@ func (s *Server) ask(ctx context.Context, c call, a *engine.Ask) (engine.Round, 
 		return q.round, q.err
 	}
 	if err := ctx.Err(); err != nil {
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	reply, err := s.engine.Waiting(ctx, c.caller(), a.Run, a.Seq)
 	onPage := err == nil && a.Linked && reply.ErrorCode != string(fault.WaitingForUser)
 	if onPage {
-		opened, _ := engine.ByURL(a.Method, a.Params)
+		opened, _ := director.ByURL(a.Method, a.Params)
 		s.complete(ctx, c, opened)
 	}
 	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the engine has
 		<-q.resolved // the withdrawal goes out before the reply
 	}
-	return engine.Round{Reply: &reply}, err
+	return director.Round{Reply: &reply}, err
 }
 
 // await reports whether the question was settled before the call could wait no longer.
-func (s *Server) await(ctx context.Context, c call, q *question, a *engine.Ask) bool {
+func (s *Server) await(ctx context.Context, c call, q *question, a *director.Ask) bool {
 	wait := c.caller().CanWait
 	if a.Wait > 0 {
 		wait = min(wait, a.Wait)
@@ -294,19 +294,19 @@ func (s *Server) note(ctx context.Context, c call, message string) {
 
 // resolve sends a question and hands its answer to the engine, however late it
 // comes. ctx outlives the call that asked; waiting ends with the question.
-func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *engine.Ask) {
+func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *director.Ask) {
 	conn := c.conn
-	defer conn.questions.settle(q, engine.Round{}, errLost) // only a panic leaves it to this
+	defer conn.questions.settle(q, director.Round{}, errLost) // only a panic leaves it to this
 	result, clientErr, err := c.peer.call(waiting, q, clientRequest{a.Method, a.Params})
 	if errors.Is(err, errUnheard) {
 		clientErr, err = &driver.ClientError{Code: mcp.METHOD_NOT_FOUND, Message: err.Error()}, nil
 	}
 	if err != nil {
-		conn.questions.settle(q, engine.Round{}, err)
+		conn.questions.settle(q, director.Round{}, err)
 		return
 	}
 	caller := conn.questions.answering(q)
-	in := engine.Continuation{Run: a.Run, Seq: a.Seq, Result: result, Error: clientErr}
+	in := director.Continuation{Run: a.Run, Seq: a.Seq, Result: result, Error: clientErr}
 	round, err := s.engine.Continue(ctx, caller, in)
 	if err != nil && caller.Detached {
 		s.log.WarnContext(ctx, "late answer not taken", "run", a.Run, "seq", a.Seq, "error", err)
@@ -316,7 +316,7 @@ func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *e
 
 // refuse answers in the client's place a request that it did not declare; nil:
 // it did, and may be asked.
-func refuse(client driver.Client, a *engine.Ask) *driver.ClientError {
+func refuse(client driver.Client, a *director.Ask) *driver.ClientError {
 	declared := false
 	switch a.Method {
 	case string(mcp.MethodElicitationCreate):
@@ -338,7 +338,7 @@ func refuse(client driver.Client, a *engine.Ask) *driver.ClientError {
 	if declared {
 		return nil
 	}
-	return engine.NotDeclared(a.Method)
+	return director.NotDeclared(a.Method)
 }
 
 // modern returns the engine's question as an input_required result; the client
@@ -352,7 +352,7 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 	st := sealedState{Binding: binding{Principal: caller.Principal, Tool: req.Params.Name, Arguments: digest}}
 	c := s.call(ctx, req)
 	round, err := s.modernRound(ctx, req, caller, &st, open)
-	for range engine.MaxCallRounds {
+	for range director.MaxCallRounds {
 		if round, err = s.later(ctx, c, round, err); err != nil {
 			return s.failed(ctx, req, err)
 		}
@@ -368,17 +368,17 @@ func (s *Server) modern(ctx context.Context, req mcp.CallToolRequest, open openi
 			return res, nil
 		}
 		st.Expires = 0
-		in := engine.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}
+		in := director.Continuation{Run: round.Ask.Run, Seq: round.Ask.Seq, Error: refusal}
 		round, err = s.engine.Continue(ctx, caller, in)
 	}
-	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", engine.MaxCallRounds))
+	return s.failed(ctx, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
 }
 
 // modernRound is the first round of this request: the call itself, the answer
 // to the question of its state, or what follows when the answer is missing.
 func (s *Server) modernRound(
 	ctx context.Context, req mcp.CallToolRequest, caller access.Caller, st *sealedState, open opening,
-) (engine.Round, error) {
+) (director.Round, error) {
 	if req.Params.RequestState == "" {
 		// Answers that come without their state answer nothing that was asked:
 		// the call is a new one, and its client is asked.
@@ -387,13 +387,13 @@ func (s *Server) modernRound(
 	sealed, err := s.seal.open(req.Params.RequestState, st.Binding)
 	switch {
 	case errors.Is(err, errState):
-		return engine.Round{}, invalidParams(err)
+		return director.Round{}, invalidParams(err)
 	case err != nil:
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	answer, ok, err := answerTo(sealed, req.Params.InputResponses)
 	if err != nil {
-		return engine.Round{}, err
+		return director.Round{}, err
 	}
 	if !ok {
 		round, err := s.engine.Unanswered(ctx, caller, sealed.Run, sealed.Seq)
@@ -402,10 +402,10 @@ func (s *Server) modernRound(
 		}
 		return round, err
 	}
-	in := engine.Continuation{Run: sealed.Run, Seq: sealed.Seq, Result: answer}
+	in := director.Continuation{Run: sealed.Run, Seq: sealed.Seq, Result: answer}
 	round, err := s.engine.Continue(ctx, caller, in)
 	if fault.CodeOf(err) == fault.Replayed {
-		return engine.Round{}, invalidParams(errors.New("this requestState was already used with another answer"))
+		return director.Round{}, invalidParams(errors.New("this requestState was already used with another answer"))
 	}
 	return round, err
 }
@@ -425,7 +425,7 @@ func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bo
 
 // inputRequired asks the client in the modern way. The result holds the request
 // typed, for any transport, and the note holds it as it was rendered.
-func (s *Server) inputRequired(ctx context.Context, st sealedState, a *engine.Ask) (*mcp.CallToolResult, error) {
+func (s *Server) inputRequired(ctx context.Context, st sealedState, a *director.Ask) (*mcp.CallToolResult, error) {
 	st.Run, st.Seq = a.Run, a.Seq
 	state, err := s.seal.seal(st)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 )
 
 // opensPage is a client that can open addresses and has no forms.
 const opensPage = `{"elicitation":{"url":{}}}`
 
-func visit() engine.Ask {
-	return engine.Ask{
+func visit() director.Ask {
+	return director.Ask{
 		Method: "elicitation/create", Human: true, Linked: true,
 		Params: json.RawMessage(`{"mode":"url","message":"m","url":"http://127.0.0.1/approve/1/2","elicitationId":"e-1"}`),
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
@@ -18,7 +18,7 @@ type announcing struct {
 	before, after, another chan bool
 }
 
-func (e announcing) Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error) {
+func (e announcing) Next(ctx context.Context, c access.Caller, in api.NextRequest) (director.Round, error) {
 	const id = run.ID("01900000-0000-7000-8000-000000000001")
 	e.before <- c.Holding(id, 7)
 	c.Asked(id, 7)

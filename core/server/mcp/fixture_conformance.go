@@ -15,7 +15,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
@@ -75,7 +75,7 @@ func (s *Server) addFixtureTools() {
 	s.fixture("test_missing_capability", "", s.needsSampling)
 	for name, script := range scripts {
 		s.fixture(name, script.schema, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.exchange(ctx, req, func(context.Context, access.Caller) (engine.Round, error) {
+			return s.exchange(ctx, req, func(context.Context, access.Caller) (director.Round, error) {
 				return script.round(run.ID(name+"/"+rand.Text()), 1, req.GetArguments())
 			})
 		})
@@ -208,20 +208,20 @@ var scripts = map[string]script{
 }
 
 // round asks the question with that seq, which counts from 1, or ends the script.
-func (s script) round(id run.ID, seq int64, args map[string]any) (engine.Round, error) {
+func (s script) round(id run.ID, seq int64, args map[string]any) (director.Round, error) {
 	if int(seq) > len(s.asks) {
-		return engine.Round{Reply: &api.StepReply{Message: s.done}}, nil
+		return director.Round{Reply: &api.StepReply{Message: s.done}}, nil
 	}
 	a := s.asks[seq-1]
 	params := a.params
 	if a.argument != "" {
 		text, err := json.Marshal(args[a.argument])
 		if err != nil {
-			return engine.Round{}, err
+			return director.Round{}, err
 		}
 		params = fmt.Sprintf(params, text)
 	}
-	return engine.Round{Ask: &engine.Ask{
+	return director.Round{Ask: &director.Ask{
 		Run: id, Seq: seq, Method: a.method, Params: json.RawMessage(params), Wait: 10 * time.Second,
 	}}, nil
 }
@@ -230,14 +230,14 @@ func (s script) round(id run.ID, seq int64, args map[string]any) (engine.Round, 
 // of, so that nothing is kept between rounds.
 type scripted struct{ Engine }
 
-func (scripted) Continue(_ context.Context, _ access.Caller, in engine.Continuation) (engine.Round, error) {
+func (scripted) Continue(_ context.Context, _ access.Caller, in director.Continuation) (director.Round, error) {
 	name, _, _ := strings.Cut(string(in.Run), "/")
 	s, ok := scripts[name]
 	if !ok {
-		return engine.Round{}, fault.New(fault.NotFound, "no script %q", name)
+		return director.Round{}, fault.New(fault.NotFound, "no script %q", name)
 	}
 	if in.Error != nil && int(in.Seq) == len(s.asks) {
-		return engine.Round{}, fault.New(fault.ElicitationFailed, "The client did not answer: %s", in.Error.Message)
+		return director.Round{}, fault.New(fault.ElicitationFailed, "The client did not answer: %s", in.Error.Message)
 	}
 	round, err := s.round(in.Run, in.Seq+1, nil)
 	if round.Reply != nil {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
@@ -302,12 +302,12 @@ type ledger struct{ calls chan mcpserver.ToolCall }
 func (l ledger) ToolCalled(c mcpserver.ToolCall) { l.calls <- c }
 
 // denying is an engine whose runs have failed.
-type denying struct{ *director }
+type denying struct{ *fakeDirector }
 
-func (e denying) Next(context.Context, access.Caller, api.NextRequest) (engine.Round, error) {
+func (e denying) Next(context.Context, access.Caller, api.NextRequest) (director.Round, error) {
 	r := stepReply("run-1")
 	r.ErrorCode = "NONCE_MISMATCH"
-	return engine.Round{Reply: &r}, nil
+	return director.Round{Reply: &r}, nil
 }
 
 func TestEveryToolCallIsObserved(t *testing.T) {

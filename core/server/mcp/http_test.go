@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
@@ -235,7 +235,7 @@ func TestPostWithoutASessionIsThatOfAClientThatCanDoNothing(t *testing.T) {
 
 func TestLegacyHTTPClientIsAskedOnTheStreamOfItsCall(t *testing.T) {
 	d := newDirector(elicit("sure?"), sample("how much?"))
-	roots := engine.Ask{Method: "roots/list", Params: json.RawMessage(`{}`)}
+	roots := director.Ask{Method: "roots/list", Params: json.RawMessage(`{}`)}
 	d.asks = append(d.asks, roots)
 	v := newSite(t, config(), d).visit(everything)
 	id, r := v.call("kairos_begin", beginArgs)

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 )
@@ -39,7 +39,7 @@ type question struct {
 	settled  chan struct{} // closed when round and err are set
 	resolved chan struct{} // closed when nothing is said of it to the client any more
 
-	round engine.Round
+	round director.Round
 	err   error
 
 	// guarded by questions.mu
@@ -107,7 +107,7 @@ func (qs *questions) arrivedLocked(k questionKey) {
 // older question of the same run is over, because its answer would lose: those
 // who wait for it go on with this one.
 func (qs *questions) join(
-	a *engine.Ask, caller func() access.Caller, cancel context.CancelFunc,
+	a *director.Ask, caller func() access.Caller, cancel context.CancelFunc,
 ) (q *question, fresh bool, err error) {
 	key := questionKey{a.Run, a.Seq}
 	qs.mu.Lock()
@@ -127,7 +127,7 @@ func (qs *questions) join(
 	}
 	for k, old := range qs.held {
 		if k.run == key.run {
-			qs.settleLocked(old, engine.Round{Ask: a}, nil)
+			qs.settleLocked(old, director.Round{Ask: a}, nil)
 			old.cancel()
 		}
 	}
@@ -160,7 +160,7 @@ func (qs *questions) giveUp(q *question) bool {
 	if q.waiters != 0 || qs.held[q.key] != q {
 		return false
 	}
-	qs.settleLocked(q, engine.Round{}, errLost)
+	qs.settleLocked(q, director.Round{}, errLost)
 	q.cancel()
 	return true
 }
@@ -196,7 +196,7 @@ func (qs *questions) answering(q *question) access.Caller {
 	return c
 }
 
-func (qs *questions) settle(q *question, round engine.Round, err error) {
+func (qs *questions) settle(q *question, round director.Round, err error) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	qs.settleLocked(q, round, err)
@@ -204,7 +204,7 @@ func (qs *questions) settle(q *question, round engine.Round, err error) {
 
 // settleLocked keeps a question that went well for a while: a call that saw it
 // open in the run record may arrive here after it was answered.
-func (qs *questions) settleLocked(q *question, round engine.Round, err error) {
+func (qs *questions) settleLocked(q *question, round director.Round, err error) {
 	if qs.held[q.key] != q {
 		return // superseded before
 	}

@@ -16,26 +16,26 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
-// Questions takes what becomes of an engine.Ask.
+// Questions takes what becomes of an director.Ask.
 type Questions interface {
 	// Continue takes the client's reply. A repeat with the same reply returns
 	// the recorded round; with another one it is fault.Replayed.
-	Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error)
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
 	// Unanswered is for a client that came back without an answer to an
-	// engine.Ask: it is asked again, or the call ends without the answer.
-	Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (engine.Round, error)
+	// director.Ask: it is asked again, or the call ends without the answer.
+	Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (director.Round, error)
 	// Waiting is the reply to a call whose Ask.Wait has passed.
 	Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error)
 	// Settled waits until a question is open no more, whoever answered it where.
 	Settled(ctx context.Context, id run.ID, seq int64) error
 	// Resumed is the reply once what was Pending is settled.
-	Resumed(ctx context.Context, c access.Caller, p engine.Pending) (api.StepReply, error)
-	Retried(ctx context.Context, c access.Caller, l engine.Later) (engine.Round, error)
+	Resumed(ctx context.Context, c access.Caller, p director.Pending) (api.StepReply, error)
+	Retried(ctx context.Context, c access.Caller, l director.Later) (director.Round, error)
 }
 
 // Engine is what this face calls.
@@ -44,7 +44,7 @@ type Engine interface {
 	Questions
 }
 
-var _ Engine = (*engine.Engine)(nil)
+var _ Engine = (*director.Engine)(nil)
 
 // Config of a Server. Version, ChallengeTypes, Principal and Space are required.
 type Config struct {

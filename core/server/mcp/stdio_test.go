@@ -10,7 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
@@ -112,7 +112,7 @@ func TestModernRequestsNeedNoHandshake(t *testing.T) {
 
 // slowEngine is a director whose Spaces waits for release or its context.
 type slowEngine struct {
-	*director
+	*fakeDirector
 	entered, release chan struct{}
 	ended            chan error
 }
@@ -126,7 +126,7 @@ func (e slowEngine) Spaces(ctx context.Context, c access.Caller, in api.SpacesRe
 		e.ended <- ctx.Err()
 		return api.SpacesReply{}, ctx.Err()
 	}
-	return e.director.Spaces(ctx, c, in)
+	return e.fakeDirector.Spaces(ctx, c, in)
 }
 
 func newSlowEngine() slowEngine {
@@ -172,13 +172,13 @@ func TestCallThatHangsIsCancelledAfterTheDrainTimeout(t *testing.T) {
 }
 
 // panicky is a director with a bug.
-type panicky struct{ *director }
+type panicky struct{ *fakeDirector }
 
 func (panicky) Delete(context.Context, access.Caller, []string) (api.DeleteReply, error) {
 	panic("bug")
 }
 
-func (panicky) Continue(context.Context, access.Caller, engine.Continuation) (engine.Round, error) {
+func (panicky) Continue(context.Context, access.Caller, director.Continuation) (director.Round, error) {
 	panic("bug")
 }
 

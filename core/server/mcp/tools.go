@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
@@ -31,7 +31,7 @@ type handler func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolRe
 func (s *Server) handler(t toolset.Tool) handler {
 	if t.Open != nil {
 		return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.exchange(ctx, req, func(ctx context.Context, c access.Caller) (engine.Round, error) {
+			return s.exchange(ctx, req, func(ctx context.Context, c access.Caller) (director.Round, error) {
 				return t.Open(ctx, s.engine, c, req.Params.RawArguments)
 			})
 		}

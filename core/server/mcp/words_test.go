@@ -17,7 +17,7 @@ func TestNoReplyNamesAGoType(t *testing.T) {
 		`"logging/setLevel","params":{"level":5}`,
 	} {
 		t.Run(params, func(t *testing.T) {
-			in, out := serve(t, config(), &director{})
+			in, out := serve(t, config(), &fakeDirector{})
 			go fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":%s}`+"\n", params)
 			reply, err := bufio.NewReader(out).ReadString('\n')
 			if err != nil {

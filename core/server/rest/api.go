@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -23,10 +23,10 @@ import (
 type Engine interface {
 	toolset.Engine
 	// Continue takes that a client without capabilities answers nothing.
-	Continue(ctx context.Context, c access.Caller, in engine.Continuation) (engine.Round, error)
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
 }
 
-var _ Engine = (*engine.Engine)(nil)
+var _ Engine = (*director.Engine)(nil)
 
 // Tool is one of the nine tools as agents see it.
 type Tool struct {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/web"
@@ -26,11 +26,11 @@ import (
 // Approvals is what people answer on the approval page. Methods are called
 // concurrently.
 type Approvals interface {
-	Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (engine.ApprovalView, error)
-	AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in engine.ApprovalAnswer) (engine.ApprovalView, error)
+	Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (director.ApprovalView, error)
+	AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in director.ApprovalAnswer) (director.ApprovalView, error)
 }
 
-var _ Approvals = (*engine.Engine)(nil)
+var _ Approvals = (*director.Engine)(nil)
 
 const (
 	approvePrefix = "/approve/"
@@ -50,7 +50,7 @@ var approvePage = template.Must(template.New("approve").Funcs(template.FuncMap{"
 
 // shownApproval is what the template shows.
 type shownApproval struct {
-	engine.ApprovalView
+	director.ApprovalView
 	Does    string // Display, set out
 	Problem string // with the answer before
 	// Known: the server knows who people are; Who answers then.
@@ -120,7 +120,7 @@ func (a *API) takeApproval(c *call, id run.ID, secret string) {
 		a.showNote(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
 		return
 	}
-	in := engine.ApprovalAnswer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
+	in := director.ApprovalAnswer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
 	if a.cfg.Identify != nil {
 		in.By = c.caller.Principal
 	}
@@ -140,7 +140,7 @@ func (a *API) takeApproval(c *call, id run.ID, secret string) {
 	}
 }
 
-func (a *API) showApproval(c *call, status int, v engine.ApprovalView, problem string) {
+func (a *API) showApproval(c *call, status int, v director.ApprovalView, problem string) {
 	s := shownApproval{ApprovalView: v, Does: setOut(v.Display), Problem: problem, Known: a.cfg.Identify != nil}
 	if s.Known {
 		s.Who = c.caller.Principal

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -441,8 +441,8 @@ func (b broken) Search(context.Context, access.Caller, api.SearchRequest) (api.S
 	return api.SearchReply{}, b.err
 }
 
-func (b broken) Begin(context.Context, access.Caller, api.BeginRequest) (engine.Round, error) {
-	return engine.Round{}, b.err
+func (b broken) Begin(context.Context, access.Caller, api.BeginRequest) (director.Round, error) {
+	return director.Round{}, b.err
 }
 
 func TestWhatFailsHasItsStatus(t *testing.T) {

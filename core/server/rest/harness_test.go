@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
-	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -196,7 +196,7 @@ inputs:
 type world struct {
 	t       testing.TB
 	drivers *fakeDrivers
-	engine  *engine.Engine
+	engine  *director.Engine
 	store   *sqlite.Store
 	api     *rest.API
 	url     string
@@ -307,10 +307,10 @@ func (w *world) openEngine(log *slog.Logger) {
 		}
 	})
 	w.compile()
-	w.engine = engine.New(engine.Store{
+	w.engine = director.New(director.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
 		Runs: w.store, Index: w.store, Archive: w.store, History: w.store,
-	}, w.setups, engine.Options{
+	}, w.setups, director.Options{
 		ApprovalURL: rest.ApprovalPath,
 	}, log)
 	w.t.Cleanup(func() {

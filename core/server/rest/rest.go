@@ -13,7 +13,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -66,7 +66,7 @@ func (a *API) reply(c *call, t toolset.Tool, body []byte) (any, error) {
 	if t.Open == nil {
 		return t.Reply(ctx, a.cfg.Engine, caller, body)
 	}
-	return engine.Unasked(ctx, a.cfg.Engine, caller, func() (engine.Round, error) { return t.Open(ctx, a.cfg.Engine, caller, body) })
+	return director.Unasked(ctx, a.cfg.Engine, caller, func() (director.Round, error) { return t.Open(ctx, a.cfg.Engine, caller, body) })
 }
 
 // restCaller is who calls, through a client that cannot be asked anything.

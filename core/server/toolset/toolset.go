@@ -11,13 +11,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 )
 
 // Engine is the use cases behind the tools. Methods are called concurrently.
 type Engine interface {
-	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (engine.Round, error)
-	Next(ctx context.Context, c access.Caller, in api.NextRequest) (engine.Round, error)
+	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
+	Next(ctx context.Context, c access.Caller, in api.NextRequest) (director.Round, error)
 	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
 	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
 	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
@@ -36,7 +36,7 @@ type Tool struct {
 	// Reply makes a call that is answered at once.
 	Reply func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error)
 	// Open makes a call that may ask the client something before it replies.
-	Open func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (engine.Round, error)
+	Open func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (director.Round, error)
 }
 
 // Table lists the tools in the order of a run, then of authoring.
@@ -75,12 +75,12 @@ func replies[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request
 	return tool
 }
 
-func opens[Request any](t api.Tool[Request, api.StepReply], use useCase[Request, engine.Round]) Tool {
+func opens[Request any](t api.Tool[Request, api.StepReply], use useCase[Request, director.Round]) Tool {
 	tool := row(t)
-	tool.Open = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (engine.Round, error) {
+	tool.Open = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (director.Round, error) {
 		in, err := decode[Request](arguments)
 		if err != nil {
-			return engine.Round{}, err
+			return director.Round{}, err
 		}
 		return use(e, ctx, c, in)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -19,9 +19,9 @@ type recorder struct {
 	delete []string
 }
 
-func (r *recorder) Next(_ context.Context, _ access.Caller, in api.NextRequest) (engine.Round, error) {
+func (r *recorder) Next(_ context.Context, _ access.Caller, in api.NextRequest) (director.Round, error) {
 	r.next = in
-	return engine.Round{Reply: &api.StepReply{}}, nil
+	return director.Round{Reply: &api.StepReply{}}, nil
 }
 
 func (r *recorder) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {

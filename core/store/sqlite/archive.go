@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// AllRuns implements engine.RunArchive. Ids grow with time, so their order is
+// AllRuns implements archive.RunArchive. Ids grow with time, so their order is
 // that of the runs' beginnings, and an id is a cursor.
 func (s *Store) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
 	where, args := `WHERE principal = ?`, []any{q.Principal}
@@ -26,7 +26,7 @@ func (s *Store) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, st
 	return runs, string(runs[q.Limit-1].ID), nil
 }
 
-// Overdue implements engine.RunArchive.
+// Overdue implements archive.RunArchive.
 func (s *Store) Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error) {
 	var ids []run.ID
 	err := s.rows(ctx, `SELECT id FROM runs INDEXED BY runs_live WHERE live = 1 AND
@@ -40,7 +40,7 @@ func (s *Store) Overdue(ctx context.Context, began, untouched time.Time, limit i
 	return ids, err
 }
 
-// RemoveEnded implements engine.RunArchive.
+// RemoveEnded implements archive.RunArchive.
 func (s *Store) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.write(ctx, func(tx *transaction) error {
 		// A run goes before what stands beside it: events cannot be deleted otherwise.

@@ -10,7 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// EraseRun implements engine.RunEraser.
+// EraseRun implements archive.Eraser.
 func (s *Store) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
 	row, err := encodeRun(save)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) ru
 	return tx.exec(`DELETE FROM redacting WHERE run = ?`, string(id))
 }
 
-// Scrub implements engine.RunEraser. Every earlier version of a run left copies
+// Scrub implements archive.Eraser. Every earlier version of a run left copies
 // in free pages and in the log, so the file is written anew and the log emptied.
 func (s *Store) Scrub(ctx context.Context) error {
 	f, err := s.use(ctx)
@@ -103,7 +103,7 @@ func (s *Store) Scrub(ctx context.Context) error {
 	})
 }
 
-// Unscrubbed implements engine.RunEraser.
+// Unscrubbed implements archive.Eraser.
 func (s *Store) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
 	err = s.rows(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`, nil, func(scan func(...any) error) error {
 		var id string

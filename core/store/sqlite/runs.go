@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// CreateRun implements engine.Runs.
+// CreateRun implements runs.Runs.
 func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
 	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
@@ -51,7 +51,7 @@ func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chai
 	})
 }
 
-// SaveRun implements engine.Runs.
+// SaveRun implements runs.Runs.
 func (s *Store) SaveRun(ctx context.Context, save runs.Save) error {
 	row, err := encodeRun(save)
 	if err != nil {
@@ -167,7 +167,7 @@ func (row runRow) saveNonces(tx *transaction) error {
 		ON CONFLICT (nonce) DO UPDATE SET run = NULL WHERE run <> excluded.run`, string(row.id), row.nonces)
 }
 
-// Run implements engine.Runs.
+// Run implements runs.Runs.
 func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
 	var document []byte
 	if err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document); err != nil {
@@ -180,7 +180,7 @@ func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
 	return r, nil
 }
 
-// RunOfNonce implements engine.RunIndex.
+// RunOfNonce implements runs.Index.
 func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	var id string
 	if err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
@@ -189,7 +189,7 @@ func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	return run.ID(id), nil
 }
 
-// LiveRuns implements engine.RunIndex.
+// LiveRuns implements runs.Index.
 func (s *Store) LiveRuns(ctx context.Context, principal string) ([]run.Summary, error) {
 	return s.summaries(ctx, `WHERE principal = ? AND live = 1 ORDER BY updated DESC, id DESC`, principal)
 }
@@ -213,7 +213,7 @@ func (s *Store) summaries(ctx context.Context, rest string, args ...any) ([]run.
 	return summaries, err
 }
 
-// Pinned implements engine.RunIndex.
+// Pinned implements runs.Index.
 func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
 	if c, ok := s.pins.chain(digest); ok {
 		return c, nil
@@ -230,7 +230,7 @@ func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, erro
 	return c, nil
 }
 
-// Events implements engine.RunHistory.
+// Events implements runs.History.
 func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 	var events []run.Event
 	err := s.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision`, []any{string(id)},
@@ -254,7 +254,7 @@ func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 	return nil, orNotFound(err, "run", string(id))
 }
 
-// Recorded implements engine.RunHistory.
+// Recorded implements runs.History.
 func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
 	kept := runs.Recorded{Key: key}
 	var reply []byte

@@ -10,8 +10,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
@@ -46,7 +46,7 @@ type App struct {
 	setup   *setup.Current
 	Store   *sqlite.Store
 	Qdrant  *qdrant.Store // nil: the protocols are in store
-	Engine  *engine.Engine
+	Engine  *director.Engine
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Keeper
 	page     approvalPage
@@ -98,13 +98,13 @@ func (s Options) open() (*App, error) {
 	if a.Store, a.Qdrant, err = openStores(c, a.clock, log); err != nil {
 		return nil, errors.Join(err, a.setup.Close(), a.host.Close())
 	}
-	a.Engine = engine.New(a.measuredStore(), a.setup, options, log)
+	a.Engine = director.New(a.measuredStore(), a.setup, options, log)
 	return a, nil
 }
 
-func (a *App) engineOptions() engine.Options {
+func (a *App) engineOptions() director.Options {
 	c := a.Config
-	o := engine.Options{
+	o := director.Options{
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.StateKey,

@@ -1,9 +1,9 @@
 package app
 
 import (
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/embedding"
-	"github.com/kairos-mcp/kairos/core/engine"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
@@ -40,7 +40,7 @@ func (a *App) httpObserver() rest.Observer {
 }
 
 // measuredStore is the store that the engine calls.
-func (a *App) measuredStore() engine.Store {
+func (a *App) measuredStore() director.Store {
 	if a.measures == nil {
 		return a.engineStore()
 	}

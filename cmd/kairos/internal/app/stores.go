@@ -8,7 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/clock"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -44,12 +44,12 @@ func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (*sqlite.
 }
 
 // engineStore puts the engine's store together.
-func (a *App) engineStore() engine.Store {
+func (a *App) engineStore() director.Store {
 	var protocols protocolStore = a.Store
 	if a.Qdrant != nil {
 		protocols = a.Qdrant
 	}
-	return engine.Store{
+	return director.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
 		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store,
 	}

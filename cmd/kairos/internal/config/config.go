@@ -13,8 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/engine"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
@@ -124,12 +124,12 @@ func setDefault[T any](setting **T, value T) {
 	}
 }
 
-func (c samplingConfig) Budgets() engine.Budgets {
-	return engine.Budgets{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
+func (c samplingConfig) Budgets() director.Budgets {
+	return director.Budgets{PerRun: c.PerRun.budget(), PerPrincipalHour: c.PerPrincipalHour.budget()}
 }
 
-func (b budgetConfig) budget() engine.Budget {
-	return engine.Budget{Requests: *b.Requests, Tokens: *b.Tokens}
+func (b budgetConfig) budget() director.Budget {
+	return director.Budget{Requests: *b.Requests, Tokens: *b.Tokens}
 }
 
 func (c samplingConfig) problems() []error {

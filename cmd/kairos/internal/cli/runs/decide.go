@@ -12,13 +12,13 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // runsDecide is `kairos runs decide`.
 func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
-	var in engine.DecideInput
+	var in director.DecideInput
 	var happened, not bool
 	var result string
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ func operatorName() string {
 	return "the command line"
 }
 
-func printDecided(p *output.Printer, r engine.DecideReply) {
+func printDecided(p *output.Printer, r director.DecideReply) {
 	said := "did not happen: the next kairos_next makes another attempt"
 	if r.Happened {
 		said = "happened: it is not called again for this step's attempt"

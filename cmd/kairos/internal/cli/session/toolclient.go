@@ -6,7 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/engine"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/restclient"
 )
 
@@ -43,11 +43,11 @@ func (l local) Search(ctx context.Context, in api.SearchRequest) (api.SearchRepl
 }
 
 func (l local) Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error) {
-	return l.played(ctx, func() (engine.Round, error) { return l.app.Engine.Begin(ctx, l.app.Caller(), in) })
+	return l.played(ctx, func() (director.Round, error) { return l.app.Engine.Begin(ctx, l.app.Caller(), in) })
 }
 
 func (l local) Next(ctx context.Context, in api.NextRequest) (api.StepReply, error) {
-	return l.played(ctx, func() (engine.Round, error) { return l.app.Engine.Next(ctx, l.app.Caller(), in) })
+	return l.played(ctx, func() (director.Round, error) { return l.app.Engine.Next(ctx, l.app.Caller(), in) })
 }
 
 func (l local) Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
@@ -75,8 +75,8 @@ func (l local) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesRepl
 }
 
 // played is the reply of a call. A command declares no capability of a client.
-func (l local) played(ctx context.Context, open func() (engine.Round, error)) (api.StepReply, error) {
-	reply, err := engine.Unasked(ctx, l.app.Engine, l.app.Caller(), open)
+func (l local) played(ctx context.Context, open func() (director.Round, error)) (api.StepReply, error) {
+	reply, err := director.Unasked(ctx, l.app.Engine, l.app.Caller(), open)
 	if err != nil {
 		return api.StepReply{}, err
 	}

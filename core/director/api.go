@@ -1,0 +1,47 @@
+package director
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Round is the outcome of Begin, Next and Continue: either Reply or Ask is set.
+type Round struct {
+	Reply *api.StepReply
+	Ask   *Ask
+	// Pending, beside a Reply that says that a person is waited for, is what
+	// the call may wait for before it replies.
+	Pending *Pending
+	// Later, beside a Reply that says that a driver is waited for, is when to ask
+	// it again, with Retried, before the call replies.
+	Later *Later
+}
+
+// Ask is a question for the client. It is in the run record already; its
+// answer goes to Continue with the same Run and Seq.
+type Ask struct {
+	Run    run.ID
+	Seq    int64
+	Method string // elicitation/create, sampling/createMessage, roots/list
+	Params json.RawMessage
+	// Wait is how long this call may wait for the answer. When it has passed,
+	// call Waiting; the question itself goes on.
+	Wait time.Duration
+	// Human: a person answers.
+	Human bool
+	// Linked: the question can be answered on its page as well, see Settled.
+	Linked bool
+}
+
+// Continuation is the client's reply to an Ask.
+type Continuation struct {
+	Run run.ID
+	Seq int64
+	// Exactly one of the two.
+	Result json.RawMessage
+	Error  *driver.ClientError
+}

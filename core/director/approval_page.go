@@ -1,0 +1,586 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// ApprovalState is where an approval stands whose link was opened.
+type ApprovalState string
+
+// The states.
+const (
+	ApprovalOpen     ApprovalState = "open"
+	ApprovalApproved ApprovalState = "approved"
+	ApprovalRejected ApprovalState = "rejected"
+	// ApprovalExpired: the link is too old; the next call makes another.
+	ApprovalExpired ApprovalState = "expired"
+	// ApprovalReplaced: it was settled in another way, or something else is asked.
+	ApprovalReplaced ApprovalState = "replaced"
+)
+
+// ApprovalView is what a person sees of an approval; what is asked, only while
+// it is open.
+type ApprovalView struct {
+	State ApprovalState
+	// Late: the answer that was given just now came too late and changed nothing.
+	Late     bool
+	Run      run.ID
+	Protocol string
+	Step     int // 1-based
+	Count    int
+	Label    string
+	Text     string // of the step
+	// Type and Display are what will be done, exactly.
+	Type    string
+	Display json.RawMessage
+	// System and Prompt are what will be asked for; values of earlier steps may
+	// stand in them.
+	System, Prompt string
+	Values         []ApprovalValue
+	// Digest binds an answer to what is shown.
+	Digest string
+	// Phrase has to be typed for a yes; empty: none.
+	Phrase             string
+	AskedAt, ExpiresAt time.Time
+	// Opened is when the page was opened before.
+	Opened []run.Visit
+	// Early is work that was submitted although nobody has approved it; nil: none.
+	Early *run.Early
+	// DecidedAt, By and Reason are set once it is approved or rejected; By is
+	// empty where nobody was identified.
+	DecidedAt time.Time
+	By        string
+	Reason    string
+}
+
+// ApprovalValue is a value that stands in what is approved. It was not written
+// by the protocol's author.
+type ApprovalValue struct {
+	Template string // as written in the protocol
+	Value    string
+}
+
+// ApprovalAnswer is what a person answers on the approval page.
+type ApprovalAnswer struct {
+	Decision string // "approved" or "rejected"
+	Digest   string // of the page that was answered
+	Phrase   string // as typed
+	// By is the principal if who answers was identified; empty: whoever has the link.
+	By string
+}
+
+// The decisions of an ApprovalAnswer, which are those of the form.
+const (
+	saidApproved = "approved"
+	saidRejected = "rejected"
+)
+
+// Approval shows what the link of an approval is about. It decides nothing.
+func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
+	h, release := e.hold()
+	defer release()
+	l, err := h.linked(ctx, c, id, secret)
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	v := l.view()
+	if v.State == ApprovalOpen && len(v.Opened) < run.MaxVisits {
+		if err := h.opened(ctx, c, id, secret); err != nil {
+			// Whoever is to decide must not be kept from reading.
+			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
+		}
+	}
+	return v, nil
+}
+
+// maxRecording bounds how long reading an approval waits to be recorded.
+const maxRecording = 2 * time.Second
+
+// opened records that the page was opened, so that the approval can say so.
+func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
+	ctx, cancel := context.WithTimeout(ctx, maxRecording)
+	defer cancel()
+	_, err := runs.Again(func() (struct{}, error) {
+		if err := e.claim.Take(ctx, id); err != nil {
+			return struct{}{}, err
+		}
+		l, err := e.linked(ctx, c, id, secret)
+		if err != nil || l.state() != ApprovalOpen || len(l.question.Link.Opened) >= run.MaxVisits {
+			return struct{}{}, err
+		}
+		visit := l.turn.visit()
+		ev := run.Event{Kind: run.Opened, Seq: l.question.Seq, Input: l.question.Input.ID, Via: l.question.Via, Visit: &visit}
+		if err := l.turn.apply(ev); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, l.turn.save(ctx)
+	})
+	return err
+}
+
+// visit is how the caller reached the page, now.
+func (t *turn) visit() run.Visit {
+	v := t.caller.Visit
+	v.At = t.Now()
+	return v
+}
+
+// AnswerApproval takes a person's answer to what the link is about, once: later
+// answers change nothing and are shown what was decided. A wrong digest or
+// phrase is fault.InvalidArgument, and the approval stays open.
+func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+	h, release := e.hold()
+	defer release()
+	return runs.Again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
+}
+
+func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+	if err := e.claim.Take(ctx, id); err != nil {
+		return ApprovalView{}, err
+	}
+	l, err := e.linked(ctx, c, id, secret)
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	v := l.view()
+	switch {
+	case v.State != ApprovalOpen:
+		v.Late = string(v.State) != in.Decision
+		return v, nil
+	case subtle.ConstantTimeCompare([]byte(in.Digest), []byte(l.question.Digest)) != 1:
+		return v, fault.New(fault.InvalidArgument, "What is asked has changed since the page was opened. Read it again, then answer.")
+	case in.Decision == saidApproved && wrongPhrase(l.question.Phrase, in.Phrase) != "":
+		return v, fault.New(fault.InvalidArgument, "%s", wrongPhrase(l.question.Phrase, in.Phrase))
+	}
+	switch in.Decision {
+	case saidApproved:
+		err = l.approve(in.By)
+	case saidRejected:
+		err = l.reject()
+	default:
+		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", saidApproved, saidRejected)
+	}
+	if err != nil {
+		return v, err
+	}
+	if err := l.turn.save(ctx); err != nil {
+		return v, err
+	}
+	e.answers.tell(id)
+	e.log.InfoContext(ctx, "approval answered on its page", "run", id, "step", l.step, "decision", in.Decision, "by", in.By)
+	return l.view(), nil
+}
+
+// linked is a question that has a link, and what became of it.
+type linked struct {
+	turn     *turn
+	question run.Question
+	step     int
+	open     bool
+	decided  *run.Event // nil: not through the link
+}
+
+// linked finds the question by the secret of its link. Who does not have it
+// learns nothing of the run.
+func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
+	r, err := e.runs.Read(ctx, id)
+	if fault.CodeOf(err) == fault.NotFound {
+		return nil, noApproval()
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &linked{}
+	if q := r.Step.Question; opens(q, secret) {
+		l.question, l.step, l.open = *q, r.Step.Index, r.State.Live()
+	} else if err := e.lookBack(ctx, l, id, secret); err != nil {
+		return nil, err
+	}
+	if !e.mayApprove(c, r) {
+		return nil, fault.New(fault.Forbidden, "Only the owner of this run, or one of the approvers that the server names, may see and answer this.")
+	}
+	chain, err := e.runs.Pinned(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if c.Principal == r.Principal && !c.Reads(chain.Space) {
+		return nil, noApproval() // left the group meanwhile, as in usable
+	}
+	if r.State.Live() && e.runs.Expired(r.Summary()) {
+		if r, err = e.runs.Expire(ctx, r, chain); err != nil {
+			return nil, err
+		}
+		l.open = false
+	}
+	l.turn = &turn{Change: e.runs.Change(r, chain), e: e, caller: c, trying: l.question.Via}
+	l.turn.started = l.turn.Now()
+	if err := l.turn.distrust(); err != nil {
+		return nil, err
+	}
+	if q := l.turn.Run.Step.Question; l.open && q != nil {
+		l.question = *q
+	}
+	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
+	l.open = l.open && l.turn.barred(l.question.Input, l.question.Via) == ""
+	return l, nil
+}
+
+// lookBack finds a question that is over, and what was decided about it.
+func (e held) lookBack(ctx context.Context, l *linked, id run.ID, secret string) error {
+	events, err := e.store.History.Events(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read what happened in run %s: %w", id, err)
+	}
+	numbers := make(map[int64]bool) // of the question, which may have been asked again
+	for i, ev := range events {
+		switch {
+		case opens(ev.Question, secret):
+			l.question, l.step = *ev.Question, ev.Step
+			numbers[ev.Question.Seq] = true
+		case (ev.Kind == run.Answered || ev.Kind == run.Declined) && numbers[ev.Seq]:
+			l.decided = &events[i]
+		}
+	}
+	if len(numbers) == 0 {
+		return noApproval()
+	}
+	return nil
+}
+
+// opens reports whether the secret is that of the question's link.
+func opens(q *run.Question, secret string) bool {
+	return q != nil && q.Link != nil && q.Link.Secret != "" && subtle.ConstantTimeCompare([]byte(q.Link.Secret), []byte(secret)) == 1
+}
+
+func noApproval() *fault.Error {
+	return fault.New(fault.NotFound, "There is no such approval. Ask for a new link: the agent gets one when it calls kairos_next.")
+}
+
+// mayApprove: the run's own principal, and whoever the configuration names.
+func (e *Engine) mayApprove(c access.Caller, r run.Run) bool {
+	return c.Principal == r.Principal || slices.Contains(e.opt.Approvers, c.Principal)
+}
+
+func (l *linked) view() ApprovalView {
+	t, q := l.turn, l.question
+	step := t.Chain.Steps[l.step-1]
+	v := ApprovalView{
+		State: l.state(), Run: t.Run.ID, Protocol: t.Chain.Title, Step: l.step, Count: len(t.Chain.Steps), Label: step.Label,
+		Digest: q.Digest, AskedAt: q.AskedAt, ExpiresAt: q.Link.ExpiresAt,
+	}
+	if v.State == ApprovalOpen {
+		// An old link, in a history or a log, shows nobody what it was about.
+		v.Text, v.Type, v.Display, v.System, v.Prompt = t.textOf(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
+	}
+	if ev := l.decided; ev != nil {
+		v.DecidedAt, v.Reason = ev.At, ev.Reason
+		if ev.Approval != nil {
+			v.By = ev.Approval.By
+		}
+	}
+	return v
+}
+
+func (l *linked) state() ApprovalState {
+	switch {
+	case l.decided != nil && l.decided.Kind == run.Answered:
+		return ApprovalApproved
+	case l.decided != nil:
+		return ApprovalRejected
+	case !l.open:
+		return ApprovalReplaced
+	case !l.turn.e.opt.Clock.Now().Before(l.question.Link.ExpiresAt):
+		return ApprovalExpired
+	}
+	return ApprovalOpen
+}
+
+// valuesIn are the values that were put into the step's challenge.
+func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
+	scope := t.Scope()
+	var values []ApprovalValue
+	seen := map[string]bool{}
+	for _, ref := range protocol.References(step.Challenge) {
+		v, ok := scope.Value(ref)
+		if !ok || seen[ref.Text] {
+			continue
+		}
+		seen[ref.Text] = true
+		values = append(values, ApprovalValue{Template: ref.Text, Value: plain.Clip(api.Readable(v), 4000)})
+	}
+	return values
+}
+
+func (l *linked) approve(by string) error {
+	t, q := l.turn, l.question
+	a := t.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
+	a.Visits = append(slices.Clone(q.Link.Opened), t.visit())
+	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
+	if by != "" {
+		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
+	}
+	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
+		return err
+	}
+	l.decided = &t.Events[len(t.Events)-1]
+	// Whoever waits with the old nonce is shown the step again, now approved.
+	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
+}
+
+func (l *linked) reject() error {
+	t, q := l.turn, l.question
+	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "the person answered on the approval page: rejected", Apart: true}
+	if err := t.apply(no); err != nil {
+		return err
+	}
+	l.decided = &t.Events[len(t.Events)-1]
+	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
+}
+
+// tellNo reports a no that was said on the approval page.
+func (t *turn) tellNo(ctx context.Context) (Round, error) {
+	why := t.Run.Step.UntoldNo
+	if err := t.apply(run.Event{Kind: run.Told}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, fault.UserDeclined, saidNo(why))
+}
+
+func saidNo(why string) string {
+	return "The person said no (" + why + "). Nothing is recorded as proof. Their no stands until they change it in the way they were asked."
+}
+
+// linkFor is the link of an approval that is about to be asked: that of the
+// same question, if it is out already, else a new one; nil: there is no page.
+func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
+	if in.Kind != driver.KindApproval || t.e.opt.ApprovalURL == nil {
+		return nil
+	}
+	if q := t.Run.Step.Question; t.linkHolds(q) && q.Input.ID == in.ID {
+		return q.Link
+	}
+	secret := make([]byte, 16)
+	_, _ = rand.Read(secret) // never fails
+	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
+}
+
+// linkHolds: the question is about what the step needs now, and its link not too old.
+func (t *turn) linkHolds(q *run.Question) bool {
+	return q != nil && q.Link != nil && t.barred(q.Input, q.Via) == "" && q.Digest == t.Run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
+}
+
+// linkTo is the address of a link; empty: there is none.
+func (t *turn) linkTo(l *run.ApprovalLink) string {
+	if l == nil || t.e.opt.ApprovalURL == nil {
+		return ""
+	}
+	return t.e.opt.ApprovalURL(t.Run.ID, l.Secret)
+}
+
+// kept is the link as the question keeps it: one that nobody was given dies.
+func (t *turn) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
+	old := t.Run.Step.Question
+	known := t.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
+	if l == nil || !known && !strings.Contains(string(rendered), l.Secret) {
+		return nil
+	}
+	return l
+}
+
+// answeredElsewhere reports whether the open question is this one and waits for
+// a person at its link, so that nobody is asked anew.
+func (t *turn) answeredElsewhere(in driver.Input, r decision.Route) bool {
+	q := t.Run.Step.Question
+	return t.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && t.linkTo(q.Link) != ""
+}
+
+// leaveToPage records that a person answers at the link, and gives the link to the agent.
+func (t *turn) leaveToPage(ctx context.Context, k task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
+	desc, _, _ := t.e.Drivers.Describe(r.Via)
+	if !desc.Has(driver.FeatureHuman) || t.linkTo(link) == "" {
+		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
+	}
+	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(e.Message, 1000), "A person has to approve this. Show them the link.")
+	if err := t.put(&q, run.Event{Kind: run.Asked}); err != nil {
+		return Round{}, err
+	}
+	return t.waiting(ctx, k, q)
+}
+
+// openedPage: the person was sent to the page, so their answer comes from there.
+func (t *turn) openedPage(ctx context.Context, k task, q run.Question) (Round, error) {
+	asked := q.Seq
+	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
+	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
+	q.Ask = driver.ClientRequest{}
+	if err := t.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
+		return Round{}, err
+	}
+	return t.pend(t.waiting(ctx, k, *t.Run.Step.Question))
+}
+
+// pend adds to a reply that its call may wait for the person's answer.
+func (t *turn) pend(round Round, err error) (Round, error) {
+	if q := t.Run.Step.Question; err == nil && q != nil && !t.caller.Detached && t.failure == nil {
+		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.solved)}
+	}
+	return round, err
+}
+
+// Pending is a question that a person answers apart from the client. Who calls
+// may wait with Settled and then give the reply of Resumed.
+type Pending struct {
+	Run run.ID
+	Seq int64
+	// Solved is how many steps the reply reports.
+	Solved int
+}
+
+// settleLook is how often a store is looked at for an answer that another
+// process took.
+const settleLook = time.Second
+
+// Settled returns nil once the question is no longer open, whoever answered it,
+// and the context's error before.
+func (e *Engine) Settled(ctx context.Context, id run.ID, seq int64) error {
+	told, leave := e.answers.listen(id)
+	defer leave()
+	look := time.NewTicker(settleLook)
+	defer look.Stop()
+	for {
+		r, err := e.store.Runs.Run(ctx, id)
+		if q := r.Step.Question; err == nil && (q == nil || q.Seq != seq) {
+			return nil
+		}
+		if fault.CodeOf(err) == fault.NotFound {
+			return nil
+		}
+		select {
+		case <-told:
+		case <-look.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Resumed is the reply after a question was settled: the open step as it is now.
+func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.StepReply, error) {
+	h, release := e.hold()
+	defer release()
+	round, err := runs.Again(func() (Round, error) {
+		t, err := h.resume(ctx, c, p.Run)
+		if err != nil {
+			return Round{}, err
+		}
+		t.tried, t.solved = "to wait for a person's answer", t.unheard(p.Solved)
+		t.noteApproval()
+		return t.presentOpen(ctx)
+	})
+	if err != nil || round.Reply == nil {
+		return api.StepReply{}, err
+	}
+	return *round.Reply, nil
+}
+
+// approvalGiven: a person approved the open step on its page, and it still holds.
+func (t *turn) approvalGiven() bool {
+	a := t.Run.Step.Approval
+	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && t.approvalStands()
+}
+
+// noteApproval lets the reply say that the step is approved, if it is.
+func (t *turn) noteApproval() {
+	if t.approvalGiven() {
+		t.note = fmt.Sprintf("Step %d is approved.", t.Run.Step.Index)
+	}
+}
+
+// answers wakes who waits for an approval that is answered on its page in this
+// process. The zero value is ready; it is safe for concurrent use.
+type answers struct {
+	mu        sync.Mutex // guards listeners
+	listeners map[run.ID]map[chan struct{}]struct{}
+}
+
+// listen returns a channel that has a value when an approval of the run was
+// answered; leave ends that.
+func (a *answers) listen(id run.ID) (told <-chan struct{}, leave func()) {
+	ch := make(chan struct{}, 1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.listeners == nil {
+		a.listeners = make(map[run.ID]map[chan struct{}]struct{})
+	}
+	if a.listeners[id] == nil {
+		a.listeners[id] = make(map[chan struct{}]struct{})
+	}
+	a.listeners[id][ch] = struct{}{}
+	return ch, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if delete(a.listeners[id], ch); len(a.listeners[id]) == 0 {
+			delete(a.listeners, id)
+		}
+	}
+}
+
+func (a *answers) tell(id run.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for ch := range a.listeners[id] {
+		select {
+		case ch <- struct{}{}:
+		default: // it has something to wake up for already
+		}
+	}
+}
+
+// wrongPhrase says what is wrong with what was typed; empty: nothing, or
+// nothing had to be.
+func wrongPhrase(want, typed string) string {
+	if want == "" || strings.TrimSpace(typed) == want {
+		return ""
+	}
+	return fmt.Sprintf("To approve, type exactly: %s", want)
+}
+
+// phraseIn is phraseOf for an approval, and nothing for any other input.
+func (t *turn) phraseIn(k task, in driver.Input) string {
+	if in.Kind != driver.KindApproval {
+		return ""
+	}
+	return t.phraseOf(k)
+}
+
+// phraseOf is what has to be typed to approve the step; empty: nothing.
+func (t *turn) phraseOf(k task) string {
+	switch {
+	case k.common.ApprovalPhrase != "":
+		return k.common.ApprovalPhrase
+	case t.e.Settings.Approval.Typed:
+		return k.step.Name
+	}
+	return ""
+}

@@ -1,0 +1,161 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Begin opens a run of the protocol that the URI names, or with a session id
+// shows the open step of a run that is under way. It never touches another run.
+func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (_ Round, err error) {
+	defer e.Retrieved(c.Space, time.Now(), &err)
+	h, release := e.hold()
+	defer release()
+	return h.begin(ctx, c, in)
+}
+
+func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+	if in.SessionID != "" {
+		return runs.Again(func() (Round, error) { return e.reopen(ctx, c, in) })
+	}
+	chain, i, err := e.FindStep(ctx, c, in.URI)
+	if err != nil {
+		return Round{}, err
+	}
+	input, err := inputOf(chain, in.Input)
+	if err != nil {
+		return Round{}, err
+	}
+	roots, err := rootsOf(in.Roots)
+	if err != nil {
+		return Round{}, err
+	}
+	t, err := e.start(c, chain, input)
+	if err != nil {
+		return Round{}, err
+	}
+	t.Run.Roots = roots
+	t.tried = api.ToolBegin + " with " + in.URI
+	if i > 0 {
+		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
+	}
+	return t.drive(ctx)
+}
+
+func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if decision.Object(raw) == nil {
+		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
+	}
+	raw = wellFormed(raw)
+	return raw, checkInput(chain, raw)
+}
+
+func rootsOf(texts []string) ([]string, error) {
+	roots, err := filecheck.Roots(texts)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.InvalidArgument, "roots: %v", err)
+	}
+	return roots, nil
+}
+
+// sameRoots checks the roots of a call that resumes a run: where it works is
+// said when it begins.
+func (t *turn) sameRoots(texts []string) error {
+	roots, err := rootsOf(texts)
+	if err != nil || len(roots) == 0 || slices.Equal(roots, t.Run.Roots) {
+		return err
+	}
+	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.Run.ID, t.Run.Roots).
+		WithNext("leave out roots to go on with the run, or session_id to begin another one").
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
+}
+
+// sameProtocol checks that the URI of a call that resumes a run names the run's
+// protocol, as it was when the run began or as it is now.
+func (t *turn) sameProtocol(ctx context.Context, uri string) error {
+	if uri == "" {
+		return nil
+	}
+	id, err := protocol.ParseURI(uri)
+	if err != nil {
+		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
+	}
+	if slices.ContainsFunc(t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
+		return nil
+	}
+	other := "something else"
+	switch chain, _, err := t.e.ChainOf(ctx, t.caller, uri); {
+	case err == nil && chain.ID == t.Chain.ID && chain.Space == t.Chain.Space:
+		return nil
+	case err == nil:
+		other = fmt.Sprintf("the protocol %q", chain.Title)
+	case fault.CodeOf(err) != fault.NotFound:
+		return err
+	}
+	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.Run.ID, t.Chain.Title, uri, other).
+		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.openURI()).
+		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
+}
+
+// start makes a new run; it is stored with the first save.
+func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
+	pin, err := library.Digest(chain)
+	if err != nil {
+		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
+	}
+	now := e.opt.Clock.Now()
+	change := e.runs.Create(run.Run{
+		ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
+		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
+		Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
+	}, chain)
+	return &turn{Change: change, e: e, caller: c, started: now}, nil
+}
+
+// reopen shows the open step of a run with a fresh nonce. The session id is a
+// pointer, not a credential: the run must be the caller's own.
+func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+	t, err := e.resume(ctx, c, run.ID(in.SessionID))
+	if fault.CodeOf(err) == fault.NotFound {
+		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", plain.Clip(in.SessionID, 80)).
+			WithNext("call kairos_begin without session_id to start over").
+			WithCall(api.ToolBegin, map[string]any{"uri": in.URI})
+	}
+	if err != nil {
+		return Round{}, err
+	}
+	if !t.Run.State.Live() {
+		return Round{}, t.Over(ctx)
+	}
+	if err := t.sameProtocol(ctx, in.URI); err != nil {
+		return Round{}, err
+	}
+	if err := t.sameRoots(in.Roots); err != nil {
+		return Round{}, err
+	}
+	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
+	t.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
+	if !t.complete() {
+		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
+			return Round{}, err
+		}
+	}
+	return t.drive(ctx)
+}

@@ -1,0 +1,379 @@
+package director_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// scripted is a challenge driver whose verdicts on evidence are played from a
+// list; the last one stays. It keeps what it was asked.
+type scripted struct {
+	mu    sync.Mutex // guards the fields below
+	plays []func(driver.AdvanceRequest) (driver.AdvanceResult, error)
+	asked []driver.AdvanceRequest
+}
+
+func (*scripted) Validate(context.Context, driver.ValidateRequest) (driver.ValidateResult, error) {
+	return driver.ValidateResult{}, nil
+}
+
+func (s *scripted) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	if _, ok := req.Answer("evidence"); !ok {
+		return driver.Need(driver.Input{
+			ID: "evidence", Kind: driver.KindEvidence, Type: "user_input", Person: true, Description: "say it", Schema: json.RawMessage(`{"type":"object"}`),
+		}), nil
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, req)
+	play := s.plays[0]
+	if len(s.plays) > 1 {
+		s.plays = s.plays[1:]
+	}
+	s.mu.Unlock()
+	return play(req)
+}
+
+func (s *scripted) requests() []driver.AdvanceRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+type advance = func(driver.AdvanceRequest) (driver.AdvanceResult, error)
+
+func gives(res driver.AdvanceResult) advance {
+	return func(driver.AdvanceRequest) (driver.AdvanceResult, error) { return res, nil }
+}
+
+func breaks(why string) advance {
+	return func(driver.AdvanceRequest) (driver.AdvanceResult, error) {
+		return driver.AdvanceResult{}, errors.New(why)
+	}
+}
+
+var accepts = gives(driver.Accept(json.RawMessage(`{"done":true}`), nil))
+
+// withScript opens a run of a step that is judged by the script.
+func (w *world) withScript(effect driver.Effect, features []string, plays ...advance) (s *scripted, uri string, r *api.StepReply) {
+	w.t.Helper()
+	s = &scripted{plays: plays}
+	desc := descriptors["user_input"]
+	desc.Effect, desc.Features = effect, features
+	w.setups.replace(w.setupOf(map[string]driver.Challenge{"user_input": s}, desc))
+	uri = w.mint(stagedStep)[0]
+	return s, uri, w.begin(uri)
+}
+
+var recovers = []string{driver.FeatureRecover}
+
+func TestAPendingVerdictIsWaitedFor(t *testing.T) {
+	w := newWorld(t, nil)
+	later := driver.AdvanceLater("the build is running", 30*time.Second)
+	later.Pending.Progress, later.Pending.Message = new(0.25), "Step 2 of 8."
+	s, uri, r := w.withScript(driver.EffectReads, nil, gives(later), accepts)
+	round := w.nextRound(uri, solve(r, `{"ok":true}`))
+	got := w.reply(round)
+	w.code(got, "WAITING_FOR_DRIVER")
+	if !got.MustObey || *got.RetryCount != 0 || got.NextCall == nil || round.Later == nil || round.Later.After > 30*time.Second {
+		t.Errorf("reply = %+v with %+v, want a wait that counts nothing and says how to continue", got, round.Later)
+	}
+	if *got.RetryAfter <= 29 || *got.RetryAfter > 30 || *got.Progress != 0.25 || got.ProgressMessage != "Step 2 of 8." {
+		t.Errorf("reply = %+v, want the driver's own words in fields", got)
+	}
+	for _, words := range []string{"the build is running", "Step 2 of 8.", "25 %"} {
+		if !strings.Contains(got.Message, words) {
+			t.Errorf("message = %q, want %q in it", got.Message, words)
+		}
+	}
+	w.machine.Pass(10 * time.Second)
+	told := w.caller
+	told.Detached = true
+	now, err := w.Retried(t.Context(), told, *round.Later)
+	if err != nil || now.Later != nil || now.Reply == nil || *now.Reply.RetryAfter > 20 {
+		t.Errorf("10 s later a caller that cannot wait is told %+v, %v, want the rest of the wait", now, err)
+	}
+	w.code(w.reply(w.nextRound(uri, placeholder(got))), "WAITING_FOR_DRIVER")
+	if n := len(s.requests()); n != 1 {
+		t.Errorf("the driver was asked %d times before it wanted to be, want once", n)
+	}
+	w.machine.Pass(time.Minute)
+	w.Engine = w.another() // the server was restarted meanwhile
+	end := w.reply(w.nextRound(uri, placeholder(got)))
+	w.code(end, "")
+	if end.RetryAfter != nil || end.Progress != nil || end.ProgressMessage != "" {
+		t.Errorf("reply = %+v, want no more word of the wait", end)
+	}
+	if asked := s.requests(); len(end.Solved) != 1 || len(asked) != 2 || asked[0].IdempotencyKey == "" || !cmp.Equal(asked[0], asked[1]) {
+		t.Errorf("solved %+v after %+v, want the same call twice", end.Solved, asked)
+	}
+}
+
+func TestWhileADriverIsWaitedForNothingElseIsTried(t *testing.T) {
+	w := newWorld(t, nil)
+	_, uri, r := w.withScript(driver.EffectReads, nil, gives(driver.AdvanceLater("running", time.Hour)))
+	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+	again := w.reply(w.nextRound(uri, solve(got, `{"ok":true}`)))
+	w.code(again, "WAITING_FOR_DRIVER")
+	if *again.RetryCount != 0 || !strings.Contains(again.Message, "not counted") {
+		t.Errorf("reply = %+v, want the submission put aside", again)
+	}
+	resumed, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uri, SessionID: r.RunID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.code(w.reply(resumed), "WAITING_FOR_DRIVER")
+	w.machine.Pass(2 * 24 * time.Hour) // nobody touched its first step for two days
+	w.code(w.reply(w.nextRound(uri, placeholder(w.reply(resumed)))), "WAITING_FOR_DRIVER")
+}
+
+func TestAPureDriverMustNotAnswerPending(t *testing.T) {
+	w := newWorld(t, nil)
+	_, uri, r := w.withScript(driver.EffectPure, nil, gives(driver.AdvanceLater("later", 0)))
+	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+	w.code(got, "DRIVER_UNAVAILABLE")
+	if !strings.Contains(got.Message, "breaks the contract: it is pure and answers pending") {
+		t.Errorf("message = %q", got.Message)
+	}
+}
+
+func TestACallThatWasLostIsAskedAboutAndNotRepeated(t *testing.T) {
+	w := newWorld(t, nil)
+	s, uri, r := w.withScript(driver.EffectEffects, recovers, breaks("it did not answer within 10s"), breaks("it did not answer within 10s"), accepts)
+	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+	w.code(got, "OUTCOME_UNKNOWN")
+	if !got.MustObey || *got.RetryCount != 0 || !strings.Contains(got.Message, "may have changed the world") || strings.Contains(got.Message, "othing is lost") {
+		t.Errorf("reply = %+v, want what is unknown", got)
+	}
+	end := w.reply(w.nextRound(uri, placeholder(got)))
+	w.code(end, "")
+	asked := s.requests()
+	if len(asked) != 3 || asked[0].Recover || !asked[1].Recover || !asked[2].Recover {
+		t.Fatalf("the driver was asked %+v, want to act once and then what came of it", asked)
+	}
+	for _, req := range asked {
+		if req.IdempotencyKey == "" || req.IdempotencyKey != asked[0].IdempotencyKey || req.Attempt != 1 || strings.Contains(req.IdempotencyKey, r.RunID) {
+			t.Errorf("key %q of attempt %d, want one opaque key of the first attempt", req.IdempotencyKey, req.Attempt)
+		}
+	}
+	if len(end.Solved) != 1 {
+		t.Errorf("solved = %+v, want the step", end.Solved)
+	}
+}
+
+func TestAnotherAttemptNeedsAKnownOutcome(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plays []advance
+		code  string
+		keys  int // different ones
+	}{
+		"not done":             {[]advance{breaks("crash"), gives(driver.AdvanceNotDone("no payment has this key")), accepts}, "", 2},
+		"rejected":             {[]advance{gives(driver.Reject("NO", "not enough")), accepts}, "", 2},
+		"cannot tell":          {[]advance{gives(driver.AdvanceUnknown("the bank is silent"))}, "OUTCOME_UNKNOWN", 1},
+		"does nothing, always": {[]advance{breaks("crash"), gives(driver.AdvanceNotDone("nothing")), breaks("crash"), gives(driver.AdvanceNotDone("nothing"))}, "DRIVER_UNAVAILABLE", 2},
+		"unavailable":          {[]advance{gives(driver.CannotAdvance("closed")), accepts}, "", 2},
+		"pending":              {[]advance{gives(driver.AdvanceLater("running", time.Millisecond)), accepts}, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			s, uri, r := w.withScript(driver.EffectEffects, recovers, tc.plays...)
+			got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+			w.machine.Pass(time.Minute)
+			if got.ErrorCode != "" && tc.code == "" {
+				solution := placeholder(got)
+				if *got.RetryCount > 0 {
+					solution = solve(got, `{"ok":true}`)
+				}
+				got = w.reply(w.nextRound(uri, solution))
+			}
+			w.code(got, tc.code)
+			keys := map[string]bool{}
+			for _, req := range s.requests() {
+				keys[fmt.Sprint(req.IdempotencyKey, req.Attempt)] = true
+			}
+			if len(keys) != tc.keys {
+				t.Errorf("%d different keys in %+v, want %d", len(keys), s.requests(), tc.keys)
+			}
+		})
+	}
+}
+
+func TestWhatADriverCannotTellAPersonDecides(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happened bool
+		acts     int
+	}{"it happened": {true, 1}, "it did not happen": {false, 2}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			s, uri, r := w.withScript(driver.EffectEffects, nil, breaks("its process died"), accepts)
+			got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+			w.code(got, "OUTCOME_UNKNOWN")
+			w.code(w.reply(w.nextRound(uri, placeholder(got))), "OUTCOME_UNKNOWN")
+			if n := len(s.requests()); n != 1 {
+				t.Fatalf("the driver was called %d times before anybody decided, want once", n)
+			}
+			in := director.DecideInput{Run: run.ID(r.RunID), Happened: tc.happened, Result: json.RawMessage(`{"paid":true}`), By: "alice", Reason: "the bank says so"}
+			if _, err := w.Decide(t.Context(), w.caller, in); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Decide(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument {
+				t.Errorf("a second decision gives %v, want that there is nothing to decide", err)
+			}
+			w.code(w.reply(w.nextRound(uri, placeholder(got))), "")
+			if n := len(s.requests()); n != tc.acts {
+				t.Errorf("the driver was called %d times, want %d", n, tc.acts)
+			}
+			line, err := w.Timeline(t.Context(), w.caller, run.ID(r.RunID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := fmt.Sprintf("%+v", line.Moments)
+			for _, words := range []string{"outcome_unknown", "its process died", "decided", name + ", says alice: the bank says so"} {
+				if !strings.Contains(told, words) {
+					t.Errorf("the timeline lacks %q: %s", words, told)
+				}
+			}
+		})
+	}
+}
+
+func TestADriverThatWasNotReachedIsCalledLater(t *testing.T) {
+	w := newWorld(t, nil)
+	away := func(driver.AdvanceRequest) (driver.AdvanceResult, error) { return driver.AdvanceResult{}, unreached{} }
+	s, uri, r := w.withScript(driver.EffectEffects, nil, away, accepts)
+	got := w.reply(w.nextRound(uri, solve(r, `{"ok":true}`)))
+	w.code(got, "DRIVER_UNAVAILABLE")
+	w.code(w.reply(w.nextRound(uri, placeholder(got))), "")
+	if n := len(s.requests()); n != 2 {
+		t.Errorf("the driver was called %d times, want twice", n)
+	}
+}
+
+type unreached struct{}
+
+func (unreached) Error() string   { return "the breaker is open" }
+func (unreached) NotCalled() bool { return true }
+
+// folder is a capability driver that asks through question and answer files,
+// named after the key.
+type folder struct {
+	mu      sync.Mutex // guards the fields below
+	asked   []driver.RenderRequest
+	answers map[string]string
+}
+
+func (f *folder) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, req)
+	if a, ok := f.answers[req.IdempotencyKey]; ok {
+		return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(a), Provenance: driver.ClientAttested}}, nil
+	}
+	return driver.RenderLater("alice was asked", time.Minute), nil
+}
+
+func (*folder) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.CannotInterpret("answers come from files"), nil
+}
+
+func (f *folder) answer(key, value string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.answers == nil {
+		f.answers = map[string]string{}
+	}
+	f.answers[key] = value
+}
+
+func (f *folder) last() driver.RenderRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}
+
+// withFolder puts the folder in the place of elicitation.
+func (w *world) withFolder(f *folder) (uri string) {
+	w.t.Helper()
+	s := w.setupOf(nil)
+	c, _ := s.Drivers.(catalog)
+	desc := c.descriptors["elicitation"]
+	desc.Needs, desc.Effect = nil, driver.EffectReads
+	c.descriptors["elicitation"] = desc
+	s = w.compiled(c)
+	s.Drivers = withCapability{c, "elicitation", f}
+	w.setups.replace(s)
+	return w.mint(askStep)[0]
+}
+
+type withCapability struct {
+	catalog
+	name string
+	drv  driver.Capability
+}
+
+func (c withCapability) Capability(name string, within time.Duration) (driver.Capability, bool) {
+	if name == c.name {
+		return c.drv, true
+	}
+	return c.catalog.Capability(name, within)
+}
+
+func TestOneAnswerSolvesOneRun(t *testing.T) {
+	w := newWorld(t, nil)
+	f := &folder{}
+	uri := w.withFolder(f)
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	one := w.begin(uri)
+	first := w.reply(w.nextRound(uri, placeholder(one)))
+	w.code(first, "WAITING_FOR_DRIVER")
+	key := f.last().IdempotencyKey
+	two := w.begin(uri)
+	second := w.reply(w.nextRound(uri, placeholder(two)))
+	w.code(second, "WAITING_FOR_DRIVER")
+	if other := f.last().IdempotencyKey; key == "" || other == key {
+		t.Fatalf("keys of two runs are %q and %q, want two", key, other)
+	}
+	f.answer(key, `{"confirmation":"approved","ok":true}`)
+	w.machine.Pass(2 * time.Minute)
+	w.code(w.reply(w.nextRound(uri, placeholder(second))), "WAITING_FOR_DRIVER")
+	end := w.reply(w.nextRound(uri, placeholder(first)))
+	w.code(end, "")
+	if len(end.Solved) != 1 || end.Solved[0].Provenance != driver.ClientAttested {
+		t.Errorf("solved = %+v, want the run that was answered", end.Solved)
+	}
+}
+
+func TestTheNextAttemptIsToldWhyTheLastAnswerWasRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	f := &folder{}
+	uri := w.withFolder(f)
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	r := w.reply(w.nextRound(uri, placeholder(w.begin(uri))))
+	asked := f.last()
+	f.answer(asked.IdempotencyKey, `{"ok":false}`)
+	w.machine.Pass(2 * time.Minute)
+	refused := w.reply(w.nextRound(uri, placeholder(r)))
+	w.code(refused, "COMMAND_FAILED")
+	w.code(w.reply(w.nextRound(uri, placeholder(refused))), "WAITING_FOR_DRIVER")
+	got := f.last()
+	if got.Attempt != asked.Attempt+1 || got.IdempotencyKey == asked.IdempotencyKey {
+		t.Errorf("attempt %d with key %q after attempt %d with key %q, want another one", got.Attempt, got.IdempotencyKey, asked.Attempt, asked.IdempotencyKey)
+	}
+	if want := []driver.Diagnostic{driver.Problem("", "COMMAND_FAILED: it is not ok")}; !cmp.Equal(want, got.Diagnostics) {
+		t.Errorf("diagnostics = %+v, want %+v", got.Diagnostics, want)
+	}
+}

@@ -1,0 +1,136 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// DecideInput is what a person found out about a driver's call whose outcome is
+// unknown.
+type DecideInput struct {
+	Run      run.ID
+	Happened bool
+	// Result is what came of it, if it happened: the answer that was obtained,
+	// or the output of the step.
+	Result json.RawMessage
+	By     string // who says so
+	Reason string
+}
+
+// DecideReply says what was decided.
+type DecideReply struct {
+	RunID    string `json:"run_id"`
+	Driver   string `json:"driver"`
+	Step     int    `json:"step"`
+	Attempt  int    `json:"attempt"`
+	Happened bool   `json:"happened"`
+}
+
+// Decide ends the wait for a driver's call whose outcome is unknown. If the call
+// did not happen, the next kairos_next makes another attempt. If it happened, the
+// result that the person gives takes the place of the lost one; nobody but them
+// vouches for it, so it counts as reported.
+func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
+	h, release := e.hold()
+	defer release()
+	return runs.Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
+}
+
+func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
+	if in.By == "" || in.Reason == "" {
+		return DecideReply{}, fault.New(fault.InvalidArgument, "a decision needs who makes it and why")
+	}
+	t, err := e.resume(ctx, c, in.Run)
+	if err != nil {
+		return DecideReply{}, err
+	}
+	open := t.Run.Step.Call
+	if !t.Run.State.Live() || open == nil || !open.Acts {
+		return DecideReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver's call whose outcome is unknown: there is nothing to decide", in.Run)
+	}
+	call, step := *open, t.Run.Step.Index
+	ev := run.Event{
+		Kind: run.Decided, Input: call.Input, Via: call.Driver, Reason: plain.Clip(in.Reason, 2000),
+		Decision: &run.Decision{Happened: in.Happened, By: plain.Clip(in.By, 200)},
+	}
+	if in.Happened && call.Input != "" {
+		if err := t.answerDecided(ctx, call, in, &ev); err != nil {
+			return DecideReply{}, err
+		}
+	}
+	if err := t.apply(ev); err != nil {
+		return DecideReply{}, err
+	}
+	if in.Happened && call.Input == "" {
+		if err := t.acceptDecided(ctx, call, in); err != nil {
+			return DecideReply{}, err
+		}
+	}
+	if err := t.save(ctx); err != nil {
+		return DecideReply{}, err
+	}
+	return DecideReply{RunID: string(in.Run), Driver: call.Driver, Step: step, Attempt: call.Attempt, Happened: in.Happened}, nil
+}
+
+// answerDecided makes the person's result the answer that the call would have
+// obtained.
+func (t *turn) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
+	_, asked, err := t.obtained(ctx, call.Input)
+	if err != nil {
+		return err
+	}
+	if asked.Kind == driver.KindApproval {
+		return fault.New(fault.InvalidArgument, "an approval cannot be decided for the person who was asked: say that it did not happen, and they are asked again")
+	}
+	if len(in.Result) == 0 || !json.Valid(in.Result) {
+		return fault.New(fault.InvalidArgument, "what driver %s obtained is needed as a result in JSON: %s", call.Driver, asked.Description).With("schema", asked.Schema)
+	}
+	if len(asked.Schema) > 0 {
+		if problems := schema.Validate(asked.Schema, in.Result); len(problems) > 0 {
+			return fault.New(fault.InvalidArgument, "the result is not what driver %s would have obtained: %s", call.Driver, describe(problems))
+		}
+	}
+	ev.Answer = &driver.Answer{InputID: asked.ID, Value: in.Result, Provenance: driver.AgentReported, Via: call.Driver}
+	return nil
+}
+
+// acceptDecided proves the step on the person's word that the driver's act
+// happened.
+func (t *turn) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
+	k, err := t.open(ctx)
+	if err != nil {
+		return err
+	}
+	evidence, ok := evidenceOf(t.Run.Step)
+	if !ok {
+		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", t.Run.Step.Index)
+	}
+	evidence.Provenance = driver.AgentReported
+	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})
+	if err != nil {
+		return fmt.Errorf("encode the decision: %w", err)
+	}
+	a := driver.Accepted{Proof: proof, Output: in.Result}
+	if len(a.Output) == 0 {
+		a.Output = json.RawMessage("null")
+	}
+	if !json.Valid(a.Output) {
+		return fault.New(fault.InvalidArgument, "the result is not JSON")
+	}
+	if problems := outputProblems(k, true, a.Output); len(problems) > 0 {
+		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", describe(problems))
+	}
+	if k.common.Judge != nil {
+		return t.hold(k, a, evidence)
+	}
+	return t.accept(k, t.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+}

@@ -1,0 +1,64 @@
+package director_test
+
+import (
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func (w *world) dependents(name string) []archive.Dependent {
+	w.t.Helper()
+	runs, err := w.Dependents(w.t.Context(), w.caller, name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return runs
+}
+
+func TestRunsDependOnTheJudgeOfTheirOpenStepOnly(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps) // shell, shell, comment
+	r := w.begin(uris[0])
+	if got := w.dependents("shell"); len(got) != 1 || string(got[0].Run) != r.RunID || got[0].Step != 1 || got[0].Label != "First" {
+		t.Errorf("dependents of shell at step 1: %+v, want the run", got)
+	}
+	for _, name := range []string{"comment", "agent", "nobody"} {
+		if got := w.dependents(name); len(got) != 0 {
+			t.Errorf("dependents of %s at step 1: %+v, want none", name, got)
+		}
+	}
+	for range 2 {
+		r = w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
+	}
+	if got := w.dependents("shell"); len(got) != 0 {
+		t.Errorf("dependents of shell at step 3: %+v, want none", got)
+	}
+	if got := w.dependents("comment"); len(got) != 1 {
+		t.Errorf("dependents of comment at step 3: %+v, want the run", got)
+	}
+	other := w.caller
+	other.Principal = "somebody else"
+	if got, err := w.Dependents(t.Context(), other, "comment"); err != nil || len(got) != 0 {
+		t.Errorf("dependents for another principal: %+v, %v, want none", got, err)
+	}
+	w.next(r.CurrentStep.URI, solve(r, `{"ok":true}`))
+	if got := w.dependents("comment"); len(got) != 0 {
+		t.Errorf("dependents of comment after the last step: %+v, want none", got)
+	}
+}
+
+func TestARunDependsOnTheDriverWhoseQuestionIsOpen(t *testing.T) {
+	w := newWorld(t, nil)
+	w.caller.Client = driver.Client{ElicitationForm: true}
+	uris := w.mint("# Ask\n\n## Ask\n\nx\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{}}}\n```\n")
+	round := w.nextRound(uris[0], placeholder(w.begin(uris[0])))
+	if round.Ask == nil {
+		t.Fatalf("nobody is asked: %+v", round.Reply)
+	}
+	for name, want := range map[string]int{"elicitation": 1, "user_input": 1, "sampling": 0} {
+		if got := w.dependents(name); len(got) != want {
+			t.Errorf("dependents of %s: %+v, want %d", name, got, want)
+		}
+	}
+}

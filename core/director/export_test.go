@@ -1,0 +1,20 @@
+package director
+
+import (
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/run"
+)
+
+// Form is the form of a schema, encoded as an agent reads it.
+func Form(schema json.RawMessage) string {
+	b, _ := api.Encode(formOf(schema), "") // was decoded from JSON
+	return string(b)
+}
+
+// Claims is for how many runs somebody drives or waits to.
+func (e *Engine) Claims() int { return e.runs.Claims() }
+
+// Users is how many calls drive the run or wait to.
+func (e *Engine) Users(id run.ID) int { return e.runs.Users(id) }

@@ -1,0 +1,179 @@
+package director
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// agentAlternative marks, with the value true, the alternative of a schema's
+// anyOf or oneOf that agents report; without it they are shown the first one.
+const agentAlternative = "x-kairos-agent"
+
+// Bounds of a form: beyond them there is one placeholder for all of it.
+const (
+	formDepth = 6
+	formSize  = 8 << 10 // bytes, encoded
+)
+
+// wholeForm describes a form that cannot say more.
+const wholeForm = "what challenge.description demands"
+
+// formOf is a value of the schema with a placeholder, a text in angle brackets,
+// for everything that has to be filled in. A schema that says nothing, or too
+// much, gives one placeholder.
+func formOf(schema json.RawMessage) any {
+	form := blank{name: wholeForm, depth: formDepth}.of(value(schema))
+	if b, err := json.Marshal(form); err != nil || len(b) > formSize {
+		return blank{name: wholeForm}.of(nil)
+	}
+	return form
+}
+
+// blank makes the form of one place in a value.
+type blank struct {
+	name     string
+	optional bool
+	depth    int // how many levels may still follow
+}
+
+func (b blank) of(schema any) any {
+	s, _ := schema.(map[string]any) // true and false say nothing
+	s = oneShape(s)
+	switch s["type"] {
+	case "object":
+		if fields, _ := s["properties"].(map[string]any); len(fields) > 0 && b.depth > 0 {
+			return b.object(fields, s["required"])
+		}
+	case "array":
+		if items, ok := s["items"].(map[string]any); ok && b.depth > 0 {
+			return []any{blank{describedBy(s, b.name), b.optional, b.depth - 1}.of(items)}
+		}
+	}
+	return b.text(s)
+}
+
+func (b blank) object(fields map[string]any, required any) map[string]any {
+	needed, _ := required.([]any)
+	out := make(map[string]any, len(fields))
+	for name, field := range fields {
+		optional := b.optional || !slices.Contains(needed, any(name))
+		out[name] = blank{name, optional, b.depth - 1}.of(field)
+	}
+	return out
+}
+
+// text is the placeholder: "<integer: exit code of the command>".
+func (b blank) text(s map[string]any) string {
+	kind := shapeOf(s)
+	if b.optional {
+		kind += ", optional"
+	}
+	return fmt.Sprintf("<%s: %s>", kind, describedBy(s, b.name))
+}
+
+func describedBy(s map[string]any, name string) string {
+	for _, key := range []string{"description", "title"} {
+		if text, _ := s[key].(string); strings.TrimSpace(text) != "" {
+			return plain.Clip(strings.Join(strings.Fields(text), " "), 200)
+		}
+	}
+	return name
+}
+
+// shapeOf says what may stand in a place.
+func shapeOf(s map[string]any) string {
+	if v, fixed := s["const"]; fixed {
+		return "exactly " + literal(v)
+	}
+	if choices, _ := s["enum"].([]any); len(choices) > 0 && len(choices) <= 20 {
+		words := make([]string, len(choices))
+		for i, c := range choices {
+			words[i] = literal(c)
+		}
+		return "one of " + strings.Join(words, ", ")
+	}
+	switch t := s["type"].(type) {
+	case string:
+		if n, _ := s["minLength"].(float64); t == "string" && n > 1 {
+			return fmt.Sprintf("string of at least %v characters", n)
+		}
+		return t
+	case []any:
+		words := make([]string, len(t))
+		for i, w := range t {
+			words[i] = fmt.Sprint(w)
+		}
+		return strings.Join(words, " or ")
+	}
+	return "anything"
+}
+
+func literal(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "?" // unreachable: was decoded from JSON
+	}
+	return plain.Clip(string(b), 80)
+}
+
+// oneShape resolves alternatives to the one that agents report.
+func oneShape(s map[string]any) map[string]any {
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if alternatives, _ := s[key].([]any); len(alternatives) > 0 && s["properties"] == nil {
+			return both(s, reported(alternatives))
+		}
+	}
+	return s
+}
+
+func reported(alternatives []any) map[string]any {
+	for _, a := range alternatives {
+		if m, _ := a.(map[string]any); m[agentAlternative] == true {
+			return m
+		}
+	}
+	first, _ := alternatives[0].(map[string]any)
+	return first
+}
+
+// both is what a schema says, and where it is silent the alternative.
+func both(s, alternative map[string]any) map[string]any {
+	out := maps.Clone(alternative)
+	if out == nil {
+		return s
+	}
+	maps.Copy(out, s)
+	delete(out, "anyOf")
+	delete(out, "oneOf")
+	return out
+}
+
+// untouched lists, as JSON pointers, where a value still holds what the form
+// says there. Lists in a form have one element, which stands for all.
+func untouched(form, value any, at string) []string {
+	var found []string
+	switch f := form.(type) {
+	case string:
+		if v, ok := value.(string); ok && strings.TrimSpace(v) == f {
+			found = append(found, at)
+		}
+	case map[string]any:
+		v, _ := value.(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if sub, known := f[name]; known {
+				found = append(found, untouched(sub, v[name], at+"/"+name)...)
+			}
+		}
+	case []any:
+		v, _ := value.([]any)
+		for i, element := range v {
+			found = append(found, untouched(f[0], element, fmt.Sprintf("%s/%d", at, i))...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,638 @@
+package director_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/clock/clocktest"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The drivers below are small real ones: they judge what they are given. Their
+// knobs make a driver fail, take no challenge any more (strict), accept without
+// evidence (hasty), compare evidence and step (compares) or decline without anybody having said no (rash).
+
+// deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
+type deed struct {
+	person bool
+	fail   func(name string) error
+	knob   func(name string) bool
+	name   string
+}
+
+func (d deed) Validate(_ context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
+	var c map[string]json.RawMessage
+	if err := json.Unmarshal(req.Challenge, &c); err != nil {
+		return driver.ValidateResult{}, err
+	}
+	var res driver.ValidateResult
+	if d.knob("strict " + d.name) {
+		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name, "is no longer taken"))
+	}
+	if strings.Contains(string(c[d.name]), `"bad"`) {
+		res.Diagnostics = append(res.Diagnostics, driver.Problem("/"+d.name+"/bad", "is bad"))
+	}
+	res.Templates = []driver.Template{{Pointer: "/" + d.name, Escaping: driver.EscapeText}}
+	if d.name == "quoted" {
+		res.Templates[0].Escaping = driver.EscapeShell
+	}
+	return res, d.fail(d.name)
+}
+
+func (d deed) Advance(_ context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	if err := d.fail(d.name); err != nil {
+		return driver.AdvanceResult{}, err
+	}
+	if d.knob("hasty " + d.name) {
+		return driver.Accept(json.RawMessage(`{}`), nil), nil
+	}
+	if d.knob("rash " + d.name) {
+		return driver.Decline("because"), nil
+	}
+	if in, odd := d.oddInput(); odd && len(req.Answers) == 0 {
+		return driver.Need(in), nil
+	}
+	a, ok := req.Answer("evidence")
+	if !ok {
+		schema := `{"type":"object"}`
+		if d.knob("has a form " + d.name) {
+			schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"note":{"type":"string"}},"required":["ok"]}`
+		}
+		if d.knob("asks yes or no " + d.name) {
+			schema = `{"type":"object","properties":{"confirmation":{"type":"string","enum":["approved","rejected"]}},"required":["confirmation"]}`
+		}
+		var c map[string]json.RawMessage
+		if err := json.Unmarshal(req.Challenge, &c); err != nil {
+			return driver.AdvanceResult{}, err
+		}
+		return driver.Need(driver.Input{
+			ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Display: c[d.name], Person: d.person,
+			Description: "do " + d.name, User: "please do " + string(c[d.name]), Schema: json.RawMessage(schema),
+		}), nil
+	}
+	var v struct {
+		OK           bool   `json:"ok"`
+		Confirmation string `json:"confirmation"`
+		Text         string `json:"text"` // what is compared with the step
+		More         bool   `json:"more"` // than was approved
+	}
+	if err := json.Unmarshal(a.Value, &v); err != nil {
+		return driver.Reject("MISSING_FIELD", err.Error()), nil
+	}
+	if a, ok := req.Answer("alike"); d.knob("compares "+d.name) && (!ok || len(a.Value) == 0) {
+		return driver.Need(driver.Input{
+			ID: "alike", Kind: driver.KindSimilarity, Type: d.name,
+			Similarity: &driver.Similarity{Text: v.Text, Reference: req.Step.Text},
+		}), nil
+	}
+	if v.Confirmation == "rejected" {
+		return driver.Decline("rejected"), nil
+	}
+	if v.More && req.Approved {
+		return driver.Reject("COMMAND_FAILED", "it is more than was approved"), nil
+	}
+	if !v.OK && v.Confirmation == "" {
+		var c struct {
+			Required *bool `json:"required"`
+		}
+		if err := json.Unmarshal(req.Challenge, &c); err != nil || c.Required == nil || *c.Required {
+			return driver.Reject("COMMAND_FAILED", "it is not ok"), err
+		}
+		return driver.Accept(json.RawMessage(`{"passed":false,"failure":"it is not ok"}`), a.Value), nil
+	}
+	return driver.Accept(json.RawMessage(`{"seen":true}`), a.Value), nil
+}
+
+// oddInput is what drivers ask for that try to get around an approval.
+func (d deed) oddInput() (driver.Input, bool) {
+	in := driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: d.name, Schema: json.RawMessage(`{"type":"object"}`)}
+	switch {
+	case d.knob("claims a person " + d.name):
+		in.Person = true
+	case d.knob("takes the approval's id " + d.name):
+		in.ID = driver.KindApproval
+	case d.knob("asks for another kind " + d.name):
+		in.Kind = "rumour"
+	default:
+		return in, false
+	}
+	return in, true
+}
+
+type agent struct{ fail func(string) error }
+
+func (g agent) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	c := driver.AgentChallenge{Type: req.Input.Type, Description: req.Input.Description, Display: req.Input.Display}
+	if req.Input.Kind == driver.KindApproval {
+		c.Type, c.Display = "user_input", nil
+	}
+	return driver.AskAgent(c), g.fail("agent")
+}
+
+func (g agent) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	var s map[string]json.RawMessage
+	if err := json.Unmarshal(req.Raw, &s); err != nil {
+		return driver.NotAnAnswer(driver.Problem("", err.Error())), nil
+	}
+	key := req.Input.Type
+	switch req.Input.Kind {
+	case driver.KindApproval:
+		key = "user_input"
+	case driver.KindFiles:
+		key = "evidence"
+	}
+	if len(s[key]) == 0 {
+		return driver.LeftOut("no " + key), nil
+	}
+	if req.Input.Kind == driver.KindApproval && strings.Contains(string(s[key]), "rejected") {
+		return driver.PersonDeclined("rejected"), nil
+	}
+	return driver.Answered(s[key], driver.AgentReported), g.fail("agent")
+}
+
+// asking is a capability driver that asks the client with a method.
+type asking struct {
+	name, method string
+	provenance   driver.Provenance
+	review       bool
+	fail         func(string) error
+	knob         func(string) bool
+}
+
+func (k asking) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if k.knob != nil && k.knob("asked in vain") {
+		return driver.AskedInVain("the endpoint is busy"), nil
+	}
+	if k.knob != nil && k.knob("not asked") {
+		return driver.CannotRender("there is no endpoint"), nil
+	}
+	if k.review && req.Input.Kind == driver.KindApproval {
+		return driver.ReviewedByClient("the client shows every request"), nil
+	}
+	if k.byURL(req.Client, req.Input) {
+		params, err := json.Marshal(map[string]any{"mode": "url", "message": req.Input.Description, "url": req.Links.Approval})
+		return driver.AskClient(k.method, params), err
+	}
+	params, err := json.Marshal(map[string]any{"message": req.Input.Description, "user": req.Input.User, "problems": len(req.Diagnostics)})
+	if err != nil {
+		return driver.RenderResult{}, err
+	}
+	return driver.AskClient(k.method, params), k.fail(k.name)
+}
+
+// byURL: as the shipped driver, it sends people to the page where the client
+// has no forms.
+func (k asking) byURL(c driver.Client, in driver.Input) bool {
+	return k.method == "elicitation/create" && in.Kind == driver.KindApproval && c.ElicitationURL && !c.ElicitationForm
+}
+
+func (k asking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if err := k.fail("reading " + k.name); err != nil {
+		return driver.InterpretResult{}, err
+	}
+	if req.ClientError != nil {
+		return driver.CannotInterpret(req.ClientError.Message), nil
+	}
+	var r struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(req.Raw, &r); err != nil {
+		return driver.NotAnAnswer(driver.Problem("", err.Error())), nil
+	}
+	if r.Action == "" {
+		return driver.NotAnAnswer(driver.Problem("", "no action")), nil
+	}
+	if r.Action == "cancel" {
+		return driver.PersonDismissed("the form was closed"), nil
+	}
+	if r.Action != "accept" || strings.Contains(string(r.Content), "rejected") {
+		return driver.PersonDeclined("the person chose " + r.Action), nil
+	}
+	if k.byURL(req.Client, req.Input) && req.Client.Name != "reads forms" {
+		return driver.LeftOut("the answer comes from the page"), nil
+	}
+	return driver.Answered(r.Content, k.provenance), nil
+}
+
+// page leaves approvals to the approval page.
+type page struct{}
+
+func (page) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Links.Approval == "" {
+		return driver.CannotRender("no page"), nil
+	}
+	return driver.AnswerElsewhere("Show the link."), nil
+}
+
+func (page) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.CannotInterpret("not through the client"), nil
+}
+
+type fakeDrivers struct {
+	within sync.Map // the time that the capability driver was last called with, by name
+	limits sync.Map // of the operator, by name
+
+	mu      sync.Mutex // guards failing
+	failing map[string]bool
+}
+
+func (d *fakeDrivers) knob(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failing[name]
+}
+
+func (d *fakeDrivers) fail(name string) error {
+	if d.knob(name) {
+		return fmt.Errorf("driver %s is broken", name)
+	}
+	return nil
+}
+
+func (d *fakeDrivers) set(name string, failing bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failing[name] = failing
+}
+
+var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
+
+var descriptors = map[string]driver.Descriptor{
+	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},
+	"quoted":      {Name: "quoted", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"quoted"}, Effect: driver.EffectPure},
+	"mcp":         {Name: "mcp", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"mcp"}, Effect: driver.EffectPure},
+	"user_input":  {Name: "user_input", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"user_input"}, Effect: driver.EffectPure, Approval: driver.ApprovalUser},
+	"comment":     {Name: "comment", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"comment"}, Effect: driver.EffectPure},
+	"agent":       {Name: "agent", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectPure, Features: []string{driver.FeatureAgent}},
+	"elicitation": {Name: "elicitation", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitation}},
+	"page":        {Name: "page", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindApproval}, Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedApprovalPage}},
+	"roots":       {Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},
+	"sampling":    {Name: "sampling", Version: "1.0.0", Role: driver.RoleCapability, Handles: kinds, Effect: driver.EffectReads, Features: []string{driver.FeatureClientReview, driver.FeatureModel}, Needs: []string{driver.NeedSampling}},
+}
+
+func (d *fakeDrivers) Describe(name string) (driver.Descriptor, string, bool) {
+	desc, ok := descriptors[name]
+	return desc, "sha-of-" + name, ok
+}
+
+func (d *fakeDrivers) Isolation(string) string { return "namespace" }
+
+// limit is what the operator lets a driver vouch for.
+type limit struct {
+	strongest driver.Provenance
+	noPerson  bool
+}
+
+func (d *fakeDrivers) Limits(name string) (driver.Provenance, bool) {
+	v, _ := d.limits.Load(name)
+	l, _ := v.(limit)
+	return l.strongest, !l.noPerson
+}
+
+func (d *fakeDrivers) Warm(context.Context, ...string) {}
+
+func (d *fakeDrivers) Challenge(name string) (driver.Challenge, bool) {
+	desc, ok := descriptors[name]
+	return deed{person: name == "user_input", name: name, fail: d.fail, knob: d.knob}, ok && desc.Role == driver.RoleChallenge
+}
+
+func (d *fakeDrivers) Capability(name string, within time.Duration) (driver.Capability, bool) {
+	d.within.Store(name, within)
+	switch name {
+	case "agent":
+		return agent{fail: d.fail}, true
+	case "roots":
+		return looking{knob: d.knob}, true
+	case "elicitation":
+		return asking{name: name, method: "elicitation/create", provenance: driver.ClientAttested, fail: d.fail}, true
+	case "page":
+		return page{}, true
+	case "sampling":
+		return asking{name: name, method: "sampling/createMessage", provenance: driver.ModelGenerated, review: true, fail: d.fail, knob: d.knob}, true
+	}
+	return nil, false
+}
+
+// looking is a capability driver that says of files what its knobs say: it asks
+// a client for its roots, and without one looks only where they are open.
+type looking struct{ knob func(string) bool }
+
+func (l looking) seen() (*driver.Answer, error) {
+	value := `{"passed":true,"files":[{"path":"x","check":"exists","passed":true,"sha256":"aa"}]}`
+	switch {
+	case l.knob("files are missing"):
+		value = `{"passed":false,"message":"x: there is no such file","files":[{"path":"x","check":"exists","passed":false}]}`
+	case l.knob("roots says nothing"):
+		value = `{"files":[]}`
+	}
+	return &driver.Answer{Value: json.RawMessage(value), Provenance: driver.ServerObserved}, nil
+}
+
+func (l looking) Render(_ context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	if req.Client.Roots {
+		return driver.AskClient("roots/list", json.RawMessage(`{}`)), nil
+	}
+	if !l.knob("roots are open") {
+		return driver.CannotRender("no roots"), nil
+	}
+	a, err := l.seen()
+	return driver.RenderResult{Answer: a}, err
+}
+
+func (l looking) Interpret(_ context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
+	if req.ClientError != nil {
+		return driver.CannotInterpret(req.ClientError.Message), nil
+	}
+	a, err := l.seen()
+	return driver.InterpretResult{Answer: a}, err
+}
+
+// machine is a machine's time of which a little passes with every look at it.
+type machine struct{ *clocktest.Source }
+
+func newMachine() machine {
+	return machine{clocktest.New(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))}
+}
+
+func (m machine) Wall() time.Time {
+	m.Pass(time.Millisecond)
+	return m.Source.Wall()
+}
+
+// world is an engine on a real store with the drivers above.
+type world struct {
+	*director.Engine
+	t       testing.TB
+	store   *sqlite.Store
+	drivers *fakeDrivers
+	setups  *setups
+	machine machine
+	caller  access.Caller
+	another func() *director.Engine // of another server with the same database
+}
+
+// choices are what a test may change about its world.
+type choices struct {
+	director.Options
+	Settings decision.ConfigFacts
+}
+
+// setups gives out a setup that may be replaced, and fails the test when a use
+// case does not release exactly once what it holds.
+type setups struct {
+	t testing.TB
+
+	mu      sync.Mutex // guards the fields below
+	present drivers.Setup
+	held    int // now
+	holds   int // ever
+}
+
+func newSetups(t testing.TB, s drivers.Setup) *setups {
+	u := &setups{t: t, present: s}
+	t.Cleanup(func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.held != 0 {
+			t.Errorf("%d setups are still held after the test", u.held)
+		}
+	})
+	return u
+}
+
+func (u *setups) Hold() (drivers.Setup, func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.held++
+	u.holds++
+	released := false
+	return u.present, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if released {
+			u.t.Error("a setup was released twice")
+		}
+		released = true
+		u.held--
+	}
+}
+
+// count is how often a setup was held so far.
+func (u *setups) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.holds
+}
+
+func (u *setups) replace(s drivers.Setup) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.present = s
+}
+
+func newWorld(t testing.TB, change func(*choices)) *world {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	fresh, err := freshDatabase()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, fresh, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return worldOn(t, path, change)
+}
+
+// freshDatabase is a database with nothing but the built-in protocols. Making
+// it anew for each of a thousand worlds would take minutes with the race detector.
+var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
+	dir, err := os.MkdirTemp("", "kairos-fresh-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "kairos.db")
+	log := slog.New(slog.DiscardHandler)
+	store, err := sqlite.Open(path, log)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := compiledTree()
+	if err != nil {
+		return nil, err
+	}
+	setup := drivers.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
+	e := director.New(engineStore(store), setup, director.Options{Clock: clock.New(newMachine())}, log)
+	_, err = e.Spaces(context.Background(), access.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
+	if err := errors.Join(err, e.Close(), store.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// compiledTree is the shipped tree with the drivers of these tests. It never changes.
+var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
+	var all []driver.Descriptor
+	for _, d := range descriptors {
+		all = append(all, d)
+	}
+	return decision.Compile(decision.Default(), all)
+})
+
+func engineStore(s *sqlite.Store) director.Store {
+	return director.Store{
+		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s,
+	}
+}
+
+// worldOn is a world with this database.
+func worldOn(t testing.TB, path string, change func(*choices)) *world {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	store, err := sqlite.Open(path, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	tree, err := compiledTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, store: store, drivers: &fakeDrivers{failing: map[string]bool{}}, machine: newMachine()}
+	opt := choices{Options: director.Options{SolutionFields: []string{"shell", "mcp", "user_input", "comment"}}}
+	opt.Settings.Approval.DelegateToClient = true
+	if change != nil {
+		change(&opt)
+	}
+	w.setups = newSetups(t, drivers.Setup{Drivers: w.drivers, Tree: tree, Settings: opt.Settings})
+	w.another = func() *director.Engine {
+		opt.Clock = clock.New(w.machine)
+		e := director.New(engineStore(store), w.setups, opt.Options, log)
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
+	w.Engine = w.another()
+	w.caller = access.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
+	return w
+}
+
+func (w *world) mint(doc string) []string {
+	w.t.Helper()
+	reply, err := w.Mint(context.Background(), w.caller, api.MintRequest{Document: doc, ModelID: "test", Force: true})
+	if err != nil {
+		w.t.Fatalf("Mint: %v", err)
+	}
+	uris := make([]string, len(reply.Items))
+	for i, item := range reply.Items {
+		uris[i] = item.URI
+	}
+	return uris
+}
+
+func (w *world) begin(uri string) *api.StepReply { return w.reply(w.beginRound(uri, "")) }
+
+func (w *world) beginRound(uri, input string) director.Round {
+	w.t.Helper()
+	r, err := w.Begin(context.Background(), w.caller, api.BeginRequest{URI: uri, Input: json.RawMessage(input)})
+	if err != nil {
+		w.t.Fatalf("Begin: %v", err)
+	}
+	return r
+}
+
+func (w *world) next(uri, solution string) *api.StepReply {
+	return w.reply(w.nextRound(uri, solution))
+}
+
+func (w *world) nextRound(uri, solution string) director.Round {
+	w.t.Helper()
+	r, err := w.Next(context.Background(), w.caller, api.NextRequest{URI: uri, Solution: json.RawMessage(solution)})
+	if err != nil {
+		w.t.Fatalf("Next: %v", err)
+	}
+	return r
+}
+
+func (w *world) answer(a *director.Ask, result string) director.Round {
+	w.t.Helper()
+	r, err := w.Continue(context.Background(), w.caller, director.Continuation{Run: a.Run, Seq: a.Seq, Result: json.RawMessage(result)})
+	if err != nil {
+		w.t.Fatalf("Continue: %v", err)
+	}
+	return r
+}
+
+func (w *world) reply(r director.Round) *api.StepReply {
+	w.t.Helper()
+	if r.Reply == nil {
+		w.t.Fatalf("the round asks %+v, want a reply", r.Ask)
+	}
+	return r.Reply
+}
+
+func (w *world) ask(r director.Round, method string) *director.Ask {
+	w.t.Helper()
+	if r.Ask == nil {
+		w.t.Fatalf("the round replies %+v, want a question", *r.Reply)
+	}
+	if r.Ask.Method != method {
+		w.t.Fatalf("the question is %s, want %s", r.Ask.Method, method)
+	}
+	return r.Ask
+}
+
+// solve is a solution with evidence for the challenge that a reply shows.
+func solve(r *api.StepReply, evidence string) string {
+	return fmt.Sprintf(`{"type":%q,"nonce":%q,"proof_hash":%q,%q:%s}`,
+		r.Challenge.Type, r.Challenge.Nonce, r.Challenge.ProofHash, r.Challenge.Type, evidence)
+}
+
+func runOf(r *api.StepReply) run.ID { return run.ID(r.RunID) }
+
+func placeholder(r *api.StepReply) string {
+	return fmt.Sprintf(`{"type":%q,"nonce":%q}`, r.Challenge.Type, r.Challenge.Nonce)
+}
+
+func (w *world) code(r *api.StepReply, want string) {
+	w.t.Helper()
+	if r.ErrorCode != want {
+		w.t.Fatalf("error_code = %q (%s), want %q", r.ErrorCode, r.Message, want)
+	}
+}
+
+func (w *world) at(r *api.StepReply, uri string) {
+	w.t.Helper()
+	if r.CurrentStep.URI != uri {
+		w.t.Fatalf("current_step = %s (%s %s), want %s", r.CurrentStep.URI, r.ErrorCode, r.Message, uri)
+	}
+}

@@ -1,0 +1,25 @@
+package director
+
+import (
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
+
+// held is the engine with the setup that one use case holds from its start to
+// its end, so that drivers and tree never change in the middle of a call.
+type held struct {
+	*Engine
+	drivers.Setup
+	claim *runs.Claim
+}
+
+// hold takes the present setup for one use case, which calls release when it
+// ends. Use cases do not call each other, else one call could hold two setups.
+func (e *Engine) hold() (h held, release func()) {
+	s, letGo := e.setups.Hold()
+	h = held{Engine: e, Setup: s, claim: e.runs.Claim()}
+	return h, func() {
+		h.claim.Release()
+		letGo()
+	}
+}

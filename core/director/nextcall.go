@@ -1,0 +1,86 @@
+package director
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// resume is the arguments of the kairos_begin that shows a run's open step.
+func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
+
+// nextCall is the call of kairos_next for the open step with this solution.
+func (t *turn) nextCall(solution map[string]any) *api.NextCall {
+	return api.NewCall(api.ToolNext, map[string]any{
+		"uri": protocol.URI(t.step().UUID), "run_id": string(t.Run.ID), "solution": solution,
+	})
+}
+
+// callServer lets the server obtain what is due, or show again what the agent
+// has to give. It is never counted as a failure.
+func (t *turn) callServer(kind string) *api.NextCall {
+	return t.nextCall(map[string]any{"type": kind, "nonce": t.Run.Step.Nonce})
+}
+
+// callFilled is the call with a solution that the agent has to fill in.
+func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
+	solution := map[string]any{"type": shown.Type, "nonce": t.Run.Step.Nonce, "proof_hash": t.Run.ProofHash()}
+	if !k.free() {
+		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
+	}
+	return t.nextCall(solution)
+}
+
+// placeOf is the field of a solution that the input's value goes into: the one
+// named like the type, where clients know of one, but for what has a shape of
+// its own.
+func (t *turn) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
+	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
+	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(t.e.opt.SolutionFields, shown.Type) {
+		return "evidence"
+	}
+	return shown.Type
+}
+
+// Placeholders of an attestation. The first is no outcome, so it is refused anyway.
+const (
+	outcomeForm = "<success or failure>"
+	messageForm = "<string: what was achieved, or why it failed>"
+)
+
+func attestCall(uri string, id run.ID) *api.NextCall {
+	return api.NewCall(api.ToolAttest, map[string]any{
+		"uri": uri, "run_id": string(id), "outcome": outcomeForm, "message": messageForm,
+	})
+}
+
+// runForm stands for the run that is meant, where several could be.
+const runForm = "<one of candidates>"
+
+// unfilled lists the places of a submission that still hold a placeholder.
+func (s *solution) unfilled(in driver.Input) []string {
+	if !mayBeForm(s.raw) {
+		return nil
+	}
+	form := formOf(in.Schema)
+	found := untouched(form, value(s.params), "/"+s.Type)
+	return append(found, untouched(form, value(s.Evidence), "/evidence")...)
+}
+
+// mayBeForm is cheap, and false for nearly everything without a placeholder.
+func mayBeForm(raw json.RawMessage) bool {
+	return bytes.ContainsRune(raw, '<') || bytes.Contains(raw, []byte(`\u003`))
+}
+
+func value(raw json.RawMessage) any {
+	var v any
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,182 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// Observer hears what the engine did, once it is done and stored. It is called
+// concurrently, with values that the caller keeps using, and returns at once.
+type Observer interface {
+	library.Observer
+	// Routed: a route to an input was tried to its end.
+	Routed(Route)
+	// Begun: a run is opened.
+	Begun(space string)
+	// Attested: a run is closed with an outcome.
+	Attested(Attested)
+}
+
+// Route is one try to obtain an input of a step, from its beginning to its end.
+type Route struct {
+	Run       run.ID
+	Step      int    // its index
+	Space     string // of whom the run is
+	Challenge string // type of the step's challenge
+	Input     string // kind of the input
+	// Via is the driver; empty: the submission was refused before any was chosen.
+	Via     string
+	Outcome RouteOutcome
+	// ErrorCode says why it gave no answer, or none that was accepted; empty where
+	// it did, and where it was merely out of reach.
+	ErrorCode string
+	Took      time.Duration // from the question or the beginning of the try
+	// Counted: the agent's failure, one of those after which it is let go.
+	Counted bool
+}
+
+// RouteOutcome is how a try ended.
+type RouteOutcome string
+
+// How tries end, besides the outcomes of decision: unavailable, error, invalid,
+// declined, timeout and abandoned.
+const (
+	RouteAccepted RouteOutcome = "accepted" // evidence, and its driver took it
+	RouteRejected RouteOutcome = "rejected" // evidence, and its driver did not
+	RouteAnswered RouteOutcome = "answered" // any other input
+	RouteRefused  RouteOutcome = "refused"  // a submission that nobody judged
+	routeDeclined RouteOutcome = "declined"
+)
+
+// Attested is a run that was closed.
+type Attested struct {
+	Space    string
+	Outcome  string
+	Verified bool
+}
+
+// silence is the Observer where nobody listens.
+type silence struct{ library.Silence }
+
+func (silence) Routed(Route)      {}
+func (silence) Begun(string)      {}
+func (silence) Attested(Attested) {}
+
+// begin notes when a route to an input was begun.
+func (t *turn) begin(inputID string, at time.Time) {
+	if t.began == nil {
+		t.began = make(map[string]time.Time)
+	}
+	t.began[inputID] = at
+}
+
+// routed keeps what an event says of a route until the event is stored, and
+// puts into the event how long the route took. The step is the one that the
+// event was applied to.
+func (t *turn) routed(step run.Step, ev *run.Event) {
+	r, input, ends := t.routeOfEvent(step, *ev)
+	if !ends {
+		return
+	}
+	r.Took = max(0, ev.At.Sub(cmp.Or(t.began[input], t.started)))
+	ev.Took = r.Took
+	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
+		clear(t.began) // the inputs of another step, or of another attempt, have the same ids
+	}
+	silent := r.Outcome == RouteAnswered && (r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity)
+	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
+		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
+	}
+	r.Run, r.Step, r.Challenge = t.Run.ID, step.Index, t.typeAt(step.Index)
+	t.routes = append(t.routes, r)
+}
+
+// routeOfEvent is the route that an event ends, if it ends one, and the input
+// that it led to.
+func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
+	r = Route{Space: t.Run.Space, Via: ev.Via}
+	input = ev.Input
+	switch ev.Kind {
+	case run.Supplied, run.Answered:
+		r.Outcome = RouteAnswered
+	case run.RouteClosed:
+		input, r.Via, r.Outcome = ev.Attempt.Input, ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
+		r.ErrorCode = closedCode(*ev.Attempt)
+	case run.Declined:
+		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
+	case run.Accepted, run.Rejected:
+		input, r.Via = driver.KindEvidence, runs.CoreDriver // of a step without a challenge
+		if a, ok := evidenceOf(step); ok {
+			input, r.Via = a.InputID, a.Via
+		}
+		r.Outcome = RouteAccepted
+		if ev.Kind == run.Rejected {
+			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
+		}
+	case run.Refused:
+		input = driver.KindEvidence
+		r.Via, r.Outcome, r.ErrorCode, r.Counted = t.trying, RouteRefused, ev.Code, true
+	default:
+		return Route{}, "", false
+	}
+	r.Input = kindOf(step, input)
+	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
+		r.Input = driver.KindEvidence
+	}
+	return r, input, true
+}
+
+// closedCode is the code that a reply has which needs the agent because of this
+// attempt; empty where the route was merely out of reach.
+func closedCode(a run.Attempt) string {
+	switch decision.Outcome(a.Outcome) {
+	case decision.Errored, decision.Invalid, decision.TimedOut, decision.Abandoned:
+		return string(fault.OfRoute(a.Via))
+	case decision.Exhausted:
+		return string(fault.SamplingBudgetExceeded)
+	}
+	return ""
+}
+
+// tellRoutes tells of the routes, now that their events are stored.
+func (t *turn) tellRoutes(ctx context.Context) {
+	for _, r := range t.routes {
+		t.e.opt.Observer.Routed(r)
+		t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
+			"via", r.Via, "outcome", r.Outcome, "error_code", r.ErrorCode, "took", r.Took)
+	}
+	t.routes = nil
+}
+
+// typeAt is the challenge type of a step of the pinned protocol.
+func (t *turn) typeAt(index int) string {
+	if t.opened == index {
+		return t.task.common.Type
+	}
+	if index < 1 || index > len(t.Chain.Steps) {
+		return ""
+	}
+	return t.e.TypeOf(t.Chain.Steps[index-1])
+}
+
+// kindOf is the kind of an input by its id.
+func kindOf(step run.Step, id string) string {
+	switch id {
+	case driver.KindApproval, driver.KindRunInput, driver.KindFiles:
+		return id
+	}
+	for _, in := range step.Inputs {
+		if in.ID == id {
+			return in.Kind
+		}
+	}
+	return driver.KindEvidence
+}

@@ -1,0 +1,295 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// maxFailures is how many refused submissions an agent must obey before it may
+// use its own judgement.
+const maxFailures = 3
+
+// base is the reply every other grows from: the open step and where it stands.
+func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) api.StepReply {
+	r := api.StepReply{
+		MustObey: true,
+		CurrentStep: api.CurrentStep{
+			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.Run.Step.Index, len(t.Chain.Steps))), MIMEType: "text/markdown",
+		},
+		Challenge: api.Challenge{
+			Type: shown.Type, Description: shown.Description, Display: shown.Display,
+			Nonce: t.Run.Step.Nonce, ProofHash: t.Run.ProofHash(),
+		},
+		Message: t.note, RunID: string(t.Run.ID), SessionID: string(t.Run.ID),
+		StepIndex: min(t.Run.Step.Index, len(t.Chain.Steps)), StepCount: len(t.Chain.Steps), Solved: t.solved,
+	}
+	if n := len(t.solved); n > 0 {
+		r.ProofHash = t.solved[n-1].ProofHash
+		r.Message = plain.Sentences(solvedMessage(t.solved), r.Message)
+	}
+	return r
+}
+
+func solvedMessage(solved []api.Solved) string {
+	parts := make([]string, len(solved))
+	for i, s := range solved {
+		what, files := "is solved", ""
+		if s.Verdict != "" {
+			what = s.Verdict
+		}
+		if s.Files != nil {
+			files = "; its files: " + string(s.Files.Provenance)
+		}
+		parts[i] = fmt.Sprintf("Step %d %s (%s%s).", s.StepIndex, what, s.Provenance, files)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (t *turn) solvedStep(i int) api.Solved {
+	p, step := t.Run.Proofs[i], t.Chain.Steps[i]
+	verdict := ""
+	if t.Run.Evidence[i].Failed {
+		verdict = t.Run.Evidence[i].Verdict()
+	}
+	return api.Solved{
+		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
+		Provenance: p.Provenance, Output: t.Run.Evidence[i].Output, ProofHash: p.Hash,
+		Files: solvedFiles(t.Run.Evidence[i]), Verdict: verdict,
+	}
+}
+
+// present shows the open step to the agent, whose turn it is.
+func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := t.base(k.step, shown)
+	r.NextCall = t.callFilled(k, in, shown)
+	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
+		r.Message = plain.Sentences(r.Message, t.sentence(in.ID))
+	}
+	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
+		"copy nonce and proof_hash from challenge", shown.Type))
+}
+
+// approvalFirst is what the placeholder call does for a step that waits for an approval.
+const approvalFirst = "the server obtains the approval, and its reply then says what is left to do"
+
+// presentDriven shows the open step, whose input the server will obtain itself
+// when it is called for it.
+func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
+	r := t.base(k.step, t.shownAsIs(k, in))
+	r.NextCall = t.callServer(k.common.Type)
+	then := "the server obtains the proof itself"
+	if in.Kind == driver.KindApproval {
+		then = approvalFirst
+	}
+	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.Run.Step.Nonce, then))
+}
+
+func (t *turn) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
+	uri := r.CurrentStep.URI
+	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
+	if t.Run.Step.Index == len(t.Chain.Steps) {
+		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
+	}
+	return t.reply(ctx, r)
+}
+
+// presentOpen shows the open step whatever is due at it, asking nobody.
+func (t *turn) presentOpen(ctx context.Context) (Round, error) {
+	detached := t.caller.Detached
+	t.caller.Detached = true
+	defer func() { t.caller.Detached = detached }()
+	return t.drive(ctx)
+}
+
+// shownAsIs is the challenge as the step states it, for inputs that the server
+// obtains without the agent.
+func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
+	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, t.e.TypeOf(t.step())), Display: in.Display}
+	switch {
+	case t.takesNoReport(k, in):
+		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
+		return shown
+	case in.Kind == driver.KindApproval:
+		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
+		return shown
+	}
+	shown.Description = plain.Sentences(in.Description, "The server obtains this itself: call kairos_next with the placeholder solution, and do not make anything up.")
+	return shown
+}
+
+// completed: every step is solved.
+func (t *turn) completed(ctx context.Context) (Round, error) {
+	last := t.Chain.Steps[len(t.Chain.Steps)-1]
+	r := t.base(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
+	r.ProofHash = t.Run.ProofHash()
+	r.Message = plain.Sentences(r.Message, "All steps are complete.")
+	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
+	r.NextCall = attestCall(r.CurrentStep.URI, t.Run.ID)
+	return t.reply(ctx, r)
+}
+
+// nothingGiven says why an input that only the agent can give is still missing.
+const nothingGiven = "Solution is missing: nobody but you can give it for this step."
+
+// leftOut: an input that only the agent can give was not submitted. No retry
+// is counted.
+func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
+	r := t.base(k.step, shown)
+	r.ErrorCode = string(fault.MissingField)
+	if failed := t.failedRoute(in.ID); failed != "" {
+		r.ErrorCode = string(fault.OfRoute(failed))
+	}
+	if t.exhausted(in.ID) {
+		r.ErrorCode = string(fault.SamplingBudgetExceeded)
+	}
+	r.Message = plain.Sentences(r.Message, why, t.sentence(in.ID))
+	r.NextCall = t.callFilled(k, in, shown)
+	r.RetryCount = &t.Run.Step.Failures
+	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
+	return t.reply(ctx, r)
+}
+
+// omitted turns a reply that shows the open step into the reply to a submission
+// that lacks something. No retry is counted.
+func (t *turn) omitted(r api.StepReply) api.StepReply {
+	r.ErrorCode = cmp.Or(r.ErrorCode, string(fault.MissingField))
+	r.Message = plain.Sentences(t.omission, r.Message)
+	r.RetryCount = &t.Run.Step.Failures
+	return r
+}
+
+func (t *turn) sentence(inputID string) string {
+	if why := t.troubles(inputID); why != "" {
+		return "Tried before" + why + "."
+	}
+	return ""
+}
+
+// refuse counts a submission that nobody judged: wrong hash, type or form.
+func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
+	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: plain.Clip(why, 2000)}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, code, why)
+}
+
+// reject counts evidence that its driver refused.
+func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
+	why = plain.Clip(why, 2000)
+	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
+	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, code, why)
+}
+
+// decline records a person's no. It proves nothing and advances nothing.
+func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
+	reason = plain.Clip(reason, 500)
+	if err := t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
+		return Round{}, err
+	}
+	if err := t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
+		return Round{}, err
+	}
+	return t.fail(ctx, fault.UserDeclined, saidNo(reason))
+}
+
+// fail shows the open step again and says what went wrong.
+func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, error) {
+	t.solution, t.target, t.due = nil, 0, ""
+	t.failure = &failure{code: code, why: why}
+	return t.presentOpen(ctx)
+}
+
+// failed turns a reply that shows the open step into the reply to a counted failure.
+func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
+	uri, count := r.CurrentStep.URI, t.Run.Step.Failures
+	r.RetryCount = &count
+	r.ErrorCode = string(f.code)
+	r.Message = plain.Sentences(f.why, r.Message)
+	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
+	switch {
+	case f.code == fault.UserDeclined && !t.declinedByAgent():
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
+			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
+		r.NextCall = t.callServer(r.Challenge.Type)
+	case f.code == fault.EvidenceNotAccepted:
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
+		r.NextCall = t.callServer(r.Challenge.Type)
+	case t.waitsForApproval():
+		r.Message = plain.Sentences(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
+		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
+	}
+	if count >= maxFailures {
+		r.ErrorCode = string(fault.MaxRetriesExceeded)
+		r.Message = plain.Sentences(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
+		r = waysOut(r)
+	}
+	return r
+}
+
+// waitsForApproval: the open step needs an approval that the server obtains.
+func (t *turn) waitsForApproval() bool {
+	desc, _, _ := t.e.Drivers.Describe(t.trying)
+	return t.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
+}
+
+// waysOut leaves an agent that failed often enough its own judgement.
+func waysOut(r api.StepReply) api.StepReply {
+	uri := r.CurrentStep.URI
+	r.MustObey, r.NextCall = false, nil
+	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+
+		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
+	return r
+}
+
+// declinedByAgent: the no came from the agent's own report, which it can correct.
+func (t *turn) declinedByAgent() bool {
+	for _, by := range t.Run.Step.Declines {
+		desc, _, _ := t.e.Drivers.Describe(by)
+		if !desc.Has(driver.FeatureAgent) {
+			return false
+		}
+	}
+	return true
+}
+
+// askAgain is the call that lets the server ask the person once more.
+func (t *turn) askAgain(k task) string {
+	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
+		protocol.URI(k.step.UUID), k.common.Type, t.Run.Step.Nonce)
+}
+
+// halt is the reply when the run waits for something that is not the agent's
+// fault. No retry is counted and the step stays open.
+func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
+	if t.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
+		return Round{}, f // nothing began
+	}
+	step := t.step()
+	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
+	r.ErrorCode = string(f.Code)
+	r.Message = plain.Sentences(r.Message, f.Message)
+	r.RetryCount = &t.Run.Step.Failures
+	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
+		r.CurrentStep.URI, r.CurrentStep.URI))
+
+	if r.NextCall = api.CallOf(f); r.NextCall == nil {
+		r.NextCall = t.callServer(r.Challenge.Type)
+	}
+	if t.Run.Step.Failures >= maxFailures {
+		r = waysOut(r)
+	}
+	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
+	return t.reply(ctx, r)
+}

@@ -1,0 +1,364 @@
+package director_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// gatedStep needs a person's approval, and asks for it when it is called.
+const gatedStep = "# Gated\n\n## Act\n\nact\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":\"go\"}}}\n```\n"
+
+// listener keeps the last standing of each run.
+type listener struct {
+	mu   sync.Mutex // guards last
+	last map[run.ID]runs.Standing
+}
+
+func (l *listener) Moved(s runs.Standing) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = map[run.ID]runs.Standing{}
+	}
+	l.last[s.Run.ID] = s
+}
+
+func (l *listener) of(id run.ID) runs.Standing {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[id]
+}
+
+// state is what the store holds of the run.
+func (w *world) state(id run.ID) run.Run {
+	w.t.Helper()
+	r, err := w.store.Run(w.t.Context(), id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) listed(in archive.RunsInput) []run.Summary {
+	w.t.Helper()
+	reply, err := w.AllRuns(w.t.Context(), w.caller, in)
+	if err != nil {
+		w.t.Fatalf("AllRuns: %v", err)
+	}
+	return reply.Runs
+}
+
+func TestWhereARunStandsIsHandedOver(t *testing.T) {
+	heard := &listener{}
+	w := newWorld(t, func(c *choices) { c.Handover = heard })
+	uris := w.mint(threeSteps)
+	r := w.begin(uris[0])
+	id := runOf(r)
+	first := heard.of(id)
+	if first.URI != uris[0] || first.Step == "" || len(first.Solved) != 0 || first.Run.State != run.Open || first.Run.StepIndex != 1 {
+		t.Errorf("after begin: %+v, want the open first step", first)
+	}
+	w.machine.Pass(time.Minute)
+	r = w.next(uris[0], solve(r, `{"ok":true,"secret":"s3cr3t"}`))
+	second := heard.of(id)
+	want := []runs.SolvedName{{Name: first.Step, Provenance: driver.AgentReported}}
+	if diff := cmp.Diff(want, second.Solved); diff != "" || second.Run.StepIndex != 2 || second.Run.UpdatedAt.Sub(first.Run.UpdatedAt) < time.Minute {
+		t.Errorf("after a step: %+v (-want +got):\n%s", second, diff)
+	}
+	said, err := json.Marshal(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, secret := range map[string]string{"the evidence": "s3cr3t", "the nonce": r.Challenge.Nonce, "the proof": r.ProofHash} {
+		if strings.Contains(string(said), secret) {
+			t.Errorf("%s is handed over: %s", what, said)
+		}
+	}
+	stored, err := w.Standing(t.Context(), id)
+	if diff := cmp.Diff(second, stored); diff != "" || err != nil {
+		t.Errorf("Standing, %v (-heard +stored):\n%s", err, diff)
+	}
+	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], RunID: r.RunID, Outcome: "failure", Message: "enough"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := heard.of(id).Run.State; got != run.Closed {
+		t.Errorf("after attest: %s, want closed", got)
+	}
+	if _, err := w.Standing(t.Context(), "nothing"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Standing(of no run) = %v, want NOT_FOUND", err)
+	}
+}
+
+func TestAPauseForAPersonIsHandedOver(t *testing.T) {
+	heard := &listener{}
+	w := newWorld(t, func(c *choices) { c.Handover = heard })
+	w.caller.Client.ElicitationForm = true
+	uris := w.mint(gatedStep)
+	begun := w.begin(uris[0])
+	w.ask(w.nextRound(uris[0], placeholder(begun)), "elicitation/create")
+	if got := heard.of(runOf(begun)).Run.State; got != run.Asking {
+		t.Errorf("while a person is asked: %s, want asking", got)
+	}
+}
+
+func TestAnAbandonedRunIsOver(t *testing.T) {
+	heard := &listener{}
+	w := newWorld(t, func(c *choices) { c.Handover = heard })
+	w.caller.Client.ElicitationForm = true
+	uris := w.mint(gatedStep)
+	begun := w.begin(uris[0])
+	other := w.begin(uris[0])
+	ask := w.ask(w.nextRound(uris[0], placeholder(begun)), "elicitation/create")
+	id := runOf(begun)
+
+	stranger := w.caller
+	stranger.Principal = "you"
+	if _, err := w.Abandon(t.Context(), stranger, id, ""); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Abandon(a foreign run) = %v, want NOT_FOUND", err)
+	}
+	s, err := w.Abandon(t.Context(), w.caller, id, "the plan changed")
+	if err != nil || s.State != run.Ended || s.ID != id {
+		t.Fatalf("Abandon = %+v, %v, want the run, ended", s, err)
+	}
+	if got := heard.of(id).Run.State; got != run.Ended {
+		t.Errorf("handed over as %s, want ended", got)
+	}
+	if q := w.state(id).Step.Question; q != nil {
+		t.Errorf("the question is still open: %+v", q)
+	}
+	// Whatever comes now is told that it is over, and why.
+	calls := map[string]func() error{
+		"the person's answer": func() error {
+			_, err := w.Continue(t.Context(), w.caller, director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(`{"action":"accept","content":{"confirmation":"approved"}}`)})
+			return err
+		},
+		"next": func() error {
+			_, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: begun.RunID})
+			return err
+		},
+		"begin with the session id": func() error {
+			_, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.RunID})
+			return err
+		},
+		"abandoning it again": func() error {
+			_, err := w.Abandon(t.Context(), w.caller, id, "twice")
+			return err
+		},
+	}
+	for name, call := range calls {
+		if err := call(); fault.CodeOf(err) != fault.NoOpenRun || !strings.Contains(err.Error(), "the plan changed") {
+			t.Errorf("%s: %v, want NO_OPEN_RUN and the reason", name, err)
+		}
+	}
+	line, err := w.Timeline(t.Context(), w.caller, id)
+	if last := line.Moments[len(line.Moments)-1]; err != nil || last.What != "abandoned" || last.Verdict != "the plan changed" {
+		t.Errorf("the timeline ends with %+v, %v", last, err)
+	}
+	w.ask(w.nextRound(uris[0], placeholder(other)), "elicitation/create") // the other run goes on
+}
+
+func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	states := map[run.ID]run.State{}
+	var order []run.ID
+	begin := func(state run.State) *api.StepReply {
+		r := w.begin(uris[0])
+		order = append(order, runOf(r))
+		states[runOf(r)] = state
+		return r
+	}
+	overdue := begin(run.Ended)
+	w.machine.Pass(25 * time.Hour) // nobody touched it for a day
+	closed := begin(run.Closed)
+	if _, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[0], RunID: closed.RunID, Outcome: "failure", Message: "no"}); err != nil {
+		t.Fatal(err)
+	}
+	given := begin(run.Ended)
+	if _, err := w.Abandon(t.Context(), w.caller, runOf(given), ""); err != nil {
+		t.Fatal(err)
+	}
+	begin(run.Open)
+	slices.Reverse(order)
+	for i, s := range w.listed(archive.RunsInput{}) {
+		if s.ID != order[i] || s.State != states[s.ID] {
+			t.Errorf("run %d = %s in state %s, want %s in state %s", i, s.ID, s.State, order[i], states[s.ID])
+		}
+	}
+	if got := w.listed(archive.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == runOf(overdue) {
+		t.Errorf("open runs = %+v, want the one that can go on", got)
+	}
+	page, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{Limit: 3})
+	if err != nil || len(page.Runs) != 3 || page.NextCursor == "" {
+		t.Fatalf("AllRuns(at most 3) = %+v, %v", page, err)
+	}
+	if rest := w.listed(archive.RunsInput{Limit: 3, Cursor: page.NextCursor}); len(rest) != 1 || rest[0].ID != order[3] {
+		t.Errorf("the next page = %+v, want the run that was begun first", rest)
+	}
+	w.caller.Principal = "you"
+	if got := w.listed(archive.RunsInput{}); len(got) != 0 {
+		t.Errorf("another principal sees %+v", got)
+	}
+}
+
+func TestASweepEndsWhatIsOverdueAndRemovesWhatEndedLongAgo(t *testing.T) {
+	heard := &listener{}
+	const ttl, keep = 7 * 24 * time.Hour, 30 * 24 * time.Hour
+	w := newWorld(t, func(c *choices) { c.Handover, c.RunKeep = heard, keep })
+	w.caller.Client.ElicitationForm = true
+	uris, gated := w.mint(threeSteps), w.mint(gatedStep)
+	advanced := w.begin(uris[0])
+	w.code(w.next(uris[0], solve(advanced, `{"ok":true}`)), "")
+	waiting := w.begin(gated[0])
+	w.ask(w.nextRound(gated[0], placeholder(waiting)), "elicitation/create")
+	untouched := w.begin(uris[0])
+	sweep := func(want archive.Swept) {
+		t.Helper()
+		if got, err := w.Sweep(t.Context()); err != nil || got != want {
+			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	states := func(want ...run.State) {
+		t.Helper()
+		for i, r := range []*api.StepReply{advanced, waiting, untouched} {
+			if got := w.state(runOf(r)).State; got != want[i] {
+				t.Errorf("run %d is %s, want %s", i, got, want[i])
+			}
+		}
+	}
+	sweep(archive.Swept{})
+	w.machine.Pass(25 * time.Hour)
+	sweep(archive.Swept{Expired: 1})
+	states(run.Open, run.Asking, run.Ended)
+	if got := heard.of(runOf(untouched)).Run.State; got != run.Ended {
+		t.Errorf("the ended run is handed over as %s", got)
+	}
+	w.machine.Pass(ttl)
+	sweep(archive.Swept{Expired: 2})
+	states(run.Ended, run.Ended, run.Ended)
+	w.machine.Pass(keep - time.Hour) // after the first has ended, and before that after the others have
+	sweep(archive.Swept{Removed: 1})
+	w.machine.Pass(2 * time.Hour)
+	sweep(archive.Swept{Removed: 2})
+	if left := w.listed(archive.RunsInput{}); len(left) != 0 {
+		t.Errorf("left are %+v", left)
+	}
+	if _, err := w.Next(t.Context(), w.caller, api.NextRequest{URI: uris[0], RunID: advanced.RunID}); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Next on a removed run: %v, want NOT_FOUND", err)
+	}
+}
+
+func TestEndedRunsAreKeptForEverUnlessToldOtherwise(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	id := runOf(w.begin(uris[0]))
+	w.machine.Pass(100 * 365 * 24 * time.Hour)
+	for _, want := range []archive.Swept{{Expired: 1}, {}} {
+		if got, err := w.Sweep(t.Context()); err != nil || got != want {
+			t.Errorf("Sweep = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	w.state(id)
+}
+
+func TestServersThatSweepAtOnceEndARunOnce(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	const runs, servers = 10, 3
+	for range runs {
+		w.begin(uris[0])
+	}
+	w.machine.Pass(25 * time.Hour)
+	var all sync.WaitGroup
+	var mu sync.Mutex // guards expired
+	expired := 0
+	for range servers {
+		e := w.another()
+		all.Go(func() {
+			s, err := e.Sweep(context.Background())
+			if err != nil {
+				t.Errorf("Sweep = %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			expired += s.Expired
+		})
+	}
+	all.Wait()
+	if expired != runs {
+		t.Errorf("%d runs were ended, want each of %d once", expired, runs)
+	}
+}
+
+func TestAResumedRunBelongsToTheConnectionThatResumedIt(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(threeSteps)
+	first, second := w.begin(uris[0]), w.begin(uris[0])
+	w.caller.Connection = "c2"
+	if _, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: first.SessionID}); err != nil {
+		t.Fatal(err)
+	}
+	reply := w.next(uris[0], "") // without a nonce or a run_id
+	if reply.RunID != first.RunID {
+		t.Errorf("next on the connection that resumed went to run %s, want %s", reply.RunID, first.RunID)
+	}
+	w.caller.Connection = "c1"
+	if reply = w.next(uris[0], ""); reply.RunID != second.RunID {
+		t.Errorf("next on the old connection went to run %s, want the one left there, %s", reply.RunID, second.RunID)
+	}
+}
+
+// A person is asked, then another client takes over that cannot ask them; the
+// question waits for one that can.
+func TestARunThatWaitsForAPersonGoesOnThroughAnyClientThatCanAskThem(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint(gatedStep)
+	asker := w.caller
+	asker.Client = driver.Client{Name: "old", Era: "2025-11-25", Transport: "stdio", ElicitationForm: true}
+	bare := access.Caller{Principal: "me", Space: asker.Space, Client: driver.Client{Name: "bare", Era: "2026-07-28", Transport: "http"}}
+	w.caller = asker
+	begun := w.begin(uris[0])
+	w.ask(w.nextRound(uris[0], placeholder(begun)), "elicitation/create")
+
+	w.caller = bare
+	resumed, err := w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.SessionID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.code(w.reply(resumed), string(fault.ApprovalUnavailable))
+	if s := w.state(runOf(begun)); s.Step.Approval != nil || !s.State.Live() {
+		t.Errorf("after the takeover: %s, approval %+v, want it live and not approved", s.State, s.Step.Approval)
+	}
+
+	modern := bare
+	modern.Client.ElicitationForm, modern.CanWait = true, time.Minute
+	w.caller = modern
+	resumed, err = w.Begin(t.Context(), w.caller, api.BeginRequest{URI: uris[0], SessionID: begun.SessionID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := w.reply(resumed)
+	w.code(reply, "")
+	ask := w.ask(w.nextRound(uris[0], placeholder(reply)), "elicitation/create")
+	reply = w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`))
+	w.code(reply, "")
+	if w.state(runOf(begun)).Step.Approval == nil {
+		t.Error("the person's yes through the third client was not taken")
+	}
+}

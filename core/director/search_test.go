@@ -1,0 +1,132 @@
+package director_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// reports mints "Report" and eleven protocols whose titles contain the word.
+func (w *world) reports() (first string) {
+	w.t.Helper()
+	first = w.mint("# Report\n\nWrite the figures of the week down,\nfor those who were away.\n\n## Count\n\nx\n")[0]
+	for _, month := range strings.Fields("January February March April May June July August September October November") {
+		w.mint("# " + month + " report\n\nThe " + strings.Repeat("figures and ", 10) + "words.\n\n## Count\n\nx\n")
+	}
+	return first
+}
+
+func (w *world) search(in api.SearchRequest) (api.SearchReply, []api.Choice) {
+	w.t.Helper()
+	r, err := w.Search(w.t.Context(), w.caller, in)
+	if err != nil {
+		w.t.Fatalf("Search(%+v): %v", in, err)
+	}
+	n := len(r.Choices) - 2
+	if n < 0 || r.Choices[n].Role != "refine" || r.Choices[n+1].Role != "create" {
+		w.t.Fatalf("Search(%+v) offers %+v, want refine and create at the end", in, r.Choices)
+	}
+	return r, r.Choices[:n]
+}
+
+func TestOnlyASureMatchIsPrefilled(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.reports()
+	for query, want := range map[string]struct {
+		confidence api.Confidence
+		matches    int
+		begins     string
+	}{
+		"Report":        {api.ConfidenceSure, 5, first},
+		"reports":       {api.ConfidenceSure, 5, first},
+		"figures":       {api.ConfidencePerhaps, 3, ""},
+		"xqzzy blorft":  {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
+		"qqq www eee z": {api.ConfidenceNone, 0, "kairos://mem/00000000-0000-0000-0000-000000002002"},
+	} {
+		r, matches := w.search(api.SearchRequest{Query: query})
+		if r.Confidence != want.confidence || len(matches) != want.matches {
+			t.Errorf("Search(%q) is %s with %d matches, want %s with %d", query, r.Confidence, len(matches), want.confidence, want.matches)
+		}
+		if want.begins == "" && r.NextCall != nil {
+			t.Errorf("Search(%q) prefills %s %s while nothing is sure", query, r.NextCall.Tool, r.NextCall.Arguments)
+		}
+		if want.begins != "" && (r.NextCall == nil || r.NextCall.Tool != "kairos_begin" || string(r.NextCall.Arguments) != `{"uri":"`+want.begins+`"}`) {
+			t.Errorf("Search(%q) prefills %+v, want begin of %s", query, r.NextCall, want.begins)
+		}
+		if !strings.Contains(r.NextAction, "choice's next_action") {
+			t.Errorf("Search(%q): next_action %q does not lead to a choice", query, r.NextAction)
+		}
+	}
+}
+
+func TestMatchesAreBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reports()
+	for limit, want := range map[int]int{0: 5, 1: 1, 7: 7, 10: 10} {
+		if _, matches := w.search(api.SearchRequest{Query: "Report", Limit: limit}); len(matches) != want {
+			t.Errorf("limit %d: %d matches, want %d", limit, len(matches), want)
+		}
+	}
+	if _, matches := w.search(api.SearchRequest{Query: "figures", Limit: 10}); len(matches) != 3 {
+		t.Errorf("%d matches while none is sure, want 3", len(matches))
+	}
+	for _, in := range []api.SearchRequest{
+		{Query: "x", Limit: -1},
+		{Query: "x", Limit: 11},
+		{Query: "x", Queries: strings.Fields("a b c d e f")},
+		{Query: " ", Queries: []string{"Report"}},
+	} {
+		if _, err := w.Search(t.Context(), w.caller, in); fault.CodeOf(err) != fault.InvalidArgument {
+			t.Errorf("Search(%+v): %v, want INVALID_ARGUMENT", in, err)
+		}
+	}
+}
+
+func TestAProtocolCountsWithTheTextThatFitsBest(t *testing.T) {
+	w := newWorld(t, nil)
+	first := w.reports()
+	r, matches := w.search(api.SearchRequest{Query: "somebody wants xqzzy", Queries: []string{" ", "report", "June report"}})
+	if r.Confidence != api.ConfidencePerhaps || len(matches) != 3 {
+		t.Fatalf("%s with %d matches, want perhaps with 3: two titles were said", r.Confidence, len(matches))
+	}
+	if got := []string{*matches[0].ChainLabel, *matches[1].ChainLabel}; got[0] != "Report" || got[1] != "June report" {
+		t.Errorf("best matches %q, want the two that were named", got)
+	}
+	seen := map[string]bool{}
+	for _, c := range matches {
+		if seen[c.URI] {
+			t.Errorf("%s is there twice", c.URI)
+		}
+		seen[c.URI] = true
+	}
+	if r, _ := w.search(api.SearchRequest{Query: "xqzzy", Queries: []string{"report"}}); r.NextCall == nil || !strings.Contains(string(r.NextCall.Arguments), first) {
+		t.Errorf("next_call %+v, want begin of %s: a rephrasing names it", r.NextCall, first)
+	}
+}
+
+func TestChoicesSayWhatHelpsToChoose(t *testing.T) {
+	w := newWorld(t, nil)
+	w.reports()
+	_, matches := w.search(api.SearchRequest{Query: "Report"})
+	for _, c := range matches {
+		if c.Description != "" {
+			t.Errorf("description %q where there is no choice to make", c.Description)
+		}
+	}
+	_, matches = w.search(api.SearchRequest{Query: "week away"})
+	if len(matches) != 1 || matches[0].Description != "Write the figures of the week down," {
+		t.Errorf("matches %+v, want one, described by the first line", matches)
+	}
+	_, matches = w.search(api.SearchRequest{Query: "words"})
+	for _, c := range matches {
+		if n := len([]rune(c.Description)); n == 0 || n > 60 || !strings.HasSuffix(c.Description, "…") {
+			t.Errorf("description %q has %d characters, want at most 60 and a sign that it was cut", c.Description, n)
+		}
+		if fmt.Sprint(c.Tags) != "[]" || c.Tags == nil {
+			t.Errorf("tags %v of a match, want none", c.Tags)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package director
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+)
+
+// solution is what an agent submitted, as far as the core reads it.
+type solution struct {
+	raw       json.RawMessage
+	Type      string `json:"type"`
+	Nonce     string `json:"nonce"`
+	ProofHash string `json:"proof_hash"`
+	// PreviousProofHash is an old name of ProofHash.
+	PreviousProofHash string          `json:"previousProofHash"`
+	Evidence          json.RawMessage `json:"-"`
+	params            json.RawMessage // the object named like Type
+	payload           string          // sum of raw
+}
+
+// maxSolution bounds a submission; more than any output that a step needs.
+const maxSolution = 4 << 20
+
+func parseSolution(raw json.RawMessage) (*solution, error) {
+	trimmed := bytes.TrimSpace(raw)
+	if len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null")) {
+		return nil, nil
+	}
+	if len(trimmed) > maxSolution {
+		return nil, fault.New(fault.InvalidArgument, "solution has %d bytes, at most %d are taken: shorten long output", len(trimmed), maxSolution)
+	}
+	s := &solution{raw: trimmed}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(trimmed, &fields); err != nil {
+		return nil, fault.Wrap(err, fault.InvalidArgument, "solution must be a JSON object")
+	}
+	if err := json.Unmarshal(trimmed, s); err != nil {
+		return nil, fault.Wrap(err, fault.InvalidArgument, "solution: type, nonce and proof_hash must be strings")
+	}
+	s.Evidence = fields["evidence"]
+	if s.ProofHash == "" {
+		s.ProofHash = s.PreviousProofHash
+	}
+	s.params = fields[s.Type]
+	s.payload = sum(trimmed)
+	return s, nil
+}
+
+// sum tells a repeat from a replay: a network retry repeats the bytes.
+func sum(payload []byte) string {
+	digest := sha256.Sum256(payload)
+	return hex.EncodeToString(digest[:])
+}
+
+// supplied reports whether the solution says anything: a placeholder such as
+// {"type": "...", "nonce": "..."} asks the server to obtain the answer itself.
+func (s *solution) supplied() bool { return s != nil && (says(s.params) || says(s.Evidence)) }
+
+// says reports whether a JSON value holds anything but emptiness.
+func says(raw json.RawMessage) bool {
+	var v any
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+		return false
+	}
+	return holds(v)
+}
+
+func holds(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		for _, e := range v {
+			if holds(e) {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}

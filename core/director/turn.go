@@ -1,0 +1,410 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// turn is one call on one run: what was loaded, what happened since, and what
+// may still be done. Nothing of it outlives the call.
+type turn struct {
+	*runs.Change
+	e       held
+	caller  access.Caller
+	started time.Time
+	// pending names the records that this call's reply will be kept under.
+	pending []runs.Recorded
+	// submitted becomes pending once the submission is taken.
+	submitted *runs.Recorded
+	// failure is what the reply reports beside the open step.
+	failure *failure
+	// omission says what the submission lacks, where nothing of it was used or counted.
+	omission string
+
+	solution *solution // what the agent submitted, until it is used
+	// target is the step the call is about: it may ask there. At any other
+	// step it asks only if the challenge has its own prompt for a model.
+	target int
+	// asked is what the one question this call put to the client is about.
+	asked  subject
+	solved []api.Solved
+	// tried is what the call tried, for replies that it did not work.
+	tried string
+	// note is what the reply should say besides.
+	note string
+	// task is what the step it was worked out for demands; see open.
+	task   task
+	opened int // index of that step
+	// routes are told of when the events are stored.
+	routes []Route
+	trying string // the driver of the route that was decided on last
+	due    string // the kind of the input that it was decided on for
+	// began says when the route to an input was begun, by the input's id; what
+	// is not in it began with the call.
+	began map[string]time.Time
+	// notDone counts the driver's calls of this use case that came to nothing.
+	notDone int
+	// spent is what models were asked since the last event.
+	spent run.Spent
+	// decided is the last decision, until an event took it along.
+	decided *decided
+}
+
+// decided is a walk through the tree and the facts it was made on.
+type decided struct {
+	decision.Decision
+	kind  string
+	facts decision.Facts
+}
+
+// subject is an input of a step; input ids of two steps may be the same.
+type subject struct {
+	step  int
+	input string
+}
+
+// failure is a counted failure of the open step.
+type failure struct {
+	code fault.Code
+	why  string
+}
+
+// resume makes a turn on a stored run, for the one use case that may drive it now.
+func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
+	if err := e.claim.Take(ctx, id); err != nil {
+		return nil, err
+	}
+	return e.look(ctx, c, id)
+}
+
+// look makes a turn on a stored run whoever drives it.
+func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
+	change, err := e.runs.Open(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &turn{Change: change, e: e, caller: c}
+	t.started = t.Now()
+	return t, t.distrust()
+}
+
+// distrust ends the run's approval and its link if the clock was set back since
+// the run was last changed: nobody can tell how old they are.
+func (t *turn) distrust() error {
+	a, q := t.Run.Step.Approval, t.Run.Step.Question
+	linked := q != nil && q.Link != nil
+	if !t.Run.State.Live() || a == nil && !linked || !t.e.runs.SetBack(t.Run.ChangedAt()) {
+		return nil
+	}
+	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
+	if a != nil {
+		ev.Via = a.Via
+		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
+			a.GrantedAt.UTC().Format(time.RFC3339))
+		t.note = plain.Sentences(t.note, ev.Reason)
+	}
+	return t.apply(ev)
+}
+
+// apply lets the state machine judge an event and remembers it for the save.
+func (t *turn) apply(ev run.Event) error {
+	t.Stamp(&ev)
+	t.limit(&ev)
+	if err := t.explain(&ev); err != nil {
+		return err
+	}
+	ev.Spent, t.spent = t.spent, run.Spent{}
+	before := t.Run.Step
+	if err := t.Apply(ev); err != nil {
+		return impossible(err)
+	}
+	t.routed(before, &t.Events[len(t.Events)-1])
+	return nil
+}
+
+// explain puts into the event why the tree led to it.
+func (t *turn) explain(ev *run.Event) (err error) {
+	d := t.decided
+	if d == nil {
+		return nil
+	}
+	t.decided = nil
+	if ev.Walk, err = json.Marshal(d.Decision); err != nil {
+		return fmt.Errorf("encode the walk through the tree: %w", err)
+	}
+	ev.Facts, err = t.e.Tree.Record(d.kind, d.facts)
+	return err
+}
+
+// save stores what happened; a call saves once, right before it answers or asks.
+func (t *turn) save(ctx context.Context) error {
+	began := t.New()
+	saved, err := t.Save(ctx)
+	if err != nil || len(saved) == 0 && !began {
+		return err
+	}
+	if began {
+		t.e.opt.Observer.Begun(t.Run.Space)
+	}
+	t.rateEvents(saved)
+	t.tellRoutes(ctx)
+	return nil
+}
+
+// record keeps what this call answered, for network retries.
+func (t *turn) record(outcome json.RawMessage) {
+	for _, k := range t.pending {
+		k.Reply = outcome
+		t.Record(k)
+	}
+	t.pending = nil
+}
+
+// taken makes a repeat of the submission get this call's reply.
+func (t *turn) taken() {
+	if t.submitted != nil {
+		t.pending = append(t.pending, *t.submitted)
+		t.submitted = nil
+	}
+}
+
+// reply saves and answers.
+func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
+	switch {
+	case t.failure != nil:
+		r = t.failed(r, *t.failure)
+	case t.omission != "":
+		r = t.omitted(r)
+	}
+	if r.ErrorCode != "" {
+		r.Tried = t.tried
+	}
+	if len(t.pending) > 0 {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return Round{}, fmt.Errorf("encode reply: %w", err)
+		}
+		t.record(b)
+	}
+	if err := t.save(ctx); err != nil {
+		return Round{}, err
+	}
+	return Round{Reply: &r}, nil
+}
+
+// step is the open step of the pinned protocol.
+func (t *turn) step() protocol.Step { return t.Chain.Steps[t.Run.Step.Index-1] }
+
+func (t *turn) complete() bool { return t.Run.Step.Index > len(t.Chain.Steps) }
+
+// task is what the open step demands: its challenge with templates filled, as
+// the core and the challenge driver read it.
+type task struct {
+	step      protocol.Step
+	challenge json.RawMessage
+	common    protocol.Common
+	where     driver.Step
+	// use is the challenge driver; empty for a step without a challenge.
+	use string
+	// approval is the mode that holds for this step, and stated that the step or
+	// the tree says so: it is not merely what its type does otherwise.
+	approval driver.ApprovalMode
+	stated   bool
+}
+
+// free reports whether the step has no challenge, so that any solution passes it.
+func (k task) free() bool { return k.step.Challenge == nil }
+
+// open works out what the open step demands, once a call.
+func (t *turn) open(ctx context.Context) (task, error) {
+	if t.opened == t.Run.Step.Index {
+		return t.task, nil
+	}
+	k, err := t.workOut(ctx)
+	if err == nil {
+		t.task, t.opened = k, t.Run.Step.Index
+	}
+	return k, err
+}
+
+// place is where the open step stands, without what it demands.
+func (t *turn) place() task {
+	step := t.step()
+	return task{step: step, where: driver.Step{
+		Protocol: t.Chain.Title, Label: step.Label, Text: t.textOf(t.Run.Step.Index),
+		Index: t.Run.Step.Index, Count: len(t.Chain.Steps),
+	}}
+}
+
+func (t *turn) workOut(ctx context.Context) (task, error) {
+	k := t.place()
+	step := k.step
+	if k.free() {
+		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
+		return k, nil
+	}
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
+	if errors.Is(err, protocol.ErrTooLarge) {
+		return task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.where.Index, err).
+			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
+	}
+	if err != nil {
+		return task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.where.Index, err)
+	}
+	if len(missing) > 0 {
+		return task{}, missingValues(t.Run, t.Chain, missing)
+	}
+	if k.common, err = protocol.CommonOf(filled); err != nil {
+		return task{}, fmt.Errorf("challenge of step %d: %w", k.where.Index, err)
+	}
+	if k.common.Type == "" {
+		k.common.Type = t.e.Tree.MissingType()
+	}
+	if err := phraseFault(k); err != nil {
+		return task{}, err
+	}
+	k.challenge = filled
+	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	k.use = d.Use
+	if k.use == "" {
+		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
+	}
+	k.approval = t.approvalMode(k, d)
+	k.stated = k.common.ApprovalMode != "" || d.Approval != ""
+	if d.Route != nil {
+		t.e.Drivers.Warm(ctx, k.use, d.Route.Via)
+	}
+	return k, nil
+}
+
+// phraseFault refuses a phrase that nobody can type, which a protocol may have
+// that was stored before phrases with templates were refused.
+func phraseFault(k task) error {
+	written, err := protocol.CommonOf(k.step.Challenge)
+	if err != nil || written.ApprovalPhrase == "" {
+		return nil //nolint:nilerr // what is written was read before; there is no phrase
+	}
+	if why := protocol.BadPhrase(k.common.ApprovalPhrase); why != "" {
+		return fault.New(fault.InvalidArgument, "The protocol is at fault: the approval_phrase of step %d %s. Mint it again with a phrase that can be typed.", k.where.Index, why)
+	}
+	return nil
+}
+
+func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
+	if k.common.ApprovalMode != "" {
+		return k.common.ApprovalMode
+	}
+	if d.Approval != "" {
+		return d.Approval
+	}
+	desc, _, _ := t.e.Drivers.Describe(k.use)
+	return desc.Approval
+}
+
+// textOf is the text of a step, 1-based, with the values it refers to.
+func (t *turn) textOf(step int) string { return t.Chain.FillText(step-1, t.Scope()) }
+
+func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
+	keys := make([]string, len(missing))
+	var inputs []string
+	for i, m := range missing {
+		keys[i] = m.Text
+		if m.Source == protocol.FromInput {
+			inputs = append(inputs, m.Path[0])
+		}
+	}
+	form := decision.Object(r.Input)
+	if form == nil {
+		form = map[string]any{}
+	}
+	maps.Copy(form, inputForm(chain.Inputs, inputs))
+	return fault.New(fault.MissingInput, "step %d needs %s, which has no value", r.Step.Index, strings.Join(keys, ", ")).
+		With("missing", keys).
+		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
+		WithCall(api.ToolBegin, map[string]any{"uri": protocol.URI(chain.Steps[0].UUID), "input": form})
+}
+
+func unavailable(format string, args ...any) *fault.Error {
+	return fault.New(fault.DriverUnavailable, format, args...)
+}
+
+// facts are what conditions may look at for one input of the open step.
+func (t *turn) facts(k task, inputID string) decision.Facts {
+	c := t.caller.Client
+	f := decision.Facts{
+		Challenge: decision.ChallengeFacts{
+			Type: k.common.Type, Name: k.step.Name, Required: k.common.IsRequired(),
+			HasSampling: k.common.Sampling != nil, HasOutputSchema: len(k.common.OutputSchema) > 0,
+			FilesRequired: k.common.FilesRequired, Params: decision.Member(k.challenge, k.common.Type),
+		},
+		Step: decision.StepFacts{
+			Index: k.where.Index, Count: k.where.Count, Name: k.step.Name, Approval: k.common.ApprovalMode,
+		},
+		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decision.Object(t.Run.Input)},
+		Client: decision.ClientFacts{
+			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
+			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
+			Sampling:    c.Sampling, Roots: c.Roots,
+		},
+		Previous: t.previous(inputID),
+		Config:   t.e.Settings,
+	}
+	f.Config.Approval.Page = t.linkTo(&run.ApprovalLink{}) != ""
+	if s := t.solution; s != nil {
+		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decision.Object(s.params)}
+	}
+	return f
+}
+
+// inThisCall reports whether the attempt is of this call, or of the one that
+// asked the question it goes on from.
+func (t *turn) inThisCall(a run.Attempt) bool { return !a.At.Before(t.started) }
+
+// previous lists the routes that are finished for the input. What was merely
+// out of reach counts in this call only: the next client may be able to, and a
+// person can always be asked again for an approval. An agent that reports files
+// was asked to, because nobody could look at them: its report is not put off by
+// another attempt. A route at which a call stopped is not left for another by the next.
+func (t *turn) previous(inputID string) []decision.PreviousFacts {
+	reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
+	var out []decision.PreviousFacts
+	for _, a := range t.Run.Step.Tried {
+		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && !t.inThisCall(a)) {
+			continue
+		}
+		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
+	}
+	return out
+}
+
+// passes reports whether an attempt closes its route in its own call alone.
+func (t *turn) passes(a run.Attempt) bool {
+	switch decision.Outcome(a.Outcome) {
+	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
+		return true
+	}
+	return a.Input == driver.KindApproval || t.reaction(a) == decision.Stop
+}
+
+func (t *turn) ref(name string) run.DriverRef {
+	d, sum, ok := t.e.Drivers.Describe(name)
+	if !ok {
+		return run.DriverRef{Name: name}
+	}
+	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: t.e.Drivers.Isolation(name)}
+}

@@ -1,0 +1,82 @@
+package director
+
+import (
+	"context"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+)
+
+// maxUnanswered is how often a question goes out that gets no answer.
+const maxUnanswered = 2
+
+// Unanswered is for a client that came back without an answer to an Ask, as in
+// the 2026-07-28 era, where no client says that it refused. The question goes
+// out again, under the same number, at most maxUnanswered times. After that a
+// person's question stays open and the reply says that the run waits for them;
+// any other question is abandoned and the next route is taken.
+func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
+	h, release := e.hold()
+	defer release()
+	return runs.Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
+}
+
+func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
+	t, err := e.resume(ctx, c, id)
+	if err != nil {
+		return Round{}, err
+	}
+	if !t.Run.State.Live() {
+		return Round{}, t.Over(ctx)
+	}
+	q := t.Run.Step.Question
+	if q == nil || q.Seq != seq {
+		t.tried = "to ask the client a question again"
+		t.note = "The question was settled, or replaced by a later one."
+		t.noteApproval()
+		return t.presentOpen(ctx)
+	}
+	t.resumeCall(*q)
+	t.tried = "to get the client's answer to " + q.Ask.Method
+	round, err := t.askedInVain(ctx, *q)
+	if f := (*fault.Error)(nil); asFault(err, &f) {
+		return t.halt(ctx, f)
+	}
+	if err != nil || round.Reply != nil || round.Ask != nil {
+		return round, err
+	}
+	return t.drive(ctx)
+}
+
+// askedInVain counts a round without an answer, and decides what follows.
+func (t *turn) askedInVain(ctx context.Context, q run.Question) (Round, error) {
+	k, err := t.askedTask(ctx, q)
+	if err != nil {
+		return Round{}, err
+	}
+	r := t.e.routeOf(q)
+	switch {
+	case t.givenUp(q):
+		return Round{}, t.abandon(ctx, q, r)
+	case q.Unanswered+1 >= maxUnanswered:
+		return t.waiting(ctx, k, q)
+	}
+	if err := t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+		return Round{}, err
+	}
+	return t.ask(ctx, *t.Run.Step.Question, r)
+}
+
+// givenUp reports whether nobody is asked the question again, because it went
+// out often enough. A person's question is never given up, and none is where
+// the tree says so.
+func (t *turn) givenUp(q run.Question) bool {
+	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && t.e.Tree.On(t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
+}
+
+func (t *turn) abandon(ctx context.Context, q run.Question, r decision.Route) error {
+	return t.closeRoute(ctx, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+}

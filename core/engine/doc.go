@@ -1,5 +1,0 @@
-// Package engine is the use cases: search, begin, next, attest, mint and the
-// rest. It loads a run and its protocol, asks the decision tree for a route,
-// calls drivers, lets package run decide what the outcome means, and saves once.
-// It knows no transport, no database and no challenge type.
-package engine
