@@ -110,6 +110,7 @@ func (k *Keeper) Deadlines() (began, untouched time.Time) {
 	return now.Add(-k.opt.RunTTL), now.Add(-k.opt.UntouchedTTL)
 }
 
+// Expired reports whether the time of a run has passed.
 func (k *Keeper) Expired(s run.Summary) bool {
 	now := k.opt.Clock.Settled()
 	if now.Sub(s.CreatedAt) > k.opt.RunTTL {
@@ -118,6 +119,8 @@ func (k *Keeper) Expired(s run.Summary) bool {
 	return s.State == run.Open && s.StepIndex == 1 && now.Sub(s.UpdatedAt) > k.opt.UntouchedTTL
 }
 
+// Expire ends a run whose time has passed. fault.Conflict: somebody changed it
+// just now.
 func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (run.Run, error) {
 	ev := run.Event{Kind: run.Expired, Run: r.ID, Step: r.Step.Index, Reason: "time to live has passed"}
 	ev.At, ev.Clock = r.Stamp(k.opt.Clock.Now())
