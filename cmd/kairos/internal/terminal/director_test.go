@@ -148,7 +148,7 @@ func (d *director) reply(code, message string) *mcp.CallToolResult {
 func (d *director) replied(code, message string) map[string]any {
 	r := map[string]any{
 		"must_obey": d.failures < 3, "run_id": "run-1", "solved": d.solved, "message": message,
-		"next_action": "call kairos_attest with " + headURI + " to finish", "challenge": map[string]any{},
+		"next_action": "finish", "next_call": nextCall("kairos_attest", nil), "challenge": map[string]any{},
 	}
 	if code != "" {
 		r["error_code"] = code
@@ -160,9 +160,14 @@ func (d *director) replied(code, message string) map[string]any {
 		r["challenge"] = map[string]any{
 			"type": a.Type, "description": a.Description, "nonce": d.nonce(), "proof_hash": "hash", a.Type: a.Display,
 		}
-		r["next_action"] = "call kairos_next with " + headURI + ", finally call kairos_attest with " + headURI
+		r["next_action"] = "go on"
+		r["next_call"] = nextCall("kairos_next", map[string]any{"type": a.Type, "nonce": d.nonce(), "proof_hash": "hash"})
 	}
 	return r
+}
+
+func nextCall(tool string, solution map[string]any) map[string]any {
+	return map[string]any{"tool": tool, "arguments": map[string]any{"uri": headURI, "solution": solution}}
 }
 
 func (d *director) next(ctx context.Context, s *server.MCPServer, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -321,7 +326,7 @@ func (d *director) askAtPage(ctx context.Context, s *server.MCPServer, req mcp.C
 func (d *director) waiting(a act) *mcp.CallToolResult {
 	r := d.replied("WAITING_FOR_USER", "")
 	r["approval_url"] = a.Page
-	r["next_action"] = "show the person approval_url, then call kairos_next with " + headURI
+	r["next_action"] = "show the person approval_url"
 	return object(r)
 }
 

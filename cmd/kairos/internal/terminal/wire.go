@@ -10,13 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-const uriText = `kairos://mem/[0-9a-fA-F-]{36}`
-
-var (
-	uriPattern    = regexp.MustCompile(`^` + uriText + `$`)
-	nextPattern   = regexp.MustCompile(`(?i)kairos_next with (` + uriText + `)`)
-	attestPattern = regexp.MustCompile(`(?i)kairos_attest with (` + uriText + `)`)
-)
+var uriPattern = regexp.MustCompile(`^kairos://mem/[0-9a-fA-F-]{36}$`)
 
 // The server still waits: for the person's answer, or for a driver.
 const (
@@ -35,9 +29,11 @@ type stepReply struct {
 	NextAction string    `json:"next_action"`
 	// ApprovalURL is where a person may answer.
 	ApprovalURL string `json:"approval_url"`
-	// NextCall is NextAction for programs; older servers send none.
+	// NextCall is NextAction for programs.
 	NextCall struct {
+		Tool      string `json:"tool"`
 		Arguments struct {
+			URI      string                     `json:"uri"`
 			Solution map[string]json.RawMessage `json:"solution"`
 		} `json:"arguments"`
 	} `json:"next_call"`
@@ -98,17 +94,18 @@ func (c challenge) solution(key string, work any) map[string]any {
 	return s
 }
 
-// nextCall is where next_action points: kairos_next with a step, or the
-// attestation. A reply that mentions both has an open step.
+// nextCall is the call that continues the run: kairos_next with a step, or the
+// attestation.
 func (r stepReply) nextCall() (uri string, attest bool, err error) {
-	if m := nextPattern.FindStringSubmatch(r.NextAction); m != nil {
-		return m[1], false, nil
-	}
-	if m := attestPattern.FindStringSubmatch(r.NextAction); m != nil {
-		return m[1], true, nil
+	uri = r.NextCall.Arguments.URI
+	switch r.NextCall.Tool {
+	case "kairos_next":
+		return uri, false, nil
+	case "kairos_attest":
+		return uri, true, nil
 	}
 	return "", false, &StopError{
-		Code: StopNoNextAction, Message: "the reply names no call to go on with", NextAction: r.NextAction,
+		Code: StopNoNextAction, Message: "the reply names no call that continues the run", NextAction: r.NextAction,
 	}
 }
 
