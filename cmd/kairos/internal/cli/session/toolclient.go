@@ -6,8 +6,8 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/client"
 	"github.com/kairos-mcp/kairos/core/director"
-	"github.com/kairos-mcp/kairos/core/restclient"
 )
 
 // Tools are the nine calls, answered by this process or by a server.
@@ -26,7 +26,7 @@ type Tools interface {
 // WithTools runs do on the nine calls of the server, else of the local database.
 func (s Session) WithTools(ctx context.Context, do func(context.Context, Tools) error) error {
 	if address := s.Server(); address != "" {
-		client, err := restclient.New(address, restclient.Token(os.Getenv(TokenEnv)), nil)
+		client, err := client.New(address, client.Token(os.Getenv(TokenEnv)), nil)
 		if err != nil {
 			return err
 		}

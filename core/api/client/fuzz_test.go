@@ -1,4 +1,4 @@
-package restclient_test
+package client_test
 
 import (
 	"io"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/restclient"
+	"github.com/kairos-mcp/kairos/core/api/client"
 )
 
 // saying answers every request in the same way, without a network.
@@ -43,7 +43,7 @@ func FuzzReplies(f *testing.F) {
 		if status < 200 || status > 599 {
 			return
 		}
-		c, err := restclient.New("http://127.0.0.1:1", token, &http.Client{Transport: saying{status, media, body}})
+		c, err := client.New("http://127.0.0.1:1", token, &http.Client{Transport: saying{status, media, body}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package restclient_test
+package client_test
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/client"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/restclient"
 )
 
 const (
@@ -50,9 +50,9 @@ func answering(t *testing.T, status int, contentType, reply string) *server {
 	return s
 }
 
-func client(t *testing.T, address string, hc *http.Client) *restclient.Client {
+func connected(t *testing.T, address string, hc *http.Client) *client.Client {
 	t.Helper()
-	c, err := restclient.New(address, token, hc)
+	c, err := client.New(address, token, hc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,52 +63,52 @@ func client(t *testing.T, address string, hc *http.Client) *restclient.Client {
 func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 	ctx := t.Context()
 	for name, tc := range map[string]struct {
-		call       func(c *restclient.Client) error
+		call       func(c *client.Client) error
 		path, body string
 	}{
-		"search": {func(c *restclient.Client) error {
+		"search": {func(c *client.Client) error {
 			_, err := c.Search(ctx, api.SearchRequest{Query: "a <b>"})
 			return err
 		},
 			"POST /api/kairos_search", `{"query":"a <b>"}`},
-		"search in several ways": {func(c *restclient.Client) error {
+		"search in several ways": {func(c *client.Client) error {
 			_, err := c.Search(ctx, api.SearchRequest{Query: "a", Queries: []string{"b", "c"}, Space: "s", Limit: 3})
 			return err
 		}, "POST /api/kairos_search", `{"query":"a","queries":["b","c"],"space":"s","limit":3}`},
-		"begin": {func(c *restclient.Client) error {
+		"begin": {func(c *client.Client) error {
 			_, err := c.Begin(ctx, api.BeginRequest{URI: uri, Input: json.RawMessage(`{"a":1}`), SessionID: "s"})
 			return err
 		}, "POST /api/kairos_begin", `{"uri":"` + uri + `","input":{"a":1},"session_id":"s"}`},
-		"next": {func(c *restclient.Client) error {
+		"next": {func(c *client.Client) error {
 			_, err := c.Next(ctx, api.NextRequest{URI: uri, Solution: json.RawMessage(`{"type":"comment"}`), RunID: "r"})
 			return err
 		}, "POST /api/kairos_next", `{"uri":"` + uri + `","solution":{"type":"comment"},"run_id":"r"}`},
-		"next without a solution": {func(c *restclient.Client) error { _, err := c.Next(ctx, api.NextRequest{URI: uri}); return err },
+		"next without a solution": {func(c *client.Client) error { _, err := c.Next(ctx, api.NextRequest{URI: uri}); return err },
 			"POST /api/kairos_next", `{"uri":"` + uri + `"}`},
-		"attest": {func(c *restclient.Client) error {
+		"attest": {func(c *client.Client) error {
 			_, err := c.Attest(ctx, api.AttestRequest{URI: uri, Outcome: "success", Message: "m", QualityBonus: 1, ModelID: "me"})
 			return err
 		}, "POST /api/kairos_attest", `{"uri":"` + uri + `","outcome":"success","message":"m","quality_bonus":1,"llm_model_id":"me"}`},
-		"mint": {func(c *restclient.Client) error {
+		"mint": {func(c *client.Client) error {
 			_, err := c.Mint(ctx, api.MintRequest{Document: "# T", ModelID: "me", Force: true, Space: "Group: x"})
 			return err
 		}, "POST /api/kairos_mint/raw?space=Group%3A+x", "# T"},
-		"update": {func(c *restclient.Client) error {
+		"update": {func(c *client.Client) error {
 			_, err := c.Update(ctx, api.UpdateRequest{URIs: []string{uri}, Documents: []string{"## S"}})
 			return err
 		}, "POST /api/kairos_update", `{"uris":["` + uri + `"],"markdown_doc":["## S"]}`},
-		"delete": {func(c *restclient.Client) error { _, err := c.Delete(ctx, []string{uri}); return err },
+		"delete": {func(c *client.Client) error { _, err := c.Delete(ctx, []string{uri}); return err },
 			"POST /api/kairos_delete", `{"uris":["` + uri + `"]}`},
-		"dump": {func(c *restclient.Client) error { _, err := c.Dump(ctx, uri, true); return err },
+		"dump": {func(c *client.Client) error { _, err := c.Dump(ctx, uri, true); return err },
 			"POST /api/kairos_dump", `{"uri":"` + uri + `","protocol":true}`},
-		"spaces": {func(c *restclient.Client) error {
+		"spaces": {func(c *client.Client) error {
 			_, err := c.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: 3, Cursor: "c"})
 			return err
 		}, "POST /api/kairos_spaces", `{"include_chain_titles":true,"limit":3,"cursor":"c"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, http.StatusOK, "application/json; charset=utf-8", `{"metadata":{"duration_ms":1},"a_field_of_tomorrow":true}`)
-			if err := tc.call(client(t, s.URL+"/", nil)); err != nil {
+			if err := tc.call(connected(t, s.URL+"/", nil)); err != nil {
 				t.Fatal(err)
 			}
 			if s.path != tc.path || strings.TrimSpace(s.body) != tc.body {
@@ -137,7 +137,7 @@ func TestRepliesAreThoseOfTheEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := answering(t, http.StatusOK, "application/json", string(b))
-	got, err := client(t, s.URL+"/behind/a/proxy", nil).Next(t.Context(), api.NextRequest{URI: uri})
+	got, err := connected(t, s.URL+"/behind/a/proxy", nil).Next(t.Context(), api.NextRequest{URI: uri})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, tc.status, tc.kind, tc.reply)
-			_, err := client(t, s.URL, nil).Next(t.Context(), api.NextRequest{URI: uri})
+			_, err := connected(t, s.URL, nil).Next(t.Context(), api.NextRequest{URI: uri})
 			var f *fault.Error
 			if !errors.As(err, &f) {
 				t.Fatalf("Next = %v, want a fault", err)
@@ -210,9 +210,9 @@ func TestWhatIsNoKAIROSServerIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, tc.status, tc.kind, tc.reply)
-			_, err := client(t, s.URL, nil).Dump(t.Context(), uri, false)
-			if fault.CodeOf(err) != restclient.Unexpected || !strings.Contains(err.Error(), s.URL) {
-				t.Errorf("Dump = %v, want %s with the URL", err, restclient.Unexpected)
+			_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+			if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), s.URL) {
+				t.Errorf("Dump = %v, want %s with the URL", err, client.Unexpected)
 			}
 		})
 	}
@@ -227,10 +227,10 @@ func TestAServerThatIsDownIsNamedWithWhatToDo(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = client(t, address, nil).Spaces(t.Context(), api.SpacesRequest{})
+	_, err = connected(t, address, nil).Spaces(t.Context(), api.SpacesRequest{})
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != restclient.Unreachable || !strings.Contains(f.Message, address) || !strings.Contains(f.NextAction, "kairos serve --http") {
-		t.Errorf("Spaces = %v, want %s, the address and what to do", err, restclient.Unreachable)
+	if !errors.As(err, &f) || f.Code != client.Unreachable || !strings.Contains(f.Message, address) || !strings.Contains(f.NextAction, "kairos serve --http") {
+		t.Errorf("Spaces = %v, want %s, the address and what to do", err, client.Unreachable)
 	}
 }
 
@@ -244,13 +244,13 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 	}))
 	defer s.Close()
 	defer close(release)
-	_, err := client(t, s.URL, &http.Client{Timeout: 50 * time.Millisecond}).Spaces(t.Context(), api.SpacesRequest{})
-	if fault.CodeOf(err) != restclient.Unreachable || !strings.Contains(err.Error(), "in time") {
+	_, err := connected(t, s.URL, &http.Client{Timeout: 50 * time.Millisecond}).Spaces(t.Context(), api.SpacesRequest{})
+	if fault.CodeOf(err) != client.Unreachable || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("Spaces = %v, want that it does not answer in time", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client(t, s.URL, nil).Spaces(ctx, api.SpacesRequest{}); !errors.Is(err, context.Canceled) {
+	if _, err := connected(t, s.URL, nil).Spaces(ctx, api.SpacesRequest{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Spaces of a cancelled call = %v, want context.Canceled", err)
 	}
 }
@@ -261,8 +261,8 @@ func TestARedirectToAnotherHostIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.RedirectHandler(other.URL+"/api/kairos_dump", status))
 			defer s.Close()
-			_, err := client(t, s.URL, nil).Dump(t.Context(), uri, false)
-			if fault.CodeOf(err) != restclient.Unexpected || !strings.Contains(err.Error(), other.URL) {
+			_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+			if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), other.URL) {
 				t.Errorf("Dump = %v, want a refusal that names %s", err, other.URL)
 			}
 			if other.path != "" {
@@ -282,7 +282,7 @@ func TestARedirectWithinTheServerIsFollowed(t *testing.T) {
 		fmt.Fprint(w, `{"label":"moved"}`)
 	}))
 	defer s.Close()
-	if reply, err := client(t, s.URL, nil).Dump(t.Context(), uri, false); err != nil || reply.Label != "moved" {
+	if reply, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false); err != nil || reply.Label != "moved" {
 		t.Errorf("Dump = %+v, %v, want the reply of where it moved", reply, err)
 	}
 }
@@ -298,19 +298,19 @@ func TestAReplyWithoutEndIsCutOff(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	_, err := client(t, s.URL, nil).Dump(t.Context(), uri, false)
-	if fault.CodeOf(err) != restclient.Unexpected || !strings.Contains(err.Error(), "32 MiB") {
+	_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+	if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), "32 MiB") {
 		t.Errorf("Dump = %v, want the limit", err)
 	}
 }
 
 func TestTheTokenIsNeverShown(t *testing.T) {
-	secret := restclient.Token(token)
+	secret := client.Token(token)
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("call", "token", secret)
-	down := client(t, "http://127.0.0.1:1", nil)
+	down := connected(t, "http://127.0.0.1:1", nil)
 	_, err := down.Spaces(t.Context(), api.SpacesRequest{})
-	_, bad := restclient.New("http://127.0.0.1:1", "line\nbreak "+token, nil)
+	_, bad := client.New("http://127.0.0.1:1", "line\nbreak "+token, nil)
 	for what, text := range map[string]string{
 		"log": log.String(), "formatted": fmt.Sprintf("%v %+v %#v %s", secret, secret, secret, secret),
 		"error": fmt.Sprint(err), "error of a bad token": fmt.Sprint(bad), "client": fmt.Sprintf("%+v", down),
@@ -326,7 +326,7 @@ func TestTheTokenIsNeverShown(t *testing.T) {
 
 func TestAWrongURLIsRefused(t *testing.T) {
 	for _, address := range []string{"", "localhost:3300", "ftp://host", "http://", "http://host?x=1", "http://host#x", "http://me:pw@host", "http://[::1"} {
-		_, err := restclient.New(address, "", nil)
+		_, err := client.New(address, "", nil)
 		if fault.CodeOf(err) != fault.InvalidArgument {
 			t.Errorf("New(%q) = %v, want %s", address, err, fault.InvalidArgument)
 		}

@@ -1,10 +1,11 @@
-// Package restclient is the way to the nine calls of a KAIROS server over its
-// REST interface: it encodes, sends, decodes. It holds no rule of a call, and it
-// is no MCP client.
-package restclient
+// Package client calls the nine tools of a KAIROS server over its REST interface:
+// it encodes, sends and decodes. It holds no rule of a call, and it is not an MCP
+// client.
+package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -334,7 +335,7 @@ func (c *Client) refusal(res answer) error {
 // faultOf is the error that the fields of a reply tell.
 func faultOf(fields map[string]any, advice string) *fault.Error {
 	f := fault.New(fault.Code(text(fields, "error_code", "error")), "%s", text(fields, "message"))
-	f.NextAction = orDefault(text(fields, "next_action"), advice)
+	f.NextAction = cmp.Or(text(fields, "next_action"), advice)
 	if b, err := json.Marshal(fields["next_call"]); err == nil {
 		_ = json.Unmarshal(b, &f.NextCall) // of another shape: there is none
 	}
@@ -378,11 +379,4 @@ func (c *Client) stranger(res answer) error {
 func isJSON(res answer) bool {
 	kind, _, err := mime.ParseMediaType(res.header.Get("Content-Type"))
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
-}
-
-func orDefault(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
