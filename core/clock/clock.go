@@ -1,5 +1,5 @@
 // Package clock is the time by which KAIROS records what happens and decides
-// what is over. It follows the machine's clock forward, and goes on where it was
+// what is over. It follows the machine's clock forward, and continues from where it was
 // when that is set back. It does not measure durations: time.Since does.
 package clock
 
@@ -64,7 +64,7 @@ func (system) Wall() time.Time { return time.Now().Round(0) }
 func (s system) Elapsed() time.Duration { return time.Since(s.start) }
 
 // Now is the present time. It is never less than it was: when the machine's
-// clock is set back, time goes on from where it was. A jump forward is followed
+// clock is set back, time continues from where it was. A jump forward is followed
 // at once, so whatever is allowed for a time ends in time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()

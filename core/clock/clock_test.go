@@ -63,7 +63,7 @@ func TestNowNeverGoesBackAndNeverLags(t *testing.T) {
 			case now.Before(machine.Wall()):
 				t.Fatalf("Now = %s, the machine shows %s", now, machine.Wall())
 			case now.Sub(from) < passed:
-				t.Fatalf("Now went on by %s while %s passed", now.Sub(from), passed)
+				t.Fatalf("Now advanced by %s while %s passed", now.Sub(from), passed)
 			case settled.After(now):
 				t.Fatalf("Settled = %s is after Now = %s", settled, now)
 			}

@@ -141,7 +141,7 @@ func TestRedactionErasesValuesAndKeepsTheChain(t *testing.T) {
 
 	one := must(t, live, run.Event{Kind: run.Redacted, Redaction: &run.Redaction{Steps: []int{1}}})
 	if err := one.Verify(); err != nil || !one.Evidence[0].Erased() || one.State != run.Open || one.Step.Nonce != "n1" || one.Input == nil {
-		t.Errorf("after redacting step 1: Verify = %v, evidence %+v, state %s, want a whole chain without evidence that goes on", err, one.Evidence[0], one.State)
+		t.Errorf("after redacting step 1: Verify = %v, evidence %+v, state %s, want a whole chain without evidence that can continue", err, one.Evidence[0], one.State)
 	}
 	if diff := cmp.Diff([]driver.Answer{{InputID: "evidence", Via: "agent"}}, one.Evidence[0].Answers); diff != "" {
 		t.Errorf("who answered (-want +got):\n%s", diff)

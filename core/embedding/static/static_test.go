@@ -146,7 +146,7 @@ func TestTokensAreThoseOfTheReference(t *testing.T) {
 		"ideographs":                   {uncased, "漢字the漢", []string{"漢", "字", "the", "漢"}},
 		"ideographs left together":     {raw, "漢字", []string{"[UNK]"}},
 		"ideographs of compatibility":  {uncased, "\ufa47", []string{"漢"}}, // decomposes into it
-		"kana is no ideograph":         {raw, "がき か", []string{"がき", "か"}},
+		"kana is not an ideograph":     {raw, "がき か", []string{"がき", "か"}},
 		"voiced kana loses its mark":   {uncased, "がき", []string{"か", "##き"}},
 		"hangul comes apart":           {uncased, "한", []string{"\u1112", "##\u1161", "##\u11ab"}},
 		"hangul left whole":            {raw, "한", []string{"한"}},
