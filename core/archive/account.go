@@ -39,7 +39,7 @@ func proved(t *runs.Change, i int) json.RawMessage {
 	if step.Challenge == nil {
 		return json.RawMessage("null")
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if err != nil || len(missing) > 0 || run.CheckDigest(i+1, run.LinkChallenge, filled, t.Run.Proofs[i].ChallengeDigest) != nil {
 		return nil
 	}

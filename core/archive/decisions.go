@@ -134,7 +134,7 @@ func completeFacts(t *runs.Change, d *Decided) {
 	if step.Challenge == nil {
 		return
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if err != nil || len(missing) > 0 {
 		return // of a run whose evidence was erased; the doubt is then told
 	}

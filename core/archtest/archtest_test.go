@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"core/library":                    {"core/access", "core/api", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/quality", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/runs":                       {"core/access", "core/api", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},
+	"core/director/present":           {"core/api", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/filecheck", "sdk/plain"},
 	"core/director":                   {"core/access", "core/api", "core/archive", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted", "sdk/schema"},
 	"core/store/sqlite":               {"core/api", "core/archive", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "core/search"},
 	"core/search/evaluation":          {"core/library", "core/protocol", "core/search"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -330,7 +331,7 @@ func (t *turn) accept(k task, judge run.DriverRef, ev run.Evidence, evidence dri
 	// What is left of the submission was for the step that is solved now.
 	t.solution = nil
 	t.taken()
-	t.solved = append(t.solved, t.solvedStep(len(t.Run.Proofs)-1))
+	t.solved = append(t.solved, present.Solved(t.Run, t.Chain, len(t.Run.Proofs)-1))
 	return nil
 }
 

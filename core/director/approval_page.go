@@ -290,7 +290,7 @@ func (l *linked) view() ApprovalView {
 	}
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
-		v.Text, v.Type, v.Display, v.System, v.Prompt = t.textOf(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Text, v.Type, v.Display, v.System, v.Prompt = t.view().Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
 		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
 	}
 	if ev := l.decided; ev != nil {
@@ -318,7 +318,7 @@ func (l *linked) state() ApprovalState {
 
 // valuesIn are the values that were put into the step's challenge.
 func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
-	scope := t.Scope()
+	scope := runs.Scope(t.Run, t.Chain)
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	for _, ref := range protocol.References(step.Challenge) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -32,7 +33,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	if in.Outcome != "success" && in.Outcome != "failure" {
 		return api.AttestReply{}, fault.New(fault.InvalidArgument, "outcome must be success or failure, not %q", plain.Clip(in.Outcome, 40))
 	}
-	if in.Message == "" || in.Message == messageForm {
+	if in.Message == "" || in.Message == present.MessageForm {
 		return api.AttestReply{}, fault.New(fault.InvalidArgument, "message must say what the run did")
 	}
 	if in.QualityBonus < -maxBonus || in.QualityBonus > maxBonus {
@@ -71,7 +72,7 @@ func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest)
 	if e.opt.RequireComplete && in.Outcome == "success" && len(reply.MissingSteps) > 0 {
 		return api.AttestReply{}, fault.New(fault.RunIncomplete, "run %s has unsolved steps: %s", id, strings.Join(reply.MissingSteps, ", ")).
 			WithNext("call kairos_next with %s, or attest with outcome failure", reply.MissingSteps[0]).
-			With("run_id", id).WithCall(api.ToolBegin, resume(reply.MissingSteps[0], string(id)))
+			With("run_id", id).WithCall(api.ToolBegin, present.Resume(reply.MissingSteps[0], string(id)))
 	}
 	if err := t.apply(run.Event{
 		Kind: run.Attested, Outcome: in.Outcome, Reason: plain.Clip(in.Message, 2000), Bonus: &reply.Results[0].QualityBonus,
@@ -115,7 +116,7 @@ func (t *turn) attestedBefore(ctx context.Context, reply api.AttestReply) (api.A
 func (t *turn) worth(reply *api.AttestReply) {
 	var all []driver.Provenance
 	for i, p := range t.Run.Proofs {
-		ev, solved := t.Run.Evidence[i], t.solvedStep(i)
+		ev, solved := t.Run.Evidence[i], present.Solved(t.Run, t.Chain, i)
 		reply.Steps = append(reply.Steps, api.AttestedStep{
 			StepIndex: p.Step, URI: solved.URI, Label: solved.Label, Provenance: p.Provenance,
 			Driver: solved.Driver, Via: solved.Via, Verdict: ev.Verdict(), Files: solved.Files,
@@ -178,7 +179,7 @@ func (e *Engine) attestedRun(ctx context.Context, c access.Caller, in api.Attest
 			Tried:      fmt.Sprintf("%s with %s", api.ToolAttest, in.URI),
 			NextAction: fmt.Sprintf("call kairos_attest with %s and the run_id of the run that you mean, one of candidates", in.URI),
 			NextCall: api.NewCall(api.ToolAttest, map[string]any{
-				"uri": in.URI, "run_id": runForm, "outcome": in.Outcome, "message": in.Message,
+				"uri": in.URI, "run_id": present.RunForm, "outcome": in.Outcome, "message": in.Message,
 			}),
 		}, nil
 	}

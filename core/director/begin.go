@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -84,7 +85,7 @@ func (t *turn) sameRoots(texts []string) error {
 	}
 	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.Run.ID, t.Run.Roots).
 		WithNext("leave out roots to go on with the run, or session_id to begin another one").
-		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
+		WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
 }
 
 // sameProtocol checks that the URI of a call that resumes a run names the run's
@@ -110,8 +111,8 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 		return err
 	}
 	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.Run.ID, t.Chain.Title, uri, other).
-		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.openURI()).
-		WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
+		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.view().OpenURI()).
+		WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.

@@ -296,7 +296,7 @@ func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, stat
 func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	step := t.step()
 	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.Run.Step.Index, c.Driver, c.Pending.Reason)
-	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
+	r := t.view().Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &t.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
@@ -310,7 +310,7 @@ func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
-	r.NextCall = t.callServer(r.Challenge.Type)
+	r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
 	round, err := t.reply(ctx, r)
 	if err == nil && !t.caller.Detached && t.failure == nil {
 		round.Later = &Later{

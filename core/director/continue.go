@@ -361,7 +361,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 const uncounted = "The work that was sent is not counted: it was not approved before it was done."
 
 func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, error) {
-	r := t.base(t.step(), t.shownAsIs(k, q.Input))
+	r := t.view().Reply(t.step(), t.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &t.Run.Step.Failures
 	where := []string{"in the client that was asked"}
@@ -394,6 +394,6 @@ func (t *turn) waiting(ctx context.Context, k task, q run.Question) (Round, erro
 	}
 	open := strings.TrimSpace("The question stays open " + strings.Join(where, ", and "))
 	r.Message = plain.Sentences(r.Message, said, open+"; calling kairos_next again continues it")
-	r.NextCall = t.callServer(r.Challenge.Type)
+	r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
 	return t.reply(ctx, r)
 }

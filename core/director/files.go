@@ -9,10 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -139,19 +137,4 @@ func mismatch(k task, a driver.Answer) (string, error) {
 		return "", nil
 	}
 	return plain.Clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
-}
-
-// solvedFiles is nil for a step that demanded none.
-func solvedFiles(ev run.Evidence) *api.SolvedFiles {
-	for _, a := range ev.Answers {
-		if a.InputID != driver.KindFiles {
-			continue
-		}
-		f := &api.SolvedFiles{Via: a.Via, Provenance: a.Provenance}
-		if result, ok := filecheck.ReadResult(a.Value); ok && a.Provenance != driver.AgentReported {
-			f.Passed = &result.Passed
-		}
-		return f
-	}
-	return nil
 }

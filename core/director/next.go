@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -135,7 +136,7 @@ func (t *turn) named(runID string) error {
 	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
 		plain.Clip(runID, 80), t.Run.ID).
 		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.Run.ID).
-		With("run_id", t.Run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
+		With("run_id", t.Run.ID).WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
 }
 
 // owns checks that the URI names a step of the run's protocol; which one is
@@ -147,13 +148,8 @@ func (t *turn) owns(stepUUID, uri string) error {
 		}
 	}
 	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.Chain.Title, t.Run.ID).
-		WithNext("call kairos_next with %s", t.openURI()).
-		With("run_id", t.Run.ID).WithCall(api.ToolBegin, resume(t.openURI(), string(t.Run.ID)))
-}
-
-// openURI is the open step's, or when all are solved the last one's.
-func (t *turn) openURI() string {
-	return protocol.URI(t.Chain.Steps[min(t.Run.Step.Index, len(t.Chain.Steps))-1].UUID)
+		WithNext("call kairos_next with %s", t.view().OpenURI()).
+		With("run_id", t.Run.ID).WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
 }
 
 // openRuns lists the caller's live runs of the protocol, last changed first: those
@@ -201,7 +197,7 @@ func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
 	}
 	return "", fault.New(fault.AmbiguousRun, "%d runs of %q are open: %s", len(ids), chain.Title, strings.Join(ids, ", ")).
 		With("candidates", ids).WithNext("repeat the call with the run_id you mean, or with the nonce of its open challenge").
-		WithCall(api.ToolBegin, resume(protocol.URI(chain.Steps[0].UUID), runForm))
+		WithCall(api.ToolBegin, present.Resume(protocol.URI(chain.Steps[0].UUID), present.RunForm))
 }
 
 // repeated answers what needs no new work: submissions to closed runs and
@@ -249,7 +245,7 @@ func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
 func (t *turn) unheard(n int) []api.Solved {
 	var solved []api.Solved
 	for i := max(len(t.Run.Proofs)-n, 0); i < len(t.Run.Proofs); i++ {
-		solved = append(solved, t.solvedStep(i))
+		solved = append(solved, present.Solved(t.Run, t.Chain, i))
 	}
 	return solved
 }

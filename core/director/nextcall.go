@@ -6,26 +6,8 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
-
-// resume is the arguments of the kairos_begin that shows a run's open step.
-func resume(uri, id string) map[string]any { return map[string]any{"uri": uri, "session_id": id} }
-
-// nextCall is the call of kairos_next for the open step with this solution.
-func (t *turn) nextCall(solution map[string]any) *api.NextCall {
-	return api.NewCall(api.ToolNext, map[string]any{
-		"uri": protocol.URI(t.step().UUID), "run_id": string(t.Run.ID), "solution": solution,
-	})
-}
-
-// callServer lets the server obtain what is due, or show again what the agent
-// has to give. It is never counted as a failure.
-func (t *turn) callServer(kind string) *api.NextCall {
-	return t.nextCall(map[string]any{"type": kind, "nonce": t.Run.Step.Nonce})
-}
 
 // callFilled is the call with a solution that the agent has to fill in.
 func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
@@ -33,7 +15,7 @@ func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) 
 	if !k.free() {
 		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
 	}
-	return t.nextCall(solution)
+	return t.view().Next(solution)
 }
 
 // placeOf is the field of a solution that the input's value goes into: the one
@@ -46,21 +28,6 @@ func (t *turn) placeOf(k task, in driver.Input, shown driver.AgentChallenge) str
 	}
 	return shown.Type
 }
-
-// Placeholders of an attestation. The first is no outcome, so it is refused anyway.
-const (
-	outcomeForm = "<success or failure>"
-	messageForm = "<string: what was achieved, or why it failed>"
-)
-
-func attestCall(uri string, id run.ID) *api.NextCall {
-	return api.NewCall(api.ToolAttest, map[string]any{
-		"uri": uri, "run_id": string(id), "outcome": outcomeForm, "message": messageForm,
-	})
-}
-
-// runForm stands for the run that is meant, where several could be.
-const runForm = "<one of candidates>"
 
 // unfilled lists the places of a submission that still hold a placeholder.
 func (s *solution) unfilled(in driver.Input) []string {

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -18,58 +18,14 @@ import (
 // use its own judgement.
 const maxFailures = 3
 
-// base is the reply every other grows from: the open step and where it stands.
-func (t *turn) base(step protocol.Step, shown driver.AgentChallenge) api.StepReply {
-	r := api.StepReply{
-		MustObey: true,
-		CurrentStep: api.CurrentStep{
-			URI: protocol.URI(step.UUID), Content: t.textOf(min(t.Run.Step.Index, len(t.Chain.Steps))), MIMEType: "text/markdown",
-		},
-		Challenge: api.Challenge{
-			Type: shown.Type, Description: shown.Description, Display: shown.Display,
-			Nonce: t.Run.Step.Nonce, ProofHash: t.Run.ProofHash(),
-		},
-		Message: t.note, RunID: string(t.Run.ID), SessionID: string(t.Run.ID),
-		StepIndex: min(t.Run.Step.Index, len(t.Chain.Steps)), StepCount: len(t.Chain.Steps), Solved: t.solved,
-	}
-	if n := len(t.solved); n > 0 {
-		r.ProofHash = t.solved[n-1].ProofHash
-		r.Message = plain.Sentences(solvedMessage(t.solved), r.Message)
-	}
-	return r
-}
-
-func solvedMessage(solved []api.Solved) string {
-	parts := make([]string, len(solved))
-	for i, s := range solved {
-		what, files := "is solved", ""
-		if s.Verdict != "" {
-			what = s.Verdict
-		}
-		if s.Files != nil {
-			files = "; its files: " + string(s.Files.Provenance)
-		}
-		parts[i] = fmt.Sprintf("Step %d %s (%s%s).", s.StepIndex, what, s.Provenance, files)
-	}
-	return strings.Join(parts, " ")
-}
-
-func (t *turn) solvedStep(i int) api.Solved {
-	p, step := t.Run.Proofs[i], t.Chain.Steps[i]
-	verdict := ""
-	if t.Run.Evidence[i].Failed {
-		verdict = t.Run.Evidence[i].Verdict()
-	}
-	return api.Solved{
-		StepIndex: p.Step, URI: protocol.URI(step.UUID), Label: step.Label, Driver: p.Driver.Name, Via: p.Via.Name,
-		Provenance: p.Provenance, Output: t.Run.Evidence[i].Output, ProofHash: p.Hash,
-		Files: solvedFiles(t.Run.Evidence[i]), Verdict: verdict,
-	}
+// view is what this call may show of the run.
+func (t *turn) view() present.View {
+	return present.View{Run: t.Run, Chain: t.Chain, Note: t.note, Solved: t.solved}
 }
 
 // present shows the open step to the agent, whose turn it is.
 func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
-	r := t.base(k.step, shown)
+	r := t.view().Reply(k.step, shown)
 	r.NextCall = t.callFilled(k, in, shown)
 	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
 		r.Message = plain.Sentences(r.Message, t.sentence(in.ID))
@@ -84,8 +40,8 @@ const approvalFirst = "the server obtains the approval, and its reply then says 
 // presentDriven shows the open step, whose input the server will obtain itself
 // when it is called for it.
 func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
-	r := t.base(k.step, t.shownAsIs(k, in))
-	r.NextCall = t.callServer(k.common.Type)
+	r := t.view().Reply(k.step, t.shownAsIs(k, in))
+	r.NextCall = t.view().LeaveToServer(k.common.Type)
 	then := "the server obtains the proof itself"
 	if in.Kind == driver.KindApproval {
 		then = approvalFirst
@@ -129,11 +85,11 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 // completed: every step is solved.
 func (t *turn) completed(ctx context.Context) (Round, error) {
 	last := t.Chain.Steps[len(t.Chain.Steps)-1]
-	r := t.base(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
+	r := t.view().Reply(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
 	r.ProofHash = t.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
-	r.NextCall = attestCall(r.CurrentStep.URI, t.Run.ID)
+	r.NextCall = present.Attest(r.CurrentStep.URI, t.Run.ID)
 	return t.reply(ctx, r)
 }
 
@@ -143,7 +99,7 @@ const nothingGiven = "Solution is missing: nobody but you can give it for this s
 // leftOut: an input that only the agent can give was not submitted. No retry
 // is counted.
 func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
-	r := t.base(k.step, shown)
+	r := t.view().Reply(k.step, shown)
 	r.ErrorCode = string(fault.MissingField)
 	if failed := t.failedRoute(in.ID); failed != "" {
 		r.ErrorCode = string(fault.OfRoute(failed))
@@ -222,10 +178,10 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 	case f.code == fault.UserDeclined && !t.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
-		r.NextCall = t.callServer(r.Challenge.Type)
+		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
 	case f.code == fault.EvidenceNotAccepted:
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
-		r.NextCall = t.callServer(r.Challenge.Type)
+		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
 	case t.waitsForApproval():
 		r.Message = plain.Sentences(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
@@ -233,7 +189,7 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 	if count >= maxFailures {
 		r.ErrorCode = string(fault.MaxRetriesExceeded)
 		r.Message = plain.Sentences(r.Message, fmt.Sprintf("This was failure %d of this step (%s).", count, f.code))
-		r = waysOut(r)
+		r = present.WaysOut(r)
 	}
 	return r
 }
@@ -242,15 +198,6 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 func (t *turn) waitsForApproval() bool {
 	desc, _, _ := t.e.Drivers.Describe(t.trying)
 	return t.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
-}
-
-// waysOut leaves an agent that failed often enough its own judgement.
-func waysOut(r api.StepReply) api.StepReply {
-	uri := r.CurrentStep.URI
-	r.MustObey, r.NextCall = false, nil
-	r.NextAction = fmt.Sprintf("choose: call kairos_update with %s if the step itself is wrong, and begin again, because this run keeps the step as it was; "+
-		"call kairos_attest with %s and outcome failure to give up; or ask the user what to do and retry kairos_next with %s", uri, uri, uri)
-	return r
 }
 
 // declinedByAgent: the no came from the agent's own report, which it can correct.
@@ -277,7 +224,7 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 		return Round{}, f // nothing began
 	}
 	step := t.step()
-	r := t.base(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
+	r := t.view().Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &t.Run.Step.Failures
@@ -285,10 +232,10 @@ func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
 		r.CurrentStep.URI, r.CurrentStep.URI))
 
 	if r.NextCall = api.CallOf(f); r.NextCall == nil {
-		r.NextCall = t.callServer(r.Challenge.Type)
+		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
 	}
 	if t.Run.Step.Failures >= maxFailures {
-		r = waysOut(r)
+		r = present.WaysOut(r)
 	}
 	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
 	return t.reply(ctx, r)

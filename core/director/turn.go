@@ -246,7 +246,7 @@ func (t *turn) open(ctx context.Context) (task, error) {
 func (t *turn) place() task {
 	step := t.step()
 	return task{step: step, where: driver.Step{
-		Protocol: t.Chain.Title, Label: step.Label, Text: t.textOf(t.Run.Step.Index),
+		Protocol: t.Chain.Title, Label: step.Label, Text: t.view().Text(t.Run.Step.Index),
 		Index: t.Run.Step.Index, Count: len(t.Chain.Steps),
 	}}
 }
@@ -258,7 +258,7 @@ func (t *turn) workOut(ctx context.Context) (task, error) {
 		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
 		return k, nil
 	}
-	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, t.Scope())
+	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if errors.Is(err, protocol.ErrTooLarge) {
 		return task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.where.Index, err).
 			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
@@ -315,9 +315,6 @@ func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
 	desc, _, _ := t.e.Drivers.Describe(k.use)
 	return desc.Approval
 }
-
-// textOf is the text of a step, 1-based, with the values it refers to.
-func (t *turn) textOf(step int) string { return t.Chain.FillText(step-1, t.Scope()) }
 
 func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference) error {
 	keys := make([]string, len(missing))

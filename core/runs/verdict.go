@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -60,10 +61,10 @@ func Unjudged(a *driver.Answer) (why string, unjudged bool) {
 }
 
 // Scope is what the templates of the open step may refer to.
-func (c *Change) Scope() protocol.Scope {
-	s := protocol.Scope{Input: c.Run.Input, Steps: make(map[string]json.RawMessage, len(c.Run.Evidence))}
-	for i, ev := range c.Run.Evidence {
-		s.Steps[c.Chain.Steps[i].Name] = ev.Output
+func Scope(r run.Run, chain protocol.Chain) protocol.Scope {
+	s := protocol.Scope{Input: r.Input, Steps: make(map[string]json.RawMessage, len(r.Evidence))}
+	for i, ev := range r.Evidence {
+		s.Steps[chain.Steps[i].Name] = ev.Output
 	}
 	return s
 }

@@ -1,0 +1,67 @@
+// Package present makes replies of the state of a run. It is pure: it knows no
+// store and calls no driver.
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// View is what a call may show of a run.
+type View struct {
+	Run    run.Run
+	Chain  protocol.Chain
+	Note   string       // what the reply says besides
+	Solved []api.Solved // the steps that the call solved
+}
+
+// Text is the text of a step, 1-based, with the values it refers to.
+func (v View) Text(step int) string { return v.Chain.FillText(step-1, runs.Scope(v.Run, v.Chain)) }
+
+// Reply is the reply every other grows from: the open step and where it stands.
+func (v View) Reply(step protocol.Step, shown driver.AgentChallenge) api.StepReply {
+	r := api.StepReply{
+		MustObey: true,
+		CurrentStep: api.CurrentStep{
+			URI: protocol.URI(step.UUID), Content: v.Text(min(v.Run.Step.Index, len(v.Chain.Steps))), MIMEType: "text/markdown",
+		},
+		Challenge: api.Challenge{
+			Type: shown.Type, Description: shown.Description, Display: shown.Display,
+			Nonce: v.Run.Step.Nonce, ProofHash: v.Run.ProofHash(),
+		},
+		Message: v.Note, RunID: string(v.Run.ID), SessionID: string(v.Run.ID),
+		StepIndex: min(v.Run.Step.Index, len(v.Chain.Steps)), StepCount: len(v.Chain.Steps), Solved: v.Solved,
+	}
+	if n := len(v.Solved); n > 0 {
+		r.ProofHash = v.Solved[n-1].ProofHash
+		r.Message = plain.Sentences(message(v.Solved), r.Message)
+	}
+	return r
+}
+
+func message(solved []api.Solved) string {
+	parts := make([]string, len(solved))
+	for i, s := range solved {
+		what, files := "is solved", ""
+		if s.Verdict != "" {
+			what = s.Verdict
+		}
+		if s.Files != nil {
+			files = "; its files: " + string(s.Files.Provenance)
+		}
+		parts[i] = fmt.Sprintf("Step %d %s (%s%s).", s.StepIndex, what, s.Provenance, files)
+	}
+	return strings.Join(parts, " ")
+}
+
+// OpenURI is the open step's, or when all are solved the last one's.
+func (v View) OpenURI() string {
+	return protocol.URI(v.Chain.Steps[min(v.Run.Step.Index, len(v.Chain.Steps))-1].UUID)
+}
