@@ -55,10 +55,10 @@ func TestACallThatMayWaitNoLongerSaysWhatIsWaitedFor(t *testing.T) {
 		d := newDirector()
 		d.retries, d.retryAfter = 3, time.Hour
 		cfg := config()
-		cfg.PlainWait = 20 * time.Millisecond
+		cfg.PlainWait = 300 * time.Millisecond // of the call, whose work takes a part of it
 		w := dial(t, cfg, d)
 		got := w.step(begin(w))
-		if got.ErrorCode != "WAITING_FOR_DRIVER" || got.RetryAfter == nil || *got.RetryAfter > 3600-cfg.PlainWait.Seconds() ||
+		if got.ErrorCode != "WAITING_FOR_DRIVER" || got.RetryAfter == nil || *got.RetryAfter >= time.Hour.Seconds() ||
 			got.Progress == nil || *got.Progress != 0.97 || got.ProgressMessage != "Compiling." {
 			t.Errorf("reply = %+v, want that the rest of an hour is left, and the driver's progress", got)
 		}
