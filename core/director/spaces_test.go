@@ -490,6 +490,10 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 	if s, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Three Steps", Space: "personal"}); err != nil || s.Choices[0].Role == "match" {
 		t.Errorf("a search in the own space = %+v, %v, want no match", s, err)
 	}
+	// space_id is the older name of the argument.
+	if s, err := w.Search(t.Context(), other, api.SearchRequest{Query: "Three Steps", SpaceID: "personal"}); err != nil || s.Choices[0].Role == "match" {
+		t.Errorf("a search with space_id for the own space finds %+v, %v, want nothing of the group", s.Choices, err)
+	}
 	if u, err := w.Update(t.Context(), other, api.UpdateRequest{URIs: []string{r.Items[1].URI}, Documents: []string{"## Second\n\nchanged\n"}}); err != nil || u.TotalUpdated != 1 {
 		t.Errorf("a member's Update = %+v, %v", u, err)
 	}
