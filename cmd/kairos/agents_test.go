@@ -143,6 +143,7 @@ func (f *follower) calendar() string {
 }
 
 func TestAgentsThatReadOnlyCallsOrOnlyProsePlayEverything(t *testing.T) {
+	long(t)
 	drivers := buildDrivers(t)
 	for name, follow := range map[string]func(f *follower) map[string]any{
 		"next_call": func(f *follower) map[string]any {

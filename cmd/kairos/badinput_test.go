@@ -52,6 +52,7 @@ func (s *served) chains() int {
 // Whatever an agent sends, the server says what is wrong with it, stores
 // nothing of it, and serves the next call.
 func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServed(t)
 	s.lock()

@@ -627,6 +627,7 @@ func (s *stage) shownToAPerson(q *posed) {
 // Each of elicitation and sampling is the other's fallback, and the agent comes
 // last. What the server obtains itself is one of two words.
 func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
+	long(t)
 	t.Parallel()
 	forms := withShippedDrivers(t, "user_input: {server_driver: true}\nmcp: {plain_wait: 50s}\n")
 	sampled := withShippedDrivers(t, "user_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")

@@ -11,6 +11,7 @@ import (
 // The first call of a server begins the filling; another name of a model is
 // another model, whose vectors are all made anew.
 func TestAServerEmbedsWhatIsMissing(t *testing.T) {
+	long(t)
 	t.Parallel()
 	endpoint := embedtest.Start(embedtest.Options{})
 	defer endpoint.Close()

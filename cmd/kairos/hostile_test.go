@@ -304,6 +304,7 @@ const onePerson = "# Person\n\n## Ask\n\nask them\n\n```json\n{\"challenge\":{\"
 // Whatever is sent for arguments, over MCP or REST, is refused by status and
 // text, or is served; a run that is open can be finished afterwards.
 func TestBadInputOverHTTPIsRefusedAndHarmsNoRun(t *testing.T) {
+	long(t)
 	b := besiege(t, "http: {rate: {per_minute: -1}}\n")
 	uri := b.mint(oneCommand)[0]
 	run := b.begin(uri)

@@ -36,6 +36,7 @@ func (s sampledType) document(kind, more string) string {
 // Each of the four types is proved by the client's model where it answers well,
 // is asked for once more where it does not, and is the agent's after that.
 func TestAllFourTypesAreAnsweredByTheClientsModel(t *testing.T) {
+	long(t)
 	t.Parallel()
 	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nuser_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
 	for kind, typ := range sampledTypes {

@@ -90,6 +90,7 @@ func headOf(t *testing.T, found string) string {
 }
 
 func TestAServerStartsWithoutQdrantAndSaysWhatIsMissing(t *testing.T) {
+	long(t)
 	t.Parallel()
 	db := qdranttest.New(t, qdranttest.Options{})
 	db.Kill(t)

@@ -134,6 +134,7 @@ func (b *besieged) end(s *stage, at string, r *api.StepReply) {
 // Whatever dies over HTTP, wherever a run stands, and whoever comes back, the run
 // goes on behind what was acknowledged.
 func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for dies, does := range map[string]struct{ client, server bool }{
 		"the client": {client: true}, "the server": {server: true}, "both": {client: true, server: true},
@@ -349,6 +350,7 @@ func (p *piped) leave() {
 // The same over the standard streams, where client and server go together: a
 // killed server, one whose client left, and both at once.
 func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
+	long(t)
 	t.Parallel()
 	deaths := map[string]func(*piped){
 		"the client": (*piped).leave,
@@ -366,9 +368,6 @@ func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
 	}
 	for dies, die := range deaths {
 		for at, doc := range resumeDocs {
-			if at == "a question" && testing.Short() {
-				continue
-			}
 			t.Run(dies+" at "+at, func(t *testing.T) {
 				t.Parallel()
 				s := &served{t: t, dir: t.TempDir()}
@@ -434,6 +433,7 @@ func (s *served) finishPiped(t *testing.T, era, at string, before *api.StepReply
 // Nobody calls for a run whose time has passed; the server ends it, takes it out
 // of the handover file, and removes it when it was kept long enough.
 func TestAServerEndsAndRemovesRunsByItself(t *testing.T) {
+	long(t)
 	t.Parallel()
 	s := newServed(t)
 	s.lock()

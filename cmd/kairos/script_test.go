@@ -36,17 +36,30 @@ func (s shared) Run() int {
 	return s.M.Run()
 }
 
+// long skips the test with -short. It is for tests that start the program or its
+// drivers over and over: the race detector makes them ten times slower, so make
+// test runs them without it.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED with -short: starts many processes; make test runs it without the race detector")
+	}
+}
+
 func TestScripts(t *testing.T) {
+	long(t)
 	testscript.Run(t, scripts(t, "testdata/script"))
 }
 
 // The scripts in testdata/tools are the nine calls of agents as commands. They
 // say the same whoever answers.
 func TestTheNineCommandsAskTheLocalDatabase(t *testing.T) {
+	long(t)
 	testscript.Run(t, scripts(t, "testdata/tools"))
 }
 
 func TestTheNineCommandsAskAServer(t *testing.T) {
+	long(t)
 	p := scripts(t, "testdata/tools")
 	setup := p.Setup
 	p.Setup = func(env *testscript.Env) error {

@@ -254,7 +254,17 @@ func processDriver(fault string) string {
 	return "counter"
 }
 
+// long skips the test with -short: it starts a process for each check, which the
+// race detector makes ten times slower. make test runs it without.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED with -short: starts many processes; make test runs it without the race detector")
+	}
+}
+
 func TestEachFaultOfAProcessIsFoundByTheCheckThatNamesItAndByNoOther(t *testing.T) {
+	long(t)
 	if _, err := os.Stat(filepath.Join("/proc", "self", "status")); err != nil {
 		t.Skip("NOT TESTED: faults of a process, because there is no /proc to look into")
 	}
@@ -275,6 +285,7 @@ func TestEachFaultOfAProcessIsFoundByTheCheckThatNamesItAndByNoOther(t *testing.
 
 // Each of these faults shows in all that comes later, and is named once.
 func TestOneFaultIsNamedByOneCheck(t *testing.T) {
+	long(t)
 	for fault, want := range map[string]string{
 		"exec process/quiet-stdout": "process/quiet-stdout",
 		"exec dies":                 "call/sound-result", "dies": "call/sound-result", "unsound": "call/sound-result",
@@ -294,6 +305,7 @@ func TestOneFaultIsNamedByOneCheck(t *testing.T) {
 }
 
 func TestSoundProgramsPassWithNothingSkipped(t *testing.T) {
+	long(t)
 	for name, subject := range map[string]drivertest.Subject{
 		"counter": started(t, "counter", ""), "desk": started(t, "desk", ""), "till": started(t, "till", ""), "counter by exec": started(t, "counter", "exec "),
 	} {
