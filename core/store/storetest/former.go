@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// wantFormer checks where a step leads that is gone.
+func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
+	t.Helper()
+	_, _, err := s.StepChain(t.Context(), []string{mine}, step)
+	wantCode(t, "StepChain(former step)", err, fault.NotFound)
+	got, err := s.Former(t.Context(), []string{theirs, mine}, step)
+	if err != nil {
+		t.Errorf("Former = %v, want nil", err)
+		return
+	}
+	want.Chain = withoutTexts(want.Chain)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Former (-want +got):\n%s", diff)
+	}
+}
+
+func wantNoFormer(t *testing.T, s library.Protocols, spaces []string, step string) {
+	t.Helper()
+	got, err := s.Former(t.Context(), spaces, step)
+	if fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("Former(%v) = %q, %v, want not found", spaces, got.Chain.Title, err)
+	}
+}
+
+func withoutTexts(c protocol.Chain) protocol.Chain {
+	c.Steps = slices.Clone(c.Steps)
+	for i := range c.Steps {
+		c.Steps[i].Text = ""
+	}
+	return c
+}
+
+func formerSteps(t *testing.T, s Protocols) {
+	first := NewChain(mine, "Shrinks", "One", "Two", "Three")
+	mustSave(t, s, first)
+	wantNoFormer(t, s, []string{mine}, first.Steps[1].UUID)
+	wantNoFormer(t, s, []string{mine}, "never heard of")
+	second := first
+	second.Steps = slices.Delete(slices.Clone(first.Steps), 1, 2)
+	mustReplace(t, s, second, 1)
+	wantFormer(t, s, first.Steps[1].UUID, library.Former{Chain: at(second, 2)})
+	wantNoFormer(t, s, []string{mine}, first.Steps[0].UUID)
+	third := NewChain(mine, "Shrinks", "Other")
+	mustReplace(t, s, third, 2)
+	for _, step := range first.Steps {
+		wantFormer(t, s, step.UUID, library.Former{Chain: at(third, 3)})
+	}
+	// What comes back is not former any more.
+	mustReplace(t, s, first, 3)
+	for _, step := range first.Steps {
+		wantNoFormer(t, s, []string{mine}, step.UUID)
+	}
+	wantFormer(t, s, third.Steps[0].UUID, library.Former{Chain: at(first, 4)})
+}
+
+func formerOfDeleted(t *testing.T, s Protocols) {
+	c := NewChain(mine, "Deleted", "One", "Two")
+	mustSave(t, s, c)
+	mustReplace(t, s, c, 1)
+	mustDelete(t, s, c, 2)
+	for _, step := range c.Steps {
+		wantFormer(t, s, step.UUID, library.Former{Chain: at(c, 2), Deleted: true})
+	}
+	again := NewChain(mine, "Deleted", "Again")
+	mustReplace(t, s, again, 0)
+	wantFormer(t, s, c.Steps[1].UUID, library.Former{Chain: at(again, 4)})
+}
+
+func stepMoves(t *testing.T, s Protocols) {
+	a, b := NewChain(mine, "A", "One", "Moves"), NewChain(mine, "B", "One")
+	mustSave(t, s, a, b)
+	moving := a.Steps[1]
+	less, more := a, b
+	less.Steps, more.Steps = slices.Clone(a.Steps[:1]), append(slices.Clone(b.Steps), moving)
+	// The chain that takes it comes first.
+	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: more, Replaces: 1}, {Chain: less, Replaces: 1}}); err != nil {
+		t.Fatalf("SaveChains = %v, want nil", err)
+	}
+	got, i, err := s.StepChain(t.Context(), []string{mine}, moving.UUID)
+	if err != nil || got.Title != "B" || i != 1 {
+		t.Errorf("StepChain = step %d of %q, %v, want 1 of B", i, got.Title, err)
+	}
+	wantNoFormer(t, s, []string{mine}, moving.UUID)
+}
