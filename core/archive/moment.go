@@ -1,0 +1,256 @@
+package archive
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Moment is one thing that happened in a run, told for people.
+type Moment struct {
+	At    time.Time `json:"at"`
+	Step  int       `json:"step"`
+	Label string    `json:"label"`
+	// What happened: asked, repaired (asked again after what was no answer), sent
+	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
+	// submitted_before_approval, opened (the approval page), declined, dismissed, called (a driver that changes the world),
+	// waiting (for a driver), outcome_unknown, settled, decided (by a person, after an unknown outcome), approval_lapsed, rejected,
+	// refused, accepted, failed (which the challenge does not forbid), attested, expired, redacted, abandoned.
+	What string `json:"what"`
+	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
+	Via string `json:"via,omitempty"`
+	Why string `json:"why,omitempty"`
+	// Driver judged the evidence: name and version.
+	Driver     string            `json:"driver,omitempty"`
+	Question   string            `json:"question,omitempty"`
+	Answer     json.RawMessage   `json:"answer,omitempty"`
+	Provenance driver.Provenance `json:"provenance,omitempty"`
+	// Model that generated the answer and why it stopped, as far as told.
+	Model      string `json:"model,omitempty"`
+	StopReason string `json:"stop_reason,omitempty"`
+	Verdict    string `json:"verdict,omitempty"`
+	ProofHash  string `json:"proof_hash,omitempty"`
+	// Took is how long the route was tried that this ends.
+	Took time.Duration `json:"took,omitempty"`
+	// Walk is the whole walk through the tree, and Facts what it was made on,
+	// where that was kept.
+	Walk  *decision.Decision `json:"walk,omitempty"`
+	Facts *decision.Record   `json:"facts,omitempty"`
+	// Redaction is what was erased from the run.
+	Redaction *run.Redaction `json:"redaction,omitempty"`
+}
+
+// momentOf describes an event for people; false: it matters only to the engine.
+func momentOf(ev run.Event, chain protocol.Chain) (Moment, bool) {
+	m := Moment{At: ev.At, Step: ev.Step, Via: ev.Via, What: string(ev.Kind), Took: ev.Took}
+	if i := ev.Step - 1; i >= 0 && i < len(chain.Steps) {
+		m.Label = chain.Steps[i].Label
+	}
+	if m.Walk, m.Facts = walkOf(ev); m.Walk != nil {
+		m.Why = why(*m.Walk)
+	}
+	tell, known := tellers[ev.Kind]
+	if known {
+		tell(&m, ev)
+	}
+	return m, known
+}
+
+// tellers complete the moment of an event, by its kind.
+var tellers = map[run.Kind]func(*Moment, run.Event){
+	run.Asked:       tellQuestion,
+	run.Repaired:    tellRepaired,
+	run.Answered:    tellAnswered,
+	run.Supplied:    tellAnswered,
+	run.RouteClosed: tellRouteClosed,
+	run.Opened:      tellOpened,
+	run.Premature:   tellPremature,
+	run.Declined:    tellReason,
+	run.Dismissed:   tellReason,
+	run.Lapsed:      tellReason,
+	run.Expired:     tellReason,
+	run.Abandoned:   tellReason,
+	run.Settled:     tellReason,
+	run.Called:      tellCalled,
+	run.Deferred:    tellDeferred,
+	run.Unsettled:   tellUnsettled,
+	run.Decided:     tellDecided,
+	run.Rejected:    tellCode,
+	run.Refused:     tellCode,
+	run.Accepted:    tellAccepted,
+	run.Attested:    func(m *Moment, ev run.Event) { m.Verdict = because(ev.Outcome, ev.Reason) },
+	run.Redacted: func(m *Moment, ev run.Event) {
+		m.Redaction, m.Verdict = ev.Redaction, because(ev.Redaction.String(), ev.Reason)
+	},
+}
+
+func tellReason(m *Moment, ev run.Event) { m.Verdict = ev.Reason }
+
+func tellCode(m *Moment, ev run.Event) { m.Verdict = because(ev.Code, ev.Reason) }
+
+func tellQuestion(m *Moment, ev run.Event) {
+	m.Question = ev.Question.Input.Description
+	if ev.Question.Input.User != "" && ev.Question.Input.Kind == driver.KindEvidence && !ev.Question.Human {
+		m.Question = ev.Question.Input.User
+	}
+}
+
+func tellRepaired(m *Moment, ev run.Event) {
+	if ev.Question.Elsewhere != "" { // it was asked before
+		m.What, m.Verdict = "sent", "to the approval page, where the question stays open"
+		return
+	}
+	tellQuestion(m, ev)
+}
+
+func tellAnswered(m *Moment, ev run.Event) {
+	if ev.Input == driver.KindJudge {
+		m.What = "judged" // it is not the step's evidence
+	}
+	tellAnswer(m, ev)
+}
+
+func tellRouteClosed(m *Moment, ev run.Event) {
+	m.Via = ev.Attempt.Via
+	m.Verdict = because(ev.Attempt.Outcome, ev.Attempt.Reason)
+}
+
+func tellOpened(m *Moment, ev run.Event) {
+	m.Via, m.Verdict = viaPage, fmt.Sprintf("the page behind the link was opened %s", howReached(*ev.Visit))
+}
+
+func tellPremature(m *Moment, ev run.Event) {
+	m.Verdict = "work was submitted before the step was approved; it is not counted"
+	m.Provenance = driver.AgentReported
+	if ev.Answer != nil {
+		m.Answer = ev.Answer.Value
+	}
+}
+
+func tellCalled(m *Moment, ev run.Event) {
+	m.Verdict = fmt.Sprintf("attempt %d; the driver changes the world, so this is recorded before it is called", ev.Call.Attempt)
+}
+
+func tellDeferred(m *Moment, ev run.Event) {
+	m.What, m.Verdict = "waiting", ev.Reason
+	if p := ev.Call.Pending; p != nil {
+		m.Verdict = plain.Sentences(p.Reason, p.Message)
+	}
+}
+
+func tellUnsettled(m *Moment, ev run.Event) { m.What, m.Verdict = "outcome_unknown", ev.Reason }
+
+func tellDecided(m *Moment, ev run.Event) {
+	said := "it did not happen"
+	if ev.Decision.Happened {
+		said = "it happened"
+	}
+	m.Verdict = because(fmt.Sprintf("%s, says %s", said, ev.Decision.By), ev.Reason)
+	tellAnswer(m, ev)
+}
+
+func tellAccepted(m *Moment, ev run.Event) {
+	p := ev.Proof
+	m.Driver, m.Via = named(p.Driver), p.Via.Name
+	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
+	m.Answer = ev.Evidence.Output
+	if ev.Evidence.Failed {
+		m.What = "failed"
+	}
+}
+
+// because is what happened and, if that is still known, why.
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + ": " + why
+}
+
+// viaPage is how an answer came that was given on the approval page.
+const viaPage = "page"
+
+func tellAnswer(m *Moment, ev run.Event) {
+	if a := ev.Approval; a != nil {
+		m.What, m.Via, m.Provenance = "approved", a.Via, a.Provenance
+		switch {
+		case a.ClientReview:
+			m.Verdict = "left to the client's own review of the request"
+		case a.Basis == run.BasisLink:
+			m.Via = viaPage // whoever sent them there
+			m.Verdict = "on the approval page, by whoever had its link: nobody was identified" + visits(a.Visits)
+		case a.Basis == run.BasisPage:
+			m.Via = viaPage
+			m.Verdict = "on the approval page, by " + a.By + visits(a.Visits)
+		case a.Basis == run.BasisAgent:
+			m.Verdict = "on the agent's word alone: approval.trust_agent is set"
+		}
+		return
+	}
+	if why, unjudged := runs.Unjudged(ev.Answer); unjudged {
+		m.What, m.Via, m.Verdict = "not_judged", ev.Answer.Via, "no verdict was given: "+why
+		return
+	}
+	if a := ev.Answer; a != nil {
+		m.Via, m.Provenance, m.Answer = a.Via, a.Provenance, a.Value
+		m.Model, m.StopReason = a.Model, a.StopReason
+	}
+}
+
+// visits tells how an approval page was reached until it was answered.
+func visits(all []run.Visit) string {
+	if len(all) == 0 {
+		return ""
+	}
+	n := len(all) - 1
+	return fmt.Sprintf("; the page was opened %s before, and answered %s", times(n), howReached(all[n]))
+}
+
+func times(n int) string {
+	switch {
+	case n == 1:
+		return "once"
+	case n >= run.MaxVisits:
+		return fmt.Sprintf("%d times or more", n)
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// howReached describes how the page was reached, of which the server knows little.
+func howReached(v run.Visit) string {
+	from := "from " + cmp.Or(string(v.From), "an unknown address")
+	if v.From == run.BehindProxy {
+		from = string(v.From)
+	}
+	if v.Browser {
+		return from + ", by what says it is a browser"
+	}
+	return from + ", by something that does not say it is a browser"
+}
+
+func named(d run.DriverRef) string {
+	if d.Version == "" {
+		return d.Name
+	}
+	return d.Name + " " + d.Version
+}
+
+// why is the walk in one line: the rule, the route, its condition.
+func why(d decision.Decision) string {
+	if d.Route == nil {
+		return d.Rule + ": no route left"
+	}
+	reason := "no condition"
+	if d.Route.When != "" {
+		reason = d.Route.When
+	}
+	return fmt.Sprintf("%s: %s, because %s", d.Rule, d.Route.Via, reason)
+}
