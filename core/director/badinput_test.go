@@ -79,7 +79,7 @@ func TestWhatOneCallMayCostIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	uri := minted.Items[0].URI
-	exported, err := w.Dump(t.Context(), w.caller, uri, true)
+	exported, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uri, Protocol: true})
 	if err != nil || len(fmt.Sprint(exported)) > 10_000 {
 		t.Errorf("Dump = %d bytes, %v, want the name of the model cut", len(fmt.Sprint(exported)), err)
 	}
@@ -87,7 +87,7 @@ func TestWhatOneCallMayCostIsBounded(t *testing.T) {
 	for i := range uris {
 		uris[i] = uri
 	}
-	if _, err := w.Delete(t.Context(), w.caller, uris); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: uris}); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "at most 1000") {
 		t.Errorf("Delete of 1001 = %v", err)
 	}
 	_, err = w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: uris, Updates: []byte(`{"text":"y"}`)})

@@ -843,7 +843,7 @@ func TestBuiltInsAreThereAndStay(t *testing.T) {
 	if r.Challenge.Type != "comment" {
 		t.Errorf("refine begins with a %s challenge, want comment", r.Challenge.Type)
 	}
-	d, err := w.Delete(t.Context(), w.caller, []string{refine})
+	d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{refine}})
 	if err != nil || d.TotalFailed != 1 {
 		t.Errorf("Delete of a built-in = %+v, %v, want it refused", d, err)
 	}
@@ -862,15 +862,15 @@ func TestUpdateDeleteAndDump(t *testing.T) {
 	if err != nil || u.TotalUpdated != 1 {
 		t.Fatalf("Update = %+v, %v", u, err)
 	}
-	d, err := w.Dump(t.Context(), w.caller, uris[1], false)
+	d, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uris[1]})
 	if err != nil || !strings.Contains(d.Document, "new body") || d.Label != "Second anew" || d.Challenge.Type != "comment" {
 		t.Errorf("Dump = %+v, %v, want the new step", d, err)
 	}
-	del, err := w.Delete(t.Context(), w.caller, []string{uris[0], "kairos://mem/11111111-1111-1111-1111-111111111111"})
+	del, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uris[0], "kairos://mem/11111111-1111-1111-1111-111111111111"}})
 	if err != nil || del.TotalDeleted != 1 || del.TotalFailed != 1 {
 		t.Errorf("Delete = %+v, %v, want one deleted and one failed", del, err)
 	}
-	if _, err := w.Dump(t.Context(), w.caller, uris[2], true); fault.CodeOf(err) != fault.NotFound {
+	if _, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uris[2], Protocol: true}); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("Dump after the head was deleted: %v, want NOT_FOUND", err)
 	}
 }

@@ -32,7 +32,7 @@ func revisions(t *testing.T, w *world, ref string) []int64 {
 
 func (w *world) dump(uri string) string {
 	w.t.Helper()
-	d, err := w.Dump(w.t.Context(), w.caller, uri, true)
+	d, err := w.Dump(w.t.Context(), w.caller, api.DumpRequest{URI: uri, Protocol: true})
 	if err != nil {
 		w.t.Fatalf("Dump(%s): %v", uri, err)
 	}
@@ -49,11 +49,11 @@ func TestEveryChangeKeepsTheVersionBefore(t *testing.T) {
 		t.Fatalf("Update = %+v, %v", u, err)
 	}
 	documents = append(documents, w.dump(second[0]))
-	if d, err := w.Delete(t.Context(), w.caller, second[1:]); err != nil || d.TotalFailed > 0 {
+	if d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: second[1:]}); err != nil || d.TotalFailed > 0 {
 		t.Fatalf("Delete = %+v, %v", d, err)
 	}
 	documents = append(documents, w.dump(second[0]))
-	if d, err := w.Delete(t.Context(), w.caller, second[:1]); err != nil || d.TotalFailed > 0 {
+	if d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: second[:1]}); err != nil || d.TotalFailed > 0 {
 		t.Fatalf("Delete = %+v, %v", d, err)
 	}
 	for _, ref := range []string{"Three Steps", "three  STEPS", protocol.ChainID("Three Steps"), first[0], first[0][len("kairos://mem/"):], first[2], second[1]} {
@@ -95,7 +95,7 @@ func TestRestoreBringsBackStepsUnderTheirOldURIs(t *testing.T) {
 	if r, err := w.Restore(t.Context(), w.caller, first[0], 1); err != nil || r.Changed {
 		t.Errorf("Restore of what is stored = %+v, %v, want nothing changed", r, err)
 	}
-	if _, err := w.Delete(t.Context(), w.caller, first[:1]); err != nil {
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: first[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := w.Restore(t.Context(), w.caller, first[1], 0); err != nil || !r.Changed || w.dump(first[2]) != before {
@@ -107,7 +107,7 @@ func TestRestoreBringsBackStepsUnderTheirOldURIs(t *testing.T) {
 func TestRestoreAfterADeletionBringsBackTheURIs(t *testing.T) {
 	w := newWorld(t, nil)
 	first := w.mint(threeSteps)
-	if _, err := w.Delete(t.Context(), w.caller, first[:1]); err != nil {
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: first[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	w.mint(threeSteps)

@@ -97,12 +97,12 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 				t.Errorf("%s of a former step says\n%s\nwant %s, %q and %q", call, said, code, message, action)
 			}
 		}
-		if d, err := w.Delete(t.Context(), w.caller, old[1:2]); err != nil || d.TotalFailed != 1 || !strings.Contains(d.Results[0].Message, action) {
+		if d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: old[1:2]}); err != nil || d.TotalFailed != 1 || !strings.Contains(d.Results[0].Message, action) {
 			t.Errorf("Delete of a former step = %+v, %v, want an error that names %q", d, err, action)
 		}
 	}
 	check(fault.NotFound, "Tidy up", now[0])
-	if _, err := w.Delete(t.Context(), w.caller, now[:1]); err != nil {
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: now[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	check(fault.NotFound, "is deleted", "kairos restore "+protocol.ChainID("Tidy up"))
@@ -116,7 +116,7 @@ func TestARunGoesOnUnderTheURIsItBeganWith(t *testing.T) {
 	w.mint(doc("Three Steps", "Other: x"))
 	w.at(w.next(uris[1], `{"type":"shell"}`), uris[1]) // without a nonce the run is found by its protocol
 	w.at(w.next(uris[1], solve(r, `{"ok":true}`)), uris[2])
-	if _, err := w.Delete(t.Context(), w.caller, uris[:1]); err != nil {
+	if _, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: uris[:1]}); err != nil {
 		t.Fatal(err)
 	}
 	a, err := w.Attest(t.Context(), w.caller, api.AttestRequest{URI: uris[2], Outcome: "failure", Message: "m"})
@@ -128,18 +128,18 @@ func TestARunGoesOnUnderTheURIsItBeganWith(t *testing.T) {
 func TestDeletingClosesTheGapOrTakesTheProtocol(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(doc("Four", "A: a", "B: b", "C: c", "D: d"))
-	d, err := w.Delete(t.Context(), w.caller, []string{uris[1], uris[1]})
+	d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uris[1], uris[1]}})
 	if err != nil || d.TotalDeleted != 1 || !strings.Contains(d.Results[0].Message, "3 steps now") {
 		t.Fatalf("Delete = %+v, %v", d, err)
 	}
 	for i, uri := range []string{uris[0], uris[2], uris[3]} {
-		s, err := w.Dump(t.Context(), w.caller, uri, false)
+		s, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uri})
 		if err != nil || s.Position.StepIndex != i+1 || s.Position.StepCount != 3 {
 			t.Errorf("%s is at %+v, %v, want %d of 3", uri, s.Position, err, i+1)
 		}
 	}
 	// Clients purge by deleting what a search returned, and what they minted.
-	d, err = w.Delete(t.Context(), w.caller, []string{uris[0], uris[2], uris[3]})
+	d, err = w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uris[0], uris[2], uris[3]}})
 	if err != nil || d.TotalDeleted != 3 || !strings.Contains(d.Results[0].Message, "kairos restore") {
 		t.Errorf("Delete of the whole = %+v, %v", d, err)
 	}
@@ -153,7 +153,7 @@ func TestDeletingClosesTheGapOrTakesTheProtocol(t *testing.T) {
 	if err != nil || s.Choices[0].URI != protocol.URI(v.Steps[0].UUID) {
 		t.Fatal(err)
 	}
-	if d, err = w.Delete(t.Context(), w.caller, []string{protocol.URI(v.Steps[1].UUID)}); err != nil || d.TotalFailed != 1 || !strings.Contains(d.Results[0].Message, `"Take"`) {
+	if d, err = w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{protocol.URI(v.Steps[1].UUID)}}); err != nil || d.TotalFailed != 1 || !strings.Contains(d.Results[0].Message, `"Take"`) {
 		t.Errorf("Delete of a step that another needs = %+v, %v, want it refused by the name of that step", d, err)
 	}
 }
@@ -194,7 +194,7 @@ func TestUpdatesSetOnlyWhatTheyMay(t *testing.T) {
 			uris := w.mint(threeSteps)
 			before := w.dump(uris[0])
 			u, err := w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: uris[1:2], Updates: json.RawMessage(tc.updates)})
-			d, dumped := w.Dump(t.Context(), w.caller, uris[1], false)
+			d, dumped := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uris[1]})
 			if dumped != nil {
 				t.Fatal(dumped)
 			}
@@ -278,12 +278,12 @@ func TestAURIThatIsThereTwiceCountsOnce(t *testing.T) {
 	if got := len(revisions(t, w, "Three Steps")); got != 3 {
 		t.Errorf("%d revisions after two updates, want 3", got)
 	}
-	d, err := w.Delete(t.Context(), w.caller, twice)
+	d, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: twice})
 	if err != nil || d.TotalDeleted != 1 || d.TotalFailed != 0 || len(d.Results) != 1 {
 		t.Errorf("Delete = %+v, %v, want one result", d, err)
 	}
 	nowhere := "kairos://mem/99999999-9999-4999-8999-999999999999"
-	d, err = w.Delete(t.Context(), w.caller, []string{nowhere, nowhere, "x", "x"})
+	d, err = w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{nowhere, nowhere, "x", "x"}})
 	if err != nil || d.TotalDeleted != 0 || d.TotalFailed != 2 {
 		t.Errorf("Delete of what is not there = %+v, %v, want each failed once", d, err)
 	}
@@ -383,7 +383,7 @@ func TestBuiltInsOfAnotherVersionAreReplacedOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for _, server := range []*director.Engine{w.Engine, w.another(), w.another()} {
 		all.Go(func() {
-			d, err := server.Dump(context.Background(), w.caller, "kairos://mem/"+refine, false)
+			d, err := server.Dump(context.Background(), w.caller, api.DumpRequest{URI: "kairos://mem/" + refine})
 			if err != nil || d.Label != "Extract what the user wants" || d.Position.StepIndex != 1 {
 				t.Errorf("the head of the built-in is %+v, %v, want the first step of this version", d, err)
 			}
@@ -464,7 +464,7 @@ func TestStepsAreRatedInTheBackground(t *testing.T) {
 	}
 	quality := func(uri string) api.Quality {
 		t.Helper()
-		d, err := w.Dump(t.Context(), w.caller, uri, false)
+		d, err := w.Dump(t.Context(), w.caller, api.DumpRequest{URI: uri})
 		if err != nil || d.Quality == nil {
 			t.Fatalf("Dump = %+v, %v, want a quality", d, err)
 		}

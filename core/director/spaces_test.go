@@ -138,7 +138,7 @@ var reaches = map[string]map[string]ask{
 		},
 	},
 	"Delete": {"all": func(w *world, c access.Caller, p probe) (any, error) {
-		return w.Delete(w.t.Context(), c, []string{p.Step, p.Head, p.Gone})
+		return w.Delete(w.t.Context(), c, api.DeleteRequest{URIs: []string{p.Step, p.Head, p.Gone}})
 	}},
 	"FindStep": byURI(func(w *world, c access.Caller, uri string) (any, error) {
 		chain, i, err := w.FindStep(w.t.Context(), c, uri)
@@ -149,10 +149,18 @@ var reaches = map[string]map[string]ask{
 		return chain.Title, errors.Join(absent, err)
 	}),
 	"Dump": {
-		"step":        func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Step, false) },
-		"protocol":    func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Head, true) },
-		"bare id":     func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.uuid(), true) },
-		"former step": func(w *world, c access.Caller, p probe) (any, error) { return w.Dump(w.t.Context(), c, p.Gone, true) },
+		"step": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Step})
+		},
+		"protocol": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Head, Protocol: true})
+		},
+		"bare id": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.uuid(), Protocol: true})
+		},
+		"former step": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Dump(w.t.Context(), c, api.DumpRequest{URI: p.Gone, Protocol: true})
+		},
 	},
 	"Spaces": {"titles": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
@@ -371,7 +379,7 @@ func hide(w *world, owner access.Caller) probe {
 func ownerSees(w *world, owner access.Caller, p probe) string {
 	w.t.Helper()
 	owner = access.Caller{Principal: owner.Principal, Space: p.Space}
-	d, err := w.Dump(w.t.Context(), owner, p.Head, true)
+	d, err := w.Dump(w.t.Context(), owner, api.DumpRequest{URI: p.Head, Protocol: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -497,10 +505,10 @@ func TestMembersShareAGroupsProtocols(t *testing.T) {
 	if u, err := w.Update(t.Context(), other, api.UpdateRequest{URIs: []string{r.Items[1].URI}, Documents: []string{"## Second\n\nchanged\n"}}); err != nil || u.TotalUpdated != 1 {
 		t.Errorf("a member's Update = %+v, %v", u, err)
 	}
-	if d, err := w.Dump(t.Context(), member, r.Items[1].URI, false); err != nil || !strings.Contains(d.Document, "changed") {
+	if d, err := w.Dump(t.Context(), member, api.DumpRequest{URI: r.Items[1].URI}); err != nil || !strings.Contains(d.Document, "changed") {
 		t.Errorf("Dump = %+v, %v, want the other member's text", d, err)
 	}
-	if d, err := w.Delete(t.Context(), other, []string{r.Items[0].URI}); err != nil || d.TotalDeleted != 1 {
+	if d, err := w.Delete(t.Context(), other, api.DeleteRequest{URIs: []string{r.Items[0].URI}}); err != nil || d.TotalDeleted != 1 {
 		t.Errorf("a member's Delete = %+v, %v", d, err)
 	}
 }

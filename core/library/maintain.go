@@ -13,10 +13,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Dump shows a step, or with whole its protocol, as the Markdown it can be
-// minted from again.
-func (l *Library) Dump(ctx context.Context, c access.Caller, uri string, whole bool) (_ api.DumpReply, err error) {
+// Dump shows a step, or its protocol, as the Markdown it can be minted from
+// again.
+func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (_ api.DumpReply, err error) {
 	defer l.operated(OperationRetrieve, c, time.Now(), &err)
+	uri := in.URI
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
 	}
@@ -25,7 +26,7 @@ func (l *Library) Dump(ctx context.Context, c access.Caller, uri string, whole b
 		return api.DumpReply{}, err
 	}
 	title := chain.Title
-	if whole {
+	if in.Protocol {
 		return api.DumpReply{
 			Document: protocol.Render(chain), URI: protocol.URI(chain.Steps[0].UUID), Label: title,
 			ChainLabel: &title, StepCount: len(chain.Steps),

@@ -312,15 +312,15 @@ func (l withSetup) judgeStep(ctx context.Context, chain protocol.Chain, i int) (
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
-func (l *Library) Delete(ctx context.Context, c access.Caller, uris []string) (reply api.DeleteReply, err error) {
+func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequest) (reply api.DeleteReply, err error) {
 	defer l.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
-	if err := countURIs(uris); err != nil {
+	if err := countURIs(in.URIs); err != nil {
 		return api.DeleteReply{}, err
 	}
-	reply.Results = make([]api.DeleteResult, 0, len(uris))
+	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
-	for _, uri := range once(uris) {
+	for _, uri := range once(in.URIs) {
 		message, err := l.deleteOne(ctx, c, uri, gone)
 		reply.Results = append(reply.Results, api.DeleteResult(l.itemResult(ctx, uri, "deleted", message, err)))
 		if err != nil {

@@ -177,18 +177,18 @@ func (c *Client) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateRe
 }
 
 // Delete calls kairos_delete.
-func (c *Client) Delete(ctx context.Context, uris []string) (api.DeleteReply, error) {
+func (c *Client) Delete(ctx context.Context, in api.DeleteRequest) (api.DeleteReply, error) {
 	return call[api.DeleteReply](ctx, c, "kairos_delete", struct {
 		URIs []string `json:"uris"`
-	}{uris})
+	}{in.URIs})
 }
 
 // Dump calls kairos_dump.
-func (c *Client) Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error) {
+func (c *Client) Dump(ctx context.Context, in api.DumpRequest) (api.DumpReply, error) {
 	return call[api.DumpReply](ctx, c, "kairos_dump", struct {
 		URI   string `json:"uri"`
 		Whole bool   `json:"protocol"`
-	}{uri, whole})
+	}{in.URI, in.Protocol})
 }
 
 // Spaces calls kairos_spaces.

@@ -97,9 +97,15 @@ func TestCallsAreSentAsTheContractHasThem(t *testing.T) {
 			_, err := c.Update(ctx, api.UpdateRequest{URIs: []string{uri}, Documents: []string{"## S"}})
 			return err
 		}, "POST /api/kairos_update", `{"uris":["` + uri + `"],"markdown_doc":["## S"]}`},
-		"delete": {func(c *client.Client) error { _, err := c.Delete(ctx, []string{uri}); return err },
+		"delete": {func(c *client.Client) error {
+			_, err := c.Delete(ctx, api.DeleteRequest{URIs: []string{uri}})
+			return err
+		},
 			"POST /api/kairos_delete", `{"uris":["` + uri + `"]}`},
-		"dump": {func(c *client.Client) error { _, err := c.Dump(ctx, uri, true); return err },
+		"dump": {func(c *client.Client) error {
+			_, err := c.Dump(ctx, api.DumpRequest{URI: uri, Protocol: true})
+			return err
+		},
 			"POST /api/kairos_dump", `{"uri":"` + uri + `","protocol":true}`},
 		"spaces": {func(c *client.Client) error {
 			_, err := c.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: 3, Cursor: "c"})
@@ -210,7 +216,7 @@ func TestWhatIsNoKAIROSServerIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := answering(t, tc.status, tc.kind, tc.reply)
-			_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+			_, err := connected(t, s.URL, nil).Dump(t.Context(), api.DumpRequest{URI: uri})
 			if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), s.URL) {
 				t.Errorf("Dump = %v, want %s with the URL", err, client.Unexpected)
 			}
@@ -261,7 +267,7 @@ func TestARedirectToAnotherHostIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.RedirectHandler(other.URL+"/api/kairos_dump", status))
 			defer s.Close()
-			_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+			_, err := connected(t, s.URL, nil).Dump(t.Context(), api.DumpRequest{URI: uri})
 			if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), other.URL) {
 				t.Errorf("Dump = %v, want a refusal that names %s", err, other.URL)
 			}
@@ -282,7 +288,7 @@ func TestARedirectWithinTheServerIsFollowed(t *testing.T) {
 		fmt.Fprint(w, `{"label":"moved"}`)
 	}))
 	defer s.Close()
-	if reply, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false); err != nil || reply.Label != "moved" {
+	if reply, err := connected(t, s.URL, nil).Dump(t.Context(), api.DumpRequest{URI: uri}); err != nil || reply.Label != "moved" {
 		t.Errorf("Dump = %+v, %v, want the reply of where it moved", reply, err)
 	}
 }
@@ -298,7 +304,7 @@ func TestAReplyWithoutEndIsCutOff(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	_, err := connected(t, s.URL, nil).Dump(t.Context(), uri, false)
+	_, err := connected(t, s.URL, nil).Dump(t.Context(), api.DumpRequest{URI: uri})
 	if fault.CodeOf(err) != client.Unexpected || !strings.Contains(err.Error(), "32 MiB") {
 		t.Errorf("Dump = %v, want the limit", err)
 	}

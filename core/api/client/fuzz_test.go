@@ -53,7 +53,7 @@ func FuzzReplies(f *testing.F) {
 		_, next := c.Next(ctx, api.NextRequest{URI: uri})
 		_, attested := c.Attest(ctx, api.AttestRequest{URI: uri, Outcome: "success", Message: "m"})
 		_, minted := c.Mint(ctx, api.MintRequest{Document: "# A"})
-		_, dumped := c.Dump(ctx, uri, true)
+		_, dumped := c.Dump(ctx, api.DumpRequest{URI: uri, Protocol: true})
 		_, listed := c.Spaces(ctx, api.SpacesRequest{})
 		for _, err := range []error{searched, begun, next, attested, minted, dumped, listed} {
 			if err == nil {

@@ -305,8 +305,8 @@ func (d *fakeDirector) Update(_ context.Context, _ access.Caller, in api.UpdateR
 	return api.UpdateReply{Results: items[api.UpdateResult](in.URIs, "updated"), TotalUpdated: len(in.URIs)}, d.err
 }
 
-func (d *fakeDirector) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
-	return api.DeleteReply{Results: items[api.DeleteResult](uris, "deleted"), TotalDeleted: len(uris)}, d.err
+func (d *fakeDirector) Delete(_ context.Context, _ access.Caller, in api.DeleteRequest) (api.DeleteReply, error) {
+	return api.DeleteReply{Results: items[api.DeleteResult](in.URIs, "deleted"), TotalDeleted: len(in.URIs)}, d.err
 }
 
 func items[Result api.UpdateResult | api.DeleteResult](uris []string, status string) []Result {
@@ -317,8 +317,8 @@ func items[Result api.UpdateResult | api.DeleteResult](uris []string, status str
 	return out
 }
 
-func (d *fakeDirector) Dump(_ context.Context, _ access.Caller, uri string, whole bool) (api.DumpReply, error) {
-	return api.DumpReply{Document: fmt.Sprint("# doc ", whole), URI: uri, Label: "l"}, d.err
+func (d *fakeDirector) Dump(_ context.Context, _ access.Caller, in api.DumpRequest) (api.DumpReply, error) {
+	return api.DumpReply{Document: fmt.Sprint("# doc ", in.Protocol), URI: in.URI, Label: "l"}, d.err
 }
 
 func (d *fakeDirector) Spaces(_ context.Context, _ access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {

@@ -93,7 +93,7 @@ func (s *Server) order(ctx context.Context, protocol string) (string, error) {
 func (s *Server) protocolOf(ctx context.Context, protocol string) (api.ChainInfo, error) {
 	caller := s.caller(ctx, mcp.CallToolRequest{})
 	if strings.HasPrefix(strings.ToLower(protocol), memPrefix) {
-		whole, err := s.engine.Dump(ctx, caller, protocol, true)
+		whole, err := s.engine.Dump(ctx, caller, api.DumpRequest{URI: protocol, Protocol: true})
 		return api.ChainInfo{URI: whole.URI, Title: whole.Label}, s.unknown(ctx, err, protocol)
 	}
 	var found api.ChainInfo

@@ -174,7 +174,7 @@ func TestCallThatHangsIsCancelledAfterTheDrainTimeout(t *testing.T) {
 // panicky is a director with a bug.
 type panicky struct{ *fakeDirector }
 
-func (panicky) Delete(context.Context, access.Caller, []string) (api.DeleteReply, error) {
+func (panicky) Delete(context.Context, access.Caller, api.DeleteRequest) (api.DeleteReply, error) {
 	panic("bug")
 }
 

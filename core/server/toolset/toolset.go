@@ -20,11 +20,11 @@ type Engine interface {
 	Next(ctx context.Context, c access.Caller, in api.NextRequest) (director.Round, error)
 	Attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error)
 	Search(ctx context.Context, c access.Caller, in api.SearchRequest) (api.SearchReply, error)
-	Dump(ctx context.Context, c access.Caller, uri string, wholeProtocol bool) (api.DumpReply, error)
+	Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error)
 	Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error)
 	Mint(ctx context.Context, c access.Caller, in api.MintRequest) (api.MintReply, error)
 	Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, c access.Caller, uris []string) (api.DeleteReply, error)
+	Delete(ctx context.Context, c access.Caller, in api.DeleteRequest) (api.DeleteReply, error)
 }
 
 // Tool is one row of the table. Either Reply or Open is set. Both decode the
@@ -47,12 +47,8 @@ var Table = []Tool{
 	replies(api.Attest, Engine.Attest),
 	replies(api.Mint, Engine.Mint),
 	replies(api.Update, Engine.Update),
-	replies(api.Delete, func(e Engine, ctx context.Context, c access.Caller, in api.DeleteRequest) (api.DeleteReply, error) {
-		return e.Delete(ctx, c, in.URIs)
-	}),
-	replies(api.Dump, func(e Engine, ctx context.Context, c access.Caller, in api.DumpRequest) (api.DumpReply, error) {
-		return e.Dump(ctx, c, in.URI, in.Protocol)
-	}),
+	replies(api.Delete, Engine.Delete),
+	replies(api.Dump, Engine.Dump),
 	replies(api.Spaces, Engine.Spaces),
 }
 

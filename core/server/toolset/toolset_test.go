@@ -24,9 +24,9 @@ func (r *recorder) Next(_ context.Context, _ access.Caller, in api.NextRequest) 
 	return director.Round{Reply: &api.StepReply{}}, nil
 }
 
-func (r *recorder) Delete(_ context.Context, _ access.Caller, uris []string) (api.DeleteReply, error) {
-	r.delete = uris
-	return api.DeleteReply{TotalDeleted: len(uris)}, nil
+func (r *recorder) Delete(_ context.Context, _ access.Caller, in api.DeleteRequest) (api.DeleteReply, error) {
+	r.delete = in.URIs
+	return api.DeleteReply{TotalDeleted: len(in.URIs)}, nil
 }
 
 func tool(t *testing.T, name string) toolset.Tool {

@@ -143,7 +143,7 @@ func referAll(ctx context.Context, t session.Tools, calls []api.UpdateRequest) e
 			if in.URIs[i] = named.URI; !named.Whole {
 				continue
 			}
-			protocol, err := t.Dump(ctx, named.URI, true)
+			protocol, err := t.Dump(ctx, api.DumpRequest{URI: named.URI, Protocol: true})
 			if err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ brings them back.`,
 				if err != nil {
 					return err
 				}
-				reply, err := t.Delete(ctx, uris)
+				reply, err := t.Delete(ctx, api.DeleteRequest{URIs: uris})
 				if err != nil {
 					return err
 				}

@@ -196,7 +196,7 @@ whole protocol. --output md prints the document that kairos mint and kairos upda
 				if err != nil {
 					return err
 				}
-				reply, err := t.Dump(ctx, named.URI, whole || named.Whole)
+				reply, err := t.Dump(ctx, api.DumpRequest{URI: named.URI, Protocol: whole || named.Whole})
 				if err != nil {
 					return err
 				}

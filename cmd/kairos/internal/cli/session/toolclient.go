@@ -18,8 +18,8 @@ type Tools interface {
 	Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error)
 	Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error)
 	Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error)
-	Delete(ctx context.Context, uris []string) (api.DeleteReply, error)
-	Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error)
+	Delete(ctx context.Context, in api.DeleteRequest) (api.DeleteReply, error)
+	Dump(ctx context.Context, in api.DumpRequest) (api.DumpReply, error)
 	Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error)
 }
 
@@ -62,12 +62,12 @@ func (l local) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateRepl
 	return l.app.Engine.Update(ctx, l.app.Caller(), in)
 }
 
-func (l local) Delete(ctx context.Context, uris []string) (api.DeleteReply, error) {
-	return l.app.Engine.Delete(ctx, l.app.Caller(), uris)
+func (l local) Delete(ctx context.Context, in api.DeleteRequest) (api.DeleteReply, error) {
+	return l.app.Engine.Delete(ctx, l.app.Caller(), in)
 }
 
-func (l local) Dump(ctx context.Context, uri string, whole bool) (api.DumpReply, error) {
-	return l.app.Engine.Dump(ctx, l.app.Caller(), uri, whole)
+func (l local) Dump(ctx context.Context, in api.DumpRequest) (api.DumpReply, error) {
+	return l.app.Engine.Dump(ctx, l.app.Caller(), in)
 }
 
 func (l local) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error) {
