@@ -1,10 +1,12 @@
 package protocol
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -309,4 +311,42 @@ func (o outline) verbatim(pos int) bool {
 	}
 	i, exact := slices.BinarySearchFunc(o.html, pos, func(s span, pos int) int { return cmp.Compare(s.start, pos) })
 	return exact || i > 0 && o.html[i-1].contains(pos)
+}
+
+func (o outline) lastFence(body span) (fence, bool) {
+	all := o.within(body)
+	if len(all) == 0 {
+		return fence{}, false
+	}
+	return all[len(all)-1], true
+}
+
+// textBehind is where the first text behind a block stands.
+func (o outline) textBehind(f fence) int {
+	rest := o.src[f.end:]
+	return f.end + len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
+}
+
+// positionIn is where an offset of a block's content stands in the document.
+func (o outline) positionIn(f fence, offset int) int {
+	line := strings.Count(f.content[:min(offset, len(f.content))], "\n")
+	if line >= len(f.lines) {
+		return f.start
+	}
+	column := offset - (strings.LastIndexByte(f.content[:offset], '\n') + 1)
+	return min(f.lines[line]+column, len(o.src))
+}
+
+// placesOf says where each line of a member of a block begins in the document.
+func (o outline) placesOf(f fence, m member) []Place {
+	places := []Place{o.placeOf(o.positionIn(f, m.start))}
+	first := strings.Count(f.content[:m.start], "\n")
+	for i := range bytes.Count(m.value, []byte{'\n'}) {
+		at := f.start
+		if n := first + 1 + i; n < len(f.lines) {
+			at = f.lines[n]
+		}
+		places = append(places, o.placeOf(at))
+	}
+	return places
 }

@@ -49,7 +49,7 @@ func (p *parse) takeChallenge(s *Step, body span) string {
 		if challenge, ok := p.challengeBlock(s, f, body); ok {
 			s.Challenge, s.ChallengeLine = challenge.value, p.lineOf(f.start)
 			s.Places = p.placesOf(f, challenge)
-			p.judge(s)
+			p.add(s.judgeCommon()...)
 			return p.src[body.start:f.start]
 		}
 		p.warnExamples(s, body)
@@ -66,14 +66,6 @@ func (p *parse) warnExamples(s *Step, body span) {
 			p.warn(f.start, s.Label, "this block is text; a challenge must be the last thing of its step")
 		}
 	}
-}
-
-func (p *parse) lastFence(body span) (fence, bool) {
-	all := p.within(body)
-	if len(all) == 0 {
-		return fence{}, false
-	}
-	return all[len(all)-1], true
 }
 
 // looksLikeChallenge reports whether the author of the block will have meant
@@ -122,12 +114,6 @@ func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 	return challenge, true
 }
 
-// textBehind is where the first text behind a block stands.
-func (p *parse) textBehind(f fence) int {
-	rest := p.src[f.end:]
-	return f.end + len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
-}
-
 func (p *parse) warnBeside(top map[string]member, s *Step, f fence) {
 	for key, m := range top {
 		if key != "challenge" {
@@ -147,11 +133,8 @@ func (p *parse) warnSecond(s *Step, last fence, body span) {
 	}
 }
 
-// judge checks what the core owns of a challenge. The rest is the driver's.
-func (p *parse) judge(s *Step) {
-	p.add(s.judgeCommon()...)
-}
-
+// judgeCommon checks the part of a challenge that the core owns. The rest is
+// checked by the driver.
 func (s Step) judgeCommon() []Diagnostic {
 	present, err := members(s.Challenge)
 	if err != nil {
@@ -296,14 +279,4 @@ func (p *parse) jsonProblem(f fence, step string, err error) {
 		return
 	}
 	p.fail(p.positionIn(f, at.offset), step, "invalid JSON: "+at.message)
-}
-
-// positionIn is where an offset of a block's content stands in the document.
-func (p *parse) positionIn(f fence, offset int) int {
-	line := strings.Count(f.content[:min(offset, len(f.content))], "\n")
-	if line >= len(f.lines) {
-		return f.start
-	}
-	column := offset - (strings.LastIndexByte(f.content[:offset], '\n') + 1)
-	return min(f.lines[line]+column, len(p.src))
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -63,8 +64,7 @@ func (c Chain) parseStep(i int, doc []byte) (Step, []Diagnostic) {
 			return s, nil
 		}
 	}
-	var p parse
-	if f, ok := p.findFrontMatter(src); ok && trimBlank(src) != old.Text {
+	if f, ok, _ := findFrontMatter(src); ok && trimBlank(src) != old.Text {
 		if _, broken := readYAML(f.raw); broken == nil {
 			return Step{}, []Diagnostic{{
 				Severity: driver.SeverityError, Line: f.line - 1, Column: 1,
@@ -105,9 +105,8 @@ func (c Chain) frontTitle() string {
 	if c.FrontMatter == "" {
 		return ""
 	}
-	var p parse
-	p.takeFrontMatter("---\n" + c.FrontMatter + "\n---\n")
-	return p.front.title
+	front, _, _ := takeFrontMatter("---\n" + c.FrontMatter + "\n---\n")
+	return front.title
 }
 
 // headingOf is a label as an H2 keeps it.
@@ -128,4 +127,124 @@ func (c Chain) Rename() (Chain, []Diagnostic) {
 		c.Steps[i].Name = ""
 	}
 	return c, nameSteps(c.Steps)
+}
+
+var (
+	bodyStart = regexp.MustCompile(`(?i)<!--\s*KAIROS:BODY-START\s*-->`)
+	bodyEnd   = regexp.MustCompile(`(?i)<!--\s*KAIROS:BODY-END\s*-->`)
+)
+
+// ParseStep reads the text that is to replace a step. Between the markers
+// KAIROS:BODY-START and KAIROS:BODY-END, if there are any, it reads only what
+// they enclose. A lone H1 is taken for the step's heading. Without a heading
+// the Label is empty and the Text has none: the caller keeps the label and
+// puts "## label" above the text. The Name is the challenge's or the slug of
+// the label, and may be empty.
+func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, (*parse).checkClosed) }
+
+// parseStep reads a step; check refuses what cannot stand where the step will,
+// with the number of headings that it has to have.
+func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []Diagnostic) {
+	src, problem := source(doc)
+	if problem != nil {
+		return Step{}, []Diagnostic{*problem}
+	}
+	src = betweenMarkers(src)
+	if strings.TrimSpace(src) == "" {
+		_, problem = source(nil)
+		return Step{}, []Diagnostic{*problem}
+	}
+	p := &parse{outline: outlineOf(src)}
+	if p.exceeded() {
+		return Step{}, p.found
+	}
+	s := p.onlyStep()
+	switch {
+	case p.failed:
+	case s.Label == "":
+		check(p, s, 0)
+	default:
+		check(p, s, 1)
+	}
+	return s, p.found
+}
+
+func betweenMarkers(src string) string {
+	start := bodyStart.FindStringIndex(src)
+	if start == nil {
+		return src
+	}
+	body := src[start[1]:]
+	if end := bodyEnd.FindStringIndex(body); end != nil {
+		body = body[:end[0]]
+	}
+	return trimBlank(body)
+}
+
+func (p *parse) onlyStep() Step {
+	var ones, twos []heading
+	for _, h := range p.headings {
+		switch {
+		case h.level == 1 && h.text != "":
+			ones = append(ones, h)
+		case h.level == 2 && h.text != "":
+			twos = append(twos, h)
+		}
+	}
+	if len(twos) == 0 {
+		twos, ones = ones, nil
+	}
+	switch {
+	case len(twos) == 0:
+		return p.bodyOnly()
+	case len(twos) > 1:
+		p.fail(twos[1].start, "", "the text has several headings; it replaces one step")
+		return Step{}
+	case len(ones) > 0 && ones[len(ones)-1].start > twos[0].start:
+		p.fail(ones[len(ones)-1].start, "", "an H1 begins another protocol; the text replaces one step")
+		return Step{}
+	case strings.TrimSpace(p.src[:twos[0].start]) != "":
+		p.warn(0, "", "the text before the step's heading is dropped")
+	}
+	s := p.step(twos[0], span{twos[0].end, len(p.src)})
+	if s.Name = ownName(s); s.Name == "" {
+		s.Name = Slug(s.Label)
+	}
+	return s
+}
+
+// bodyOnly reads a step without heading.
+func (p *parse) bodyOnly() Step {
+	s := Step{Line: 1}
+	s.Text = trimBlank(p.takeChallenge(&s, span{0, len(p.src)}))
+	s.Name = ownName(s)
+	return s
+}
+
+// checkClosed refuses a text that, written as a step, would swallow the step
+// after it or begin others. It has to hold the given number of headings.
+func (p *parse) checkClosed(s Step, headings int) {
+	written := parse{outline: outlineOf(RenderStep(s) + "\n## after\n")}
+	all := written.outer()
+	if len(all) != headings+1 || all[headings].text != "after" {
+		p.fail(0, s.Label, "the text leaves a code fence or an HTML block open, hides a heading in a list, or has an H1 without text")
+	}
+}
+
+// checkLast is checkClosed for the last step of a chain: what it leaves open
+// without a challenge behind it swallows nothing.
+func (p *parse) checkLast(s Step, headings int) {
+	if s.Challenge != nil {
+		p.checkClosed(s, headings)
+		return
+	}
+	written := parse{outline: outlineOf(RenderStep(s))}
+	if len(written.outer()) != headings {
+		p.fail(0, s.Label, "the text hides a heading in a list, or has an H1 without text")
+	}
+}
+
+// outer are the headings that begin a protocol or a step.
+func (o outline) outer() []heading {
+	return slices.DeleteFunc(slices.Clone(o.headings), func(h heading) bool { return h.level > 2 || h.level == 2 && h.text == "" })
 }

@@ -68,25 +68,26 @@ var (
 )
 
 // takeFrontMatter reads the front matter and returns the document with blanks
-// in its place, so that all positions stay what they are.
-func (p *parse) takeFrontMatter(src string) string {
-	f, ok := p.findFrontMatter(src)
+// in its place, so that all positions stay the same.
+func takeFrontMatter(src string) (f frontMatter, rest string, found findings) {
+	f, ok, problem := findFrontMatter(src)
 	if !ok {
-		return src
+		if problem != nil {
+			found.add(*problem)
+		}
+		return frontMatter{}, src, found
 	}
 	body, broken := readYAML(f.raw)
 	if broken != nil {
 		broken.Line += f.line - 1
-		if hasOurKey.MatchString(f.raw) {
-			p.add(*broken)
-			return src
+		if !hasOurKey.MatchString(f.raw) {
+			broken.Severity = driver.SeverityWarning
+			broken.Message = "the text below the first line is read as Markdown, because it is no front matter: " + broken.Message
 		}
-		broken.Severity = driver.SeverityWarning
-		broken.Message = "the text below the first line is read as Markdown, because it is no front matter: " + broken.Message
-		p.add(*broken)
-		return src
+		found.add(*broken)
+		return frontMatter{}, src, found
 	}
-	p.front = f
+	p := frontParser{front: f}
 	p.readKeys(body)
 	blank := []byte(src)
 	for i := f.start; i < f.end; i++ {
@@ -94,19 +95,20 @@ func (p *parse) takeFrontMatter(src string) string {
 			blank[i] = ' '
 		}
 	}
-	return string(blank)
+	return p.front, string(blank), p.findings
 }
 
-// findFrontMatter looks for what may be front matter at the start of the text.
-func (p *parse) findFrontMatter(src string) (frontMatter, bool) {
+// findFrontMatter looks for front matter at the start of the text. A problem is
+// front matter that is not closed.
+func findFrontMatter(src string) (f frontMatter, ok bool, problem *Diagnostic) {
 	start := len(src) - len(strings.TrimLeft(src, " \t\r\n"))
 	start = strings.LastIndexByte(src[:start], '\n') + 1
 	dashes, rest, _ := strings.Cut(src[start:], "\n")
 	if strings.TrimRight(dashes, " \t\r") != "---" || !startsWithKey.MatchString(rest[:min(len(rest), maxFrontMatter)]) {
-		return frontMatter{}, false
+		return frontMatter{}, false, nil
 	}
 	from := start + len(dashes) + 1
-	f := frontMatter{line: strings.Count(src[:from], "\n") + 1}
+	f = frontMatter{line: strings.Count(src[:from], "\n") + 1}
 	within := rest
 	if len(rest) > maxFrontMatter {
 		within = rest[:strings.LastIndexByte(rest[:maxFrontMatter], '\n')+1] // no half line
@@ -114,14 +116,14 @@ func (p *parse) findFrontMatter(src string) (frontMatter, bool) {
 	end := endOfFront.FindStringIndex(within)
 	if end == nil {
 		if first, _, _ := strings.Cut(strings.TrimLeft(rest, " \t\n"), "\n"); hasOurKey.MatchString(first) {
-			p.add(Diagnostic{Severity: driver.SeverityError, Line: f.line - 1, Column: 1, Message: fmt.Sprintf(
-				"the front matter is not closed by a line --- within %d KiB", maxFrontMatter>>10)})
+			problem = &Diagnostic{Severity: driver.SeverityError, Line: f.line - 1, Column: 1, Message: fmt.Sprintf(
+				"the front matter is not closed by a line --- within %d KiB", maxFrontMatter>>10)}
 		}
-		return frontMatter{}, false
+		return frontMatter{}, false, problem
 	}
 	f.raw = strings.TrimSuffix(rest[:end[0]], "\n")
 	f.span = span{start, from + end[1]}
-	return f, true
+	return f, true, nil
 }
 
 // readYAML returns the members of the mapping that the text is, or why it is
@@ -184,7 +186,13 @@ func (f frontMatter) in(tk *token.Token) Place {
 	return at
 }
 
-func (p *parse) readKeys(members []*ast.MappingValueNode) {
+// frontParser reads the keys of front matter.
+type frontParser struct {
+	findings
+	front frontMatter
+}
+
+func (p *frontParser) readKeys(members []*ast.MappingValueNode) {
 	for _, m := range members {
 		key := p.front.in(m.Key.GetToken())
 		name := m.Key.GetToken().Value
@@ -218,12 +226,8 @@ func (p *parse) readKeys(members []*ast.MappingValueNode) {
 	}
 }
 
-func (p *parse) addAt(severity driver.Severity, at Place, message string) {
-	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Message: message})
-}
-
 // scalar is the text of a value; empty, with a finding, when it has none.
-func (p *parse) scalar(name string, n ast.Node) string {
+func (p *frontParser) scalar(name string, n ast.Node) string {
 	at := p.front.in(n.GetToken())
 	text := ""
 	switch n := n.(type) {
@@ -248,7 +252,7 @@ func (p *parse) scalar(name string, n ast.Node) string {
 	return text
 }
 
-func (p *parse) word(name string, n ast.Node) string {
+func (p *frontParser) word(name string, n ast.Node) string {
 	text := p.scalar(name, n)
 	if count := utf8.RuneCountInString(text); count > maxWord {
 		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %s has %d characters; at most %d are allowed", name, count, maxWord))
@@ -257,7 +261,7 @@ func (p *parse) word(name string, n ast.Node) string {
 	return text
 }
 
-func (p *parse) title(n ast.Node) string {
+func (p *frontParser) title(n ast.Node) string {
 	// Written as a heading and read again it must be the same.
 	text := trimClosing(p.scalar("title", n))
 	if count := utf8.RuneCountInString(text); count > maxTitle {
@@ -268,7 +272,7 @@ func (p *parse) title(n ast.Node) string {
 }
 
 // tags reads a list of tags, or one text with commas between them.
-func (p *parse) tags(n ast.Node) []string {
+func (p *frontParser) tags(n ast.Node) []string {
 	if list, ok := n.(*ast.SequenceNode); ok {
 		return p.list("tags", "a tag", list, maxTags)
 	}
@@ -283,7 +287,7 @@ func (p *parse) tags(n ast.Node) []string {
 }
 
 // triggers reads a list of phrases, or a single one, which may contain commas.
-func (p *parse) triggers(n ast.Node) []string {
+func (p *frontParser) triggers(n ast.Node) []string {
 	if list, ok := n.(*ast.SequenceNode); ok {
 		return p.list("triggers", "a trigger", list, MaxTriggers)
 	}
@@ -294,7 +298,7 @@ func (p *parse) triggers(n ast.Node) []string {
 }
 
 // list reads at most limit different texts.
-func (p *parse) list(name, one string, n *ast.SequenceNode, limit int) []string {
+func (p *frontParser) list(name, one string, n *ast.SequenceNode, limit int) []string {
 	if len(n.Values) > limit {
 		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %d %s; at most %d are allowed", len(n.Values), name, limit))
 		return nil

@@ -3,7 +3,6 @@ package protocol
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -36,8 +35,8 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	if problem != nil {
 		return nil, []Diagnostic{*problem}
 	}
-	p := &parse{}
-	src = p.takeFrontMatter(src)
+	front, src, found := takeFrontMatter(src)
+	p := &parse{findings: found, front: front}
 	if strings.TrimSpace(src) == "" {
 		p.add(Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: "the document is empty but for its front matter"})
 		return nil, p.found
@@ -52,124 +51,11 @@ func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	return chains, p.found
 }
 
-var (
-	lineEnds = regexp.MustCompile(`\r+\n`)
-	// Joined files have byte order marks inside, too; before a # they would hide a heading.
-	byteOrderMarks = regexp.MustCompile(`(?m)^\x{feff}+`)
-)
-
-// source is the document as it is parsed: decoded, without byte order marks,
-// with \n at the line ends.
-func source(doc []byte) (string, *Diagnostic) {
-	bad := func(format string, args ...any) (string, *Diagnostic) {
-		return "", &Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)}
-	}
-	if len(doc) > MaxDocument {
-		return bad("the document has %d bytes; at most %d are allowed", len(doc), MaxDocument)
-	}
-	if i := invalidUTF8(doc); i >= 0 {
-		_, problem := bad("the document is not valid UTF-8: the byte here is 0x%02x", doc[i])
-		problem.Line, problem.Column = lineAndColumn(string(doc[:i]))
-		return "", problem
-	}
-	s := unwrap(doc)
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		_, problem := bad("the document contains a NUL character")
-		problem.Line, problem.Column = lineAndColumn(s[:i])
-		return "", problem
-	}
-	if strings.TrimSpace(s) == "" {
-		return bad("the document is empty")
-	}
-	if line := tooDeep(s); line > 0 {
-		_, problem := bad("the line is indented, or nests quotes and lists, deeper than %d levels", maxNesting)
-		problem.Line = line
-		return "", problem
-	}
-	return lineEnds.ReplaceAllString(s, "\n"), nil
-}
-
-// invalidUTF8 is where the first byte stands that no character begins or goes
-// on with; -1: nowhere.
-func invalidUTF8(b []byte) int {
-	if utf8.Valid(b) {
-		return -1
-	}
-	for i := 0; i < len(b); {
-		r, size := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && size <= 1 {
-			return i
-		}
-		i += size
-	}
-	return -1
-}
-
-// lineAndColumn is where the text after this one begins. Columns count characters.
-func lineAndColumn(before string) (line, column int) {
-	last := strings.LastIndexByte(before, '\n') + 1
-	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[last:])
-}
-
-// unwrap decodes JSON string literals, as often as one is wrapped in another.
-func unwrap(doc []byte) string {
-	s := withoutMarks(string(doc))
-	for {
-		var inner string
-		t := strings.TrimSpace(s)
-		if !strings.HasPrefix(t, `"`) || json.Unmarshal([]byte(t), &inner) != nil {
-			return s
-		}
-		s = withoutMarks(inner)
-	}
-}
-
-func withoutMarks(s string) string {
-	if !strings.Contains(s, "\ufeff") {
-		return s // the usual case, in no time
-	}
-	return byteOrderMarks.ReplaceAllString(s, "")
-}
-
-// tooDeep finds the first line that nests more quotes and lists than any text
-// needs, because the depth of nesting is the depth of the parser's stack.
-func tooDeep(s string) int {
-	n := 0
-	for line := range strings.Lines(s) {
-		n++
-		if nesting(line) > maxNesting {
-			return n
-		}
-	}
-	return 0
-}
-
-// nesting is at least the number of quotes and lists that a line can be in.
-func nesting(line string) int {
-	columns := 0
-	for i := 0; i < len(line) && strings.IndexByte(" \t>-+*0123456789.)", line[i]) >= 0; i++ {
-		switch line[i] {
-		case ' ':
-			columns++
-		case '\t':
-			columns += 4
-		case '>':
-			columns += 2
-		case '-', '+', '*', '.', ')':
-			if i+1 < len(line) && (line[i+1] == ' ' || line[i+1] == '\t') {
-				columns++
-			}
-		}
-	}
-	return columns / 2
-}
-
 // parse is one run of the parser.
 type parse struct {
 	outline
-	front  frontMatter
-	found  []Diagnostic
-	failed bool // found holds an error
+	findings
+	front frontMatter
 }
 
 // section is an H1 with all that belongs to it.
@@ -227,8 +113,8 @@ func (p *parse) warnHeadings() {
 }
 
 // stepHeadings are the headings of a range that begin a step.
-func (p *parse) stepHeadings(s span) []heading {
-	return slices.DeleteFunc(slices.Clone(p.headingsIn(s)), func(h heading) bool { return !h.isStep() })
+func (o outline) stepHeadings(s span) []heading {
+	return slices.DeleteFunc(slices.Clone(o.headingsIn(s)), func(h heading) bool { return !h.isStep() })
 }
 
 // sections splits the document at its H1s. Without one, all of it is a section.
@@ -403,15 +289,4 @@ func (p *parse) warn(pos int, step, message string) {
 func (p *parse) report(severity driver.Severity, pos int, step, message string) {
 	at := p.placeOf(pos)
 	p.add(Diagnostic{Severity: severity, Line: at.Line, Column: at.Column, Step: step, Message: message})
-}
-
-// add keeps as many findings as anybody reads, and the first error always.
-func (p *parse) add(found ...Diagnostic) {
-	for _, d := range found {
-		first := d.Severity == driver.SeverityError && !p.failed
-		if len(p.found) < maxFindings || first {
-			p.found = append(p.found, d)
-		}
-		p.failed = p.failed || first
-	}
 }

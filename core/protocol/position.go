@@ -74,20 +74,6 @@ func (s Step) found(at Place, pointer, message string) Diagnostic {
 	}
 }
 
-// placesOf says where each line of a member of a block begins in the document.
-func (p *parse) placesOf(f fence, m member) []Place {
-	places := []Place{p.placeOf(p.positionIn(f, m.start))}
-	first := strings.Count(f.content[:m.start], "\n")
-	for i := range bytes.Count(m.value, []byte{'\n'}) {
-		at := f.start
-		if n := first + 1 + i; n < len(f.lines) {
-			at = f.lines[n]
-		}
-		places = append(places, p.placeOf(at))
-	}
-	return places
-}
-
 // placeOf is the line and column of a byte of the document.
 func (o outline) placeOf(pos int) Place {
 	return Place{o.lineOf(pos), utf8.RuneCountInString(o.src[o.lineStart(pos):pos]) + 1}
