@@ -35,7 +35,7 @@ func (f *follower) followCalls(reply map[string]any) map[string]any {
 	for range 50 {
 		call, _ := reply["next_call"].(map[string]any)
 		if call == nil {
-			f.t.Fatalf("the follower cannot go on: %v", reply)
+			f.t.Fatalf("the follower cannot continue: %v", reply)
 		}
 		tool := call["tool"].(string)
 		arguments := f.filled(encoded(f.t, call["arguments"]), f.knowledge(reply))

@@ -246,8 +246,8 @@ func TestSettingsOfThePageAreChecked(t *testing.T) {
 
 var approvalLink = regexp.MustCompile(`\| (http://127\.0\.0\.1:\d+/approve/\S+)`)
 
-// The terminal client sends its person to the page and goes on with what is
-// answered there, in either era, and as an agent that can open nothing.
+// The terminal client sends its person to the page and continues with the
+// answer given there, in either era, and as an agent that can open nothing.
 func TestThePersonAtTheTerminalApprovesOnThePage(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kairos") // it starts itself by its name

@@ -49,8 +49,8 @@ func (s *served) chains() int {
 	return reply.Spaces[0].Count
 }
 
-// Whatever an agent sends, the server says what is wrong with it, stores
-// nothing of it, and serves the next call.
+// The server says what is wrong with bad input, stores nothing of it, and
+// serves the next call.
 func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -92,17 +92,17 @@ func TestBadInputOverStdioIsRefusedByNameAndLeavesNothing(t *testing.T) {
 		"a space of others":           {"kairos_mint", map[string]any{"llm_model_id": "m", "markdown_doc": "# Bad", "space": "group:x:y"}, "kairos_spaces"},
 		"the space of the built-ins":  {"kairos_mint", map[string]any{"llm_model_id": "m", "markdown_doc": "# Bad", "space": "Kairos app"}, "leave space out"},
 
-		"several steps for one":         {"kairos_update", update(uri, "## A\n\nx\n\n## B\n\ny"), "several headings"},
-		"a NUL in a step":               {"kairos_update", update(uri, "## A\n\na\x00"), "NUL"},
-		"front matter for a step":       {"kairos_update", update(uri, "---\nslug: a\n---\n## A\n"), "front matter"},
-		"a step that nobody has":        {"kairos_update", update(nowhere, "## A\n"), "kairos_search"},
-		"a built-in step":               {"kairos_update", update(builtin, "## A\n"), "built in"},
-		"fewer documents than uris":     {"kairos_update", map[string]any{"uris": []string{uri, nowhere}, "markdown_doc": []string{"## A"}}, "markdown_doc"},
-		"a field that is not theirs":    {"kairos_update", fields(map[string]any{"space_id": "user:x:y"}), "space_id"},
-		"a challenge that is no object": {"kairos_update", fields(map[string]any{"challenge": []int{1}}), "challenge"},
-		"a challenge of no type":        {"kairos_update", fields(map[string]any{"challenge": map[string]any{"type": "telepathy"}}), "the types are shell"},
-		"a heading of 5,001":            {"kairos_update", fields(map[string]any{"label": strings.Repeat("h", 5_001)}), "at most 5000"},
-		"no change":                     {"kairos_update", fields(map[string]any{}), "nothing to update"},
+		"several steps for one":             {"kairos_update", update(uri, "## A\n\nx\n\n## B\n\ny"), "several headings"},
+		"a NUL in a step":                   {"kairos_update", update(uri, "## A\n\na\x00"), "NUL"},
+		"front matter for a step":           {"kairos_update", update(uri, "---\nslug: a\n---\n## A\n"), "front matter"},
+		"a step that nobody has":            {"kairos_update", update(nowhere, "## A\n"), "kairos_search"},
+		"a built-in step":                   {"kairos_update", update(builtin, "## A\n"), "built in"},
+		"fewer documents than uris":         {"kairos_update", map[string]any{"uris": []string{uri, nowhere}, "markdown_doc": []string{"## A"}}, "markdown_doc"},
+		"a field that is not theirs":        {"kairos_update", fields(map[string]any{"space_id": "user:x:y"}), "space_id"},
+		"a challenge that is not an object": {"kairos_update", fields(map[string]any{"challenge": []int{1}}), "challenge"},
+		"a challenge of no type":            {"kairos_update", fields(map[string]any{"challenge": map[string]any{"type": "telepathy"}}), "the types are shell"},
+		"a heading of 5,001":                {"kairos_update", fields(map[string]any{"label": strings.Repeat("h", 5_001)}), "at most 5000"},
+		"no change":                         {"kairos_update", fields(map[string]any{}), "nothing to update"},
 
 		"no uris":                  {"kairos_delete", map[string]any{"uris": []string{}}, "uris"},
 		"a path for a uri":         {"kairos_delete", map[string]any{"uris": []string{"../../etc/passwd"}}, "pattern"},

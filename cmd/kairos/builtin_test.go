@@ -182,7 +182,7 @@ func (f *follower) follow(reply map[string]any) map[string]any {
 		action, _ := reply["next_action"].(string)
 		told := order.FindStringSubmatch(action)
 		if told == nil || reply["error_code"] != nil && reply["error_code"] != "MISSING_INPUT" {
-			f.t.Fatalf("the follower cannot go on: %v", reply)
+			f.t.Fatalf("the follower cannot continue: %v", reply)
 		}
 		arguments := map[string]any{"uri": told[2]}
 		switch told[1] {

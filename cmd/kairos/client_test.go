@@ -30,7 +30,7 @@ func inBothEras(t *testing.T, test func(t *testing.T, era string)) {
 	}
 }
 
-// What clients can do.
+// Capabilities that clients declare.
 const (
 	hasForms   = `{"elicitation":{"form":{}}}`
 	hasModel   = `{"sampling":{}}`
@@ -42,7 +42,7 @@ const (
 type mcpClient struct {
 	carrier
 	t   *testing.T
-	b   *besieged
+	b   *program
 	era string
 	can string // its capabilities
 	// again is another client that reaches the server the same way.
@@ -63,7 +63,7 @@ type carrier interface {
 
 // exchange is what a server says to a request.
 type exchange interface {
-	// hears the next message that is no notification.
+	// hears the next message that is not a notification.
 	message() (string, error)
 	// leave gives a request up that has no reply yet.
 	leave()
@@ -71,7 +71,7 @@ type exchange interface {
 
 // overHTTP sends each message by itself.
 type overHTTP struct {
-	*besieged
+	*program
 	t       *testing.T
 	era     string
 	session string // of the legacy era
@@ -79,9 +79,9 @@ type overHTTP struct {
 }
 
 // visit introduces a client to the server over HTTP.
-func (b *besieged) visit(t *testing.T, era, can string) *mcpClient {
+func (b *program) visit(t *testing.T, era, can string) *mcpClient {
 	t.Helper()
-	o := &overHTTP{besieged: b, t: t, era: era}
+	o := &overHTTP{program: b, t: t, era: era}
 	c := &mcpClient{carrier: o, t: t, b: b, era: era, can: can}
 	c.again = func(t *testing.T, can string) *mcpClient { return b.visit(t, era, can) }
 	if era == modernEra {
@@ -194,7 +194,7 @@ func (c *mcpClient) started(tool, args, more string) (exchange, error) {
 }
 
 // lately is the end of the server's log.
-func (b *besieged) lately() string { return ending(b.stderr.String()) }
+func (b *program) lately() string { return ending(b.stderr.String()) }
 
 func ending(log string) string { return "… " + log[max(0, len(log)-2000):] }
 
@@ -342,7 +342,7 @@ func (h uttered) String() string {
 	return h.refusal
 }
 
-// answer gives the result of a question. What comes then is read with hear.
+// answer gives the result of a question. The next message is read with hear.
 func (k *toolCall) answer(q *posed, result string) {
 	k.t.Helper()
 	if k.era == modernEra {
@@ -410,7 +410,7 @@ func (c *mcpClient) attest(r *api.StepReply) *api.AttestReply {
 }
 
 // timeline is what the server has recorded of a run, as the operator sees it.
-func (b *besieged) timeline(t *testing.T, id string) archive.Timeline {
+func (b *program) timeline(t *testing.T, id string) archive.Timeline {
 	t.Helper()
 	out, err := b.program("runs", "show", id, "--json").Output()
 	if err != nil {

@@ -107,11 +107,11 @@ var answeringClients = map[string]badClient{
 	"refuses to ask its model":                          {hasModel, refusesModel},
 	"writes prose around JSON":                          {hasModel, prose},
 	"answers another schema":                            {hasModel, otherSchema},
-	"mends its answer":                                  {hasModel, mends},
+	"repairs its answer":                                {hasModel, repairs},
 	"accepts with nothing filled in":                    {hasForms, acceptsNothing},
 	"accepts an approval with nothing filled in":        {hasForms, acceptsNoApproval},
 	"approves everything without a person":              {hasBoth, approvesEverything},
-	"approves what is no yes or no":                     {hasForms, approvesForm},
+	"answers a form with an approval":                   {hasForms, approvesForm},
 	"hangs up in a question and comes back":             {hasForms, hangsUp},
 	"repeats the call with other arguments":             {hasForms, otherArguments},
 	"is replaced after a no":                            {hasForms, replacedAfterNo},
@@ -121,8 +121,8 @@ var answeringClients = map[string]badClient{
 	"answers with a solution of another type meanwhile": {hasForms, otherType},
 }
 
-// Whatever a client does, the real server goes on, records what happened and no
-// more, and no step advances on anything but an accepted proof.
+// A client that behaves badly does not stop the server, which records exactly
+// what happened; a step advances only on an accepted proof.
 func TestClientsThatBehaveBadly(t *testing.T) {
 	t.Parallel()
 	for wait, clients := range badClients {
@@ -141,7 +141,7 @@ func TestClientsThatBehaveBadly(t *testing.T) {
 // stores protocols and tells what was recorded.
 func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
 	t.Parallel()
-	few := []string{"declines a person's step", "mends its answer", "hangs up in a question and comes back"}
+	few := []string{"declines a person's step", "repairs its answer", "hangs up in a question and comes back"}
 	for wait, clients := range badClients {
 		t.Run(wait, func(t *testing.T) {
 			b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\napproval: {listen: \"127.0.0.1:0\"}\nmcp: {plain_wait: "+wait+"}\n")
@@ -205,11 +205,11 @@ func declinesApproval(s *stage) {
 	k.answer(q, filled(`{"confirmation":"rejected"}`))
 	r = k.step()
 	s.code(r, "USER_DECLINED")
-	// What the agent did all the same is refused and counted, and nobody is disturbed for it.
+	// The agent's own work is refused and counted, and the person is not asked again.
 	r = s.submit(r, "shell", `{"exit_code":0}`).step()
 	s.code(r, "USER_DECLINED")
 	if *r.RetryCount != 2 {
-		s.t.Errorf("retry_count = %d after a no and work all the same, want 2", *r.RetryCount)
+		s.t.Errorf("retry_count = %d after a decline and a solution all the same, want 2", *r.RetryCount)
 	}
 	k = s.next(r, "") // this asks the person again
 	k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
@@ -217,7 +217,7 @@ func declinesApproval(s *stage) {
 	s.proves(r)
 }
 
-// refusesModel: a refusal to sample is no answer, and the agent goes on.
+// refusesModel: a refusal to sample is not an answer, and the agent continues.
 func refusesModel(s *stage) {
 	uri := s.document(modelDoc)
 	var r *api.StepReply
@@ -325,8 +325,8 @@ func badly(s *stage, first, second string) {
 	s.proves(r)
 }
 
-// mends: the repair counts like a good answer.
-func mends(s *stage) {
+// repairs: a repaired answer counts like a good one.
+func repairs(s *stage) {
 	k := s.call("kairos_begin", fmt.Sprintf(`{"uri":%q}`, s.document(modelDoc)))
 	k.answer(k.ask("sampling/createMessage"), says(`It is {"name":"Ada"}`))
 	k.answer(k.ask("sampling/createMessage"), says(`{"name":"Ada"}`))
@@ -384,7 +384,7 @@ func approvesEverything(s *stage) {
 	s.proves(done, driver.ModelGenerated, driver.ModelGenerated, driver.AgentReported)
 }
 
-// approvesForm: "approved" is no answer to another question.
+// approvesForm: "approved" does not answer another question.
 func approvesForm(s *stage) {
 	r := s.begun(s.document(formDoc), "")
 	k := s.next(r, "")
@@ -474,7 +474,7 @@ func replaced(s *stage) {
 	s.proves(done, driver.AgentReported)
 }
 
-// replacedAfterNo: a client that cannot ask the person is no way around their no.
+// replacedAfterNo: a client that cannot ask the person does not undo the person's decline.
 func replacedAfterNo(s *stage) {
 	r := s.begun(s.document(approvedDoc), "")
 	k := s.next(r, "")
@@ -484,7 +484,7 @@ func replacedAfterNo(s *stage) {
 		other := s.other(can)
 		h := other.submit(r, "shell", `{"exit_code":0}`).step()
 		if len(h.Solved) > 0 || h.ErrorCode == "" || !strings.Contains(h.Message, "A person said no") {
-			s.t.Errorf("the agent's own work after a no, through a client with %s: %+v", can, h)
+			s.t.Errorf("the agent's own work after a decline, through a client with %s: %+v", can, h)
 		}
 		s.code(other.next(r, "").step(), "USER_DECLINED")
 		r = h
@@ -625,14 +625,14 @@ func (s *stage) shownToAPerson(q *posed) {
 }
 
 // Each of elicitation and sampling is the other's fallback, and the agent comes
-// last. What the server obtains itself is one of two words.
+// last. An answer that the server obtains is one of two words.
 func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 	long(t)
 	t.Parallel()
 	forms := withShippedDrivers(t, "user_input: {server_driver: true}\nmcp: {plain_wait: 50s}\n")
 	sampled := withShippedDrivers(t, "user_input: {server_driver: true, driver: sampling}\nmcp: {plain_wait: 50s}\n")
 	for name, tc := range map[string]struct {
-		b    *besieged
+		b    *program
 		can  string
 		play func(*stage, *api.StepReply)
 	}{
@@ -650,12 +650,12 @@ func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 			k.answer(k.ask("elicitation/create"), filled(yes))
 			s.solvedBy(k, driver.ClientAttested)
 		}},
-		"the model says yes": {sampled, hasModel, func(s *stage, r *api.StepReply) {
+		"the model approves": {sampled, hasModel, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says(yes))
 			s.solvedBy(k, driver.ModelGenerated)
 		}},
-		"the model says no": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
+		"the model declines": {sampled, hasBoth, func(s *stage, r *api.StepReply) {
 			k := s.next(r, "")
 			k.answer(k.ask("sampling/createMessage"), says(`{"confirmation":"rejected"}`))
 			r = k.step()
@@ -672,7 +672,7 @@ func TestAPersonsInputFallsBackWhereItsDriverFails(t *testing.T) {
 			if r.ErrorCode != "SAMPLING_FAILED" || len(r.Solved) > 0 {
 				s.t.Errorf("after both failed: %+v", r)
 			}
-			s.solvedBy(s.submit(r, "user_input", `{"confirmation":"They said: go on"}`), driver.AgentReported)
+			s.solvedBy(s.submit(r, "user_input", `{"confirmation":"They said: continue"}`), driver.AgentReported)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -689,8 +689,8 @@ const inputDoc = "# %s\n\nNeeds a name.\n\n```json\n{\"inputs\":{\"type\":\"obje
 	"\"properties\":{\"who\":{\"type\":\"string\",\"minLength\":2}}}}\n```\n" +
 	"\n## Greet\n\nGreet them.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"greet {{ input.who }}\"}}}\n```\n"
 
-// What begin lacks is asked of the person; who cannot be asked is told what is
-// missing and how to give it, and no run waits for a guess.
+// The person is asked for inputs that begin lacks. A client without forms learns
+// which are missing and how to give them, and no run starts with a guess.
 func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 	t.Parallel()
 	b := withShippedDrivers(t, "mcp: {plain_wait: 50s}\n")
@@ -708,7 +708,7 @@ func TestMissingInputsOfARunAreAskedForOrListed(t *testing.T) {
 		k = s.call("kairos_begin", begin)
 		k.answer(k.ask("elicitation/create"), `{"action":"decline"}`)
 		if h := k.hear(); h.reply != nil && (h.reply.ErrorCode == "" || len(h.reply.Solved) > 0) {
-			t.Errorf("after a no: %s", h)
+			t.Errorf("after a decline: %s", h)
 		}
 		for args, code := range map[string]string{
 			begin: "MISSING_INPUT", fmt.Sprintf(`{"uri":%q,"input":{}}`, uri): "MISSING_INPUT",
@@ -763,7 +763,7 @@ func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
 	server := &served{t: t, dir: t.TempDir()}
 	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\nhttp: {rate: {per_minute: -1}}\n"+
 		"drivers:\n  dir: %s\n  settings:\n    roots: {config: {allow: [%s]}}\n", buildDrivers(t), dir))
-	b := besieging(server.startHTTP())
+	b := programOf(server.startHTTP())
 	t.Run("in", func(t *testing.T) {
 		inBothEras(t, func(t *testing.T, era string) {
 			s := &stage{b.visit(t, era, hasNothing), t}

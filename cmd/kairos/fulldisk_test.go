@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A disk that is full while the server runs is named by the refusal, loses
-// nothing, and when there is room again the run goes on.
+// When the disk fills up, the refusal names it, nothing is lost, and the run
+// continues once there is room again.
 func TestADiskThatIsFullAtRunTimeHarmsNoRun(t *testing.T) {
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=8m,mode=0700"); err != nil {
@@ -26,7 +26,7 @@ func TestADiskThatIsFullAtRunTimeHarmsNoRun(t *testing.T) {
 	})
 	s := &served{t: t, dir: t.TempDir()}
 	s.write("kairos.yaml", "database: "+disk+"/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+buildDrivers(t)+"}\n")
-	b := besieging(s.startHTTP())
+	b := programOf(s.startHTTP())
 	uri := b.mint(oneCommand)[0]
 	run := b.begin(uri)
 	ballast := filepath.Join(disk, "ballast")

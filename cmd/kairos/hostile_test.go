@@ -16,47 +16,46 @@ import (
 	"time"
 )
 
-// besieged is the real program with the shipped drivers, and what it takes of
-// the machine.
-type besieged struct {
+// program is a server process with the shipped drivers, and its metrics.
+type program struct {
 	*listening
 	metrics string
 	client  *http.Client
 }
 
-// besiege starts a server; more is added to its configuration.
-func besiege(t *testing.T, more string, args ...string) *besieged {
+// startProgram starts a server; more is added to its configuration.
+func startProgram(t *testing.T, more string, args ...string) *program {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("nothing is besieged with -short: the race detector multiplies the memory that is looked at; make test does it without")
+		t.Skip("SKIPPED with -short: measures memory, which the race detector multiplies; make test runs it without")
 	}
 	return withShippedDrivers(t, more, args...)
 }
 
 // withShippedDrivers starts a server; more is added to its configuration.
-func withShippedDrivers(t *testing.T, more string, args ...string) *besieged {
+func withShippedDrivers(t *testing.T, more string, args ...string) *program {
 	t.Helper()
 	s := &served{t: t, dir: t.TempDir()}
 	if !strings.Contains(more, "mcp:") {
 		more += "mcp: {plain_wait: 5s}\n"
 	}
 	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: run/admin.sock}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+more)
-	return besieging(s.startHTTP(args...))
+	return programOf(s.startHTTP(args...))
 }
 
-func besieging(l *listening) *besieged {
+func programOf(l *listening) *program {
 	l.t.Helper()
 	l.logs("kairos: metrics at ", 1)
-	b := &besieged{listening: l, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	b := &program{listening: l, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	b.metrics = regexp.MustCompile(`metrics at (http://\S+)`).FindStringSubmatch(l.stderr.String())[1]
 	l.t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }
 
-func (b *besieged) address() string { return strings.TrimPrefix(b.url, "http://") }
+func (b *program) address() string { return strings.TrimPrefix(b.url, "http://") }
 
 // scrape is all metrics.
-func (b *besieged) scrape() string {
+func (b *program) scrape() string {
 	b.t.Helper()
 	res, err := b.client.Get(b.metrics)
 	if err != nil {
@@ -71,7 +70,7 @@ func (b *besieged) scrape() string {
 }
 
 // measure reads a metric without labels of its own, or with just these.
-func (b *besieged) measure(name string) float64 {
+func (b *program) measure(name string) float64 {
 	b.t.Helper()
 	for line := range strings.Lines(b.scrape()) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name || strings.HasPrefix(key, name+"{") {
@@ -87,7 +86,7 @@ func (b *besieged) measure(name string) float64 {
 }
 
 // routed checks how often routes ended like this, and that each was timed.
-func (b *besieged) routed(times float64, challenge, input, via, outcome, code string) {
+func (b *program) routed(times float64, challenge, input, via, outcome, code string) {
 	b.t.Helper()
 	scrape := b.scrape()
 	labels := []string{fmt.Sprintf("challenge=%q", challenge), fmt.Sprintf("input=%q", input), fmt.Sprintf("via=%q", via), fmt.Sprintf("outcome=%q", outcome)}
@@ -110,10 +109,10 @@ func (b *besieged) routed(times float64, challenge, input, via, outcome, code st
 	}
 }
 
-func (b *besieged) memory() int { return int(b.measure("process_resident_memory_bytes") / (1 << 20)) }
+func (b *program) memory() int { return int(b.measure("process_resident_memory_bytes") / (1 << 20)) }
 
 // settles waits until the server has hardly more goroutines than before.
-func (b *besieged) settles(before float64) {
+func (b *program) settles(before float64) {
 	b.t.Helper()
 	b.client.CloseIdleConnections()
 	const spare = 10 // connections of this test and what a library starts once
@@ -136,7 +135,7 @@ type answer struct {
 	body   string
 }
 
-func (b *besieged) do(method, path, body string, headers map[string]string) answer {
+func (b *program) do(method, path, body string, headers map[string]string) answer {
 	b.t.Helper()
 	a, err := b.try(method, path, body, headers)
 	if err != nil {
@@ -145,7 +144,7 @@ func (b *besieged) do(method, path, body string, headers map[string]string) answ
 	return a
 }
 
-func (b *besieged) try(method, path, body string, headers map[string]string) (a answer, err error) {
+func (b *program) try(method, path, body string, headers map[string]string) (a answer, err error) {
 	req, err := http.NewRequestWithContext(b.t.Context(), method, b.url+path, strings.NewReader(body))
 	if err != nil {
 		return a, err
@@ -166,7 +165,7 @@ func (b *besieged) try(method, path, body string, headers map[string]string) (a 
 
 // raw sends bytes and reads until the server closes the connection or has
 // answered once.
-func (b *besieged) raw(text string) string {
+func (b *program) raw(text string) string {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.address())
 	if err != nil {
@@ -195,7 +194,7 @@ const modernMeta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07
 	`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}}`
 
 // modern calls a tool as a client of 2026-07-28 that has forms.
-func (b *besieged) modern(tool, args, more string) answer {
+func (b *program) modern(tool, args, more string) answer {
 	b.t.Helper()
 	return b.do("POST", "/mcp", rpcCall(1, tool, args, more+modernMeta), map[string]string{
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool,
@@ -203,7 +202,7 @@ func (b *besieged) modern(tool, args, more string) answer {
 }
 
 // plain calls a tool as a client that has nothing.
-func (b *besieged) plain(tool, args string) answer {
+func (b *program) plain(tool, args string) answer {
 	b.t.Helper()
 	return b.do("POST", "/mcp", rpcCall(1, tool, args, ""), nil)
 }
@@ -254,7 +253,7 @@ type toolReply struct {
 }
 
 // mint stores a document and returns the URIs of its steps.
-func (b *besieged) mint(doc string) (uris []string) {
+func (b *program) mint(doc string) (uris []string) {
 	b.t.Helper()
 	args, _ := json.Marshal(map[string]any{"markdown_doc": doc, "llm_model_id": "test", "force_update": true})
 	for _, item := range b.plain("kairos_mint", string(args)).result(b.t).Reply.Items {
@@ -268,11 +267,11 @@ func (b *besieged) mint(doc string) (uris []string) {
 
 // opened is a run whose step is open.
 type opened struct {
-	b                    *besieged
+	b                    *program
 	uri, run, nonce, sum string
 }
 
-func (b *besieged) begin(uri string) opened {
+func (b *program) begin(uri string) opened {
 	b.t.Helper()
 	r := b.plain("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri)).result(b.t).Reply
 	if r.RunID == "" {
@@ -301,11 +300,11 @@ func (o opened) finish() {
 
 const onePerson = "# Person\n\n## Ask\n\nask them\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"Deploy?\"}}}\n```\n"
 
-// Whatever is sent for arguments, over MCP or REST, is refused by status and
-// text, or is served; a run that is open can be finished afterwards.
+// Bad arguments, over MCP or REST, are refused with a status and a reason or
+// are served, and an open run can still be finished.
 func TestBadInputOverHTTPIsRefusedAndHarmsNoRun(t *testing.T) {
 	long(t)
-	b := besiege(t, "http: {rate: {per_minute: -1}}\n")
+	b := startProgram(t, "http: {rate: {per_minute: -1}}\n")
 	uri := b.mint(oneCommand)[0]
 	run := b.begin(uri)
 	goroutines := b.measure("go_goroutines")

@@ -94,7 +94,7 @@ func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {
 		"      - {via: llm, when: 'challenge.has_sampling'}\n      - {via: agent}\ninputs:\n  judge: [{via: llm}]\n")
 	server.write("kairos.yaml", fmt.Sprintf("database: data/kairos.db\nadmin: {socket: run/admin.sock}\ntree: tree.yaml\nhttp: {rate: {per_minute: -1}}\n"+
 		"drivers:\n  dir: %s\n  settings:\n    llm: {config: {base_url: %s/v1, model: m-1, judge_model: judge-1}}\n", buildDrivers(t), e.URL))
-	b := besieging(server.startHTTP())
+	b := programOf(server.startHTTP())
 	t.Run("in", func(t *testing.T) {
 		inBothEras(t, func(t *testing.T, era string) {
 			s := &stage{b.visit(t, era, hasNothing), t}

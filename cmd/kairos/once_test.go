@@ -249,8 +249,8 @@ func TestACallThatWasNotDoneIsMadeAgainUnderAnotherKey(t *testing.T) {
 	p.leave()
 }
 
-// What came of the act of a challenge driver, which judges the step, is decided as
-// well: the person's word takes the place of the verdict.
+// The unknown outcome of a challenge driver is decided by a person too: the
+// decision takes the place of the verdict.
 func TestWhatAChallengeDriverDidIsDecided(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]struct {

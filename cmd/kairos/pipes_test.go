@@ -16,7 +16,7 @@ import (
 // one after the other; of the modern era all do, since each call says what its
 // client can.
 type pipes struct {
-	b    *besieged // with the same store
+	b    *program // with the same store
 	t    *testing.T
 	era  string
 	open map[string]*overPipe // by capabilities

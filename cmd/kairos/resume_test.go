@@ -44,9 +44,9 @@ func (s *served) killed() {
 }
 
 // again starts the server anew in the same folder.
-func (b *besieged) again() *besieged {
+func (b *program) again() *program {
 	b.t.Helper()
-	return besieging((&served{t: b.t, dir: b.dir}).startHTTP())
+	return programOf((&served{t: b.t, dir: b.dir}).startHTTP())
 }
 
 // handed is what the handover file says of a run; polled, for it is written
@@ -79,7 +79,7 @@ type halted struct {
 }
 
 // halt brings a run behind its first step and to what is told of the second.
-func (b *besieged) halt(t *testing.T, h halted) halted {
+func (b *program) halt(t *testing.T, h halted) halted {
 	t.Helper()
 	h.client = b.visit(t, h.from, hasForms)
 	uri := b.mint(fmt.Sprintf(resumeDocs[h.at], fmt.Sprintf("%s: %s, %s to %s", strings.ReplaceAll(t.Name(), "/", " "), h.at, h.from, h.to)))[0]
@@ -99,7 +99,7 @@ func (b *besieged) halt(t *testing.T, h halted) halted {
 }
 
 // finish resumes the run through a new client and brings it to its end.
-func (b *besieged) finish(t *testing.T, h halted) {
+func (b *program) finish(t *testing.T, h halted) {
 	t.Helper()
 	s := &stage{b.visit(t, h.to, hasForms), t}
 	r := s.begun(h.reply.CurrentStep.URI, fmt.Sprintf(`,"session_id":%q`, h.reply.RunID))
@@ -111,7 +111,7 @@ func (b *besieged) finish(t *testing.T, h halted) {
 }
 
 // end plays the second step as it is and attests.
-func (b *besieged) end(s *stage, at string, r *api.StepReply) {
+func (b *program) end(s *stage, at string, r *api.StepReply) {
 	s.t.Helper()
 	switch at {
 	case "an approval":
@@ -131,9 +131,9 @@ func (b *besieged) end(s *stage, at string, r *api.StepReply) {
 	}
 }
 
-// Whatever dies over HTTP, wherever a run stands, and whoever comes back, the run
-// goes on behind what was acknowledged.
-func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
+// After a kill over HTTP, at any point of a run and for any client that comes
+// back, the run continues after the last acknowledged step.
+func TestRunsContinueOverHTTPWhateverDies(t *testing.T) {
 	long(t)
 	t.Parallel()
 	for dies, does := range map[string]struct{ client, server bool }{
@@ -176,7 +176,7 @@ func TestRunsGoOnOverHTTPWhateverDies(t *testing.T) {
 
 // answerOld: a client of 2026-07-28 that was asked by the server before it was
 // killed simply answers the new one.
-func (b *besieged) answerOld(t *testing.T, h halted) {
+func (b *program) answerOld(t *testing.T, h halted) {
 	t.Helper()
 	h.client = b.visit(t, modernEra, h.client.can)
 	h.call.mcpClient = h.client
@@ -259,7 +259,7 @@ type pipedMessage struct {
 	} `json:"result"`
 }
 
-// hear reads the next message that is no notification.
+// hear reads the next message that is not a notification.
 func (p *piped) hear() (h pipedMessage) {
 	p.t.Helper()
 	for {
@@ -349,7 +349,7 @@ func (p *piped) leave() {
 
 // The same over the standard streams, where client and server go together: a
 // killed server, one whose client left, and both at once.
-func TestRunsGoOnOverStandardStreamsWhateverDies(t *testing.T) {
+func TestRunsContinueOverStandardStreamsWhateverDies(t *testing.T) {
 	long(t)
 	t.Parallel()
 	deaths := map[string]func(*piped){

@@ -15,7 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 )
 
-// What must be nowhere but where it belongs. Each is a word that nothing else has.
+// Secrets that may appear only where they belong. Each is a unique word.
 const (
 	embeddingSecret = "embkeyzebra4711"
 	qdrantSecret    = "qdkeywalrus4712"

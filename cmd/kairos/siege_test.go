@@ -18,14 +18,14 @@ import (
 
 // guest is a client of 2025-11-25 that has forms.
 type guest struct {
-	*besieged
+	*program
 	session string
 }
 
 const greeting = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},` +
 	`"clientInfo":{"name":"guest","version":"1"}}}`
 
-func (b *besieged) welcome() *guest {
+func (b *program) welcome() *guest {
 	b.t.Helper()
 	a := b.do("POST", "/mcp", greeting, nil)
 	if a.header.Get("Mcp-Session-Id") == "" {
@@ -100,7 +100,7 @@ func (g *guest) answer(id json.RawMessage, result string) int {
 // connection takes and no more.
 func TestConnectionsThatHangHarmNobody(t *testing.T) {
 	t.Parallel() // it mostly waits
-	b := besiege(t, "http: {rate: {per_minute: -1}}\n")
+	b := startProgram(t, "http: {rate: {per_minute: -1}}\n")
 	run := b.begin(b.mint(oneCommand)[0])
 	goroutines, memory := b.measure("go_goroutines"), b.memory()
 	g := b.welcome()
@@ -140,7 +140,7 @@ func TestConnectionsThatHangHarmNobody(t *testing.T) {
 // Sessions beyond the bound replace those that nobody uses, and a session keeps
 // a few streams however many are opened.
 func TestSessionsAreBounded(t *testing.T) {
-	b := besiege(t, "http: {rate: {per_minute: -1}, max_sessions: 500}\n")
+	b := startProgram(t, "http: {rate: {per_minute: -1}, max_sessions: 500}\n")
 	run := b.begin(b.mint(oneCommand)[0])
 	goroutines, memory := b.measure("go_goroutines"), b.memory()
 	const callers, each = 100, 105
@@ -188,9 +188,9 @@ func TestSessionsAreBounded(t *testing.T) {
 	b.settles(goroutines)
 }
 
-// Whatever is answered to a question, and whoever answers, one answer counts.
+// Exactly one answer to a question counts, whichever client sends it.
 func TestWrongAnswersOverHTTPHarmNoRun(t *testing.T) {
-	b := besiege(t, "http: {max_concurrent: 2}\n")
+	b := startProgram(t, "http: {max_concurrent: 2}\n")
 	uri := b.mint(onePerson)[0]
 	g, other := b.welcome(), b.welcome()
 	begin := func() string { return fmt.Sprintf(`,"run_id":%q`, b.begin(uri).run) }
@@ -237,7 +237,7 @@ func TestWrongAnswersOverHTTPHarmNoRun(t *testing.T) {
 
 // A requestState counts once, for its own call, and as it was sealed.
 func TestRepeatedAndChangedRetriesHarmNoRun(t *testing.T) {
-	b := besiege(t, "")
+	b := startProgram(t, "")
 	uri := b.mint(onePerson)[0]
 	args := fmt.Sprintf(`{"uri":%q,"run_id":%q}`, uri, b.begin(uri).run)
 	asked := b.modern("kairos_next", args, "").result(t)
@@ -286,10 +286,10 @@ func TestRepeatedAndChangedRetriesHarmNoRun(t *testing.T) {
 	}
 }
 
-// A server that is killed while a person is asked goes on where it was, for a
+// A server that is killed while a person is asked continues where it was, for a
 // client of the other era.
 func TestAKilledServerResumesForTheOtherEra(t *testing.T) {
-	b := besiege(t, "")
+	b := startProgram(t, "")
 	uri := b.mint(onePerson)[0]
 	more := fmt.Sprintf(`,"run_id":%q`, b.begin(uri).run)
 	b.welcome().asked(uri, more)
@@ -299,7 +299,7 @@ func TestAKilledServerResumesForTheOtherEra(t *testing.T) {
 	_ = b.cmd.Wait()
 	b.client.CloseIdleConnections()
 	fresh := &served{t: t, dir: b.dir}
-	b = besieging(fresh.startHTTP())
+	b = programOf(fresh.startHTTP())
 	args := fmt.Sprintf(`{"uri":%q%s}`, uri, more)
 	asked := b.modern("kairos_next", args, "").result(t)
 	for key := range asked.Inputs {
@@ -315,7 +315,7 @@ func TestAKilledServerResumesForTheOtherEra(t *testing.T) {
 // A step that was acknowledged is there after the end, and calls in flight get
 // whole replies.
 func TestTheEndUnderLoadLosesNoAcknowledgedStep(t *testing.T) {
-	b := besiege(t, "http: {rate: {per_minute: -1}}\n")
+	b := startProgram(t, "http: {rate: {per_minute: -1}}\n")
 	uri := b.mint(oneCommand)[0]
 	var mu sync.Mutex
 	var solved []opened
@@ -351,7 +351,7 @@ func TestTheEndUnderLoadLosesNoAcknowledgedStep(t *testing.T) {
 	}
 	load.Wait()
 	fresh := &served{t: t, dir: b.dir}
-	b = besieging(fresh.startHTTP())
+	b = programOf(fresh.startHTTP())
 	for _, o := range solved {
 		args := fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"done"}`, uri, o.run)
 		if a := b.plain("kairos_attest", args); !a.result(t).Reply.Verified {
@@ -363,7 +363,7 @@ func TestTheEndUnderLoadLosesNoAcknowledgedStep(t *testing.T) {
 // There is one way to write a request: what two servers could read differently
 // is refused.
 func TestTricksWithHeadersAndPathsAreRefused(t *testing.T) {
-	b := besiege(t, "")
+	b := startProgram(t, "")
 	body := rpcCall(1, "kairos_spaces", "{}", "")
 	post := func(path, headers string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nContent-Type: application/json\r\nAccept: */*\r\n%s\r\n\r\n%s", path, headers, body)
@@ -413,7 +413,7 @@ func TestTricksWithHeadersAndPathsAreRefused(t *testing.T) {
 
 // Names that clients choose make no series of metrics and no lines of the log.
 func TestNamesOfClientsMakeNoSeriesAndNoLines(t *testing.T) {
-	b := besiege(t, "http: {rate: {per_minute: -1}}\n")
+	b := startProgram(t, "http: {rate: {per_minute: -1}}\n")
 	const evil = "x\n2026-01-01 level=INFO msg=forged\x1b[31mred\x1b[0m\u2028y"
 	evilJSON, _ := json.Marshal(evil)
 	uri := b.mint(oneCommand)[0]
@@ -449,11 +449,11 @@ func TestNamesOfClientsMakeNoSeriesAndNoLines(t *testing.T) {
 }
 
 // series counts the lines of the metrics.
-func (b *besieged) series() int { return strings.Count(b.scrape(), "\n") }
+func (b *program) series() int { return strings.Count(b.scrape(), "\n") }
 
-// Who calls too much is told when to come again, and slows down nobody's probe.
+// A client that calls too often learns when to try again; health probes stay fast.
 func TestTooManyCallsAreRefusedWithATime(t *testing.T) {
-	b := besiege(t, "http: {rate: {per_minute: 60, burst: 20}}\n")
+	b := startProgram(t, "http: {rate: {per_minute: 60, burst: 20}}\n")
 	refused := 0
 	for range 40 {
 		a := b.plain("kairos_spaces", "{}")

@@ -17,7 +17,7 @@ var look = script{
 	cases:      `Render*) echo '{"answer":{"provenance":"server-observed","value":` + ranWell + `}}' ;;`,
 }
 
-// What a driver says is recorded as no more than the configuration allows: in the
+// A driver's provenance is recorded as no more than the configuration allows: in the
 // reply, in the stored run and in its proof. A changed limit is taken up by the
 // server that runs.
 func TestADriverVouchesForNoMoreThanItsLimit(t *testing.T) {
