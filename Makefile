@@ -121,6 +121,8 @@ static: ## vet, format, lint, proto and the API of sdk
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
 	@# The fixtures are outside of the module sdk, so the test cache does not notice a change of theirs.
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
+	@# How the project writes: CONTRIBUTING.md.
+	$(GO) test -count=1 -run TestLanguage ./docs
 	$(MAKE) lint
 	$(MAKE) api
 

@@ -483,7 +483,7 @@ func replacedAfterNo(s *stage) {
 	for _, can := range []string{hasNothing, hasModel} {
 		other := s.other(can)
 		h := other.submit(r, "shell", `{"exit_code":0}`).step()
-		if len(h.Solved) > 0 || h.ErrorCode == "" || !strings.Contains(h.Message, "A person said no") {
+		if len(h.Solved) > 0 || h.ErrorCode == "" || !strings.Contains(h.Message, "person") {
 			s.t.Errorf("the agent's own work after a decline, through a client with %s: %+v", can, h)
 		}
 		s.code(other.next(r, "").step(), "USER_DECLINED")

@@ -1,0 +1,181 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// An idiom is a phrase that this project had to itself, so that readers had to
+// translate it.
+type idiom struct {
+	phrase  *regexp.Regexp // matched in lower case, with identifiers split into words and lines joined
+	but     *regexp.Regexp // matches of phrase that are ordinary English, or nil
+	instead string
+}
+
+var idioms = []idiom{
+	{regexp.MustCompile(`\b(?:\w+ )?(?:is|are|was) no \w+`), regexp.MustCompile(`^(?:there|here) |no (?:longer|more|less|later|earlier|larger|smaller|other)$`), "is not a ..."},
+	{regexp.MustCompile(`\bstand(?:s|ing)? for\b`), nil, "what it means or represents"},
+	{regexp.MustCompile(`\b(?:go|goes|going|went|gone) on\b`), regexp.MustCompile(`\bgone on$`), "continue, proceed, resume"},
+	{regexp.MustCompile(`\b(?:hold|holds|held|holding) (?:\w+ )?down\b`), nil, "isolate, confine, limit"},
+	{regexp.MustCompile(`\bas it says\b`), nil, "what happens"},
+	{regexp.MustCompile(`\bmend(?:s|ed|ing)?\b`), nil, "fix, repair"},
+	{regexp.MustCompile(`\btold by\b`), nil, "reported by"},
+	{regexp.MustCompile(`\ba (?:no|yes)\b(?:[ .,;:)]|$)`), nil, "a decline, an approval"},
+	{regexp.MustCompile(`\b(?:say|says|said|saying|tell|tells|told) (?:no|yes)\b(?: \w+)?`), regexp.MustCompile(` (?:no (?:more|longer)|yes or)$`), "decline, approve"},
+	{regexp.MustCompile(`\botherwise than\b`), nil, "differs from"},
+	{regexp.MustCompile(`\bwhat is (?:absent|not there)\b`), nil, "its name"},
+	{regexp.MustCompile(`\b(?:deaf|noes|bury|buries|buried|stumbles?|stumbled|lets? go)\b`), nil, "not listening, declines, stop, crash, release"},
+	{regexp.MustCompile(`\bof whoever\b`), nil, "the person or program"},
+	{regexp.MustCompile(`\bbesieged?\b`), nil, "attack, load"},
+	{regexp.MustCompile(`\bhold(?:s|ing)? (?:\w+ ){1,3}against\b|\bheld against\b`), nil, "check, compare, test"},
+}
+
+// A sentence whose subject is a clause with who or what. In lower case it is
+// ordinary English ("says what failed"), and so is a question.
+var (
+	sentence = regexp.MustCompile(`(?:^|[.:;!?] )(?:Who|What|Whose|Whoever|Whatever) [^.:;!?]*[.:;!?]?`)
+	asks     = regexp.MustCompile(`\?$|^(?:[.:;!?] )?(?:What|Who) (?:is|are|was|were|does|do|did|can|may|has|have|if|about|else|next)\b`)
+)
+
+// pending are the folders that still have to be rewritten.
+var pending = []string{
+	"ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md", "changelog", "cmd/kairos/internal", "core/access", "core/api", "core/archive", "core/archtest", "core/clock", "core/decision",
+	"core/director", "core/driverhost", "core/drivers", "core/embedding", "core/fault", "core/handover", "core/jsonlimit", "core/library", "core/metrics", "core/protocol", "core/quality", "core/run", "core/runs",
+	"core/search", "core/server", "core/setup", "core/statement", "core/store", "docs", "e2e", "examples", "plugins", "proto", "sdk",
+}
+
+// TestLanguage reads what people and agents read: code, comments, messages,
+// help and manual. Decision records and their titles stay as they were written.
+func TestLanguage(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if strings.HasPrefix(name, ".") && name != ".." && name != ".ci" || slices.Contains([]string{"node_modules", "bin", "build", "decisions", "search"}, name) && !strings.HasSuffix(path, "core/search") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if name == "language_test.go" || !slices.Contains([]string{".go", ".md", ".proto", ".yaml", ".txtar", ".txt", ".sh", ".html", ".css", ".py", ".ts"}, filepath.Ext(name)) && name != "Makefile" && filepath.Base(filepath.Dir(path)) != ".ci" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		read++
+		if pendingIn(path) {
+			return nil
+		}
+		for _, f := range findIdioms(string(text), filepath.Ext(name)) {
+			t.Errorf("%s:%d: %q: write %s", strings.TrimPrefix(path, "../"), f.line, f.text, f.instead)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read < 500 {
+		t.Fatalf("read only %d files; the test looks in the wrong place", read)
+	}
+}
+
+func pendingIn(path string) bool {
+	return slices.ContainsFunc(pending, func(p string) bool { return strings.HasPrefix(path, "../"+p) })
+}
+
+type finding struct {
+	line          int
+	text, instead string
+}
+
+var (
+	marker = regexp.MustCompile(`^\s*(?://+|#+|\*|--|;)?\s*`)
+	hump   = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+)
+
+// findIdioms joins lines, because phrases are wrapped, and remembers where each began.
+func findIdioms(text, ext string) []finding {
+	var found []finding
+	var joined strings.Builder
+	var starts []int
+	code := ext == ".go" || ext == ".proto"
+	commented := false
+	for i, line := range strings.Split(text, "\n") {
+		body := marker.ReplaceAllString(line, "")
+		if comment := strings.HasPrefix(strings.TrimSpace(line), "//"); code {
+			if comment {
+				found = append(found, subjects(i+1, body, !commented)...)
+			}
+			commented = comment
+		}
+		starts = append(starts, joined.Len())
+		joined.WriteString(body + " ")
+	}
+	lower, offset := words(joined.String())
+	for _, id := range idioms {
+		for _, at := range id.phrase.FindAllStringIndex(lower, -1) {
+			phrase := strings.TrimSpace(lower[at[0]:at[1]])
+			if id.but != nil && id.but.MatchString(phrase) {
+				continue
+			}
+			line, _ := slices.BinarySearch(starts, offset[at[0]]+1)
+			found = append(found, finding{line, phrase, id.instead})
+		}
+	}
+	return found
+}
+
+// subjects finds sentences of a comment's line whose subject is a clause.
+func subjects(line int, body string, first bool) []finding {
+	if !first {
+		body = "… " + body // its beginning is within a sentence
+	}
+	var found []finding
+	for _, s := range sentence.FindAllString(body, -1) {
+		if !asks.MatchString(s) {
+			found = append(found, finding{line, s, "the thing itself as the subject"})
+		}
+	}
+	return found
+}
+
+// words returns the text in lower case with identifiers split, and for each of
+// its bytes the offset in text.
+func words(text string) (lower string, offset []int) {
+	split := strings.ToLower(hump.ReplaceAllString(text, "$1\x00$2"))
+	for at, i := 0, 0; i < len(split); i++ {
+		offset = append(offset, at)
+		if split[i] != 0 {
+			at++
+		}
+	}
+	return strings.ReplaceAll(split, "\x00", " "), offset
+}
+
+func TestIdiomsAreFound(t *testing.T) {
+	for text, want := range map[string]int{
+		"// The run goes on.":                                        1,
+		"// The run goes\n// on.":                                    1,
+		"func goOn() {}":                                             1,
+		"// It is no number.":                                        1,
+		"// There is no number, and it is no longer read.":           0,
+		"// Who calls too often waits.":                              1,
+		"// It says who calls. What is a call? An example.":          0,
+		"// Who calls too often\n// waits. What comes then is read.": 2,
+		"// The operator fixes it and the run continues.":            0,
+	} {
+		if got := findIdioms(text, ".go"); len(got) != want {
+			t.Errorf("%q: %d findings, want %d: %v", text, len(got), want, got)
+		}
+	}
+}
