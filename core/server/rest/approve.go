@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"log/slog"
 	"mime"
 	"net/http"
 	"net/netip"
@@ -58,39 +59,48 @@ type shownApproval struct {
 	Who   string
 }
 
-// approve serves the page. Reading it decides nothing: programs that preview
+// page is where people answer approvals.
+type page struct {
+	approvals Approvals
+	network   network
+	// identified: the server knows who people are.
+	identified bool
+	log        *slog.Logger
+}
+
+// serve answers a request for the page. Reading it decides nothing: programs that preview
 // links read it, too.
-func (a *API) approve(c *call) {
+func (p *page) serve(c *call) {
 	h := c.w.Header()
 	// no-referrer would make browsers send the Origin null with the form.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("X-Robots-Tag", "noindex, nofollow")
-	c.caller.Visit = a.visit(c.r)
+	c.caller.Visit = p.visit(c.r)
 	id, secret, _ := strings.Cut(strings.TrimPrefix(c.r.URL.Path, approvePrefix), "/")
 	if c.r.Method == http.MethodPost {
-		a.takeApproval(c, run.ID(id), secret)
+		p.take(c, run.ID(id), secret)
 		return
 	}
-	v, err := a.cfg.Approvals.Approval(c.r.Context(), c.caller, run.ID(id), secret)
+	v, err := p.approvals.Approval(c.r.Context(), c.caller, run.ID(id), secret)
 	if err != nil {
-		a.noApproval(c, err)
+		p.refuse(c, err)
 		return
 	}
-	a.showApproval(c, http.StatusOK, v, "")
+	p.show(c, http.StatusOK, v, "")
 }
 
 // visit describes how the page was reached. No address is
 // kept, only what kind it is.
-func (a *API) visit(r *http.Request) run.Visit {
+func (p *page) visit(r *http.Request) run.Visit {
 	v := run.Visit{Browser: r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	at, wrong := netip.ParseAddr(a.remote(r))
+	at, wrong := netip.ParseAddr(p.network.remote(r))
 	forwarded := r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
 	switch {
 	case err != nil || wrong != nil:
-	case forwarded && !a.trusts(peer.Addr().Unmap()):
+	case forwarded && !p.network.trusts(peer.Addr().Unmap()):
 		v.From = run.BehindProxy
 	case at.IsLoopback():
 		v.From = run.ThisMachine
@@ -102,36 +112,36 @@ func (a *API) visit(r *http.Request) run.Visit {
 	return v
 }
 
-func (a *API) takeApproval(c *call, id run.ID, secret string) {
+func (p *page) take(c *call, id run.ID, secret string) {
 	switch c.r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 	default: // a browser says that another site's page sends this, with or without an Origin
-		a.showNote(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
+		p.note(c, http.StatusForbidden, "This did not come from the page", "Open the link again and use its buttons.")
 		return
 	}
 	if len(c.body) > maxApproveForm {
-		a.showNote(c, http.StatusRequestEntityTooLarge, "This is too long for an answer",
+		p.note(c, http.StatusRequestEntityTooLarge, "This is too long for an answer",
 			fmt.Sprintf("At most %d bytes are taken, and nothing was decided. Open the link again and answer there.", maxApproveForm))
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	form, err := url.ParseQuery(string(c.body))
 	if kind != "application/x-www-form-urlencoded" || err != nil {
-		a.showNote(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
+		p.note(c, http.StatusBadRequest, "This is not the form of the page", "Open the link again and use its buttons.")
 		return
 	}
 	in := director.ApprovalAnswer{Decision: form.Get("decision"), Digest: form.Get("digest"), Phrase: form.Get("phrase")}
-	if a.cfg.Identify != nil {
+	if p.identified {
 		in.By = c.caller.Principal
 	}
-	v, err := a.cfg.Approvals.AnswerApproval(c.r.Context(), c.caller, id, secret, in)
+	v, err := p.approvals.AnswerApproval(c.r.Context(), c.caller, id, secret, in)
 	switch {
 	case fault.CodeOf(err) == fault.InvalidArgument && v.State != "":
-		a.showApproval(c, http.StatusUnprocessableEntity, v, messageOf(err))
+		p.show(c, http.StatusUnprocessableEntity, v, messageOf(err))
 	case err != nil:
-		a.noApproval(c, err)
+		p.refuse(c, err)
 	case v.Late:
-		a.showApproval(c, http.StatusConflict, v, "Your answer came too late and changed nothing.")
+		p.show(c, http.StatusConflict, v, "Your answer came too late and changed nothing.")
 	default:
 		// Loading the page again must not answer again.
 		// Relative, for a proxy that serves us below a path of its own.
@@ -140,26 +150,26 @@ func (a *API) takeApproval(c *call, id run.ID, secret string) {
 	}
 }
 
-func (a *API) showApproval(c *call, status int, v director.ApprovalView, problem string) {
-	s := shownApproval{ApprovalView: v, Does: setOut(v.Display), Problem: problem, Known: a.cfg.Identify != nil}
+func (p *page) show(c *call, status int, v director.ApprovalView, problem string) {
+	s := shownApproval{ApprovalView: v, Does: setOut(v.Display), Problem: problem, Known: p.identified}
 	if s.Known {
 		s.Who = c.caller.Principal
 	}
 	var body bytes.Buffer
 	if err := approvePage.Execute(&body, s); err != nil {
-		a.log.ErrorContext(c.r.Context(), "the approval page could not be made", "error", err)
-		a.showNote(c, http.StatusInternalServerError, "The page could not be made", "The server's log has the cause.")
+		p.log.ErrorContext(c.r.Context(), "the approval page could not be made", "error", err)
+		p.note(c, http.StatusInternalServerError, "The page could not be made", "The server's log has the cause.")
 		return
 	}
-	a.html(c, status, fmt.Sprintf("Approval: %s", v.Label), body.Bytes())
+	p.html(c, status, fmt.Sprintf("Approval: %s", v.Label), body.Bytes())
 }
 
-// noApproval says why there is nothing to show.
-func (a *API) noApproval(c *call, err error) {
+// refuse says why there is nothing to show.
+func (p *page) refuse(c *call, err error) {
 	var f *fault.Error
 	if !errors.As(err, &f) {
-		a.log.ErrorContext(c.r.Context(), "the approval page failed", "error", err)
-		a.showNote(c, http.StatusInternalServerError, "This did not work", "Nothing was decided. The server's log has the cause.")
+		p.log.ErrorContext(c.r.Context(), "the approval page failed", "error", err)
+		p.note(c, http.StatusInternalServerError, "This did not work", "Nothing was decided. The server's log has the cause.")
 		return
 	}
 	status, title := http.StatusConflict, "This did not work"
@@ -171,22 +181,22 @@ func (a *API) noApproval(c *call, err error) {
 	case fault.StoreUnavailable:
 		status = http.StatusServiceUnavailable
 	}
-	a.showNote(c, status, title, f.Message)
+	p.note(c, status, title, f.Message)
 }
 
-func (a *API) showNote(c *call, status int, title, text string) {
+func (p *page) note(c *call, status int, title, text string) {
 	var body bytes.Buffer
 	fmt.Fprintf(&body, `<div class="narrow"><h1>%s</h1><p>%s</p></div>`, template.HTMLEscapeString(title), template.HTMLEscapeString(text))
-	a.html(c, status, title, body.Bytes())
+	p.html(c, status, title, body.Bytes())
 }
 
-func (a *API) html(c *call, status int, title string, body []byte) {
+func (p *page) html(c *call, status int, title string, body []byte) {
 	c.w.Header().Set("Content-Security-Policy", web.Policy())
 	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	c.w.WriteHeader(status)
-	p := web.Page{Title: plain.Text(title), Body: template.HTML(body)} // #nosec G203 -- a template of ours has escaped it
-	if err := p.Render(c.w); err != nil {
-		a.log.DebugContext(c.r.Context(), "page not sent", "error", err)
+	whole := web.Page{Title: plain.Text(title), Body: template.HTML(body)} // #nosec G203 -- a template of ours has escaped it
+	if err := whole.Render(c.w); err != nil {
+		p.log.DebugContext(c.r.Context(), "page not sent", "error", err)
 	}
 }
 

@@ -1,13 +1,15 @@
 package rest
 
 // Waiting is how many callers are in line for room or a place.
-func (a *API) Waiting() int { return a.bodies.waiting() + a.slots.working.waiting() }
+func (a *API) Waiting() int {
+	return a.admission.bodies.waiting() + a.admission.slots.working.waiting()
+}
 
 // Reserved is how much room for bodies is taken, in bytes.
 func (a *API) Reserved() int64 {
-	a.bodies.mu.Lock()
-	defer a.bodies.mu.Unlock()
-	return a.bodies.used
+	a.admission.bodies.mu.Lock()
+	defer a.admission.bodies.mu.Unlock()
+	return a.admission.bodies.used
 }
 
 func (s *shares) waiting() (n int) {

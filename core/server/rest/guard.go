@@ -23,17 +23,17 @@ import (
 // before its body is whole.
 func (a *API) guarded(h handler) handler {
 	for _, guard := range slices.Backward([]func(handler) handler{
-		a.observed,    // access log and metrics, refusals included
-		a.recovered,   // a panic is a 500 and ends nothing else
-		a.hardened,    // headers that keep browsers from guessing
-		a.located,     // canonical paths only; finds the route
-		a.hosted,      // the Host is ours: no DNS rebinding
-		a.crossOrigin, // the Origin may call; preflight
-		a.routed,      // 404, 405
-		a.identified,  // who calls
-		a.rated,       // 429
-		a.bodied,      // 413, 408, 400: size, time, shape
-		a.slotted,     // 503: how many at a time
+		a.observed,            // access log and metrics, refusals included
+		a.recovered,           // a panic is a 500 and ends nothing else
+		a.hardened,            // headers that keep browsers from guessing
+		a.located,             // canonical paths only; finds the route
+		a.network.hosted,      // the Host is ours: no DNS rebinding
+		a.network.crossOrigin, // the Origin may call; preflight
+		a.routed,              // 404, 405
+		a.identified,          // who calls
+		a.admission.rated,     // 429
+		a.admission.bodied,    // 413, 408, 400: size, time, shape
+		a.admission.slotted,   // 503: how many at a time
 	}) {
 		h = guard(h)
 	}
@@ -85,7 +85,7 @@ func (a *API) tell(c *call) {
 		level = slog.LevelDebug
 	}
 	a.log.Log(c.r.Context(), level, "http request", "method", e.Method, "route", e.Route, "status", e.Status, "in", e.In, "bytes", e.Out,
-		"ms", float64(e.Took.Microseconds())/1000, "principal", c.caller.Principal, "remote", a.remote(c.r))
+		"ms", float64(e.Took.Microseconds())/1000, "principal", c.caller.Principal, "remote", a.network.remote(c.r))
 }
 
 var methods = []string{
@@ -160,7 +160,7 @@ func (a *API) routed(next handler) handler {
 		default:
 			c.w.Header().Set("Allow", c.route.allow())
 			if c.route.pattern == approvePattern { // people read it
-				a.showNote(c, http.StatusMethodNotAllowed, "This page is opened and answered", "Open the link in a browser and use its buttons.")
+				a.page.note(c, http.StatusMethodNotAllowed, "This page is opened and answered", "Open the link in a browser and use its buttons.")
 				return
 			}
 			c.refuse(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "%s takes %s.", c.route.pattern, c.route.allow())
@@ -199,71 +199,6 @@ func messageOf(err error) string {
 		return f.Message
 	}
 	return "internal error"
-}
-
-// clientOf names who shares the limits: whoever is identified, and without a
-// login the MCP session, else the address.
-func (a *API) clientOf(c *call) string {
-	if a.cfg.Identify != nil {
-		return "principal " + c.caller.Principal
-	}
-	if id := c.r.Header.Get("Mcp-Session-Id"); id != "" && a.cfg.Session != nil && a.cfg.Session(id) {
-		return "session " + id
-	}
-	return "address " + a.remote(c.r)
-}
-
-// rated bounds how much one client calls. Without a login the sessions of one
-// address share a bound of their own.
-func (a *API) rated(next handler) handler {
-	return func(c *call) {
-		if c.route.open {
-			next(c)
-			return
-		}
-		c.client = a.clientOf(c)
-		wait := a.rates.take(c.client)
-		if wait == 0 && a.cfg.Identify == nil {
-			wait = a.addresses.take(a.remote(c.r))
-		}
-		if wait > 0 {
-			c.later(wait)
-			c.refuse(http.StatusTooManyRequests, "RATE_LIMITED", "Too many calls; try again in %d s.", seconds(wait))
-			return
-		}
-		next(c)
-	}
-}
-
-// slotted bounds how many calls are worked on at a time. One that waits, for a
-// person or as an open stream, gives its place to others. Where all places are
-// taken, clients get the next free one in turn.
-func (a *API) slotted(next handler) handler {
-	return func(c *call) {
-		if c.route.open {
-			next(c)
-			return
-		}
-		s, ok := a.place(c)
-		if !ok {
-			c.later(busyFor)
-			c.refuse(http.StatusServiceUnavailable, "BUSY", "The server works on as many calls as it can; try again in %d s.", seconds(busyFor))
-			return
-		}
-		defer s.release()
-		c.w.onStream = s.park
-		defer s.parkAfter(a.cfg.Limits.WaitsAfter)()
-		next(c)
-	}
-}
-
-func (a *API) place(c *call) (*slot, bool) {
-	if c.route.pattern == mcpPath && c.r.Method == http.MethodGet {
-		return a.slots.stream()
-	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), a.cfg.Limits.Patience)
-	defer cancel()
-	return a.slots.work(ctx, c.client)
 }
 
 // traced puts the trace of a request into its context: the client's or a new one.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -51,18 +52,30 @@ func word(err error) string {
 	return isHealthy
 }
 
+// status tells of the server: what it is, what it serves and whether it can.
+type status struct {
+	cfg     Config
+	network network
+	began   time.Time
+	ending  context.Context // ends when the server drains
+	log     *slog.Logger
+
+	health remembered[Health]
+	ready  remembered[error]
+}
+
 // healthy tells of the server and what it depends on, by the names of the
 // earlier server: qdrant is whatever store keeps the protocols, and redis never
 // fails, because there is none. The details say what is not configured.
-func (a *API) healthy(c *call) {
+func (s *status) healthy(c *call) {
 	var h Health
-	if a.cfg.Health != nil {
-		h = a.health.of(c.r.Context(), a.cfg.Health)
+	if s.cfg.Health != nil {
+		h = s.health.of(c.r.Context(), s.cfg.Health)
 	}
-	status, overall := http.StatusOK, isHealthy
+	code, overall := http.StatusOK, isHealthy
 	switch {
 	case h.Store != nil:
-		status, overall = http.StatusServiceUnavailable, isUnhealthy
+		code, overall = http.StatusServiceUnavailable, isUnhealthy
 	case h.Embedding != nil:
 		overall = isDegraded
 	}
@@ -79,29 +92,29 @@ func (a *API) healthy(c *call) {
 	if h.Store != nil {
 		details["store"] = messageOf(h.Store)
 	}
-	c.json(status, map[string]any{
-		"status": overall, "service": "KAIROS", "version": a.cfg.Version, "transport": "http",
-		"uptime":       int64(time.Since(a.began).Seconds()),
+	c.json(code, map[string]any{
+		"status": overall, "service": "KAIROS", "version": s.cfg.Version, "transport": "http",
+		"uptime":       int64(time.Since(s.began).Seconds()),
 		"dependencies": map[string]string{"qdrant": word(h.Store), "redis": isHealthy, "embedding": word(h.Embedding)},
 		"details":      details,
 	})
 }
 
 // alive: the process answers.
-func (a *API) alive(c *call) { c.json(http.StatusOK, map[string]string{"status": "ok"}) }
+func (s *status) alive(c *call) { c.json(http.StatusOK, map[string]string{"status": "ok"}) }
 
 // isReady: calls can be served.
-func (a *API) isReady(c *call) {
-	if a.ending.Err() != nil {
+func (s *status) isReady(c *call) {
+	if s.ending.Err() != nil {
 		c.json(http.StatusServiceUnavailable, map[string]string{"status": "unready", "reason": "the server is stopping"})
 		return
 	}
 	var err error
-	if a.cfg.Ready != nil {
-		err = a.ready.of(c.r.Context(), a.cfg.Ready)
+	if s.cfg.Ready != nil {
+		err = s.ready.of(c.r.Context(), s.cfg.Ready)
 	}
 	if err != nil {
-		a.log.WarnContext(c.r.Context(), "not ready", "error", err)
+		s.log.WarnContext(c.r.Context(), "not ready", "error", err)
 		c.json(http.StatusServiceUnavailable, map[string]string{"status": "unready", "reason": messageOf(err)})
 		return
 	}
@@ -109,7 +122,7 @@ func (a *API) isReady(c *call) {
 }
 
 // card says what is here to whoever opens the address.
-func (a *API) card(c *call) {
+func (s *status) card(c *call) {
 	endpoints := struct {
 		MCP    string `json:"mcp,omitempty"`
 		API    string `json:"api"`
@@ -117,22 +130,22 @@ func (a *API) card(c *call) {
 		Live   string `json:"live"`
 		Ready  string `json:"ready"`
 	}{API: "/api", Health: "/health", Live: "/healthz", Ready: "/readyz"}
-	if a.cfg.MCP != nil {
+	if s.cfg.MCP != nil {
 		endpoints.MCP = mcpPath
 	}
-	c.json(http.StatusOK, map[string]any{"service": "KAIROS", "version": a.cfg.Version, "endpoints": endpoints})
+	c.json(http.StatusOK, map[string]any{"service": "KAIROS", "version": s.cfg.Version, "endpoints": endpoints})
 }
 
 // apiCard lists what REST serves.
-func (a *API) apiCard(c *call) {
+func (s *status) apiCard(c *call) {
 	endpoints := map[string]string{"kairos_mint": "POST /api/kairos_mint/raw", "snapshot": "POST /api/snapshot"}
 	for _, t := range jsonTools() {
 		endpoints[t.Name] = "POST /api/" + t.Name
 	}
-	if a.cfg.Tools != nil {
+	if s.cfg.Tools != nil {
 		endpoints["openapi"] = "GET /api/openapi.json"
 	}
-	c.json(http.StatusOK, map[string]any{"service": "KAIROS API", "version": a.cfg.Version, "endpoints": endpoints})
+	c.json(http.StatusOK, map[string]any{"service": "KAIROS API", "version": s.cfg.Version, "endpoints": endpoints})
 }
 
 // resourcePath is where RFC 9728 has a resource describe itself.
@@ -140,9 +153,9 @@ const resourcePath = "/.well-known/oauth-protected-resource"
 
 // protectedResource describes the MCP endpoint as a resource. As long as there
 // is no authentication, nobody authorizes anybody: the list is empty.
-func (a *API) protectedResource(c *call) {
+func (s *status) protectedResource(c *call) {
 	c.json(http.StatusOK, map[string]any{
-		"resource":                         a.base(c.r) + mcpPath,
+		"resource":                         s.network.base(c.r) + mcpPath,
 		"resource_name":                    "KAIROS",
 		"authorization_servers":            []string{},
 		"scopes_supported":                 []string{"openid"},
@@ -152,6 +165,6 @@ func (a *API) protectedResource(c *call) {
 }
 
 // authCallback is where a login would end.
-func (a *API) authCallback(c *call) {
+func (s *status) authCallback(c *call) {
 	c.refuse(http.StatusServiceUnavailable, "auth_not_configured", "This server has no login.")
 }

@@ -16,13 +16,15 @@ type object = map[string]any
 
 // openAPI describes what REST serves as it is now: the types of challenges that
 // a solution may have are those of the present drivers.
-func (a *API) openAPI(c *call) {
-	b, err := OpenAPI(a.cfg.Tools())
-	if err != nil {
-		a.fail(c, "", err)
-		return
+func (t *tools) openAPI(described func() []Tool) handler {
+	return func(c *call) {
+		b, err := OpenAPI(described())
+		if err != nil {
+			t.fail(c, "", err)
+			return
+		}
+		c.raw(http.StatusOK, b)
 	}
-	c.raw(http.StatusOK, b)
 }
 
 // OpenAPI is the OpenAPI 3.1 document of the REST mirror of the tools.

@@ -37,10 +37,10 @@ func (a *API) table() map[string]*route {
 	post := []string{http.MethodPost}
 	var list []*route
 	if a.cfg.Approvals != nil {
-		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.approve})
+		list = append(list, &route{pattern: approvePattern, methods: append(get[:2:2], post...), handle: a.page.serve})
 	}
 	if a.cfg.Engine != nil {
-		list = append(list, a.tools(get, post)...)
+		list = append(list, a.engineRoutes(get, post)...)
 	}
 	routes := make(map[string]*route, len(list))
 	for _, r := range list {
@@ -49,25 +49,25 @@ func (a *API) table() map[string]*route {
 	return routes
 }
 
-// tools are all routes but the approval page's.
-func (a *API) tools(get, post []string) []*route {
+// engineRoutes are all routes but the approval page's.
+func (a *API) engineRoutes(get, post []string) []*route {
 	list := []*route{
-		{pattern: "/", methods: get, handle: a.card, open: true},
-		{pattern: "/api", methods: get, handle: a.apiCard, open: true},
-		{pattern: "/health", methods: get, handle: a.healthy, open: true, probe: true},
-		{pattern: "/healthz", methods: get, handle: a.alive, open: true, probe: true},
-		{pattern: "/readyz", methods: get, handle: a.isReady, open: true, probe: true},
-		{pattern: resourcePath, methods: get, handle: a.protectedResource, open: true},
-		{pattern: resourcePath + mcpPath, methods: get, handle: a.protectedResource, open: true},
-		{pattern: "/auth/callback", methods: get, handle: a.authCallback, open: true},
-		{pattern: "/api/kairos_mint/raw", methods: post, handle: a.mintRaw},
-		{pattern: "/api/snapshot", methods: post, handle: a.snapshot},
+		{pattern: "/", methods: get, handle: a.status.card, open: true},
+		{pattern: "/api", methods: get, handle: a.status.apiCard, open: true},
+		{pattern: "/health", methods: get, handle: a.status.healthy, open: true, probe: true},
+		{pattern: "/healthz", methods: get, handle: a.status.alive, open: true, probe: true},
+		{pattern: "/readyz", methods: get, handle: a.status.isReady, open: true, probe: true},
+		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, open: true},
+		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, open: true},
+		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, open: true},
+		{pattern: "/api/kairos_mint/raw", methods: post, handle: a.tools.mintRaw},
+		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve},
 	}
 	for _, t := range jsonTools() {
-		list = append(list, &route{pattern: "/api/" + t.Name, methods: post, handle: a.rest(t), json: true})
+		list = append(list, &route{pattern: "/api/" + t.Name, methods: post, handle: a.tools.handler(t), json: true})
 	}
 	if a.cfg.Tools != nil {
-		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.openAPI, open: true})
+		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.tools.openAPI(a.cfg.Tools), open: true})
 	}
 	if a.cfg.MCP != nil {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})

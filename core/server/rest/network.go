@@ -13,11 +13,42 @@ import (
 // anyName in a list of hosts or origins allows all of them.
 const anyName = "*"
 
+// Access says from where requests are taken.
+type Access struct {
+	// Local: only this machine reaches the listener, so only its names are
+	// hosts. Otherwise any address is one, too; names have to be listed.
+	Local bool
+	// Hosts are further hosts by which the server is called, without port;
+	// "*": any.
+	Hosts []string
+	// Origins are further origins whose pages may call, such as
+	// https://app.example.org; "*": any. The server's own pages always may.
+	Origins []string
+	// Proxies are believed what X-Forwarded-For and -Proto say.
+	Proxies []netip.Prefix
+}
+
+// network decides by Access who may call, and from where a request comes.
+type network struct {
+	access  Access
+	origins map[string]bool // those of access, in the form that parseOrigin gives
+}
+
+// newNetwork expects origins that Config.Validate has accepted.
+func newNetwork(access Access) network {
+	n := network{access: access, origins: make(map[string]bool)}
+	for _, o := range access.Origins {
+		origin, _ := parseOrigin(o)
+		n.origins[origin] = true
+	}
+	return n
+}
+
 // hosted refuses names that are not the server's: a page whose name was made to
 // resolve to this machine (DNS rebinding) still sends its own name.
-func (a *API) hosted(next handler) handler {
+func (n network) hosted(next handler) handler {
 	return func(c *call) {
-		if !a.cfg.Access.host(c.r.Host) {
+		if !n.access.host(c.r.Host) {
 			c.refuse(http.StatusForbidden, "HOST_NOT_ALLOWED",
 				"This server is not called %.100q. If it is, add the name to http.allowed_hosts.", c.r.Host)
 			return
@@ -71,7 +102,7 @@ const (
 
 // crossOrigin refuses pages of other origins and answers what browsers ask
 // before they let an allowed page call. Programs send no Origin.
-func (a *API) crossOrigin(next handler) handler {
+func (n network) crossOrigin(next handler) handler {
 	return func(c *call) {
 		sent := c.r.Header.Values("Origin")
 		if len(sent) == 0 {
@@ -80,7 +111,7 @@ func (a *API) crossOrigin(next handler) handler {
 		}
 		h := c.w.Header()
 		h.Add("Vary", "Origin")
-		if len(sent) > 1 || !a.allows(sent[0], c.r.Host) {
+		if len(sent) > 1 || !n.allows(sent[0], c.r.Host) {
 			c.refuse(http.StatusForbidden, "ORIGIN_NOT_ALLOWED",
 				"Pages of %.100q may not call this server. If they should, add the origin to http.allowed_origins.", sent[0])
 			return
@@ -109,15 +140,15 @@ func (a *API) crossOrigin(next handler) handler {
 // allows reports whether pages of the origin may call: those that the server
 // itself serves, and those that are listed. Other pages of this machine may not:
 // any program, also one of another user, can serve one.
-func (a *API) allows(origin, host string) bool {
-	if slices.Contains(a.cfg.Access.Origins, anyName) {
+func (n network) allows(origin, host string) bool {
+	if slices.Contains(n.access.Origins, anyName) {
 		return true
 	}
 	o, err := parseOrigin(origin)
 	if err != nil {
 		return false // "null" among them: anybody can have that one
 	}
-	if a.origins[o] {
+	if n.origins[o] {
 		return true
 	}
 	own := "http://" + host
@@ -146,7 +177,7 @@ func parseOrigin(s string) (string, error) {
 
 // remote is the client's address: what trusted proxies say it is, else the
 // connection's.
-func (a *API) remote(r *http.Request) string {
+func (n network) remote(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return ""
@@ -154,7 +185,7 @@ func (a *API) remote(r *http.Request) string {
 	at := peer.Addr().Unmap()
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		if !a.trusts(at) {
+		if !n.trusts(at) {
 			break
 		}
 		ip, err := netip.ParseAddr(strings.TrimSpace(hop))
@@ -166,18 +197,18 @@ func (a *API) remote(r *http.Request) string {
 	return at.String()
 }
 
-func (a *API) trusts(ip netip.Addr) bool {
-	return slices.ContainsFunc(a.cfg.Access.Proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
+func (n network) trusts(ip netip.Addr) bool {
+	return slices.ContainsFunc(n.access.Proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // base is the address by which the client called, without a slash at its end.
-func (a *API) base(r *http.Request) string {
+func (n network) base(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err == nil && a.trusts(peer.Addr().Unmap()) && r.Header.Get("X-Forwarded-Proto") == "https" {
+	if err == nil && n.trusts(peer.Addr().Unmap()) && r.Header.Get("X-Forwarded-Proto") == "https" {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host

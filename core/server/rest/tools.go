@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
 	"regexp"
@@ -40,33 +41,40 @@ func failedName(tool string) string {
 	return strings.ToUpper(strings.TrimPrefix(tool, "kairos_")) + "_FAILED"
 }
 
-// rest serves one tool: it decodes, calls the engine and encodes.
-func (a *API) rest(t toolset.Tool) handler {
+// tools serves the tools.
+type tools struct {
+	engine Engine
+	check  func(tool string, arguments json.RawMessage) error // may be nil
+	log    *slog.Logger
+}
+
+// handler serves one tool: it decodes, calls the engine and encodes.
+func (t *tools) handler(row toolset.Tool) handler {
 	return func(c *call) {
-		body, err := a.arguments(c, t.Name)
+		body, err := t.arguments(c, row.Name)
 		if err != nil {
-			a.fail(c, t.Name, err)
+			t.fail(c, row.Name, err)
 			return
 		}
-		reply, err := a.reply(c, t, body)
+		reply, err := t.reply(c, row, body)
 		var undecoded *toolset.ArgumentsError
 		if errors.As(err, &undecoded) {
 			err = undecodable(undecoded.Unwrap())
 		}
 		if err != nil {
-			a.fail(c, t.Name, err)
+			t.fail(c, row.Name, err)
 			return
 		}
-		a.succeed(c, reply, map[string]any{"duration_ms": c.ms()})
+		t.succeed(c, reply, map[string]any{"duration_ms": c.ms()})
 	}
 }
 
-func (a *API) reply(c *call, t toolset.Tool, body []byte) (any, error) {
+func (t *tools) reply(c *call, row toolset.Tool, body []byte) (any, error) {
 	ctx, caller := c.r.Context(), c.restCaller()
-	if t.Open == nil {
-		return t.Reply(ctx, a.cfg.Engine, caller, body)
+	if row.Open == nil {
+		return row.Reply(ctx, t.engine, caller, body)
 	}
-	return director.Unasked(ctx, a.cfg.Engine, caller, func() (director.Round, error) { return t.Open(ctx, a.cfg.Engine, caller, body) })
+	return director.Unasked(ctx, t.engine, caller, func() (director.Round, error) { return row.Open(ctx, t.engine, caller, body) })
 }
 
 // restCaller is who calls, through a client that cannot be asked anything.
@@ -95,7 +103,7 @@ func clip(s string, n int) string {
 var errMediaType = fault.New(fault.InvalidArgument, "the body must be JSON: send Content-Type: application/json")
 
 // arguments are the body as the tool's schema has it.
-func (a *API) arguments(c *call, tool string) ([]byte, error) {
+func (t *tools) arguments(c *call, tool string) ([]byte, error) {
 	if media := c.mediaType(); media != "" && media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return nil, errMediaType
 	}
@@ -108,10 +116,10 @@ func (a *API) arguments(c *call, tool string) ([]byte, error) {
 		return nil, undecodable(json.Unmarshal(body, &v))
 	}
 	body, err := withWholeURIs(body)
-	if err != nil || a.cfg.Check == nil {
+	if err != nil || t.check == nil {
 		return body, err
 	}
-	return body, a.cfg.Check(tool, body)
+	return body, t.check(tool, body)
 }
 
 func (c *call) mediaType() string {
@@ -170,64 +178,42 @@ func quoted(s string) json.RawMessage {
 }
 
 // mintRaw takes a document as it is.
-func (a *API) mintRaw(c *call) {
+func (t *tools) mintRaw(c *call) {
 	query, header := c.r.URL.Query(), c.r.Header
 	model := cmp.Or(query.Get("llm_model_id"), header.Get("X-LLM-Model-ID"), c.r.UserAgent(), "unknown")
 	if len(bytes.TrimSpace(c.body)) == 0 {
-		a.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
+		t.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
 		return
 	}
 	if body := bytes.TrimSpace(c.body); body[0] != '"' && json.Valid(body) {
-		a.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument,
+		t.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument,
 			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
 		return
 	}
-	reply, err := a.cfg.Engine.Mint(c.r.Context(), c.restCaller(), api.MintRequest{
+	reply, err := t.engine.Mint(c.r.Context(), c.restCaller(), api.MintRequest{
 		Document: string(c.body), ModelID: model, Space: query.Get("space"),
 		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),
 	})
 	if err != nil {
-		a.fail(c, api.Mint.Name, err)
+		t.fail(c, api.Mint.Name, err)
 		return
 	}
-	a.succeed(c, reply, map[string]any{"count": len(reply.Items), "duration_ms": c.ms(), "llm_model_id": model})
+	t.succeed(c, reply, map[string]any{"count": len(reply.Items), "duration_ms": c.ms(), "llm_model_id": model})
 }
 
 func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 
-// snapshot makes a snapshot of the store of protocols, where it can make one.
-func (a *API) snapshot(c *call) {
-	const target = "qdrant"
-	if a.cfg.Snapshot == nil {
-		c.json(http.StatusAccepted, map[string]any{
-			"status": "skipped", "target": target, "durationMs": c.ms(),
-			"message": "This server makes no snapshots of its store; back up the database, or let Qdrant make its own.",
-		})
-		return
-	}
-	s, err := a.cfg.Snapshot(c.r.Context())
-	if err != nil {
-		a.log.ErrorContext(c.r.Context(), "no snapshot was made", "error", err)
-		c.json(http.StatusBadGateway, map[string]any{"status": "failed", "target": target, "durationMs": c.ms(), "message": messageOf(err)})
-		return
-	}
-	c.json(http.StatusOK, map[string]any{
-		"status": "completed", "target": target, "snapshotName": s.Name, "filePath": s.Path, "bytesWritten": s.Bytes, "durationMs": c.ms(),
-		"message": "The snapshot is made.",
-	})
-}
-
 // succeed answers with the reply of the tool and what REST adds to it.
-func (a *API) succeed(c *call, reply any, metadata map[string]any) {
+func (t *tools) succeed(c *call, reply any, metadata map[string]any) {
 	b, err := api.Encode(reply, "")
 	if err != nil {
-		a.fail(c, "", fmt.Errorf("encode a reply: %w", err))
+		t.fail(c, "", fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	fields := json.RawMessage(b)
 	extra, err := api.Encode(map[string]any{"metadata": metadata}, "")
 	if err != nil {
-		a.fail(c, "", fmt.Errorf("encode a reply: %w", err))
+		t.fail(c, "", fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	if len(fields) > len("{}") {
@@ -262,8 +248,8 @@ var statuses = map[fault.Code]struct {
 }
 
 // fail answers with an error of a tool.
-func (a *API) fail(c *call, tool string, err error) {
-	f := a.shown(c, tool, err)
+func (t *tools) fail(c *call, tool string, err error) {
+	f := t.shown(c, tool, err)
 	status, name := http.StatusConflict, string(f.Code)
 	if at, ok := statuses[f.Code]; ok {
 		status, name = at.status, cmp.Or(at.name, name)
@@ -282,7 +268,7 @@ func (a *API) fail(c *call, tool string, err error) {
 	}
 	fields := f.Reply(tool)
 	if status == http.StatusOK { // an error of the run, in the form of its replies
-		a.succeed(c, fields, map[string]any{"duration_ms": c.ms()})
+		t.succeed(c, fields, map[string]any{"duration_ms": c.ms()})
 		return
 	}
 	fields["error"], fields["duration_ms"] = name, c.ms()
@@ -290,16 +276,16 @@ func (a *API) fail(c *call, tool string, err error) {
 }
 
 // shown is what of an error the client may see; the rest is logged.
-func (a *API) shown(c *call, tool string, err error) *fault.Error {
+func (t *tools) shown(c *call, tool string, err error) *fault.Error {
 	var f *fault.Error
 	switch {
 	case !errors.As(err, &f) || f.Code == fault.Internal:
 		if c.r.Context().Err() == nil {
-			a.log.ErrorContext(c.r.Context(), "tool call failed", "tool", tool, "error", err)
+			t.log.ErrorContext(c.r.Context(), "tool call failed", "tool", tool, "error", err)
 		}
 		return fault.New(fault.Internal, "Internal error. Nothing was decided; the server's log has the cause.")
 	case f.Unwrap() != nil:
-		a.log.WarnContext(c.r.Context(), "tool call refused", "tool", tool, "error", err)
+		t.log.WarnContext(c.r.Context(), "tool call refused", "tool", tool, "error", err)
 	}
 	return f
 }

@@ -1,0 +1,131 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+)
+
+// Engine is what this face calls.
+type Engine interface {
+	toolset.Engine
+	// Continue takes that a client without capabilities answers nothing.
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
+}
+
+var _ Engine = (*director.Engine)(nil)
+
+// Tool is one of the nine tools as agents see it.
+type Tool struct {
+	Name, Title, Description string
+	Input, Output            json.RawMessage // JSON Schemas
+}
+
+// Health is what /health tells of the parts that a server depends on.
+type Health struct {
+	// Store says why the protocols or runs cannot be used; nil: they can.
+	Store error
+	// Qdrant: it keeps the protocols.
+	Qdrant bool
+	// Embedding says why the endpoint does not answer; nil: it does, or none is configured.
+	Embedding error
+	// Provider turns texts into vectors; Preferred is the configured choice.
+	Provider, Preferred string
+}
+
+// Snapshot is what POST /api/snapshot tells of a snapshot that was made.
+type Snapshot struct {
+	Name string
+	// Path is where the server of the store keeps it; may be empty.
+	Path  string
+	Bytes int64
+}
+
+// Observer hears of every request. Called concurrently; returns at once.
+type Observer interface {
+	Served(Exchange)
+	// Active is called with 1 when a request comes and with -1 when it is done.
+	Active(delta int)
+}
+
+// Exchange is one request and what became of it.
+type Exchange struct {
+	Method string // an HTTP method, or "other"
+	Route  string // the pattern, or "other"
+	Status int
+	Took   time.Duration
+	In     int64 // bytes of the body that were read
+	Out    int64 // bytes of the reply's body
+	Space  string
+}
+
+// Config of an API. Version, Principal, Space and at least one of Engine and
+// Approvals are required.
+type Config struct {
+	Version string
+	// Engine is behind REST; nil: only the approval page is served.
+	Engine Engine
+	// Approvals is behind the approval page; nil: there is none.
+	Approvals Approvals
+	// MCP is mounted at /mcp and owns the methods there; nil: nothing is. It
+	// gets bodies that are whole and within Limits.
+	MCP http.Handler
+	// Tools describes the tools for openapi.json; nil: that is not served.
+	Tools func() []Tool
+	// Check judges a body by the input schema of a tool; its error is a
+	// *fault.Error. nil: what cannot be decoded is refused, the rest is the engine's.
+	Check func(tool string, arguments json.RawMessage) error
+	// Identify says who calls; fault.Forbidden is 403. nil: everybody is Principal.
+	Identify func(*http.Request) (access.Caller, error)
+	// Session reports whether an MCP session exists. Without Identify its calls
+	// count apart from those of other sessions; nil: they count by address.
+	Session func(id string) bool
+	// Principal and Space are those of every caller without Identify.
+	Principal, Space string
+	// Health and Ready look at what the server depends on; nil: all is well.
+	// They are called at most once a second each.
+	Health func(context.Context) Health
+	Ready  func(context.Context) error
+	// Snapshot makes a snapshot of the store of protocols; nil: it has none.
+	Snapshot func(context.Context) (Snapshot, error)
+	Access   Access
+	Limits   Limits
+	// Observer; nil: nobody listens.
+	Observer Observer
+}
+
+// Validate reports what is missing or impossible.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Version == "" {
+		errs = append(errs, errors.New("version is empty"))
+	}
+	if c.Engine == nil && c.Approvals == nil {
+		errs = append(errs, errors.New("engine is missing"))
+	}
+	if c.Principal == "" || c.Space == "" {
+		errs = append(errs, errors.New("principal and space are required"))
+	}
+	for name, n := range map[string]int64{
+		"body": c.Limits.Body, "bodies": c.Limits.Bodies, "concurrent": int64(c.Limits.Concurrent), "waiting": int64(c.Limits.Waiting),
+		"burst": int64(c.Limits.Burst), "body time": int64(c.Limits.BodyTime), "waits after": int64(c.Limits.WaitsAfter), "write time": int64(c.Limits.WriteTime),
+		"patience": int64(c.Limits.Patience),
+	} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("limit %s is negative", name))
+		}
+	}
+	for _, o := range c.Access.Origins {
+		if _, err := parseOrigin(o); o != anyName && err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
