@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -41,23 +42,13 @@ type Limits struct {
 const perAddress = 4
 
 func (l Limits) withDefaults() Limits {
-	for to, fallback := range map[*int64]int64{&l.Body: 16 << 20, &l.Bodies: 64 << 20} {
-		if *to == 0 {
-			*to = fallback
-		}
-	}
-	for to, fallback := range map[*int]int{&l.Concurrent: 256, &l.Waiting: 10240, &l.PerMinute: 60000, &l.Burst: 5000} {
-		if *to == 0 {
-			*to = fallback
-		}
-	}
-	for to, fallback := range map[*time.Duration]time.Duration{
-		&l.BodyTime: 30 * time.Second, &l.WaitsAfter: 2 * time.Second, &l.WriteTime: time.Minute, &l.Patience: 5 * time.Second,
-	} {
-		if *to == 0 {
-			*to = fallback
-		}
-	}
+	l.Body, l.Bodies = cmp.Or(l.Body, 16<<20), cmp.Or(l.Bodies, 64<<20)
+	l.BodyTime = cmp.Or(l.BodyTime, 30*time.Second)
+	l.Concurrent, l.Waiting = cmp.Or(l.Concurrent, 256), cmp.Or(l.Waiting, 10240)
+	l.WaitsAfter = cmp.Or(l.WaitsAfter, 2*time.Second)
+	l.Patience = cmp.Or(l.Patience, 5*time.Second)
+	l.PerMinute, l.Burst = cmp.Or(l.PerMinute, 60000), cmp.Or(l.Burst, 5000)
+	l.WriteTime = cmp.Or(l.WriteTime, time.Minute)
 	return l
 }
 
