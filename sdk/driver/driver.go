@@ -98,19 +98,6 @@ const (
 	FeatureRecover = "recover"
 )
 
-// Client capabilities a capability driver may need.
-const (
-	NeedElicitationForm = "elicitation.form"
-	NeedElicitationURL  = "elicitation.url"
-	// NeedElicitation is elicitation in either mode.
-	NeedElicitation = "elicitation"
-	// NeedApprovalPage is no capability of the client: the server has a page on
-	// which people answer approvals, see Links.
-	NeedApprovalPage = "approval_page"
-	NeedSampling     = "sampling"
-	NeedRoots        = "roots"
-)
-
 // Input kinds the host knows; the set is open.
 const (
 	KindEvidence   = "evidence"
@@ -137,9 +124,14 @@ type Descriptor struct {
 	Features     []string        `json:"features,omitempty"`
 	// StateVersions lists the State versions Advance reads, oldest first.
 	StateVersions []int `json:"state_versions,omitempty"`
-	// Needs lists client capabilities without which Render is unavailable;
-	// empty: the driver serves any client.
+	// Needs lists what Render cannot work without: a capability of the client, by
+	// one of the Need names or as an RFC 6901 pointer into what the client
+	// declared, such as "/experimental/acme~1confirm". Empty: the driver serves any
+	// client.
 	Needs []string `json:"needs,omitempty"`
+	// Sends lists the requests that Render may make of the client. The host sends
+	// no other. Empty: those that MCP itself defines.
+	Sends []ClientMethod `json:"sends,omitempty"`
 	// Approval is the mode of this type's challenges where neither the step
 	// nor the tree says; empty means auto.
 	Approval ApprovalMode `json:"approval,omitempty"`
@@ -252,18 +244,6 @@ type Step struct {
 	Text     string `json:"text"`  // Markdown body, challenge block removed
 	Index    int    `json:"index"` // 1-based
 	Count    int    `json:"count"`
-}
-
-// Client says what the connected client can do.
-type Client struct {
-	Name            string `json:"name"`
-	Version         string `json:"version"`
-	Era             string `json:"era"` // MCP protocol version
-	Transport       string `json:"transport"`
-	ElicitationForm bool   `json:"elicitation_form"`
-	ElicitationURL  bool   `json:"elicitation_url"`
-	Sampling        bool   `json:"sampling"`
-	Roots           bool   `json:"roots"`
 }
 
 // Similarity asks the host how close two texts are. The host answers it with

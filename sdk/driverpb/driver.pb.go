@@ -459,11 +459,16 @@ type DescribeResponse struct {
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
 	// Client capabilities without which Render answers unavailable:
 	// "elicitation" (in either mode), "elicitation.form", "elicitation.url", "sampling",
-	// "roots"; or of the host, "approval_page". Empty: serves any client.
+	// "roots", or any other as an RFC 6901 pointer into what the client declared,
+	// such as "/experimental/acme~1confirm"; or of the host, "approval_page". Empty:
+	// serves any client.
 	Needs []string `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty"`
 	// Approval mode of this type's challenges where neither step nor tree says.
-	Approval      ApprovalMode `protobuf:"varint,10,opt,name=approval,proto3,enum=kairos.driver.v1.ApprovalMode" json:"approval,omitempty"`
-	Transport     Transport    `protobuf:"varint,11,opt,name=transport,proto3,enum=kairos.driver.v1.Transport" json:"transport,omitempty"`
+	Approval  ApprovalMode `protobuf:"varint,10,opt,name=approval,proto3,enum=kairos.driver.v1.ApprovalMode" json:"approval,omitempty"`
+	Transport Transport    `protobuf:"varint,11,opt,name=transport,proto3,enum=kairos.driver.v1.Transport" json:"transport,omitempty"`
+	// The requests that Render may make of the client; the host sends no other.
+	// Empty: elicitation/create, sampling/createMessage and roots/list.
+	Sends         []*ClientMethod `protobuf:"bytes,12,rep,name=sends,proto3" json:"sends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -575,6 +580,70 @@ func (x *DescribeResponse) GetTransport() Transport {
 	return Transport_TRANSPORT_UNSPECIFIED
 }
 
+func (x *DescribeResponse) GetSends() []*ClientMethod {
+	if x != nil {
+		return x.Sends
+	}
+	return nil
+}
+
+// ClientMethod is a request that a capability driver makes of the client.
+type ClientMethod struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// MCP method, such as "acme/confirm". The namespaces of MCP itself are refused,
+	// except elicitation/create, sampling/createMessage and roots/list.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// RFC 6901 pointers into what the client declared, all of which must be there. A
+	// method that MCP does not define needs one below /experimental/ or /extensions/.
+	Needs         []string `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientMethod) Reset() {
+	*x = ClientMethod{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientMethod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientMethod) ProtoMessage() {}
+
+func (x *ClientMethod) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientMethod.ProtoReflect.Descriptor instead.
+func (*ClientMethod) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ClientMethod) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *ClientMethod) GetNeeds() []string {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
 type ConfigureRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ConfigJson    []byte                 `protobuf:"bytes,1,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`
@@ -585,7 +654,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[2]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +666,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[2]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +679,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{2}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConfigureRequest) GetConfigJson() []byte {
@@ -636,7 +705,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[3]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +717,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[3]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +730,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{3}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
@@ -679,7 +748,7 @@ type CheckHealthRequest struct {
 
 func (x *CheckHealthRequest) Reset() {
 	*x = CheckHealthRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[4]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +760,7 @@ func (x *CheckHealthRequest) String() string {
 func (*CheckHealthRequest) ProtoMessage() {}
 
 func (x *CheckHealthRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[4]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +773,7 @@ func (x *CheckHealthRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHealthRequest.ProtoReflect.Descriptor instead.
 func (*CheckHealthRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{4}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{5}
 }
 
 type CheckHealthResponse struct {
@@ -717,7 +786,7 @@ type CheckHealthResponse struct {
 
 func (x *CheckHealthResponse) Reset() {
 	*x = CheckHealthResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[5]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +798,7 @@ func (x *CheckHealthResponse) String() string {
 func (*CheckHealthResponse) ProtoMessage() {}
 
 func (x *CheckHealthResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[5]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +811,7 @@ func (x *CheckHealthResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckHealthResponse.ProtoReflect.Descriptor instead.
 func (*CheckHealthResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{5}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CheckHealthResponse) GetHealthy() bool {
@@ -772,7 +841,7 @@ type Diagnostic struct {
 
 func (x *Diagnostic) Reset() {
 	*x = Diagnostic{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[6]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +853,7 @@ func (x *Diagnostic) String() string {
 func (*Diagnostic) ProtoMessage() {}
 
 func (x *Diagnostic) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[6]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +866,7 @@ func (x *Diagnostic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Diagnostic.ProtoReflect.Descriptor instead.
 func (*Diagnostic) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{6}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Diagnostic) GetSeverity() Severity {
@@ -833,7 +902,7 @@ type Template struct {
 
 func (x *Template) Reset() {
 	*x = Template{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +914,7 @@ func (x *Template) String() string {
 func (*Template) ProtoMessage() {}
 
 func (x *Template) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[7]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +927,7 @@ func (x *Template) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Template.ProtoReflect.Descriptor instead.
 func (*Template) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Template) GetPointer() string {
@@ -884,7 +953,7 @@ type ValidateRequest struct {
 
 func (x *ValidateRequest) Reset() {
 	*x = ValidateRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +965,7 @@ func (x *ValidateRequest) String() string {
 func (*ValidateRequest) ProtoMessage() {}
 
 func (x *ValidateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[8]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +978,7 @@ func (x *ValidateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateRequest.ProtoReflect.Descriptor instead.
 func (*ValidateRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{8}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ValidateRequest) GetChallengeJson() []byte {
@@ -931,7 +1000,7 @@ type ValidateResponse struct {
 
 func (x *ValidateResponse) Reset() {
 	*x = ValidateResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1012,7 @@ func (x *ValidateResponse) String() string {
 func (*ValidateResponse) ProtoMessage() {}
 
 func (x *ValidateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[9]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1025,7 @@ func (x *ValidateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateResponse.ProtoReflect.Descriptor instead.
 func (*ValidateResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{9}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ValidateResponse) GetDiagnostics() []*Diagnostic {
@@ -996,7 +1065,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1077,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[10]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1090,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{10}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetProtocol() string {
@@ -1071,13 +1140,16 @@ type Client struct {
 	ElicitationUrl  bool   `protobuf:"varint,6,opt,name=elicitation_url,json=elicitationUrl,proto3" json:"elicitation_url,omitempty"`
 	Sampling        bool   `protobuf:"varint,7,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Roots           bool   `protobuf:"varint,8,opt,name=roots,proto3" json:"roots,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What the client declared, a JSON object as in MCP. A host leaves out a
+	// declaration that is too large.
+	Capabilities  []byte `protobuf:"bytes,9,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Client) Reset() {
 	*x = Client{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1161,7 @@ func (x *Client) String() string {
 func (*Client) ProtoMessage() {}
 
 func (x *Client) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[11]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1174,7 @@ func (x *Client) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Client.ProtoReflect.Descriptor instead.
 func (*Client) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{11}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Client) GetName() string {
@@ -1161,6 +1233,13 @@ func (x *Client) GetRoots() bool {
 	return false
 }
 
+func (x *Client) GetCapabilities() []byte {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
 // Similarity asks the host how close two texts are; the host answers it itself.
 type Similarity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1172,7 +1251,7 @@ type Similarity struct {
 
 func (x *Similarity) Reset() {
 	*x = Similarity{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1184,7 +1263,7 @@ func (x *Similarity) String() string {
 func (*Similarity) ProtoMessage() {}
 
 func (x *Similarity) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[12]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1197,7 +1276,7 @@ func (x *Similarity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Similarity.ProtoReflect.Descriptor instead.
 func (*Similarity) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{12}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Similarity) GetText() string {
@@ -1244,7 +1323,7 @@ type Input struct {
 
 func (x *Input) Reset() {
 	*x = Input{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1335,7 @@ func (x *Input) String() string {
 func (*Input) ProtoMessage() {}
 
 func (x *Input) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[13]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1348,7 @@ func (x *Input) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Input.ProtoReflect.Descriptor instead.
 func (*Input) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{13}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Input) GetId() string {
@@ -1396,7 +1475,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1487,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[14]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1500,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{14}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Answer) GetInputId() string {
@@ -1484,7 +1563,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1575,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[15]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1588,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{15}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Usage) GetInputTokens() uint32 {
@@ -1537,7 +1616,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1628,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[16]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1641,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{16}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -1607,7 +1686,7 @@ type AdvanceRequest struct {
 
 func (x *AdvanceRequest) Reset() {
 	*x = AdvanceRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1698,7 @@ func (x *AdvanceRequest) String() string {
 func (*AdvanceRequest) ProtoMessage() {}
 
 func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[17]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1711,7 @@ func (x *AdvanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceRequest.ProtoReflect.Descriptor instead.
 func (*AdvanceRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{17}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AdvanceRequest) GetChallengeJson() []byte {
@@ -1725,7 +1804,7 @@ type AdvanceResponse struct {
 
 func (x *AdvanceResponse) Reset() {
 	*x = AdvanceResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1816,7 @@ func (x *AdvanceResponse) String() string {
 func (*AdvanceResponse) ProtoMessage() {}
 
 func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[18]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1829,7 @@ func (x *AdvanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceResponse.ProtoReflect.Descriptor instead.
 func (*AdvanceResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{18}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AdvanceResponse) GetOutcome() isAdvanceResponse_Outcome {
@@ -1911,7 +1990,7 @@ type Pending struct {
 
 func (x *Pending) Reset() {
 	*x = Pending{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2002,7 @@ func (x *Pending) String() string {
 func (*Pending) ProtoMessage() {}
 
 func (x *Pending) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[19]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2015,7 @@ func (x *Pending) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pending.ProtoReflect.Descriptor instead.
 func (*Pending) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{19}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Pending) GetReason() string {
@@ -1978,7 +2057,7 @@ type Unknown struct {
 
 func (x *Unknown) Reset() {
 	*x = Unknown{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2069,7 @@ func (x *Unknown) String() string {
 func (*Unknown) ProtoMessage() {}
 
 func (x *Unknown) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[20]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2082,7 @@ func (x *Unknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unknown.ProtoReflect.Descriptor instead.
 func (*Unknown) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{20}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Unknown) GetReason() string {
@@ -2024,7 +2103,7 @@ type NotDone struct {
 
 func (x *NotDone) Reset() {
 	*x = NotDone{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2115,7 @@ func (x *NotDone) String() string {
 func (*NotDone) ProtoMessage() {}
 
 func (x *NotDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[21]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2128,7 @@ func (x *NotDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotDone.ProtoReflect.Descriptor instead.
 func (*NotDone) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{21}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *NotDone) GetReason() string {
@@ -2069,7 +2148,7 @@ type NeedInput struct {
 
 func (x *NeedInput) Reset() {
 	*x = NeedInput{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2160,7 @@ func (x *NeedInput) String() string {
 func (*NeedInput) ProtoMessage() {}
 
 func (x *NeedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[22]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2173,7 @@ func (x *NeedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NeedInput.ProtoReflect.Descriptor instead.
 func (*NeedInput) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{22}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NeedInput) GetInputs() []*Input {
@@ -2120,7 +2199,7 @@ type Accepted struct {
 
 func (x *Accepted) Reset() {
 	*x = Accepted{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2211,7 @@ func (x *Accepted) String() string {
 func (*Accepted) ProtoMessage() {}
 
 func (x *Accepted) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[23]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2224,7 @@ func (x *Accepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accepted.ProtoReflect.Descriptor instead.
 func (*Accepted) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{23}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Accepted) GetProof() []byte {
@@ -2182,7 +2261,7 @@ type Rejected struct {
 
 func (x *Rejected) Reset() {
 	*x = Rejected{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2273,7 @@ func (x *Rejected) String() string {
 func (*Rejected) ProtoMessage() {}
 
 func (x *Rejected) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[24]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2286,7 @@ func (x *Rejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejected.ProtoReflect.Descriptor instead.
 func (*Rejected) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{24}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Rejected) GetErrorCode() string {
@@ -2241,7 +2320,7 @@ type Declined struct {
 
 func (x *Declined) Reset() {
 	*x = Declined{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2332,7 @@ func (x *Declined) String() string {
 func (*Declined) ProtoMessage() {}
 
 func (x *Declined) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[25]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2345,7 @@ func (x *Declined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declined.ProtoReflect.Descriptor instead.
 func (*Declined) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{25}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Declined) GetReason() string {
@@ -2290,7 +2369,7 @@ type Unavailable struct {
 
 func (x *Unavailable) Reset() {
 	*x = Unavailable{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2381,7 @@ func (x *Unavailable) String() string {
 func (*Unavailable) ProtoMessage() {}
 
 func (x *Unavailable) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[26]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2394,7 @@ func (x *Unavailable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unavailable.ProtoReflect.Descriptor instead.
 func (*Unavailable) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{26}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Unavailable) GetReason() string {
@@ -2343,7 +2422,7 @@ type Links struct {
 
 func (x *Links) Reset() {
 	*x = Links{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2434,7 @@ func (x *Links) String() string {
 func (*Links) ProtoMessage() {}
 
 func (x *Links) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[27]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2447,7 @@ func (x *Links) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Links.ProtoReflect.Descriptor instead.
 func (*Links) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{27}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Links) GetApproval() string {
@@ -2396,7 +2475,7 @@ type RenderRequest struct {
 
 func (x *RenderRequest) Reset() {
 	*x = RenderRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2408,7 +2487,7 @@ func (x *RenderRequest) String() string {
 func (*RenderRequest) ProtoMessage() {}
 
 func (x *RenderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[28]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2421,7 +2500,7 @@ func (x *RenderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderRequest.ProtoReflect.Descriptor instead.
 func (*RenderRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{28}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RenderRequest) GetInput() *Input {
@@ -2501,7 +2580,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2592,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[29]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2605,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{29}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2707,7 +2786,7 @@ type Elsewhere struct {
 
 func (x *Elsewhere) Reset() {
 	*x = Elsewhere{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2798,7 @@ func (x *Elsewhere) String() string {
 func (*Elsewhere) ProtoMessage() {}
 
 func (x *Elsewhere) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2811,7 @@ func (x *Elsewhere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
 func (*Elsewhere) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Elsewhere) GetMessage() string {
@@ -2752,7 +2831,7 @@ type ClientReview struct {
 
 func (x *ClientReview) Reset() {
 	*x = ClientReview{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2764,7 +2843,7 @@ func (x *ClientReview) String() string {
 func (*ClientReview) ProtoMessage() {}
 
 func (x *ClientReview) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2777,7 +2856,7 @@ func (x *ClientReview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReview.ProtoReflect.Descriptor instead.
 func (*ClientReview) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClientReview) GetReason() string {
@@ -2798,7 +2877,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2889,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +2902,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClientRequest) GetMethod() string {
@@ -2853,7 +2932,7 @@ type AgentChallenge struct {
 
 func (x *AgentChallenge) Reset() {
 	*x = AgentChallenge{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2944,7 @@ func (x *AgentChallenge) String() string {
 func (*AgentChallenge) ProtoMessage() {}
 
 func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2957,7 @@ func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChallenge.ProtoReflect.Descriptor instead.
 func (*AgentChallenge) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AgentChallenge) GetType() string {
@@ -2919,7 +2998,7 @@ type InterpretRequest struct {
 
 func (x *InterpretRequest) Reset() {
 	*x = InterpretRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +3010,7 @@ func (x *InterpretRequest) String() string {
 func (*InterpretRequest) ProtoMessage() {}
 
 func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3023,7 @@ func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretRequest.ProtoReflect.Descriptor instead.
 func (*InterpretRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InterpretRequest) GetInput() *Input {
@@ -3007,7 +3086,7 @@ type ClientError struct {
 
 func (x *ClientError) Reset() {
 	*x = ClientError{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3098,7 @@ func (x *ClientError) String() string {
 func (*ClientError) ProtoMessage() {}
 
 func (x *ClientError) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3111,7 @@ func (x *ClientError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientError.ProtoReflect.Descriptor instead.
 func (*ClientError) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClientError) GetCode() int64 {
@@ -3066,7 +3145,7 @@ type InterpretResponse struct {
 
 func (x *InterpretResponse) Reset() {
 	*x = InterpretResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3157,7 @@ func (x *InterpretResponse) String() string {
 func (*InterpretResponse) ProtoMessage() {}
 
 func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3170,7 @@ func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretResponse.ProtoReflect.Descriptor instead.
 func (*InterpretResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InterpretResponse) GetOutcome() isInterpretResponse_Outcome {
@@ -3205,7 +3284,7 @@ type Invalid struct {
 
 func (x *Invalid) Reset() {
 	*x = Invalid{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3217,7 +3296,7 @@ func (x *Invalid) String() string {
 func (*Invalid) ProtoMessage() {}
 
 func (x *Invalid) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3230,7 +3309,7 @@ func (x *Invalid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalid.ProtoReflect.Descriptor instead.
 func (*Invalid) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Invalid) GetDiagnostics() []*Diagnostic {
@@ -3250,7 +3329,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +3341,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +3354,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Missing) GetReason() string {
@@ -3296,7 +3375,7 @@ type Dismissed struct {
 
 func (x *Dismissed) Reset() {
 	*x = Dismissed{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3387,7 @@ func (x *Dismissed) String() string {
 func (*Dismissed) ProtoMessage() {}
 
 func (x *Dismissed) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3400,7 @@ func (x *Dismissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dismissed.ProtoReflect.Descriptor instead.
 func (*Dismissed) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Dismissed) GetReason() string {
@@ -3336,7 +3415,7 @@ var File_kairos_driver_v1_driver_proto protoreflect.FileDescriptor
 const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\n" +
 	"\x1dkairos/driver/v1/driver.proto\x12\x10kairos.driver.v1\"\x11\n" +
-	"\x0fDescribeRequest\"\xad\x03\n" +
+	"\x0fDescribeRequest\"\xe3\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12*\n" +
@@ -3349,7 +3428,11 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05needs\x18\t \x03(\tR\x05needs\x12:\n" +
 	"\bapproval\x18\n" +
 	" \x01(\x0e2\x1e.kairos.driver.v1.ApprovalModeR\bapproval\x129\n" +
-	"\ttransport\x18\v \x01(\x0e2\x1b.kairos.driver.v1.TransportR\ttransport\"L\n" +
+	"\ttransport\x18\v \x01(\x0e2\x1b.kairos.driver.v1.TransportR\ttransport\x124\n" +
+	"\x05sends\x18\f \x03(\v2\x1e.kairos.driver.v1.ClientMethodR\x05sends\"<\n" +
+	"\fClientMethod\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x14\n" +
+	"\x05needs\x18\x02 \x03(\tR\x05needs\"L\n" +
 	"\x10ConfigureRequest\x12\x1f\n" +
 	"\vconfig_json\x18\x01 \x01(\fR\n" +
 	"configJson\x12\x17\n" +
@@ -3379,7 +3462,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x12\x14\n" +
 	"\x05index\x18\x04 \x01(\rR\x05index\x12\x14\n" +
-	"\x05count\x18\x05 \x01(\rR\x05count\"\xec\x01\n" +
+	"\x05count\x18\x05 \x01(\rR\x05count\"\x90\x02\n" +
 	"\x06Client\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
@@ -3388,7 +3471,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x10elicitation_form\x18\x05 \x01(\bR\x0felicitationForm\x12'\n" +
 	"\x0felicitation_url\x18\x06 \x01(\bR\x0eelicitationUrl\x12\x1a\n" +
 	"\bsampling\x18\a \x01(\bR\bsampling\x12\x14\n" +
-	"\x05roots\x18\b \x01(\bR\x05roots\">\n" +
+	"\x05roots\x18\b \x01(\bR\x05roots\x12\"\n" +
+	"\fcapabilities\x18\t \x01(\fR\fcapabilities\">\n" +
 	"\n" +
 	"Similarity\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x1c\n" +
@@ -3602,7 +3686,7 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 }
 
 var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -3613,118 +3697,120 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Provenance)(0),             // 6: kairos.driver.v1.Provenance
 	(*DescribeRequest)(nil),     // 7: kairos.driver.v1.DescribeRequest
 	(*DescribeResponse)(nil),    // 8: kairos.driver.v1.DescribeResponse
-	(*ConfigureRequest)(nil),    // 9: kairos.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 10: kairos.driver.v1.ConfigureResponse
-	(*CheckHealthRequest)(nil),  // 11: kairos.driver.v1.CheckHealthRequest
-	(*CheckHealthResponse)(nil), // 12: kairos.driver.v1.CheckHealthResponse
-	(*Diagnostic)(nil),          // 13: kairos.driver.v1.Diagnostic
-	(*Template)(nil),            // 14: kairos.driver.v1.Template
-	(*ValidateRequest)(nil),     // 15: kairos.driver.v1.ValidateRequest
-	(*ValidateResponse)(nil),    // 16: kairos.driver.v1.ValidateResponse
-	(*Step)(nil),                // 17: kairos.driver.v1.Step
-	(*Client)(nil),              // 18: kairos.driver.v1.Client
-	(*Similarity)(nil),          // 19: kairos.driver.v1.Similarity
-	(*Input)(nil),               // 20: kairos.driver.v1.Input
-	(*Answer)(nil),              // 21: kairos.driver.v1.Answer
-	(*Usage)(nil),               // 22: kairos.driver.v1.Usage
-	(*State)(nil),               // 23: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 24: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 25: kairos.driver.v1.AdvanceResponse
-	(*Pending)(nil),             // 26: kairos.driver.v1.Pending
-	(*Unknown)(nil),             // 27: kairos.driver.v1.Unknown
-	(*NotDone)(nil),             // 28: kairos.driver.v1.NotDone
-	(*NeedInput)(nil),           // 29: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 30: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 31: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 32: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 33: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 34: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 35: kairos.driver.v1.RenderRequest
-	(*RenderResponse)(nil),      // 36: kairos.driver.v1.RenderResponse
-	(*Elsewhere)(nil),           // 37: kairos.driver.v1.Elsewhere
-	(*ClientReview)(nil),        // 38: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 39: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 40: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 41: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 42: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 43: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 44: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 45: kairos.driver.v1.Missing
-	(*Dismissed)(nil),           // 46: kairos.driver.v1.Dismissed
+	(*ClientMethod)(nil),        // 9: kairos.driver.v1.ClientMethod
+	(*ConfigureRequest)(nil),    // 10: kairos.driver.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 11: kairos.driver.v1.ConfigureResponse
+	(*CheckHealthRequest)(nil),  // 12: kairos.driver.v1.CheckHealthRequest
+	(*CheckHealthResponse)(nil), // 13: kairos.driver.v1.CheckHealthResponse
+	(*Diagnostic)(nil),          // 14: kairos.driver.v1.Diagnostic
+	(*Template)(nil),            // 15: kairos.driver.v1.Template
+	(*ValidateRequest)(nil),     // 16: kairos.driver.v1.ValidateRequest
+	(*ValidateResponse)(nil),    // 17: kairos.driver.v1.ValidateResponse
+	(*Step)(nil),                // 18: kairos.driver.v1.Step
+	(*Client)(nil),              // 19: kairos.driver.v1.Client
+	(*Similarity)(nil),          // 20: kairos.driver.v1.Similarity
+	(*Input)(nil),               // 21: kairos.driver.v1.Input
+	(*Answer)(nil),              // 22: kairos.driver.v1.Answer
+	(*Usage)(nil),               // 23: kairos.driver.v1.Usage
+	(*State)(nil),               // 24: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 25: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 26: kairos.driver.v1.AdvanceResponse
+	(*Pending)(nil),             // 27: kairos.driver.v1.Pending
+	(*Unknown)(nil),             // 28: kairos.driver.v1.Unknown
+	(*NotDone)(nil),             // 29: kairos.driver.v1.NotDone
+	(*NeedInput)(nil),           // 30: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 31: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 32: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 33: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 34: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 35: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 36: kairos.driver.v1.RenderRequest
+	(*RenderResponse)(nil),      // 37: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 38: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 39: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 40: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 41: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 42: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 43: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 44: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 45: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 46: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 47: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
 	1,  // 1: kairos.driver.v1.DescribeResponse.effect:type_name -> kairos.driver.v1.Effect
 	3,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
 	2,  // 3: kairos.driver.v1.DescribeResponse.transport:type_name -> kairos.driver.v1.Transport
-	13, // 4: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	4,  // 5: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
-	5,  // 6: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
-	13, // 7: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	14, // 8: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
-	3,  // 9: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
-	19, // 10: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
-	6,  // 11: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	22, // 12: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
-	17, // 13: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 14: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	21, // 15: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	23, // 16: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	29, // 17: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	30, // 18: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	31, // 19: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	32, // 20: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	33, // 21: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	26, // 22: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
-	27, // 23: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	28, // 24: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	23, // 25: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	20, // 26: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	20, // 27: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 28: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 29: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	34, // 30: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	13, // 31: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	39, // 32: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	40, // 33: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	21, // 34: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	33, // 35: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	38, // 36: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	44, // 37: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	37, // 38: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
-	26, // 39: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
-	27, // 40: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	28, // 41: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	20, // 42: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	17, // 43: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	18, // 44: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	42, // 45: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	21, // 46: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	32, // 47: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	44, // 48: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	33, // 49: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	45, // 50: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	46, // 51: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
-	13, // 52: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	7,  // 53: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	9,  // 54: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	11, // 55: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	15, // 56: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	24, // 57: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	35, // 58: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	41, // 59: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	8,  // 60: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	10, // 61: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	12, // 62: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	16, // 63: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	25, // 64: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	36, // 65: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	43, // 66: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	9,  // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
+	14, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	4,  // 6: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
+	5,  // 7: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
+	14, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	15, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
+	3,  // 10: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
+	20, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
+	6,  // 12: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
+	23, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
+	18, // 14: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 15: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	22, // 16: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	24, // 17: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	30, // 18: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	31, // 19: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	32, // 20: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	33, // 21: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	34, // 22: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	27, // 23: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
+	28, // 24: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	29, // 25: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	24, // 26: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	21, // 27: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	21, // 28: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	18, // 29: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 30: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	35, // 31: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	14, // 32: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	40, // 33: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	41, // 34: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	22, // 35: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	34, // 36: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	39, // 37: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	45, // 38: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	38, // 39: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	27, // 40: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
+	28, // 41: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	29, // 42: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	21, // 43: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	18, // 44: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	19, // 45: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	43, // 46: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	22, // 47: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	33, // 48: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	45, // 49: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	34, // 50: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	46, // 51: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	47, // 52: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	14, // 53: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	7,  // 54: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	10, // 55: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	12, // 56: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	16, // 57: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	25, // 58: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	36, // 59: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	42, // 60: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	8,  // 61: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	11, // 62: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	13, // 63: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	17, // 64: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	26, // 65: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	37, // 66: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	44, // 67: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	61, // [61:68] is the sub-list for method output_type
+	54, // [54:61] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3732,8 +3818,8 @@ func file_kairos_driver_v1_driver_proto_init() {
 	if File_kairos_driver_v1_driver_proto != nil {
 		return
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[13].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[18].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[14].OneofWrappers = []any{}
+	file_kairos_driver_v1_driver_proto_msgTypes[19].OneofWrappers = []any{
 		(*AdvanceResponse_NeedInput)(nil),
 		(*AdvanceResponse_Accepted)(nil),
 		(*AdvanceResponse_Rejected)(nil),
@@ -3743,8 +3829,8 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*AdvanceResponse_Unknown)(nil),
 		(*AdvanceResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[19].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[29].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[20].OneofWrappers = []any{}
+	file_kairos_driver_v1_driver_proto_msgTypes[30].OneofWrappers = []any{
 		(*RenderResponse_ClientRequest)(nil),
 		(*RenderResponse_AgentChallenge)(nil),
 		(*RenderResponse_Answer)(nil),
@@ -3756,7 +3842,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*RenderResponse_Unknown)(nil),
 		(*RenderResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[36].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[37].OneofWrappers = []any{
 		(*InterpretResponse_Answer)(nil),
 		(*InterpretResponse_Declined)(nil),
 		(*InterpretResponse_Invalid)(nil),
@@ -3770,7 +3856,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -129,6 +129,9 @@ func (c *conversion) toDescriptor(d driver.Descriptor) *driverpb.DescribeRespons
 		Needs:         d.Needs,
 		Approval:      toEnum(c, approvals, d.Approval),
 		Transport:     toEnum(c, transports, d.Transport),
+		Sends: toAll(d.Sends, func(m driver.ClientMethod) *driverpb.ClientMethod {
+			return &driverpb.ClientMethod{Method: m.Method, Needs: m.Needs}
+		}),
 	}
 }
 
@@ -145,6 +148,9 @@ func (c *conversion) fromDescriptor(d *driverpb.DescribeResponse) driver.Descrip
 		Needs:         d.GetNeeds(),
 		Approval:      fromEnum(c, approvals, d.GetApproval()),
 		Transport:     c.fromTransport(d.GetTransport()),
+		Sends: toAll(d.GetSends(), func(m *driverpb.ClientMethod) driver.ClientMethod {
+			return driver.ClientMethod{Method: m.GetMethod(), Needs: m.GetNeeds()}
+		}),
 	}
 }
 
@@ -182,7 +188,7 @@ func toClient(cl driver.Client) *driverpb.Client {
 	return &driverpb.Client{
 		Name: cl.Name, Version: cl.Version, Era: cl.Era, Transport: cl.Transport,
 		ElicitationForm: cl.ElicitationForm, ElicitationUrl: cl.ElicitationURL,
-		Sampling: cl.Sampling, Roots: cl.Roots,
+		Sampling: cl.Sampling, Roots: cl.Roots, Capabilities: cl.Capabilities,
 	}
 }
 
@@ -190,7 +196,7 @@ func fromClient(cl *driverpb.Client) driver.Client {
 	return driver.Client{
 		Name: cl.GetName(), Version: cl.GetVersion(), Era: cl.GetEra(), Transport: cl.GetTransport(),
 		ElicitationForm: cl.GetElicitationForm(), ElicitationURL: cl.GetElicitationUrl(),
-		Sampling: cl.GetSampling(), Roots: cl.GetRoots(),
+		Sampling: cl.GetSampling(), Roots: cl.GetRoots(), Capabilities: fromBytes(cl.GetCapabilities()),
 	}
 }
 

@@ -62,12 +62,40 @@ func CheckDescriptor(d driver.Descriptor) error {
 		}
 	}
 	for _, n := range d.Needs {
-		if !slices.Contains(knownNeeds, n) {
-			complain("needs: %q is not one of %s", n, strings.Join(knownNeeds, ", "))
+		switch {
+		case strings.HasPrefix(n, "/"):
+			if err := driver.CheckPointer(n); err != nil {
+				complain("needs: %w", err)
+			}
+		case !slices.Contains(knownNeeds, n):
+			complain("needs: %q is not one of %s, nor a pointer such as /experimental/acme~1confirm", n, strings.Join(knownNeeds, ", "))
 		}
+	}
+	if err := checkSends(d); err != nil {
+		complain("sends: %w", err)
 	}
 	if trimmed := bytes.TrimSpace(d.ConfigSchema); len(trimmed) > 0 && (!json.Valid(trimmed) || trimmed[0] != '{') {
 		complain("config_schema is not a JSON object")
+	}
+	return errors.Join(errs...)
+}
+
+// maxSends bounds Descriptor.Sends.
+const maxSends = 16
+
+func checkSends(d driver.Descriptor) error {
+	switch {
+	case len(d.Sends) > 0 && d.Role == driver.RoleChallenge:
+		return fmt.Errorf("a driver of role %q asks the client nothing: name the methods in the capability driver", d.Role)
+	case len(d.Sends) > maxSends:
+		return fmt.Errorf("there are %d methods, at most %d are read", len(d.Sends), maxSends)
+	}
+	var errs []error
+	for i, m := range d.Sends {
+		errs = append(errs, m.Check())
+		if slices.ContainsFunc(d.Sends[:i], func(o driver.ClientMethod) bool { return o.Method == m.Method }) {
+			errs = append(errs, fmt.Errorf("method %.80q is there twice", m.Method))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -72,6 +72,7 @@ func drawClient(t *rapid.T) driver.Client {
 		Name: drawText(t), Version: drawText(t), Era: drawText(t), Transport: drawText(t),
 		ElicitationForm: rapid.Bool().Draw(t, "form"), ElicitationURL: rapid.Bool().Draw(t, "url"),
 		Sampling: rapid.Bool().Draw(t, "sampling"), Roots: rapid.Bool().Draw(t, "roots"),
+		Capabilities: drawJSON(t),
 	}
 }
 

@@ -84,6 +84,10 @@ func examples() []example {
 	keyed.IdempotencyKey, keyed.Attempt = "Zk0wS2ZrTjR5dGc", 1
 	keyedRender.IdempotencyKey, keyedRender.Attempt = "c2VjcmV0IG9mIG5v", 2
 	recovering.IdempotencyKey, recovering.Attempt, recovering.Recover = keyed.IdempotencyKey, 1, true
+	ownKind := driver.RenderRequest{
+		Input: driver.Input{ID: "ship", Kind: "acme.confirmation", Description: "Ship it?"}, Step: step, Client: client,
+	}
+	ownKind.Client.Capabilities = raw(`{"experimental":{"acme/confirm":{}},"sampling":{}}`)
 	approval := driver.RenderRequest{Input: driver.Input{ID: "approval", Kind: driver.KindApproval}, Step: step, Client: client}
 	replied := driver.InterpretRequest{Input: evidence, Step: step, Client: client, Raw: raw(`{"action":"accept","content":{}}`)}
 	failed := driver.InterpretRequest{
@@ -109,6 +113,7 @@ func examples() []example {
 		example{"Advance", "not-done", recovering, driver.AdvanceNotDone("no transfer has this key")},
 		example{"Render", "pending", keyedRender, driver.RenderLater("alice was asked", time.Minute)},
 		example{"Render", "client-request", render, driver.AskClient("elicitation/create", raw(`{"message":"What does it say?"}`))},
+		example{"Render", "own-method", ownKind, driver.AskClient("acme/confirm", raw(`{"question":"Ship it?"}`))},
 		example{"Render", "agent-challenge", render, driver.AskAgent(driver.AgentChallenge{
 			Type: "page", Description: "Read the page.", Display: raw(`{"url":"https://example.com"}`),
 		})},
@@ -137,6 +142,11 @@ func baseExamples() []example {
 			Name: "asker", Version: "0.1.0-rc.1", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence, driver.KindApproval},
 			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{driver.NeedElicitationForm},
 			Transport: driver.TransportExec,
+		}},
+		{"Describe", "capability-sends", struct{}{}, driver.Descriptor{
+			Name: "acme_confirm", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"acme.confirmation"},
+			Effect: driver.EffectPure, Features: []string{driver.FeatureHuman}, Needs: []string{"/experimental/acme~1confirm"},
+			Sends: []driver.ClientMethod{{Method: "acme/confirm", Needs: []string{"/experimental/acme~1confirm"}}},
 		}},
 		{"Configure", "accepted", driverrpc.ConfigureRequest{Config: raw(`{"timeout_s":5}`)}, driverrpc.ConfigureResult{}},
 		{"Configure", "refused", driverrpc.ConfigureRequest{Config: raw(`{"timeout_s":"5"}`), DryRun: true}, driverrpc.ConfigureResult{

@@ -126,16 +126,16 @@ func (c *conversion) jsonValidateRequest(r driver.ValidateRequest) driver.Valida
 }
 
 func (c *conversion) jsonAdvanceRequest(r driver.AdvanceRequest) driver.AdvanceRequest {
-	absent(&r.State.Data)
+	absent(&r.State.Data, &r.Client.Capabilities)
 	return c.fromAdvanceRequest(c.toAdvanceRequest(r))
 }
 
 func (c *conversion) jsonRenderRequest(r driver.RenderRequest) driver.RenderRequest {
-	absent(&r.Input.Schema, &r.Input.Display)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
 	return c.fromRenderRequest(c.toRenderRequest(r))
 }
 
 func (c *conversion) jsonInterpretRequest(r driver.InterpretRequest) driver.InterpretRequest {
-	absent(&r.Input.Schema, &r.Input.Display)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
 	return c.fromInterpretRequest(c.toInterpretRequest(r))
 }

@@ -69,6 +69,9 @@ func capabilityDescriptor() driver.Descriptor {
 	return driver.Descriptor{
 		Name: "recorder", Version: "1.2.3", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
 		Effect: driver.EffectReads, Needs: []string{driver.NeedSampling},
+		Sends: []driver.ClientMethod{
+			{Method: "sampling/createMessage"}, {Method: "acme/confirm", Needs: []string{"/experimental/acme~1confirm", "/sampling"}},
+		},
 	}
 }
 

@@ -340,7 +340,7 @@ func (d *desk) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 		return driver.CannotRender("not of my kinds"), nil
 	case d.fault == "capability/undeclared" && c.ElicitationURL && !c.ElicitationForm:
 		return driver.AskClient("sampling/createMessage", json.RawMessage(`{}`)), nil
-	case d.fault == "capability/needs" && c == (driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}):
+	case d.fault == "capability/needs" && !c.ElicitationForm && !c.ElicitationURL && !c.Sampling && !c.Roots:
 		return driver.AskAgent(driver.AgentChallenge{Type: "desk"}), nil
 	case !c.ElicitationForm:
 		return driver.CannotRender("the client has no forms"), nil

@@ -163,7 +163,7 @@ func challengeChecks() []Check {
 func capabilityChecks() []Check {
 	return []Check{
 		{"capability/needs", Must, "capability drivers with needs; Render samples, also derived ones", "without the client capabilities it needs a driver is unavailable", capabilityNeeds},
-		{"capability/undeclared", Must, renderSample, "it renders no request that the client did not declare", capabilityUndeclared},
+		{"capability/undeclared", Must, renderSample, "it renders no request that its descriptor does not list, or that the client did not declare", capabilityUndeclared},
 		{"capability/other-kinds", Should, "capability drivers", "an input of a kind that it does not handle is unavailable", capabilityOtherKinds},
 		{"capability/approval-default", Must, "capability drivers that handle approval", "a form for an approval has no default", capabilityApprovalDefault},
 		{"capability/secrets", Must, renderSample, "no form asks for a secret", capabilitySecrets},

@@ -68,14 +68,18 @@ func (s Subject) renders(
 
 func asIs(req driver.RenderRequest) []driver.RenderRequest { return []driver.RenderRequest{req} }
 
-// withEveryClient gives the request to clients of all combinations of abilities.
+// withEveryClient gives the request to clients of all combinations of abilities,
+// with and without what else the client declared.
 func withEveryClient(req driver.RenderRequest) []driver.RenderRequest {
 	var out []driver.RenderRequest
-	for bits := range 16 {
-		r := req
-		r.Client.ElicitationForm, r.Client.ElicitationURL = bits&1 != 0, bits&2 != 0
-		r.Client.Sampling, r.Client.Roots = bits&4 != 0, bits&8 != 0
-		out = append(out, r)
+	for _, declared := range []json.RawMessage{req.Client.Capabilities, nil} {
+		for bits := range 16 {
+			r := req
+			r.Client.ElicitationForm, r.Client.ElicitationURL = bits&1 != 0, bits&2 != 0
+			r.Client.Sampling, r.Client.Roots = bits&4 != 0, bits&8 != 0
+			r.Client.Capabilities = declared
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -85,27 +89,17 @@ func capabilityUndeclared(ctx context.Context, s Subject) error {
 		if r.ClientRequest == nil {
 			return nil
 		}
-		need, able := demanded(req.Client, *r.ClientRequest)
-		if !able {
-			return fmt.Errorf("it renders %s, which needs %s, for the client %s", r.ClientRequest.Method, need, printed(req.Client))
+		demands, err := s.Descriptor.Demands(*r.ClientRequest)
+		if err != nil {
+			return fmt.Errorf("it renders a request that the host does not send: %w", err)
+		}
+		for _, pointer := range demands {
+			if !req.Client.Declares(pointer) {
+				return fmt.Errorf("it renders %s, which needs %s, for the client %s", r.ClientRequest.Method, pointer, printed(req.Client))
+			}
 		}
 		return nil
 	})
-}
-
-// demanded says which client capability a request needs and whether it is there.
-func demanded(c driver.Client, r driver.ClientRequest) (need string, able bool) {
-	switch {
-	case isForm(r):
-		return driver.NeedElicitationForm, c.ElicitationForm
-	case r.Method == methodElicit:
-		return driver.NeedElicitationURL, c.ElicitationURL
-	case r.Method == "sampling/createMessage":
-		return driver.NeedSampling, c.Sampling
-	case r.Method == "roots/list":
-		return driver.NeedRoots, c.Roots
-	}
-	return "a capability that no client can declare", false
 }
 
 const methodElicit = "elicitation/create"
@@ -123,7 +117,7 @@ func capabilityOtherKinds(ctx context.Context, s Subject) error {
 	if err := s.asks(); err != nil {
 		return err
 	}
-	req := driver.RenderRequest{Input: standardInput("kairos-unknown-kind"), Step: standardStep, Client: ableClient}
+	req := driver.RenderRequest{Input: standardInput("kairos-unknown-kind"), Step: standardStep, Client: ableClient(s.Descriptor)}
 	result, err := s.Capability.Render(ctx, req)
 	if err == nil && result.Unavailable == nil {
 		return fmt.Errorf("an input of kind %q, which it does not list in handles, came to %s", req.Input.Kind, printed(result))

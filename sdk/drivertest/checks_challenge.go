@@ -210,7 +210,7 @@ func aroundANo(req driver.AdvanceRequest) map[string]driver.AdvanceRequest {
 		agent.Answers[i].Provenance, agent.Answers[i].Via = driver.AgentReported, "agent"
 	}
 	more.Answers = append(slices.Clone(req.Answers), neverAsked)
-	stranger.Client = ableClient
+	stranger.Client = ableClient(driver.Descriptor{})
 	stranger.Step.Index, stranger.Step.Count = req.Step.Index+1, req.Step.Count+2
 	out := map[string]driver.AdvanceRequest{
 		"the no server-observed": person, "the no agent-reported": agent, "an answer never asked for": more,

@@ -158,6 +158,7 @@ func sortOf(request any) string {
 
 func derivedSamples(d driver.Descriptor) []Sample {
 	var out []Sample
+	client := ableClient(d)
 	for _, handled := range d.Handles {
 		if d.Role == driver.RoleChallenge {
 			challenge := json.RawMessage(printed(map[string]any{"type": handled, handled: map[string]any{}}))
@@ -167,22 +168,50 @@ func derivedSamples(d driver.Descriptor) []Sample {
 		in := standardInput(handled)
 		out = append(out,
 			Sample{Name: "derived Render of " + handled, Request: driver.RenderRequest{
-				Input: in, Step: standardStep, Client: ableClient, Links: driver.Links{Approval: "https://kairos.example/approve"}}},
+				Input: in, Step: standardStep, Client: client, Links: driver.Links{Approval: "https://kairos.example/approve"}}},
 			Sample{Name: "derived Interpret of " + handled, Request: driver.InterpretRequest{
-				Input: in, Step: standardStep, Client: ableClient, Raw: json.RawMessage(`{}`)}})
+				Input: in, Step: standardStep, Client: client, Raw: json.RawMessage(`{}`)}})
 	}
 	return out
 }
 
 var (
-	standardStep = driver.Step{Protocol: "Sample", Label: "First step", Text: "Do it.", Index: 1, Count: 1}
-	ableClient   = driver.Client{Name: "kairos-driver-test", Version: "1.0.0", Era: "2025-11-25", Transport: "stdio",
-		ElicitationForm: true, ElicitationURL: true, Sampling: true, Roots: true}
+	standardStep   = driver.Step{Protocol: "Sample", Label: "First step", Text: "Do it.", Index: 1, Count: 1}
 	approvalSchema = json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string",` +
 		`"enum":["approved","rejected"]}},"required":["confirmation"],"additionalProperties":false}`)
 	textSchema = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},` +
 		`"required":["text"],"additionalProperties":false}`)
 )
+
+// ableClient is a client that declared all that the driver may need of one.
+func ableClient(d driver.Descriptor) driver.Client {
+	capabilities := map[string]any{"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}},
+		"sampling": map[string]any{}, "roots": map[string]any{}}
+	pointers := slices.Clone(d.Needs)
+	for _, m := range d.Sends {
+		pointers = append(pointers, m.Needs...)
+	}
+	for _, need := range pointers {
+		if pointer, ok := driver.CapabilityPointer(need); ok {
+			declare(capabilities, pointer)
+		}
+	}
+	return driver.Client{Name: "kairos-driver-test", Version: "1.0.0", Era: "2025-11-25", Transport: "stdio",
+		ElicitationForm: true, ElicitationURL: true, Sampling: true, Roots: true, Capabilities: json.RawMessage(printed(capabilities))}
+}
+
+// declare puts an object where the pointer leads to.
+func declare(capabilities map[string]any, pointer string) {
+	for _, token := range strings.Split(pointer, "/")[1:] {
+		key := strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		below, ok := capabilities[key].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			capabilities[key] = below
+		}
+		capabilities = below
+	}
+}
 
 // standardInput is an input of a kind as the host or a plain driver makes it.
 func standardInput(kind string) driver.Input {
