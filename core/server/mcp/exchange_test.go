@@ -44,8 +44,8 @@ func TestLegacyClientIsAskedWithinTheCall(t *testing.T) {
 		Name: "old", Version: "1", Era: "2025-11-25", Transport: "stdio",
 		ElicitationForm: true, Sampling: true, Roots: true,
 	}
-	if c := d.lastClient(); c != want {
-		t.Errorf("client = %+v, want %+v", c, want)
+	if diff := cmp.Diff(want, d.lastClient()); diff != "" {
+		t.Errorf("client (-want +got):\n%s", diff)
 	}
 	if d.lastCaller().Connection == "" {
 		t.Error("a legacy caller has no connection")
