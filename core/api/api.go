@@ -19,6 +19,8 @@ type Declaration struct {
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
 	// Icon is the path of an SVG drawing on a square of 24.
 	Icon string
+	// Route is how REST serves the tool.
+	Route Route
 }
 
 // Tool declares a tool with its request and its reply.

@@ -12,7 +12,23 @@ var Mint = Tool[MintRequest, MintReply]{Declaration{
 	Description: "Store a protocol written in Markdown: the H1 is its title, each H2 a step, and a JSON block at a step's end its challenge. Read the resource kairos://doc/building-kairos-workflows first. An existing protocol of the same title is only replaced with force_update.",
 	Destructive: true,
 	Icon:        "M12 4v16M4 12h16",
+	Route: Route{
+		Path: "/raw", Failed: "STORE_FAILED",
+		Document: &DocumentBody{
+			Field: "markdown_doc", Media: "text/markdown", What: "the Markdown of a protocol",
+			Parameters: []Parameter{
+				{In: InQuery, Name: "llm_model_id", Field: "llm_model_id", Echo: true, Description: "The model that wrote it; comes before the header"},
+				{In: InHeader, Name: "X-LLM-Model-ID", Field: "llm_model_id", Description: "The model that wrote it; without either it is the User-Agent"},
+				{In: InHeader, Name: "User-Agent", Field: "llm_model_id", Default: "unknown"},
+				{In: InQuery, Name: "space", Field: "space", Description: "Where to store it; without: the caller's own space"},
+				{In: InQuery, Name: "force", Field: "force_update", Flag: true, Description: forceDescription},
+				{In: InHeader, Name: "X-Force-Update", Field: "force_update", Flag: true, Description: forceDescription},
+			},
+		},
+	},
 }}
+
+const forceDescription = "Replace a protocol of the same title, and store what is similar to another"
 
 // MintRequest stores a document.
 type MintRequest struct {
@@ -32,6 +48,9 @@ type MintReply struct {
 	// NextCall runs the first of the stored protocols.
 	NextCall *NextCall `json:"next_call,omitempty"`
 }
+
+// Count is the number of stored steps.
+func (r MintReply) Count() int { return len(r.Items) }
 
 // Failure implements Failing.
 func (MintReply) Failure() any { return MintFailure{} }

@@ -17,7 +17,7 @@ var Next = Tool[NextRequest, StepReply]{Declaration{
 // NextRequest submits a solution for the open step of a run.
 type NextRequest struct {
 	URI      string          `json:"uri" jsonschema:"URI from the last next_action" schema:"uri"`
-	Solution json.RawMessage `json:"solution" jsonschema:"Proof of the open step"` // empty: none
+	Solution json.RawMessage `json:"solution,omitempty" jsonschema:"Proof of the open step" schema:"required"` // empty: none
 	RunID    string          `json:"run_id,omitempty" jsonschema:"The run, when several of one protocol are open"`
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // rememberFor is how long a look at the parts of the server stays good: probes
@@ -138,9 +140,9 @@ func (s *status) card(c *call) {
 
 // apiCard lists what REST serves.
 func (s *status) apiCard(c *call) {
-	endpoints := map[string]string{"kairos_mint": "POST /api/kairos_mint/raw", "snapshot": "POST /api/snapshot"}
-	for _, t := range jsonTools() {
-		endpoints[t.Name] = "POST /api/" + t.Name
+	endpoints := map[string]string{"snapshot": "POST /api/snapshot"}
+	for _, t := range toolset.Table {
+		endpoints[t.Name] = "POST " + t.Path()
 	}
 	if s.cfg.Tools != nil {
 		endpoints["openapi"] = "GET /api/openapi.json"

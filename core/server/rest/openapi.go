@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 // apiVersion is the version of the interface: that of the earlier server whose
@@ -20,7 +21,8 @@ func (t *tools) openAPI(described func() []Tool) handler {
 	return func(c *call) {
 		b, err := OpenAPI(described())
 		if err != nil {
-			t.fail(c, "", err)
+			t.log.ErrorContext(c.r.Context(), "cannot describe the interface", "error", err)
+			c.refuse(http.StatusInternalServerError, "INTERNAL", "Internal error; the server's log has the cause.")
 			return
 		}
 		c.raw(http.StatusOK, b)
@@ -35,7 +37,7 @@ func OpenAPI(tools []Tool) ([]byte, error) {
 	}
 	schemas := object{"error": errorSchema(), "metadata": metadataSchema(), "health": healthSchema()}
 	paths := object{}
-	for _, row := range jsonTools() {
+	for _, row := range toolset.Table {
 		t, ok := byName[row.Name]
 		if !ok {
 			return nil, fmt.Errorf("openapi: no tool %s", row.Name)
@@ -43,17 +45,21 @@ func OpenAPI(tools []Tool) ([]byte, error) {
 		if err := addSchemas(schemas, t); err != nil {
 			return nil, err
 		}
-		paths["/api/"+t.Name] = object{"post": toolOperation(t)}
+		body, err := requestBody(row, t)
+		if err != nil {
+			return nil, err
+		}
+		op := object{
+			"operationId": t.Name, "summary": t.Title, "description": t.Description,
+			"requestBody": body, "responses": toolResponses(row),
+		}
+		if d := row.Route.Document; d != nil {
+			op["description"] = t.Description + " Here the body is the document itself, or one JSON string that holds it."
+			op["parameters"] = parameters(d)
+			delete(schemas, t.Name+"_input")
+		}
+		paths[row.Path()] = object{"post": op}
 	}
-	mint, ok := byName[api.Mint.Name]
-	if !ok {
-		return nil, fmt.Errorf("openapi: no tool %s", api.Mint.Name)
-	}
-	if err := addSchemas(schemas, mint); err != nil {
-		return nil, err
-	}
-	delete(schemas, api.Mint.Name+"_input") // the body is the document itself
-	paths["/api/kairos_mint/raw"] = object{"post": mintOperation(mint)}
 	addPlain(paths)
 	return json.MarshalIndent(object{
 		"openapi": "3.1.0",
@@ -84,44 +90,37 @@ func ref(name string) object { return object{"$ref": "#/components/schemas/" + n
 
 func jsonContent(schema object) object { return object{"application/json": object{"schema": schema}} }
 
-func toolOperation(t Tool) object {
-	return object{
-		"operationId": t.Name, "summary": t.Title, "description": t.Description,
-		"requestBody": object{"required": t.Name != api.Spaces.Name, "content": jsonContent(ref(t.Name + "_input"))},
-		"responses":   toolResponses(t),
+// requestBody describes the body, which may be left out if no argument is required.
+func requestBody(row toolset.Tool, t Tool) (object, error) {
+	if d := row.Route.Document; d != nil {
+		text := object{"schema": object{"type": "string", "minLength": 1}}
+		return object{"required": true, "content": object{d.Media: text, "application/json": text}}, nil
 	}
+	var schema struct {
+		Required []string `json:"required"`
+	}
+	if err := json.Unmarshal(t.Input, &schema); err != nil {
+		return nil, fmt.Errorf("openapi: input schema of %s: %w", t.Name, err)
+	}
+	return object{"required": len(schema.Required) > 0, "content": jsonContent(ref(t.Name + "_input"))}, nil
 }
 
-func mintOperation(t Tool) object {
-	op := object{
-		"operationId": t.Name, "summary": t.Title,
-		"description": t.Description + " Here the body is the document itself, or one JSON string that holds it.",
-		"requestBody": object{"required": true, "content": object{
-			"text/markdown":    object{"schema": object{"type": "string", "minLength": 1}},
-			"application/json": object{"schema": object{"type": "string", "minLength": 1}},
-		}},
-		"responses": toolResponses(t),
+func parameters(d *api.DocumentBody) (out []any) {
+	for _, p := range d.Parameters {
+		if p.Description == "" {
+			continue
+		}
+		schema := object{"type": "string"}
+		if p.Flag {
+			schema = object{"type": "boolean", "default": false}
+		}
+		out = append(out, object{"in": p.In, "name": p.Name, "description": p.Description, "schema": schema})
 	}
-	var parameters []any
-	for _, p := range []struct{ in, name, description string }{
-		{"query", "llm_model_id", "The model that wrote it; comes before the header"},
-		{"header", "X-LLM-Model-ID", "The model that wrote it; without either it is the User-Agent"},
-		{"query", "space", "Where to store it; without: the caller's own space"},
-	} {
-		parameters = append(parameters, object{"in": p.in, "name": p.name, "description": p.description, "schema": object{"type": "string"}})
-	}
-	for _, p := range []struct{ in, name string }{{"query", "force"}, {"header", "X-Force-Update"}} {
-		parameters = append(parameters, object{
-			"in": p.in, "name": p.name, "description": "Replace a protocol of the same title, and store what is similar to another",
-			"schema": object{"type": "boolean", "default": false},
-		})
-	}
-	op["parameters"] = parameters
-	return op
+	return out
 }
 
 // toolResponses lists the statuses that a tool can have.
-func toolResponses(t Tool) object {
+func toolResponses(t toolset.Tool) object {
 	out := object{"200": object{
 		"description": "The reply of the tool",
 		"content": jsonContent(object{"allOf": []any{
@@ -135,7 +134,7 @@ func toolResponses(t Tool) object {
 		"413": "The body is too large", "415": "The body is not JSON", "429": "Too many calls; see Retry-After",
 		"500": "The server failed", "503": "Not now; see Retry-After",
 	}
-	if t.Name == api.Mint.Name {
+	if t.Route.Document != nil {
 		delete(reasons, "415")
 		reasons["422"] = "The document is refused; diagnostics say why"
 	}

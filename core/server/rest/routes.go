@@ -3,10 +3,8 @@ package rest
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -60,11 +58,10 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: resourcePath, methods: get, handle: a.status.protectedResource, open: true},
 		{pattern: resourcePath + mcpPath, methods: get, handle: a.status.protectedResource, open: true},
 		{pattern: "/auth/callback", methods: get, handle: a.status.authCallback, open: true},
-		{pattern: "/api/kairos_mint/raw", methods: post, handle: a.tools.mintRaw},
 		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve},
 	}
-	for _, t := range jsonTools() {
-		list = append(list, &route{pattern: "/api/" + t.Name, methods: post, handle: a.tools.handler(t), json: true})
+	for _, t := range toolset.Table {
+		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.handler(t), json: t.Route.Document == nil})
 	}
 	if a.cfg.Tools != nil {
 		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.tools.openAPI(a.cfg.Tools), open: true})
@@ -73,12 +70,6 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
 	}
 	return list
-}
-
-// jsonTools are the tools at /api/<name>, whose bodies are JSON: all but mint,
-// which takes the document itself.
-func jsonTools() []toolset.Tool {
-	return slices.DeleteFunc(slices.Clone(toolset.Table), func(t toolset.Tool) bool { return t.Name == api.Mint.Name })
 }
 
 // mcp hands over to the MCP endpoint. Its streams end when the server is about to.

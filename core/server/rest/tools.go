@@ -30,17 +30,6 @@ func undecodable(err error) *fault.Error {
 	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", fields.Plain(err))
 }
 
-// failedName is the error name of what is nobody's fault but the server's.
-func failedName(tool string) string {
-	switch tool {
-	case "":
-		return "INTERNAL"
-	case api.Mint.Name:
-		return "STORE_FAILED"
-	}
-	return strings.ToUpper(strings.TrimPrefix(tool, "kairos_")) + "_FAILED"
-}
-
 // tools serves the tools.
 type tools struct {
 	engine Engine
@@ -50,10 +39,15 @@ type tools struct {
 
 // handler serves one tool: it decodes, calls the engine and encodes.
 func (t *tools) handler(row toolset.Tool) handler {
+	decode := t.arguments
+	if row.Route.Document != nil {
+		decode = document
+	}
 	return func(c *call) {
-		body, err := t.arguments(c, row.Name)
+		metadata := map[string]any{}
+		body, err := decode(c, row, metadata)
 		if err != nil {
-			t.fail(c, row.Name, err)
+			t.fail(c, row, err)
 			return
 		}
 		reply, err := t.reply(c, row, body)
@@ -62,10 +56,13 @@ func (t *tools) handler(row toolset.Tool) handler {
 			err = undecodable(undecoded.Unwrap())
 		}
 		if err != nil {
-			t.fail(c, row.Name, err)
+			t.fail(c, row, err)
 			return
 		}
-		t.succeed(c, reply, map[string]any{"duration_ms": c.ms()})
+		if counted, ok := reply.(interface{ Count() int }); ok {
+			metadata["count"] = counted.Count()
+		}
+		t.succeed(c, row, reply, metadata)
 	}
 }
 
@@ -103,7 +100,7 @@ func clip(s string, n int) string {
 var errMediaType = fault.New(fault.InvalidArgument, "the body must be JSON: send Content-Type: application/json")
 
 // arguments are the body as the tool's schema has it.
-func (t *tools) arguments(c *call, tool string) ([]byte, error) {
+func (t *tools) arguments(c *call, row toolset.Tool, _ map[string]any) ([]byte, error) {
 	if media := c.mediaType(); media != "" && media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return nil, errMediaType
 	}
@@ -119,7 +116,7 @@ func (t *tools) arguments(c *call, tool string) ([]byte, error) {
 	if err != nil || t.check == nil {
 		return body, err
 	}
-	return body, t.check(tool, body)
+	return body, t.check(row.Name, body)
 }
 
 func (c *call) mediaType() string {
@@ -177,43 +174,59 @@ func quoted(s string) json.RawMessage {
 	return b
 }
 
-// mintRaw takes a document as it is.
-func (t *tools) mintRaw(c *call) {
-	query, header := c.r.URL.Query(), c.r.Header
-	model := cmp.Or(query.Get("llm_model_id"), header.Get("X-LLM-Model-ID"), c.r.UserAgent(), "unknown")
-	if len(bytes.TrimSpace(c.body)) == 0 {
-		t.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument, "the body must be the Markdown of a protocol, and is empty"))
-		return
+// document are the arguments of a tool whose body is one text of its request.
+// It adds to the metadata what the reply is to repeat.
+func document(c *call, row toolset.Tool, metadata map[string]any) ([]byte, error) {
+	d := row.Route.Document
+	body := bytes.TrimSpace(c.body)
+	if len(body) == 0 {
+		return nil, fault.New(fault.InvalidArgument, "the body must be %s, and is empty", d.What)
 	}
-	if body := bytes.TrimSpace(c.body); body[0] != '"' && json.Valid(body) {
-		t.fail(c, api.Mint.Name, fault.New(fault.InvalidArgument,
-			"the body must be the Markdown of a protocol, or a JSON string that holds it, and is other JSON; send the document itself"))
-		return
+	if body[0] != '"' && json.Valid(body) {
+		return nil, fault.New(fault.InvalidArgument,
+			"the body must be %s, or a JSON string that holds it, and is other JSON; send the document itself", d.What)
 	}
-	reply, err := t.engine.Mint(c.r.Context(), c.restCaller(), api.MintRequest{
-		Document: string(c.body), ModelID: model, Space: query.Get("space"),
-		Force: truth(query.Get("force")) || truth(header.Get("X-Force-Update")),
-	})
-	if err != nil {
-		t.fail(c, api.Mint.Name, err)
-		return
+	in := map[string]any{d.Field: string(c.body)}
+	for _, p := range d.Parameters {
+		text := cmp.Or(c.parameter(p), p.Default)
+		_, given := in[p.Field]
+		switch {
+		case p.Flag && truth(text):
+			in[p.Field] = true
+		case !p.Flag && !given && text != "":
+			in[p.Field] = text
+		}
 	}
-	t.succeed(c, reply, map[string]any{"count": len(reply.Items), "duration_ms": c.ms(), "llm_model_id": model})
+	for _, p := range d.Parameters {
+		if p.Echo {
+			metadata[p.Field] = in[p.Field]
+		}
+	}
+	return json.Marshal(in)
+}
+
+// parameter is the text of a parameter; empty: it was not sent.
+func (c *call) parameter(p api.Parameter) string {
+	if p.In == api.InHeader {
+		return c.r.Header.Get(p.Name)
+	}
+	return c.r.URL.Query().Get(p.Name)
 }
 
 func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 
 // succeed answers with the reply of the tool and what REST adds to it.
-func (t *tools) succeed(c *call, reply any, metadata map[string]any) {
+func (t *tools) succeed(c *call, row toolset.Tool, reply any, metadata map[string]any) {
+	metadata["duration_ms"] = c.ms()
 	b, err := api.Encode(reply, "")
 	if err != nil {
-		t.fail(c, "", fmt.Errorf("encode a reply: %w", err))
+		t.fail(c, row, fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	fields := json.RawMessage(b)
 	extra, err := api.Encode(map[string]any{"metadata": metadata}, "")
 	if err != nil {
-		t.fail(c, "", fmt.Errorf("encode a reply: %w", err))
+		t.fail(c, row, fmt.Errorf("encode a reply: %w", err))
 		return
 	}
 	if len(fields) > len("{}") {
@@ -248,17 +261,17 @@ var statuses = map[fault.Code]struct {
 }
 
 // fail answers with an error of a tool.
-func (t *tools) fail(c *call, tool string, err error) {
-	f := t.shown(c, tool, err)
+func (t *tools) fail(c *call, row toolset.Tool, err error) {
+	f := t.shown(c, row.Name, err)
 	status, name := http.StatusConflict, string(f.Code)
 	if at, ok := statuses[f.Code]; ok {
 		status, name = at.status, cmp.Or(at.name, name)
-	} else if tool == api.Begin.Name || tool == api.Next.Name {
+	} else if row.Open != nil {
 		status = http.StatusOK
 	}
 	switch _, refused := f.Details["diagnostics"]; {
 	case f.Code == fault.Internal:
-		status, name = http.StatusInternalServerError, failedName(tool)
+		status, name = http.StatusInternalServerError, row.Failed()
 	case f.Code == fault.StoreFailed && refused:
 		status = http.StatusUnprocessableEntity // the document's fault, not the server's
 	case errors.Is(err, errMediaType):
@@ -266,9 +279,9 @@ func (t *tools) fail(c *call, tool string, err error) {
 	case status == http.StatusServiceUnavailable:
 		c.later(busyFor)
 	}
-	fields := f.Reply(tool)
+	fields := f.Reply(row.Name)
 	if status == http.StatusOK { // an error of the run, in the form of its replies
-		t.succeed(c, fields, map[string]any{"duration_ms": c.ms()})
+		t.succeed(c, row, fields, map[string]any{})
 		return
 	}
 	fields["error"], fields["duration_ms"] = name, c.ms()
