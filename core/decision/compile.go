@@ -22,8 +22,12 @@ const (
 	maxCallTimeout = time.Hour
 )
 
-// plainName is what challenge types and kinds of input look like.
-var plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+// What challenge types and kinds of input look like. The kinds are an open set, in
+// which those of a third party begin with its name and a dot.
+var (
+	plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	kindName  = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
+)
 
 // Compile reads a tree and checks it against the drivers it may name. Its
 // error is a *LoadError with everything that is wrong.
@@ -56,6 +60,7 @@ func Compile(src Source, drivers []driver.Descriptor) (*Tree, error) {
 		return nil, err
 	}
 	c.tree.mentioned = mentionedBy(c.tree.conditions()...)
+	c.tree.mentioned.addNeeds(c.tree.routes)
 	return c.tree, nil
 }
 
@@ -298,8 +303,8 @@ func (c *compiler) readInputs(n ast.Node) {
 		case e.name == driver.KindSimilarity:
 			c.problem(e.key, path, "the server answers similarity itself, it takes no routes")
 			continue
-		case !plainName.MatchString(e.name):
-			c.problem(e.key, path, "%q is no kind of input", e.name)
+		case !kindName.MatchString(e.name):
+			c.problem(e.key, path, "%q is not a kind of input: one matches %s", e.name, kindName)
 			continue
 		}
 		in := inputRule{path: path, routes: c.readRoutes(e.value, path, "", e.name)}

@@ -73,6 +73,8 @@ type ClientFacts struct {
 	Elicitation ElicitationFacts `json:"elicitation,omitzero"`
 	Sampling    bool             `json:"sampling,omitzero"`
 	Roots       bool             `json:"roots,omitzero"`
+	// Capabilities is all that the client declared, as decoded by encoding/json.
+	Capabilities map[string]any `json:"capabilities,omitzero"`
 }
 
 // ElicitationFacts are the two ways in which a client asks a person.
@@ -125,28 +127,22 @@ type ApprovalFacts struct {
 // lacks says why a route is closed that needs something as named in
 // driver.Descriptor.Needs; empty: it is there.
 func (f *Facts) lacks(need string) string {
-	switch {
-	case need == driver.NeedApprovalPage && f.Config.Approval.Page, need != driver.NeedApprovalPage && f.Client.has(need):
-		return ""
-	case need == driver.NeedApprovalPage:
+	if need == driver.NeedApprovalPage {
+		if f.Config.Approval.Page {
+			return ""
+		}
 		return "the server has no approval page"
+	}
+	if f.Client.has(need) {
+		return ""
 	}
 	return "client lacks " + need
 }
 
-// has reports whether the client has a capability named as in driver.Descriptor.Needs.
+// has reports whether the client has a capability named as in
+// driver.Descriptor.Needs. Records of older versions hold the typed facts alone.
 func (c ClientFacts) has(need string) bool {
-	switch need {
-	case driver.NeedElicitationForm:
-		return c.Elicitation.Form
-	case driver.NeedElicitationURL:
-		return c.Elicitation.URL
-	case driver.NeedElicitation:
-		return c.Elicitation.Form || c.Elicitation.URL
-	case driver.NeedSampling:
-		return c.Sampling
-	case driver.NeedRoots:
-		return c.Roots
-	}
-	return false
+	pointer, ok := driver.CapabilityPointer(need)
+	typed := driver.Client{ElicitationForm: c.Elicitation.Form, ElicitationURL: c.Elicitation.URL, Sampling: c.Sampling, Roots: c.Roots}
+	return ok && (typed.Declares(pointer) || driver.Declared(c.Capabilities, pointer))
 }

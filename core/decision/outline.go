@@ -88,3 +88,8 @@ func outlines(routes []route) []RouteOutline {
 	}
 	return out
 }
+
+// Kinds lists the kinds of input that the tree has routes for.
+func (t *Tree) Kinds() []string {
+	return append([]string{driver.KindEvidence}, slices.Sorted(maps.Keys(t.inputs))...)
+}

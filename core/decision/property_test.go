@@ -49,6 +49,7 @@ var (
 			Client: decision.ClientFacts{
 				Elicitation: decision.ElicitationFacts{Form: flip("form"), URL: flip("url")},
 				Sampling:    flip("sampling"), Roots: flip("roots"),
+				Capabilities: someParams.Draw(t, "capabilities"),
 			},
 			Solution: decision.SolutionFacts{Supplied: flip("supplied"), Params: someParams.Draw(t, "submitted")},
 			Previous: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) decision.PreviousFacts {

@@ -26,15 +26,16 @@ type Record struct {
 
 // freeForm are the paths of the facts whose keys nobody declares.
 var freeForm = map[string]func(*Facts) *map[string]any{
-	"challenge.params": func(f *Facts) *map[string]any { return &f.Challenge.Params },
-	"run.input":        func(f *Facts) *map[string]any { return &f.Run.Input },
-	"solution.params":  func(f *Facts) *map[string]any { return &f.Solution.Params },
+	"challenge.params":    func(f *Facts) *map[string]any { return &f.Challenge.Params },
+	"client.capabilities": func(f *Facts) *map[string]any { return &f.Client.Capabilities },
+	"run.input":           func(f *Facts) *map[string]any { return &f.Run.Input },
+	"solution.params":     func(f *Facts) *map[string]any { return &f.Solution.Params },
 }
 
 // Record encodes what Decide was given. Of free-form facts it keeps the values
-// that some condition of the tree mentions, of the rest only the keys: what was
-// submitted does not belong in an explanation. It returns nil for facts that
-// are too large even so.
+// that some condition of the tree mentions or some route needs, of the rest only
+// the keys: what was submitted does not belong in an explanation. It returns nil
+// for facts that are too large even so.
 func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
 	for _, keep := range []mentioned{t.mentioned, nil} {
 		r := Record{Kind: kind, Tree: t.digest, Facts: f}
@@ -77,6 +78,19 @@ func (m mentioned) add(looked factPath) {
 	for path := range freeForm {
 		if above := looked.String(); path == above || strings.HasPrefix(path, above+".") {
 			m[path] = true
+		}
+	}
+}
+
+// addNeeds adds the declared capabilities that routes need, as far as they have no
+// typed fact.
+func (m mentioned) addNeeds(routes map[string]*route) {
+	for _, r := range routes {
+		for _, need := range r.needs {
+			if key, ok := strings.CutPrefix(need, "/"); ok {
+				key, _, _ = strings.Cut(key, "/")
+				m["client.capabilities."+key] = true
+			}
 		}
 	}
 }
