@@ -22,7 +22,12 @@ func readClient(text []byte) (c decision.ClientFacts, err error) {
 	ways := o.Object("elicitation")
 	c.Elicitation.Form, _ = ways.Bool("form")
 	c.Elicitation.URL, _ = ways.Bool("url")
-	refuseUnknown(o, "name", "version", "era", "transport", "elicitation", "sampling", "roots")
+	if o.Has("capabilities") {
+		if c.Capabilities = decision.Object(o.Raw("capabilities")); c.Capabilities == nil {
+			o.Wrong("capabilities", "must be an object, as the client declares it in MCP")
+		}
+	}
+	refuseUnknown(o, "name", "version", "era", "transport", "elicitation", "sampling", "roots", "capabilities")
 	refuseUnknown(ways, "form", "url")
 	if problems := o.Problems(); len(problems) > 0 {
 		return c, errors.New(fields.Text(problems))

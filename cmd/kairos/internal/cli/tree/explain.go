@@ -36,7 +36,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
   caps.json: {"name": "my-client", "era": "2025-11-25", "elicitation": {"form": true}, "sampling": true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkExplain(cmd, runID, challengeFile, kind); err != nil {
+			if err := checkExplain(cmd, runID, challengeFile); err != nil {
 				return err
 			}
 			c, err := at.Load()
@@ -56,6 +56,9 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 					return out.Print(cmd.OutOrStdout(), list, func(p *output.Printer) { printWalked(p, list) })
 				})
 			}
+			if kinds := tree.Kinds(); !slices.Contains(kinds, kind) {
+				return fmt.Errorf("--input is %q: must be one of %s, for which the tree has routes", kind, strings.Join(kinds, ", "))
+			}
 			facts, err := factsOf(tree, challengeFile, clientFile)
 			if err != nil {
 				return err
@@ -69,7 +72,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 	out.AddTo(cmd)
 	cmd.Flags().StringVar(&challengeFile, "challenge", "", "JSON file with the challenge object of a step")
 	cmd.Flags().StringVar(&clientFile, "client", "", "JSON file with the client's facts; empty: a client without capabilities")
-	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input: "+strings.Join(inputKinds, ", "))
+	cmd.Flags().StringVar(&kind, "input", driver.KindEvidence, "kind of input that the tree has routes for, such as approval, files or run_input")
 	cmd.Flags().BoolVar(&supplied, "supplied", false, "the agent submitted a solution")
 	cmd.Flags().StringVar(&runID, "run", "", "explain what was decided in this run instead")
 	cmd.Flags().IntVar(&step, "step", 0, "only this step of the run, from 1")
@@ -77,7 +80,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 }
 
 // checkExplain reports flags that do not go together.
-func checkExplain(cmd *cobra.Command, runID, challengeFile, kind string) error {
+func checkExplain(cmd *cobra.Command, runID, challengeFile string) error {
 	switch {
 	case runID == "" && cmd.Flags().Changed("step"):
 		return errors.New("--step is of a run: name it with --run")
@@ -89,14 +92,8 @@ func checkExplain(cmd *cobra.Command, runID, challengeFile, kind string) error {
 			return fmt.Errorf("--%s does not go with --run: a run has a challenge, a client and inputs of its own, and all of them are explained", flag)
 		}
 	}
-	if !slices.Contains(inputKinds, kind) {
-		return fmt.Errorf("--input is %q: must be one of %s", kind, strings.Join(inputKinds, ", "))
-	}
 	return nil
 }
-
-// inputKinds are the kinds of input that a tree has routes for.
-var inputKinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
 
 // factsOf reads a challenge, bare or wrapped as in a protocol, and a client.
 func factsOf(tree *decision.Tree, challengeFile, clientFile string) (decision.Facts, error) {
