@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -31,7 +31,7 @@ const (
 // Confinement says what drivers must not see.
 type Confinement struct {
 	// Hidden are the server's own files; nothing is hidden if there are none.
-	Hidden confine.Hidden
+	Hidden sandbox.Hidden
 	// Level, if set, is the only one that drivers start with; empty: the best
 	// that this machine offers.
 	Level Level
@@ -105,10 +105,10 @@ func reason(err error) string {
 
 // covers lists what is hidden from a process: the server's own files, and every
 // folder of sockets but its own.
-func (c *confinement) covers(own []string) []confine.Cover {
+func (c *confinement) covers(own []string) []sandbox.Cover {
 	covers := c.Hidden.Covers()
 	for _, dir := range socketFolders(socketParent()) {
-		cover := confine.Cover{Path: dir, Private: true}
+		cover := sandbox.Cover{Path: dir, Private: true}
 		for _, o := range own {
 			if filepath.Dir(o) == dir {
 				cover.Except = o

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // tryThread finds out whether a thread can hide the files: then no start takes
@@ -21,7 +21,7 @@ func (c *confinement) tryThread(s *starter) error {
 		if err != nil {
 			return err
 		}
-		if err := thread.do(func() error { return confine.Hide(c.covers(nil)) }); err != nil {
+		if err := thread.do(func() error { return sandbox.Hide(c.covers(nil)) }); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,7 @@ func (c *confinement) tryThread(s *starter) error {
 // tryLauncher finds out whether a launcher can hide the files in a user
 // namespace. Some systems let users make one and forbid mounts in it.
 func (c *confinement) tryLauncher(s *starter) error {
-	cmd := confine.ProbeLauncher(c.covers(nil), processAttributes())
+	cmd := sandbox.ProbeLauncher(c.covers(nil), processAttributes())
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := s.do(cmd.Start); err != nil {
@@ -44,7 +44,7 @@ func (c *confinement) tryLauncher(s *starter) error {
 }
 
 func tryLandlock() error {
-	_, err := confine.LandlockVersion()
+	_, err := sandbox.LandlockVersion()
 	return err
 }
 
@@ -57,15 +57,15 @@ func (g *guard) confine(cmd *exec.Cmd, own []string) (thread *starter, before fu
 	case found.refused != nil:
 		return nil, nil, found.refused
 	case found.level == LevelNamespace && found.launcher:
-		confine.Launcher(cmd, g.confinement.covers(own), g.config.launcher)
+		sandbox.Launcher(cmd, g.confinement.covers(own), g.config.launcher)
 		thread, err = g.starter.thread(traits{noTCP: g.network == byLandlock})
 	case found.level == LevelNamespace:
 		covers := g.confinement.covers(own)
 		before = func() error {
-			if err := confine.RenewNamespace(); err != nil {
+			if err := sandbox.RenewNamespace(); err != nil {
 				return err
 			}
-			return confine.Hide(covers)
+			return sandbox.Hide(covers)
 		}
 		thread, err = g.starter.thread(traits{hidden: true, bounded: !g.config.launcher, noTCP: g.network == byLandlock})
 	case g.level() == LevelLandlock:
@@ -90,10 +90,10 @@ func (g *guard) landlocked(cmd *exec.Cmd, own []string) (*starter, error) {
 	if n := len(g.threads); n > 0 && g.grantedTo == id {
 		return g.threads[n-1], nil
 	}
-	grants := confine.Grants{Use: slices.Concat(g.config.use, own), Execute: binary}
+	grants := sandbox.Grants{Use: slices.Concat(g.config.use, own), Execute: binary}
 	// A root process with CAP_PERFMON would read the memory of the server all the same.
 	rest := traits{bounded: os.Geteuid() == 0, noTCP: g.network == byLandlock}
-	thread := startThread(func() error { return errors.Join(rest.setUp(), confine.GrantOnly(grants)) })
+	thread := startThread(func() error { return errors.Join(rest.setUp(), sandbox.GrantOnly(grants)) })
 	if thread.setUp != nil {
 		thread.close()
 		return nil, thread.setUp

@@ -21,14 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // installation is a server's files, as on a machine.
 type installation struct {
 	data, project, drivers, admin string
-	hidden                        confine.Hidden
+	hidden                        sandbox.Hidden
 }
 
 const secret = "the server's secret"
@@ -52,7 +52,7 @@ func newInstallation(t *testing.T) installation {
 	l, err := net.Listen("unix", filepath.Join(i.admin, "1.sock"))
 	check(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	i.hidden = confine.Hidden{
+	i.hidden = sandbox.Hidden{
 		Secret: []string{
 			filepath.Join(i.data, "kairos.db*"), filepath.Join(i.data, "*.key"), filepath.Join(i.project, "t.db*"),
 			filepath.Join(i.drivers, "drivers.lock*"), filepath.Join(i.admin, "*"),
@@ -205,7 +205,7 @@ func TestUnknownBinaryIsNotRunWhereTheDemandedIsolationIsMissing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kairos-driver-x")
 	ran := path + ".ran"
 	check(t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+ran+"\n"), 0o700))
-	demand := driverhost.Confinement{Hidden: confine.Hidden{Secret: []string{path + ".db"}}, Level: "a level that no machine has"}
+	demand := driverhost.Confinement{Hidden: sandbox.Hidden{Secret: []string{path + ".db"}}, Level: "a level that no machine has"}
 	_, err := driverhost.DescribeFile(t.Context(), path, demand)
 	_, err2 := driverhost.RunOnce(t.Context(), path, nil, nil, driverhost.LaunchConfig{Confinement: demand})
 	for _, err := range []error{err, err2} {
@@ -564,7 +564,7 @@ func TestDriverThatIsolatesWhatItStartsGetsNoLandlock(t *testing.T) {
 func beUser(probe string) error {
 	dir := os.Getenv("KAIROS_TEST_USER_DIR")
 	e, err := driverhost.NewExec(probe, driverhost.ExecSetup{Confinement: driverhost.Confinement{
-		Hidden: confine.Hidden{Secret: []string{filepath.Join(dir, "kairos.db*")}}, Level: driverhost.LevelNamespace,
+		Hidden: sandbox.Hidden{Secret: []string{filepath.Join(dir, "kairos.db*")}}, Level: driverhost.LevelNamespace,
 	}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 func onMainThread() bool { return unix.Gettid() == unix.Getpid() }
@@ -60,7 +60,7 @@ func (i isolation) apply(attr *syscall.SysProcAttr) {
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	case byUserNamespace:
 		// A user who may not make a network namespace may in a user namespace.
-		confine.InUserNamespace(attr, unix.CLONE_NEWNET)
+		sandbox.InUserNamespace(attr, unix.CLONE_NEWNET)
 	}
 }
 
@@ -89,17 +89,17 @@ func (t traits) setUp() error {
 		return err
 	}
 	if t.hidden {
-		if err := confine.EnterNamespace(); err != nil {
+		if err := sandbox.EnterNamespace(); err != nil {
 			return err
 		}
 	}
 	if t.bounded {
-		if err := confine.DropCapabilities(); err != nil {
+		if err := sandbox.DropCapabilities(); err != nil {
 			return err
 		}
 	}
 	if t.noTCP {
-		return confine.DenyTCP()
+		return sandbox.DenyTCP()
 	}
 	return nil
 }

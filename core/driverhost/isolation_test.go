@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/kairos-mcp/kairos/core/driverhost"
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // A proof records the isolation that the process really runs with.
@@ -17,7 +17,7 @@ func TestIsolationInForceIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := driverhost.Confinement{Level: level}
 			if level == "" {
-				c.Hidden = confine.Hidden{Secret: []string{filepath.Join(t.TempDir(), "kairos.db")}}
+				c.Hidden = sandbox.Hidden{Secret: []string{filepath.Join(t.TempDir(), "kairos.db")}}
 			}
 			h := driverhost.New(slog.New(slog.NewJSONHandler(io.Discard, nil)), driverhost.Options{Confinement: c})
 			defer func() { check(t, h.Close()) }()

@@ -1,4 +1,4 @@
-package confine_test
+package sandbox_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kairos-mcp/kairos/core/driverhost/confine"
+	"github.com/kairos-mcp/kairos/core/driverhost/sandbox"
 )
 
 // Drivers make their sockets in the folder for temporary files. Where that is the
@@ -21,14 +21,14 @@ func TestAFolderThatHasToStayOpenIsNotCovered(t *testing.T) {
 	if err := os.WriteFile(lock, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := confine.Hidden{Shielded: []string{lock}, ReadOnly: []string{dir}}
-	whole := []confine.Cover{{Path: dir, ReadOnly: true}, {Path: lock}}
+	h := sandbox.Hidden{Shielded: []string{lock}, ReadOnly: []string{dir}}
+	whole := []sandbox.Cover{{Path: dir, ReadOnly: true}, {Path: lock}}
 	if diff := cmp.Diff(whole, h.Covers()); diff != "" {
 		t.Errorf("covers of a folder of the server's own (-want +got):\n%s", diff)
 	}
 	for _, open := range []string{dir, filepath.Join(dir, "sockets")} {
 		h.Open = []string{open}
-		if diff := cmp.Diff([]confine.Cover{{Path: lock}}, h.Covers()); diff != "" {
+		if diff := cmp.Diff([]sandbox.Cover{{Path: lock}}, h.Covers()); diff != "" {
 			t.Errorf("covers with %s open (-want +got):\n%s", open, diff)
 		}
 	}
