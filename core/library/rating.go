@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/quality"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/kairos-mcp/kairos/core/jsonlimit"
+	"github.com/kairos-mcp/kairos/core/server/jsonlimit"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 

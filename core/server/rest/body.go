@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/kairos-mcp/kairos/core/jsonlimit"
+	"github.com/kairos-mcp/kairos/core/server/jsonlimit"
 )
 
 // bodied reads the body before anything else is done with the call: one that

@@ -9,8 +9,8 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/core/quality"
 )
 
 // shownLayout changes with what the points of the steps hold; those of another

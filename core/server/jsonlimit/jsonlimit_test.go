@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kairos-mcp/kairos/core/jsonlimit"
+	"github.com/kairos-mcp/kairos/core/server/jsonlimit"
 )
 
 func TestDepthAndValuesAreBounded(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kairos-mcp/kairos/core/quality"
+	"github.com/kairos-mcp/kairos/core/library/quality"
 )
 
 func TestPlainStepsHaveTheObservedGrades(t *testing.T) {
