@@ -117,7 +117,6 @@ var reaches = map[string]map[string]ask{
 			return w.ExplainSearch(w.t.Context(), c, api.SearchRequest{Query: "confidential herbs"})
 		},
 	},
-	"Check": {},
 	"Mint": {
 		"the same title": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Mint(w.t.Context(), c, api.MintRequest{Document: "# " + p.Title + "\n\n## One\n\nx\n", ModelID: "m"})

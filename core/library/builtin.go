@@ -19,33 +19,33 @@ var builtins embed.FS
 // builtinHeads are the fixed ids of the built-in protocols' first steps.
 var builtinHeads = map[string]string{"create.md": createUUID, "refine.md": refineUUID}
 
-// Ready stores the built-in protocols before the first call that could want
+// ready stores the built-in protocols before the first call that could want
 // them. A start alone touches nothing, because hosts start servers to probe them.
-func (l *Library) Ready(ctx context.Context) error {
-	if l.seeded.Load() {
+func (k *catalog) ready(ctx context.Context) error {
+	if k.seeded.Load() {
 		return nil
 	}
 	select {
-	case <-l.seeding: // one at a time, but nobody waits longer than it wants for a store that hangs
+	case <-k.seeding: // one at a time, but nobody waits longer than it wants for a store that hangs
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { l.seeding <- struct{}{} }()
-	if l.seeded.Load() {
+	defer func() { k.seeding <- struct{}{} }()
+	if k.seeded.Load() {
 		return nil
 	}
 	for file, head := range builtinHeads {
-		if err := l.seed(ctx, file, head); err != nil {
+		if err := k.seed(ctx, file, head); err != nil {
 			return err
 		}
 	}
-	l.seeded.Store(true)
+	k.seeded.Store(true)
 	return nil
 }
 
 // seed stores a built-in protocol, over the one of another version of the
 // program if there is one.
-func (l *Library) seed(ctx context.Context, file, head string) error {
+func (k *catalog) seed(ctx context.Context, file, head string) error {
 	doc, err := builtins.ReadFile(path.Join("builtin", file))
 	if err != nil {
 		return err
@@ -60,14 +60,14 @@ func (l *Library) seed(ctx context.Context, file, head string) error {
 	chain.Space, chain.ModelID = access.AppSpace, "kairos"
 	// Another process that starts at the same time may be first.
 	return whileOvertaken(ctx, func() error {
-		old, err := l.stored(ctx, chain)
+		old, err := k.stored(ctx, chain)
 		if err != nil {
 			return err
 		}
 		if old != nil && old.Steps[0].UUID == head && sameContent(*old, chain) {
 			return nil
 		}
-		return l.save(ctx, rewriting(builtin(chain, old, head, l.opt.Clock.Now()), old))
+		return k.save(ctx, rewriting(builtin(chain, old, head, k.clock.Now()), old))
 	})
 }
 

@@ -2,12 +2,15 @@ package library
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Store is what a database offers the library; one type may implement it
@@ -45,13 +48,11 @@ type Library struct {
 	opt    Options
 	log    *slog.Logger
 
-	seeding chan struct{} // holds one token: who has it may store the built-in protocols
-	seeded  atomic.Bool   // they are stored
-
-	ratings *rater
-
-	missing chan struct{}          // wakes FillVectors
-	model   atomic.Pointer[string] // that embedded last
+	catalog  *catalog
+	meanings *meanings
+	ratings  *rater
+	finder   finder
+	versions versions
 }
 
 // New returns a library. It touches neither store nor setups until called.
@@ -65,12 +66,12 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Lib
 	if opt.Observer == nil {
 		opt.Observer = Silence{}
 	}
-	l := &Library{
-		store: store, setups: setups, opt: opt, log: log, seeding: make(chan struct{}, 1),
-		ratings: newRater(store.Ratings, opt.Observer, log), missing: make(chan struct{}, 1),
+	k, m, r := newCatalog(store, opt), newMeanings(store.Vectors, opt, log), newRater(store.Ratings, opt.Observer, opt.Clock, log)
+	return &Library{
+		store: store, setups: setups, opt: opt, log: log, catalog: k, meanings: m, ratings: r,
+		finder:   finder{catalog: k, searcher: store.Searcher, meanings: m, ratings: r, threshold: opt.ScoreThreshold},
+		versions: versions{catalog: k, history: store.Versions},
 	}
-	l.seeding <- struct{}{}
-	return l
 }
 
 // Close writes what is still to be written in the background and waits for it.
@@ -81,16 +82,48 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// withSetup is the library with the setup that one use case holds from its start
-// to its end, so that drivers and tree never change in the middle of a call.
-type withSetup struct {
-	*Library
-	drivers.Setup
-	judged *judged
+// Ready stores the built-in protocols before the first call that could want
+// them. A start alone touches nothing, because hosts start servers to probe them.
+func (l *Library) Ready(ctx context.Context) error { return l.catalog.ready(ctx) }
+
+// FindStep resolves a URI that must name a step the caller can read.
+func (l *Library) FindStep(ctx context.Context, c access.Caller, uri string) (protocol.Chain, int, error) {
+	return l.catalog.step(ctx, c, uri)
 }
 
-// hold takes the present setup for one use case, which calls release when it ends.
-func (l *Library) hold() (w withSetup, release func()) {
-	s, release := l.setups.Hold()
-	return withSetup{Library: l, Setup: s, judged: new(judged)}, release
+// ChainOf is the protocol that the URI names, for runs of it: they keep the
+// steps as they were when they began, whatever became of the protocol.
+func (l *Library) ChainOf(ctx context.Context, c access.Caller, uri string) (chain protocol.Chain, absent error, err error) {
+	return l.catalog.chainOf(ctx, c, uri)
+}
+
+// EachListed calls do with the outline of every protocol of the space, in the
+// order of List.
+func (l *Library) EachListed(ctx context.Context, space string, do func(protocol.Chain) error) error {
+	return l.catalog.each(ctx, space, do)
+}
+
+// Rate rates a step in the background. Its grade follows from the outcome.
+func (l *Library) Rate(r StepRating) { l.ratings.rate(r) }
+
+// RatingsLost is how many ratings of steps could not be written since the start.
+func (l *Library) RatingsLost() int64 { return l.ratings.lostRatings() }
+
+// Similarity compares two texts by meaning, or by words where nothing embeds
+// or the endpoint fails.
+func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
+	return l.meanings.similarity(ctx, in)
+}
+
+// FillVectors gives every stored passage its vector, and those that are minted
+// later, until the context ends. The store says which are missing, so nothing
+// is lost when the process dies. While the endpoint is down it waits. It is
+// called once, by a process that lives for a while; without an embedder it
+// returns at once.
+func (l *Library) FillVectors(ctx context.Context) { l.meanings.fillForever(ctx) }
+
+// Embeddings asks the endpoint for a vector and the store for missing ones.
+// Without an embedder the model is empty.
+func (l *Library) Embeddings(ctx context.Context) (EmbeddingState, error) {
+	return l.meanings.state(ctx)
 }

@@ -57,15 +57,15 @@ type Rated struct {
 
 // operated tells of an operation that counts as one. It is deferred:
 //
-//	defer l.operated(OperationSearch, c, time.Now(), &err)
-func (l *Library) operated(kind OperationKind, c access.Caller, began time.Time, err *error) {
+//	defer operated(observer, OperationSearch, c, time.Now(), &err)
+func operated(o Observer, kind OperationKind, c access.Caller, began time.Time, err *error) {
 	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began)}
 	if op.Done = 1; *err != nil {
 		op.Done, op.Failed = 0, 1
 	}
-	l.opt.Observer.Operated(op)
+	o.Operated(op)
 	if fault.CodeOf(*err) == fault.SimilarMemoryFound {
-		l.opt.Observer.SimilarFound(c.Client.Transport, c.Space)
+		o.SimilarFound(c.Client.Transport, c.Space)
 	}
 }
 
@@ -73,16 +73,16 @@ func (l *Library) operated(kind OperationKind, c access.Caller, began time.Time,
 //
 //	defer l.Retrieved(c.Space, time.Now(), &err)
 func (l *Library) Retrieved(space string, began time.Time, err *error) {
-	l.operated(OperationRetrieve, access.Caller{Space: space}, began, err)
+	operated(l.opt.Observer, OperationRetrieve, access.Caller{Space: space}, began, err)
 }
 
 // operatedOn tells of an operation on several URIs.
-func (l *Library) operatedOn(kind OperationKind, c access.Caller, began time.Time, done, failed *int, err *error) {
+func operatedOn(o Observer, kind OperationKind, c access.Caller, began time.Time, done, failed *int, err *error) {
 	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began), Done: *done, Failed: *failed}
 	if *err != nil {
 		op.Failed++
 	}
-	l.opt.Observer.Operated(op)
+	o.Operated(op)
 }
 
 // Silence is the observer where nobody listens.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/library/quality"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -53,6 +54,7 @@ func (u unrated) rated() Rated {
 type rater struct {
 	store    Ratings
 	observer Observer
+	clock    *clock.Clock
 	log      *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
@@ -64,8 +66,8 @@ type rater struct {
 	done    sync.WaitGroup // the writing
 }
 
-func newRater(store Ratings, observer Observer, log *slog.Logger) *rater {
-	return &rater{store: store, observer: observer, log: log, hurry: make(chan struct{})}
+func newRater(store Ratings, observer Observer, c *clock.Clock, log *slog.Logger) *rater {
+	return &rater{store: store, observer: observer, clock: c, log: log, hurry: make(chan struct{})}
 }
 
 func (r *rater) add(ratings ...unrated) {
@@ -154,16 +156,16 @@ func (r *rater) close() {
 	r.done.Wait()
 }
 
-// RatingsLost is how many ratings of steps could not be written since the start.
-func (l *Library) RatingsLost() int64 {
-	l.ratings.mu.Lock()
-	defer l.ratings.mu.Unlock()
-	return l.ratings.lost
+// lostRatings is how many ratings of steps could not be written since the start.
+func (r *rater) lostRatings() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
 }
 
 // rateStored rates the steps that are new or were changed. The others keep
 // what they have earned.
-func (l *Library) rateStored(w rewrite, rater string) {
+func (r *rater) rateStored(w rewrite, rater string) {
 	before := make(map[string]string)
 	if w.old != nil {
 		for _, s := range w.old.Steps {
@@ -172,7 +174,7 @@ func (l *Library) rateStored(w rewrite, rater string) {
 	}
 	for _, s := range w.Chain.Steps {
 		if before[s.UUID] != protocol.RenderStep(s) {
-			l.Rate(StepRating{
+			r.rate(StepRating{
 				Space: w.Chain.Space, Step: s, Outcome: OutcomeStored, Rater: rater,
 				Context: plain.Clip(w.Chain.ModelID, maxModel), Agent: w.Chain.ModelID,
 			})
@@ -193,13 +195,13 @@ type StepRating struct {
 	Attest         bool   // it comes from an attestation
 }
 
-// Rate rates a step in the background. Its grade follows from the outcome.
-func (l *Library) Rate(r StepRating) {
+// rate rates a step in the background. Its grade follows from the outcome.
+func (r *rater) rate(s StepRating) {
 	u := unrated{
-		space: r.Space, text: r.Step.Text, agent: r.Agent, attest: r.Attest,
-		Rating: Rating{Step: r.Step.UUID, Outcome: r.Outcome, Bonus: r.Bonus, Rater: plain.Clip(r.Rater, maxModel), Context: r.Context, At: l.opt.Clock.Now()},
+		space: s.Space, text: s.Step.Text, agent: s.Agent, attest: s.Attest,
+		Rating: Rating{Step: s.Step.UUID, Outcome: s.Outcome, Bonus: s.Bonus, Rater: plain.Clip(s.Rater, maxModel), Context: s.Context, At: r.clock.Now()},
 	}
-	switch r.Outcome {
+	switch s.Outcome {
 	case OutcomeStored:
 		u.grade = quality.Measure.Stored
 	case OutcomeSuccess:
@@ -208,11 +210,11 @@ func (l *Library) Rate(r StepRating) {
 		u.grade = quality.Measure.Failed
 	case OutcomeRetrieved, OutcomePartial: // change no grade
 	}
-	l.ratings.add(u)
+	r.add(u)
 }
 
 // rateRetrieved counts that a search found the step.
-func (l *Library) rateRetrieved(h Hit) {
+func (r *rater) rateRetrieved(h Hit) {
 	s := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)]
-	l.Rate(StepRating{Space: h.Chain.Space, Step: s, Outcome: OutcomeRetrieved})
+	r.rate(StepRating{Space: h.Chain.Space, Step: s, Outcome: OutcomeRetrieved})
 }

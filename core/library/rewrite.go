@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -44,26 +43,6 @@ func content(c protocol.Chain) protocol.Chain {
 	return c
 }
 
-// save stores all of the chains or none. fault.Conflict: another writer was
-// first, and what was read to make them is out of date.
-func (l *Library) save(ctx context.Context, rewrites ...rewrite) error {
-	changes := make([]Change, len(rewrites))
-	for i, w := range rewrites {
-		changes[i] = w.Change
-	}
-	_, err := l.store.Writer.SaveChains(ctx, changes)
-	if fault.CodeOf(err) == fault.DuplicateChain {
-		// There was none of the title a moment ago.
-		return overtaken(err)
-	}
-	if err == nil {
-		for _, c := range changes {
-			l.opt.Observer.Stored(c.Chain.Space, len(c.Chain.Steps))
-		}
-	}
-	return err
-}
-
 func overtaken(cause error) error {
 	return fault.Wrap(cause, fault.Conflict, "the protocol was changed by others again and again meanwhile; nothing was stored").
 		WithNext("make the call again")
@@ -85,16 +64,4 @@ func whileOvertaken(ctx context.Context, change func() error) (err error) {
 		}
 	}
 	return overtaken(err)
-}
-
-// stored returns the chain of the same title in the same space; nil: none is.
-func (l *Library) stored(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
-	old, err := l.store.Protocols.Chain(ctx, []string{chain.Space}, chain.ID)
-	switch {
-	case fault.CodeOf(err) == fault.NotFound:
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look for %q: %w", chain.Title, err)
-	}
-	return &old, nil
 }

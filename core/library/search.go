@@ -51,15 +51,15 @@ type Explanation struct {
 // Search finds protocols. There is always a choice: to refine the search, or
 // to write the protocol that is missing.
 func (l *Library) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
-	defer l.operated(OperationSearch, c, time.Now(), &err)
+	defer operated(l.opt.Observer, OperationSearch, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
-	reply, _, err := l.search(ctx, c, in, Query{})
+	reply, _, err := l.finder.search(ctx, c, in, Query{})
 	return reply, err
 }
 
 // ExplainSearch is Search that says for each match why it is one.
 func (l *Library) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
-	reply, hits, err := l.search(ctx, c, in, Query{Explain: true})
+	reply, hits, err := l.finder.search(ctx, c, in, Query{Explain: true})
 	out := ExplainedSearch{SearchReply: reply}
 	for i, h := range hits {
 		out.Explained = append(out.Explained, Explanation{
@@ -69,8 +69,17 @@ func (l *Library) ExplainSearch(ctx context.Context, c access.Caller, in api.Sea
 	return out, err
 }
 
+// finder searches the stored protocols.
+type finder struct {
+	catalog   *catalog
+	searcher  Searcher
+	meanings  *meanings
+	ratings   *rater
+	threshold float64 // weaker matches are dropped
+}
+
 // search returns the reply and the hits of its matches, in the same order.
-func (l *Library) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
+func (f finder) search(ctx context.Context, c access.Caller, in api.SearchRequest, q Query) (api.SearchReply, []Hit, error) {
 	texts, err := textsOf(in)
 	if err != nil {
 		return api.SearchReply{}, nil, err
@@ -83,11 +92,11 @@ func (l *Library) search(ctx context.Context, c access.Caller, in api.SearchRequ
 	if q.Spaces, err = narrow(c, cmp.Or(in.Space, in.SpaceID)); err != nil {
 		return api.SearchReply{}, nil, err
 	}
-	if err := l.Ready(ctx); err != nil {
+	if err := f.catalog.ready(ctx); err != nil {
 		return api.SearchReply{}, nil, err
 	}
 	q.Limit = 2 * maxMatches
-	hits, wordsOnly, err := l.found(ctx, q, texts)
+	hits, wordsOnly, err := f.found(ctx, q, texts)
 	if err != nil {
 		return api.SearchReply{}, nil, err
 	}
@@ -97,7 +106,7 @@ func (l *Library) search(ctx context.Context, c access.Caller, in api.SearchRequ
 	}
 	hits = hits[:min(limit, len(hits))]
 	for _, h := range hits {
-		l.rateRetrieved(h)
+		f.ratings.rateRetrieved(h)
 	}
 	reply := searchReply(hits, sure)
 	if wordsOnly {
@@ -128,18 +137,18 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 // found returns the protocols that match any of the texts, each with its best
 // score, best first. wordsOnly reports that meanings should have been compared
 // and none was.
-func (l *Library) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
+func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
 	at := map[string]int{} // in hits, by the URI of the protocol
-	meanings := l.meanings(ctx, texts)
-	wordsOnly = l.opt.Embedder != nil && !slices.ContainsFunc(meanings, func(m *Embedding) bool { return m != nil })
+	embeddings := f.meanings.of(ctx, texts)
+	wordsOnly = f.meanings.embedder != nil && !slices.ContainsFunc(embeddings, func(m *Embedding) bool { return m != nil })
 	for i, text := range texts {
-		q.Text, q.Embedding = text, meanings[i]
-		found, err := l.store.Searcher.Search(ctx, q)
+		q.Text, q.Embedding = text, embeddings[i]
+		found, err := f.searcher.Search(ctx, q)
 		if err != nil {
 			return nil, false, fmt.Errorf("search: %w", err)
 		}
 		for _, h := range found {
-			if h.Score < l.opt.ScoreThreshold || isMeta(h.Chain) {
+			if h.Score < f.threshold || isMeta(h.Chain) {
 				continue
 			}
 			uri := protocol.URI(h.Chain.Steps[0].UUID)

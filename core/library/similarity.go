@@ -16,17 +16,17 @@ const (
 	MethodLexical   = "lexical"
 )
 
-// Similarity compares two texts by meaning, or by words where nothing embeds
+// similarity compares two texts by meaning, or by words where nothing embeds
 // or the endpoint fails.
-func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
-	if l.opt.Embedder == nil {
+func (m *meanings) similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
+	if m.embedder == nil {
 		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
 	}
-	within, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
+	within, cancel := context.WithTimeout(ctx, m.budget)
 	defer cancel()
-	out, err := l.opt.Embedder.Embed(within, []string{in.Text, in.Reference})
+	out, err := m.embedder.Embed(within, []string{in.Text, in.Reference})
 	if err != nil {
-		l.log.DebugContext(ctx, "two texts are compared by words", "error", err)
+		m.log.DebugContext(ctx, "two texts are compared by words", "error", err)
 		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
 	}
 	// Vectors that point away from each other are as different as can be.

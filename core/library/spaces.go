@@ -140,7 +140,7 @@ const (
 // Spaces lists the caller's spaces, how many protocols are in each, exactly,
 // and on request their titles, a page at a time.
 func (l *Library) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
-	if err := l.Ready(ctx); err != nil {
+	if err := l.catalog.ready(ctx); err != nil {
 		return api.SpacesReply{}, err
 	}
 	from, err := titlesFrom(c, in)
@@ -150,14 +150,14 @@ func (l *Library) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequ
 	left := min(cmp.Or(in.Limit, titlesPage), titlesMost)
 	reply := api.SpacesReply{Spaces: []api.SpaceInfo{}}
 	for _, space := range c.Spaces() {
-		count, err := l.store.Protocols.Count(ctx, space)
+		count, err := l.catalog.protocols.Count(ctx, space)
 		if err != nil {
 			return api.SpacesReply{}, fmt.Errorf("count the protocols of space %s: %w", space, err)
 		}
 		info := api.SpaceInfo{Name: spaceName(c, space), SpaceID: space, ChainCount: count}
 		if in.Titles && reply.NextCursor == "" && (from.space == "" || from.space == space) {
 			var next string
-			if info.Chains, next, err = l.titles(ctx, space, from.cursor, left); err != nil {
+			if info.Chains, next, err = l.catalog.titles(ctx, space, from.cursor, left); err != nil {
 				return api.SpacesReply{}, err
 			}
 			from = titlesPlace{}
@@ -176,25 +176,6 @@ func (l *Library) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequ
 		reply.NextCall = api.NewCall(api.ToolSpaces, more)
 	}
 	return reply, nil
-}
-
-// titles lists at most limit protocols of the space after the cursor.
-func (l *Library) titles(ctx context.Context, space, cursor string, limit int) (out []api.ChainInfo, next string, err error) {
-	for limit > 0 {
-		var chains []protocol.Chain
-		if chains, next, err = l.store.Protocols.List(ctx, space, cursor, min(limit, listPage)); err != nil {
-			return nil, "", fmt.Errorf("list space %s: %w", space, err)
-		}
-		for _, ch := range chains {
-			out = append(out, api.ChainInfo{ChainID: ch.ID, URI: protocol.URI(ch.Steps[0].UUID), Title: ch.Title, StepCount: len(ch.Steps)})
-		}
-		limit -= len(chains)
-		if next == "" || len(chains) == 0 {
-			break
-		}
-		cursor = next
-	}
-	return out, next, nil
 }
 
 // titlesPlace is where a page of titles begins.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -23,7 +23,7 @@ import (
 // Each URI succeeds or fails for itself; of two updates of one protocol at
 // once, none is lost.
 func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
-	defer l.operatedOn(OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
+	defer operatedOn(l.opt.Observer, OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(in.URIs); err != nil {
 		return api.UpdateReply{}, err
@@ -37,12 +37,13 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 		return api.UpdateReply{}, err
 	}
 	uris := once(in.URIs)
-	h, release := l.hold()
+	j, release := hold(l.setups)
 	defer release()
+	e := l.edit(c, j)
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
-		message, err := h.updateOne(ctx, c, uri, changes[stepNamed(uri)])
-		reply.Results = append(reply.Results, l.itemResult(ctx, uri, "updated", message, err))
+		message, err := e.updateOne(ctx, uri, changes[stepNamed(uri)])
+		reply.Results = append(reply.Results, itemResult(ctx, l.log, uri, "updated", message, err))
 		if err != nil {
 			reply.TotalFailed++
 			continue
@@ -114,13 +115,13 @@ func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 }
 
 // itemResult tells what became of one URI.
-func (l *Library) itemResult(ctx context.Context, uri, done, message string, err error) api.UpdateResult {
+func itemResult(ctx context.Context, log *slog.Logger, uri, done, message string, err error) api.UpdateResult {
 	if err == nil {
 		return api.UpdateResult{URI: uri, Status: done, Message: message}
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
-		l.log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
+		log.ErrorContext(ctx, "a step could not be changed", "uri", uri, "error", err)
 		return api.UpdateResult{
 			URI: uri, Status: "error", Message: "an internal error; the server's log has it", ErrorCode: string(fault.Internal),
 		}
@@ -233,96 +234,21 @@ func bodyOf(s protocol.Step) string {
 	return strings.Trim(text, "\r\n")
 }
 
-// updateOne changes one step and says so.
-func (l withSetup) updateOne(ctx context.Context, c access.Caller, uri string, change stepChange) (message string, err error) {
-	err = whileOvertaken(ctx, func() error {
-		chain, i, err := l.FindStep(ctx, c, uri)
-		if err != nil {
-			return err
-		}
-		if err := checkWrite(c, chain); err != nil {
-			return err
-		}
-		changed, warnings, err := l.withStep(ctx, chain, i, change)
-		if err != nil {
-			return err
-		}
-		w := rewriting(changed, &chain)
-		if err := l.save(ctx, w); err != nil {
-			return err
-		}
-		l.rateStored(w, "kairos_update")
-		message = updatedMessage(warnings, l.embed(ctx, changed))
-		return nil
-	})
-	return message, err
-}
-
-func updatedMessage(warnings []protocol.Diagnostic, more string) string {
-	parts := []string{"updated"}
-	for _, d := range warnings {
-		parts = append(parts, d.String())
-	}
-	if more != "" {
-		parts = append(parts, more)
-	}
-	return strings.Join(parts, "; ")
-}
-
-// withStep is the chain with one step changed, as if it had been minted so.
-func (l withSetup) withStep(ctx context.Context, chain protocol.Chain, i int, change stepChange) (protocol.Chain, []protocol.Diagnostic, error) {
-	if change.empty() {
-		return chain, nil, fault.New(fault.InvalidArgument, "nothing to update: give markdown_doc, or updates with %s", changeable)
-	}
-	step, found, err := change.read(chain, i)
-	if err != nil {
-		return chain, nil, err
-	}
-	if _, _, err := split([]protocol.Chain{chain}, found); err != nil {
-		return chain, nil, err
-	}
-	chain.Steps = slices.Clone(chain.Steps)
-	chain.Steps[i] = step
-	chain, twice := chain.Rename()
-	judged, err := l.judgeStep(ctx, chain, i)
-	if err != nil {
-		return chain, nil, err
-	}
-	found = slices.Concat(found, twice, judged, protocol.CheckReferences(chain))
-	_, warnings, err := split([]protocol.Chain{chain}, found)
-	chain.UpdatedAt = l.opt.Clock.Now()
-	return chain, warnings, err
-}
-
-// judgeStep lets the challenge driver judge one step, and keeps what it says
-// of templates.
-func (l withSetup) judgeStep(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
-	s := &chain.Steps[i]
-	s.Templates = nil
-	if s.Challenge == nil {
-		return nil, nil
-	}
-	use, problem := l.JudgeOf(*s)
-	if problem != nil {
-		return []protocol.Diagnostic{*problem}, nil
-	}
-	return l.validate(ctx, use, s)
-}
-
 // Delete removes steps; the rest of the protocol closes the gap. Deleting its
 // first step, by which everybody knows it, deletes the protocol. Old versions
 // are kept either way, and can be restored.
 func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequest) (reply api.DeleteReply, err error) {
-	defer l.operatedOn(OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
+	defer operatedOn(l.opt.Observer, OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
 	if err := countURIs(in.URIs); err != nil {
 		return api.DeleteReply{}, err
 	}
+	e := l.edit(c, judge{})
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
 	for _, uri := range once(in.URIs) {
-		message, err := l.deleteOne(ctx, c, uri, gone)
-		reply.Results = append(reply.Results, api.DeleteResult(l.itemResult(ctx, uri, "deleted", message, err)))
+		message, err := e.deleteOne(ctx, uri, gone)
+		reply.Results = append(reply.Results, api.DeleteResult(itemResult(ctx, l.log, uri, "deleted", message, err)))
 		if err != nil {
 			reply.TotalFailed++
 			continue
@@ -330,60 +256,4 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 		reply.TotalDeleted++
 	}
 	return reply, nil
-}
-
-func (l *Library) deleteOne(ctx context.Context, c access.Caller, uri string, gone map[string]string) (message string, err error) {
-	if id, bad := protocol.ParseURI(uri); bad == nil && gone[id] != "" {
-		return gone[id], nil
-	}
-	err = whileOvertaken(ctx, func() error {
-		chain, i, err := l.FindStep(ctx, c, uri)
-		if err != nil {
-			return err
-		}
-		if err := checkWrite(c, chain); err != nil {
-			return err
-		}
-		deleted := chain.Steps[i : i+1]
-		if i == 0 {
-			deleted = chain.Steps
-			message = fmt.Sprintf("deleted the protocol %q with its %s; `kairos restore %s` brings it back", chain.Title, steps(len(deleted)), chain.ID)
-			err = l.store.Writer.DeleteChain(ctx, chain.Space, chain.ID, chain.Revision)
-		} else {
-			message = fmt.Sprintf("deleted step %q; the protocol %q has %s now", deleted[0].Label, chain.Title, steps(len(chain.Steps)-1))
-			err = l.deleteStep(ctx, chain, i)
-		}
-		if err != nil {
-			return err
-		}
-		for _, s := range deleted {
-			gone[s.UUID] = message
-		}
-		return nil
-	})
-	return message, err
-}
-
-func steps(n int) string {
-	if n == 1 {
-		return "1 step"
-	}
-	return fmt.Sprintf("%d steps", n)
-}
-
-func (l *Library) deleteStep(ctx context.Context, chain protocol.Chain, i int) error {
-	old := chain
-	chain.Steps = slices.Delete(slices.Clone(chain.Steps), i, i+1)
-	chain, found := chain.Rename()
-	for _, d := range append(found, protocol.CheckReferences(chain)...) {
-		if d.Severity == driver.SeverityError {
-			return fault.New(fault.InvalidArgument, "step %q needs the result of this one: %s; change it first", d.Step, d.Message)
-		}
-	}
-	chain.UpdatedAt = l.opt.Clock.Now()
-	if err := l.save(ctx, rewriting(chain, &old)); err != nil {
-		return err
-	}
-	l.embed(ctx, chain)
-	return nil
 }

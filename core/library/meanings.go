@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -36,40 +38,56 @@ const (
 	fillTimes = 3
 )
 
-// meanings are what a search compares besides words, one for each of the texts:
+// meanings embeds texts and keeps the vectors of stored passages. Without an
+// embedder it knows nothing.
+type meanings struct {
+	embedder Embedder // nil: only words are compared
+	budget   time.Duration
+	vectors  Vectors
+	log      *slog.Logger
+
+	missing chan struct{}          // wakes fillForever
+	model   atomic.Pointer[string] // that embedded last
+}
+
+func newMeanings(vectors Vectors, opt Options, log *slog.Logger) *meanings {
+	return &meanings{embedder: opt.Embedder, budget: opt.EmbedBudget, vectors: vectors, log: log, missing: make(chan struct{}, 1)}
+}
+
+// of returns what a search compares besides words, one for each of the texts:
 // nil where nothing embeds, the endpoint fails or it refuses the text, and words
 // alone decide. All texts share one budget.
-func (l *Library) meanings(ctx context.Context, texts []string) []*Embedding {
+func (m *meanings) of(ctx context.Context, texts []string) []*Embedding {
 	out := make([]*Embedding, len(texts))
-	if l.opt.Embedder == nil {
+	if m.embedder == nil {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
+	ctx, cancel := context.WithTimeout(ctx, m.budget)
 	defer cancel()
 	short := make([]string, len(texts))
 	for i, text := range texts {
 		short[i] = beginning(text, maxMeaning)
 	}
-	err := l.meaningsOf(ctx, short, out)
+	err := m.embedInto(ctx, short, out)
 	if errors.Is(err, ErrTextRefused) && len(short) > 1 {
 		// One refused text must not hide the meaning of the others.
 		for i := range short {
-			err = cmp.Or(err, l.meaningsOf(ctx, short[i:i+1], out[i:i+1]))
+			err = cmp.Or(err, m.embedInto(ctx, short[i:i+1], out[i:i+1]))
 		}
 	}
 	if err != nil {
-		l.log.DebugContext(ctx, "a search compares words alone", "error", err)
+		m.log.DebugContext(ctx, "a search compares words alone", "error", err)
 	}
 	return out
 }
 
-// meaningsOf embeds all of the texts into out, or none.
-func (l *Library) meaningsOf(ctx context.Context, texts []string, out []*Embedding) error {
-	embedded, err := l.opt.Embedder.Embed(ctx, texts)
+// embedInto embeds all of the texts into out, or none.
+func (m *meanings) embedInto(ctx context.Context, texts []string, out []*Embedding) error {
+	embedded, err := m.embedder.Embed(ctx, texts)
 	if err != nil {
 		return err
 	}
-	l.saw(embedded.Model)
+	m.saw(embedded.Model)
 	for i, vector := range embedded.Vectors {
 		out[i] = &Embedding{Model: embedded.Model, Vector: vector}
 	}
@@ -78,9 +96,9 @@ func (l *Library) meaningsOf(ctx context.Context, texts []string, out []*Embeddi
 
 // saw notes which model embeds. When it is another one than before, everything
 // is missing.
-func (l *Library) saw(model string) {
-	if before := l.model.Swap(&model); before != nil && *before != model {
-		l.wake()
+func (m *meanings) saw(model string) {
+	if before := m.model.Swap(&model); before != nil && *before != model {
+		m.wake()
 	}
 }
 
@@ -95,22 +113,22 @@ func beginning(text string, n int) string {
 	return text
 }
 
-// embed gives the passages of chains that were stored just now their vectors,
-// as far as the budget reaches; FillVectors does the rest. It never fails: the
+// add gives the passages of chains that were stored just now their vectors,
+// as far as the budget reaches; fillForever does the rest. It never fails: the
 // result says what is left to do, and is empty when nothing is.
-func (l *Library) embed(ctx context.Context, chains ...protocol.Chain) string {
-	if l.opt.Embedder == nil {
+func (m *meanings) add(ctx context.Context, chains ...protocol.Chain) string {
+	if m.embedder == nil {
 		return ""
 	}
 	passages := passagesOf(chains)
-	ctx, cancel := context.WithTimeout(ctx, l.opt.EmbedBudget)
+	ctx, cancel := context.WithTimeout(ctx, m.budget)
 	defer cancel()
-	left, err := l.fill(ctx, passages)
+	left, err := m.fill(ctx, passages)
 	if len(left) == 0 {
 		return ""
 	}
-	l.wake()
-	l.log.DebugContext(ctx, "passages were stored without a vector", "passages", len(left), "error", err)
+	m.wake()
+	m.log.DebugContext(ctx, "passages were stored without a vector", "passages", len(left), "error", err)
 	reason := "the embedding endpoint does not answer"
 	switch {
 	case errors.Is(err, ErrTextRefused):
@@ -140,17 +158,17 @@ func passagesOf(chains []protocol.Chain) []Passage {
 
 // fill embeds and stores those of the passages that have no vector yet, and
 // returns what it did not get to.
-func (l *Library) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
-	described, err := l.opt.Embedder.Embed(ctx, nil)
+func (m *meanings) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
+	described, err := m.embedder.Embed(ctx, nil)
 	if err != nil {
 		return passages, err
 	}
-	if left, err = l.unknown(ctx, described.Model, passages); err != nil {
+	if left, err = m.unknown(ctx, described.Model, passages); err != nil {
 		return passages, err
 	}
 	for len(left) > 0 {
 		batch := left[:min(fillBatch, len(left))]
-		if err := l.embedAll(ctx, batch); err != nil {
+		if err := m.store(ctx, batch); err != nil {
 			return left, err
 		}
 		left = left[len(batch):]
@@ -159,74 +177,74 @@ func (l *Library) fill(ctx context.Context, passages []Passage) (left []Passage,
 }
 
 // unknown leaves out the passages that have a vector of the model.
-func (l *Library) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
+func (m *meanings) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
 	hashes := make([]string, len(passages))
 	for i, p := range passages {
 		hashes[i] = p.Hash
 	}
-	known, err := l.store.Vectors.Known(ctx, model, hashes)
+	known, err := m.vectors.Known(ctx, model, hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look up vectors: %w", err)
 	}
 	return slices.DeleteFunc(slices.Clone(passages), func(p Passage) bool { return known[p.Hash] != nil }), nil
 }
 
-// embedAll embeds and stores all of the passages or none.
-func (l *Library) embedAll(ctx context.Context, batch []Passage) error {
+// store embeds and stores all of the passages or none.
+func (m *meanings) store(ctx context.Context, batch []Passage) error {
 	texts := make([]string, len(batch))
 	for i, p := range batch {
 		texts[i] = p.Text
 	}
-	out, err := l.opt.Embedder.Embed(ctx, texts)
+	out, err := m.embedder.Embed(ctx, texts)
 	if err != nil {
 		return err
 	}
-	l.saw(out.Model)
+	m.saw(out.Model)
 	vectors := make(map[string][]float32, len(batch))
 	for i, p := range batch {
 		vectors[p.Hash] = out.Vectors[i]
 	}
-	if err := l.store.Vectors.SaveVectors(ctx, out.Model, vectors); err != nil {
+	if err := m.vectors.SaveVectors(ctx, out.Model, vectors); err != nil {
 		return fmt.Errorf("store vectors: %w", err)
 	}
 	return nil
 }
 
-// wake tells FillVectors that something is missing.
-func (l *Library) wake() {
+// wake tells fillForever that something is missing.
+func (m *meanings) wake() {
 	select {
-	case l.missing <- struct{}{}:
+	case m.missing <- struct{}{}:
 	default: // it knows already
 	}
 }
 
-// FillVectors gives every stored passage its vector, and those that are minted
+// fillForever gives every stored passage its vector, and those that are minted
 // later, until the context ends. What is missing is what the store says is
 // missing, so nothing is lost when the process dies. While the endpoint is
 // down it waits. It is called once, by a process that lives for a while;
 // without an embedder it returns at once.
-func (l *Library) FillVectors(ctx context.Context) {
-	if l.opt.Embedder == nil {
+func (m *meanings) fillForever(ctx context.Context) {
+	if m.embedder == nil {
 		return
 	}
-	f := filler{Library: l, times: make(map[string]int), aside: make(map[string]bool)}
+	f := filler{meanings: m, times: make(map[string]int), aside: make(map[string]bool)}
 	for pause := fillPause; ctx.Err() == nil; {
 		err := f.round(ctx)
 		if err == nil {
 			pause = fillPause
-			f.rest(ctx, fillIdle, l.missing)
+			f.rest(ctx, fillIdle, m.missing)
 			continue
 		}
-		l.log.DebugContext(ctx, "vectors are still missing", "error", err, "again_in", pause)
+		m.log.DebugContext(ctx, "vectors are still missing", "error", err, "again_in", pause)
 		// Jitter, because servers of one database all wait for the same endpoint.
 		f.rest(ctx, pause/2+rand.N(pause), nil)
 		pause = min(2*pause, fillPauseMax)
 	}
 }
 
-// filler is what one FillVectors remembers.
+// filler is what one fillForever remembers.
 type filler struct {
-	*Library
+	*meanings
 	times map[string]int  // by model and hash: how often it was embedded here
 	aside map[string]bool // by hash: is left alone
 }
@@ -244,11 +262,11 @@ func (filler) rest(ctx context.Context, d time.Duration, until <-chan struct{}) 
 // round fills until nothing is missing but what is left alone.
 func (f filler) round(ctx context.Context) error {
 	for {
-		described, err := f.opt.Embedder.Embed(ctx, nil)
+		described, err := f.embedder.Embed(ctx, nil)
 		if err != nil {
 			return err
 		}
-		missing, err := f.store.Vectors.Missing(ctx, described.Model, fillWindow+len(f.aside))
+		missing, err := f.vectors.Missing(ctx, described.Model, fillWindow+len(f.aside))
 		if err != nil {
 			return fmt.Errorf("list the passages without a vector: %w", err)
 		}
@@ -282,7 +300,7 @@ func (f filler) batch(ctx context.Context, model string, batch []Passage) error 
 	if err != nil || len(batch) == 0 {
 		return err
 	}
-	err = f.embedAll(ctx, batch)
+	err = f.store(ctx, batch)
 	if errors.Is(err, ErrTextRefused) && len(batch) > 1 {
 		for i := range batch {
 			if err := f.batch(ctx, model, batch[i:i+1]); err != nil {
@@ -321,21 +339,21 @@ type EmbeddingState struct {
 	Missing int
 }
 
-// Embeddings asks the endpoint for a vector and the store for what is missing.
+// state asks the endpoint for a vector and the store for what is missing.
 // Without an embedder the model is empty.
-func (l *Library) Embeddings(ctx context.Context) (EmbeddingState, error) {
-	if l.opt.Embedder == nil {
+func (m *meanings) state(ctx context.Context) (EmbeddingState, error) {
+	if m.embedder == nil {
 		return EmbeddingState{}, nil
 	}
 	// A text that nobody has asked for, so that no memory answers instead.
-	out, err := l.opt.Embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
+	out, err := m.embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
 	if err != nil {
 		return EmbeddingState{}, err
 	}
-	missing, err := l.store.Vectors.Missing(ctx, out.Model, MaxMissing)
+	missing, err := m.vectors.Missing(ctx, out.Model, MaxMissing)
 	if err != nil {
 		return EmbeddingState{}, fmt.Errorf("list the passages without a vector: %w", err)
 	}
-	l.saw(out.Model)
+	m.saw(out.Model)
 	return EmbeddingState{Model: out.Model, Missing: len(missing)}, nil
 }

@@ -4,149 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
-
-// Record is what of a protocol its document does not say: with it the document
-// is stored again as it was. It comes from files, so nothing of it is believed.
-type Record struct {
-	ChainID   string                 `json:"chain_id"`
-	Title     string                 `json:"title"` // for people; the document's counts
-	Space     string                 `json:"space"`
-	Revision  int64                  `json:"revision"`
-	CreatedAt time.Time              `json:"created_at"`
-	UpdatedAt time.Time              `json:"updated_at"`
-	ModelID   string                 `json:"model_id,omitempty"`
-	Steps     []RecordedStep         `json:"steps"`
-	Quality   map[string]api.Quality `json:"quality,omitempty"` // by step UUID
-}
-
-// RecordedStep is the identity of a step.
-type RecordedStep struct {
-	UUID string `json:"uuid"`
-	Name string `json:"name"`
-}
-
-// RecordOf describes a chain.
-func RecordOf(c protocol.Chain) Record {
-	r := Record{
-		ChainID: c.ID, Title: c.Title, Space: c.Space, Revision: c.Revision,
-		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt, ModelID: c.ModelID, Steps: make([]RecordedStep, len(c.Steps)),
-	}
-	for i, s := range c.Steps {
-		r.Steps[i] = RecordedStep{UUID: s.UUID, Name: s.Name}
-	}
-	return r
-}
-
-// Written is a protocol as a document.
-type Written struct {
-	Record   Record
-	Document string
-	// Older versions, oldest first; only with ExportInput.History.
-	Older []Written
-}
-
-// ExportInput says what to export.
-type ExportInput struct {
-	Space   string // as in api.MintRequest, but empty means all spaces the caller may write to
-	History bool
-}
-
-// Export yields the protocols of the caller's spaces, the built-in ones left
-// out, by space and title. It ends at the first error.
-func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
-	return func(yield func(Written, error) bool) {
-		spaces := c.Writable()
-		if strings.TrimSpace(in.Space) != "" {
-			space, err := mintSpace(c, in.Space)
-			if err != nil {
-				yield(Written{}, err)
-				return
-			}
-			spaces = []string{space}
-		}
-		for _, space := range spaces {
-			for w, err := range l.exportSpace(ctx, space, in.History) {
-				if !yield(w, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (l *Library) exportSpace(ctx context.Context, space string, history bool) iter.Seq2[Written, error] {
-	return func(yield func(Written, error) bool) {
-		enough := errors.New("who asked has had enough")
-		err := l.EachListed(ctx, space, func(outline protocol.Chain) error {
-			w, err := l.export(ctx, space, outline.ID, history)
-			if fault.CodeOf(err) == fault.NotFound {
-				return nil // deleted meanwhile
-			}
-			if err == nil && !yield(w, nil) {
-				return enough
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, enough) {
-			yield(Written{}, err)
-		}
-	}
-}
-
-func (l *Library) export(ctx context.Context, space, id string, history bool) (Written, error) {
-	chain, err := l.store.Protocols.Chain(ctx, []string{space}, id)
-	if err != nil {
-		return Written{}, fmt.Errorf("read protocol %s: %w", id, err)
-	}
-	w := Written{Record: RecordOf(chain), Document: protocol.Render(chain)}
-	if w.Record.Quality, err = l.store.Ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
-		return Written{}, fmt.Errorf("read the ratings of %q: %w", chain.Title, err)
-	}
-	if !history {
-		return w, nil
-	}
-	versions, err := l.store.Versions.Versions(ctx, []string{space}, id)
-	if err != nil {
-		return Written{}, fmt.Errorf("read the history of %q: %w", chain.Title, err)
-	}
-	for _, v := range slices.Backward(versions) {
-		if v.Deleted || v.Revision >= chain.Revision {
-			continue
-		}
-		old, err := l.store.Versions.Version(ctx, []string{space}, id, v.Revision)
-		if fault.CodeOf(err) == fault.NotFound {
-			continue // the oldest ones may go at any time
-		}
-		if err != nil {
-			return Written{}, fmt.Errorf("read revision %d of %q: %w", v.Revision, chain.Title, err)
-		}
-		w.Older = append(w.Older, Written{Record: RecordOf(old), Document: protocol.Render(old)})
-	}
-	return w, nil
-}
-
-func stepUUIDs(c protocol.Chain) []string {
-	out := make([]string, len(c.Steps))
-	for i, s := range c.Steps {
-		out[i] = s.UUID
-	}
-	return out
-}
 
 // ImportItem is a document to store.
 type ImportItem struct {
@@ -200,11 +70,12 @@ type ImportResult struct {
 // an import that was interrupted is just repeated. The results are in the order
 // of the items; the error is one that leaves no sense in going on.
 func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
-	if err := l.Ready(ctx); err != nil {
+	if err := l.catalog.ready(ctx); err != nil {
 		return nil, err
 	}
-	h, release := l.hold()
+	j, release := hold(l.setups)
 	defer release()
+	im := importer{catalog: l.catalog, ratings: l.store.Ratings, clock: l.opt.Clock, judge: j, caller: c, input: in}
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group
 	// Validation waits for drivers and reading for the store, so a few more
@@ -212,13 +83,13 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	g.SetLimit(4 * runtime.GOMAXPROCS(0))
 	for i, item := range in.Items {
 		g.Go(func() error {
-			all[i] = h.arrive(ctx, c, in, item)
+			all[i] = im.arrive(ctx, item)
 			return nil
 		})
 	}
 	_ = g.Wait() // each keeps its own error
 	refuseTwins(all)
-	if err := l.settle(ctx, all); err != nil {
+	if err := im.settle(ctx, all); err != nil {
 		return nil, err
 	}
 	results := make([]ImportResult, len(all))
@@ -251,15 +122,25 @@ func (a arrival) result() ImportResult {
 	return r
 }
 
+// importer stores the items of one import.
+type importer struct {
+	catalog *catalog
+	ratings Ratings
+	clock   *clock.Clock
+	judge   judge
+	caller  access.Caller
+	input   ImportInput
+}
+
 // arrive reads, judges and compares one item.
-func (l withSetup) arrive(ctx context.Context, c access.Caller, in ImportInput, item ImportItem) arrival {
+func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 	a := arrival{status: Unchanged}
-	space, err := importSpace(c, in.Space, item.Record)
+	space, err := importSpace(im.caller, im.input.Space, item.Record)
 	if err != nil {
 		a.fail(err)
 		return a
 	}
-	if a.chains, _, err = l.check(ctx, item.Document); err != nil {
+	if a.chains, _, err = im.judge.check(ctx, item.Document); err != nil {
 		a.fail(err)
 		return a
 	}
@@ -270,11 +151,11 @@ func (l withSetup) arrive(ctx context.Context, c access.Caller, in ImportInput, 
 			return a
 		}
 	}
-	now := l.opt.Clock.Now()
+	now := im.clock.Now()
 	for i := range a.chains {
 		chain := &a.chains[i]
-		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, in.ModelID, now, now
-		old, err := l.stored(ctx, *chain)
+		chain.Space, chain.ModelID, chain.CreatedAt, chain.UpdatedAt = space, im.input.ModelID, now, now
+		old, err := im.catalog.stored(ctx, *chain)
 		if err != nil {
 			a.fail(err)
 			return a
@@ -283,7 +164,7 @@ func (l withSetup) arrive(ctx context.Context, c access.Caller, in ImportInput, 
 		if item.Record != nil {
 			item.Record.applyTo(chain)
 		}
-		a.decide(*chain, old, in.OnExisting, item)
+		a.decide(*chain, old, im.input.OnExisting, item)
 		if a.err != nil {
 			return a
 		}
@@ -362,66 +243,6 @@ func olderChains(space string, older []Written, n int) []protocol.Chain {
 	return out
 }
 
-// checkAgainst refuses a record that cannot be that of the document.
-func (r Record) checkAgainst(chains []protocol.Chain) error {
-	if len(chains) != 1 {
-		return fault.New(fault.InvalidArgument, "its record is of one protocol, but the document holds %d", len(chains))
-	}
-	if r.ChainID != chains[0].ID {
-		return fault.New(fault.InvalidArgument, "its record is of another protocol: the title %q has the id %s, the record %q", plain.Clip(chains[0].Title, 80), chains[0].ID, plain.Clip(r.ChainID, 80))
-	}
-	seen := make(map[string]bool, len(r.Steps))
-	for i, s := range r.Steps {
-		id, err := uuid.Parse(s.UUID)
-		switch {
-		case err != nil || id.String() != s.UUID:
-			return fault.New(fault.InvalidArgument, "its record has %q as the UUID of step %d", plain.Clip(s.UUID, 80), i+1)
-		case strings.HasPrefix(s.UUID, builtinPrefix):
-			return fault.New(fault.InvalidArgument, "its record claims %s, the UUID of a built-in protocol", s.UUID)
-		case seen[s.UUID]:
-			return fault.New(fault.InvalidArgument, "its record has the UUID %s twice", s.UUID)
-		}
-		seen[s.UUID] = true
-	}
-	return nil
-}
-
-// builtinPrefix begins the UUIDs that no random one has.
-const builtinPrefix = "00000000-0000-0000-0000-"
-
-// applyTo gives the chain what the record knows. Steps that were added to the
-// document since keep what they have.
-func (r Record) applyTo(c *protocol.Chain) {
-	// What the stored version tells of a step is more than its name.
-	found := make(map[string]bool, len(c.Steps))
-	for _, s := range c.Steps {
-		found[s.UUID] = true
-	}
-	byName, recorded := make(map[string]string, len(r.Steps)), make(map[string]bool, len(r.Steps))
-	for _, s := range r.Steps {
-		recorded[s.UUID] = true
-		if !found[s.UUID] {
-			byName[s.Name] = s.UUID
-		}
-	}
-	c.ModelID = r.ModelID
-	if !r.CreatedAt.IsZero() {
-		c.CreatedAt, c.UpdatedAt = r.CreatedAt, r.UpdatedAt
-	}
-	taken := make(map[string]bool, len(c.Steps))
-	for i := range c.Steps {
-		if id, ok := byName[c.Steps[i].Name]; ok && !recorded[c.Steps[i].UUID] {
-			c.Steps[i].UUID = id
-		}
-	}
-	for i := range c.Steps {
-		if taken[c.Steps[i].UUID] {
-			c.Steps[i].UUID = uuid.NewString()
-		}
-		taken[c.Steps[i].UUID] = true
-	}
-}
-
 // refuseTwins refuses items that bring a title or a step again that an earlier
 // one of the batch brings; of other batches the store knows.
 func refuseTwins(all []arrival) {
@@ -459,11 +280,11 @@ func claimedStep(c protocol.Chain, owners map[string]string) (id, owner string) 
 
 // settle stores the batch: in one write where that works, else each item by
 // itself, so that a bad one does not take the others with it.
-func (l *Library) settle(ctx context.Context, all []arrival) error {
+func (im importer) settle(ctx context.Context, all []arrival) error {
 	for i := range all {
 		for _, older := range all[i].older {
 			last := &all[i].changes[0]
-			revisions, err := l.store.Writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
+			revisions, err := im.catalog.writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
 			if fault.CodeOf(err) == fault.InvalidArgument {
 				continue // a step of it belongs to another protocol here; the newest version is what counts
 			}
@@ -479,12 +300,12 @@ func (l *Library) settle(ctx context.Context, all []arrival) error {
 		batch = append(batch, a.changes...)
 	}
 	if len(batch) > 0 {
-		if _, err := l.store.Writer.SaveChains(ctx, batch); err != nil {
-			l.settleEach(ctx, all, err)
+		if _, err := im.catalog.writer.SaveChains(ctx, batch); err != nil {
+			im.settleEach(ctx, all, err)
 		}
 	}
 	for i := range all {
-		if err := l.rateAgain(ctx, all[i]); err != nil {
+		if err := im.rateAgain(ctx, all[i]); err != nil {
 			return fmt.Errorf("store ratings: %w", err)
 		}
 	}
@@ -492,13 +313,13 @@ func (l *Library) settle(ctx context.Context, all []arrival) error {
 }
 
 // settleEach stores each item by itself, unless the store is out of reach.
-func (l *Library) settleEach(ctx context.Context, all []arrival, err error) {
+func (im importer) settleEach(ctx context.Context, all []arrival, err error) {
 	for i := range all {
 		if len(all[i].changes) == 0 {
 			continue
 		}
 		if fault.CodeOf(err) != fault.StoreUnavailable {
-			_, err = l.store.Writer.SaveChains(ctx, all[i].changes)
+			_, err = im.catalog.writer.SaveChains(ctx, all[i].changes)
 		}
 		if err != nil {
 			all[i].fail(err)
@@ -515,12 +336,12 @@ const (
 
 // rateAgain adds what the record knows of the steps' ratings beyond what the
 // store knows, so that repeating it adds nothing.
-func (l *Library) rateAgain(ctx context.Context, a arrival) error {
+func (im importer) rateAgain(ctx context.Context, a arrival) error {
 	if len(a.quality) == 0 || len(a.chains) != 1 || a.status == Failed || a.status == Skipped {
 		return nil
 	}
 	c := a.chains[0]
-	have, err := l.store.Ratings.Quality(ctx, c.Space, stepUUIDs(c))
+	have, err := im.ratings.Quality(ctx, c.Space, stepUUIDs(c))
 	if err != nil {
 		return err
 	}
@@ -533,7 +354,7 @@ func (l *Library) rateAgain(ctx context.Context, a arrival) error {
 	if len(ratings) == 0 {
 		return nil
 	}
-	return l.store.Ratings.Rate(ctx, c.Space, ratings)
+	return im.ratings.Rate(ctx, c.Space, ratings)
 }
 
 // missingRatings are the ratings that lead from have to want.

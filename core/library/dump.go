@@ -3,7 +3,6 @@ package library
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -16,12 +15,12 @@ import (
 // Dump shows a step, or its protocol, as the Markdown it can be minted from
 // again.
 func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (_ api.DumpReply, err error) {
-	defer l.operated(OperationRetrieve, c, time.Now(), &err)
+	defer operated(l.opt.Observer, OperationRetrieve, c, time.Now(), &err)
 	uri := in.URI
 	if !strings.Contains(uri, "://") {
 		uri = protocol.URI(uri[strings.LastIndex(uri, "/")+1:])
 	}
-	chain, i, err := l.FindStep(ctx, c, uri)
+	chain, i, err := l.catalog.step(ctx, c, uri)
 	if err != nil {
 		return api.DumpReply{}, err
 	}
@@ -43,9 +42,9 @@ func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest)
 		reply.Quality = &q
 	}
 	if s.Challenge != nil {
-		h, release := l.hold()
+		j, release := hold(l.setups)
 		defer release()
-		kind := h.TypeOf(s)
+		kind := j.TypeOf(s)
 		reply.Challenge = &api.Challenge{Type: kind, Description: "As stored; kairos_begin opens a run.", ProofHash: run.Genesis, Display: member(s.Challenge, kind)}
 	}
 	return reply, nil
@@ -57,27 +56,4 @@ func member(raw json.RawMessage, key string) json.RawMessage {
 		return nil
 	}
 	return m[key]
-}
-
-// listPage is how many protocols are read at a time.
-const listPage = 200
-
-// EachListed calls do with the outline of every protocol of the space, in the
-// order of List.
-func (l *Library) EachListed(ctx context.Context, space string, do func(protocol.Chain) error) error {
-	for cursor := ""; ; {
-		chains, next, err := l.store.Protocols.List(ctx, space, cursor, listPage)
-		if err != nil {
-			return fmt.Errorf("list space %s: %w", space, err)
-		}
-		for _, chain := range chains {
-			if err := do(chain); err != nil {
-				return err
-			}
-		}
-		if next == "" {
-			return nil
-		}
-		cursor = next
-	}
 }

@@ -1,0 +1,111 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+)
+
+// Written is a protocol as a document.
+type Written struct {
+	Record   Record
+	Document string
+	// Older versions, oldest first; only with ExportInput.History.
+	Older []Written
+}
+
+// ExportInput says what to export.
+type ExportInput struct {
+	Space   string // as in api.MintRequest, but empty means all spaces the caller may write to
+	History bool
+}
+
+// Export yields the protocols of the caller's spaces, the built-in ones left
+// out, by space and title. It ends at the first error.
+func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
+	x := exporter{catalog: l.catalog, versions: l.store.Versions, ratings: l.store.Ratings, history: in.History}
+	return func(yield func(Written, error) bool) {
+		spaces := c.Writable()
+		if strings.TrimSpace(in.Space) != "" {
+			space, err := mintSpace(c, in.Space)
+			if err != nil {
+				yield(Written{}, err)
+				return
+			}
+			spaces = []string{space}
+		}
+		for _, space := range spaces {
+			for w, err := range x.space(ctx, space) {
+				if !yield(w, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// exporter writes stored protocols as documents.
+type exporter struct {
+	catalog  *catalog
+	versions ProtocolHistory
+	ratings  Ratings
+	history  bool // with older versions
+}
+
+func (x exporter) space(ctx context.Context, space string) iter.Seq2[Written, error] {
+	return func(yield func(Written, error) bool) {
+		enough := errors.New("who asked has had enough")
+		err := x.catalog.each(ctx, space, func(outline protocol.Chain) error {
+			w, err := x.chain(ctx, space, outline.ID)
+			if fault.CodeOf(err) == fault.NotFound {
+				return nil // deleted meanwhile
+			}
+			if err == nil && !yield(w, nil) {
+				return enough
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, enough) {
+			yield(Written{}, err)
+		}
+	}
+}
+
+func (x exporter) chain(ctx context.Context, space, id string) (Written, error) {
+	chain, err := x.catalog.protocols.Chain(ctx, []string{space}, id)
+	if err != nil {
+		return Written{}, fmt.Errorf("read protocol %s: %w", id, err)
+	}
+	w := Written{Record: RecordOf(chain), Document: protocol.Render(chain)}
+	if w.Record.Quality, err = x.ratings.Quality(ctx, space, stepUUIDs(chain)); err != nil {
+		return Written{}, fmt.Errorf("read the ratings of %q: %w", chain.Title, err)
+	}
+	if !x.history {
+		return w, nil
+	}
+	versions, err := x.versions.Versions(ctx, []string{space}, id)
+	if err != nil {
+		return Written{}, fmt.Errorf("read the history of %q: %w", chain.Title, err)
+	}
+	for _, v := range slices.Backward(versions) {
+		if v.Deleted || v.Revision >= chain.Revision {
+			continue
+		}
+		old, err := x.versions.Version(ctx, []string{space}, id, v.Revision)
+		if fault.CodeOf(err) == fault.NotFound {
+			continue // the oldest ones may go at any time
+		}
+		if err != nil {
+			return Written{}, fmt.Errorf("read revision %d of %q: %w", v.Revision, chain.Title, err)
+		}
+		w.Older = append(w.Older, Written{Record: RecordOf(old), Document: protocol.Render(old)})
+	}
+	return w, nil
+}

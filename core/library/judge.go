@@ -1,0 +1,213 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// judge validates challenges with the setup that one use case holds from its
+// start to its end, so that drivers and tree never change in the middle of a call.
+type judge struct {
+	drivers.Setup
+	verdicts *verdicts
+}
+
+// hold takes the present setup for one use case, which calls release when it ends.
+func hold(setups drivers.Setups) (j judge, release func()) {
+	s, release := setups.Hold()
+	return judge{Setup: s, verdicts: new(verdicts)}, release
+}
+
+// check returns the protocols of a document and the warnings, or refuses it.
+func (j judge) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found, err := j.findings(ctx, document)
+	if err != nil {
+		return nil, nil, err
+	}
+	return split(chains, found)
+}
+
+func (j judge) findings(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found := protocol.Parse([]byte(document))
+	type job struct{ chain, step int }
+	byDriver := make(map[string][]job)
+	for i := range chains {
+		for k, s := range chains[i].Steps {
+			if s.Challenge == nil {
+				continue
+			}
+			if _, err := protocol.CommonOf(s.Challenge); err != nil {
+				continue // Parse has reported it, at its place
+			}
+			use, problem := j.JudgeOf(s)
+			if problem != nil {
+				found = append(found, *problem)
+				continue
+			}
+			byDriver[use] = append(byDriver[use], job{i, k})
+		}
+	}
+	var mu sync.Mutex // guards found
+	var g errgroup.Group
+	for use, jobs := range byDriver {
+		g.Go(func() error {
+			for _, at := range jobs {
+				s := &chains[at.chain].Steps[at.step]
+				ds, err := j.validate(ctx, use, s)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				found = append(found, ds...)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	for _, chain := range chains {
+		if _, err := run.Digest(inputsOf(chain)); err != nil {
+			found = append(found, *chain.Steps[0].Problem("/inputs", "the inputs have no canonical form: "+err.Error()))
+		} else if _, err := schema.Compile(inputsOf(chain)); err != nil {
+			found = append(found, *chain.Steps[0].Problem("/inputs", "inputs: "+err.Error()))
+		}
+		// After the drivers, because it needs to know the escapings they declared.
+		found = append(found, protocol.CheckReferences(chain)...)
+	}
+	return chains, found, nil
+}
+
+// inputsOf is the schema of the protocol's inputs; without one, an empty schema.
+func inputsOf(chain protocol.Chain) json.RawMessage {
+	if len(chain.Inputs) == 0 {
+		return json.RawMessage("{}")
+	}
+	return chain.Inputs
+}
+
+func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]protocol.Diagnostic, error) {
+	if _, bad := run.Digest(s.Challenge); bad != nil {
+		return []protocol.Diagnostic{*s.Problem("", "the challenge has no canonical form: "+bad.Error())}, nil //nolint:nilerr // a finding, not a failure
+	}
+	drv, ok := j.Drivers.Challenge(use)
+	if !ok {
+		return nil, fault.New(fault.DriverUnavailable, "driver %s is not configured", use)
+	}
+	res, err := j.verdicts.validate(ctx, drv, use, s.Challenge)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not check step %q, so nothing was stored: %s", use, s.Label, plain.Clip(err.Error(), 600)).
+			WithNext("call kairos_mint again once the driver works")
+	}
+	s.Templates = slices.Clone(res.Templates)
+	diagnostics := outputSchemaProblem(s.Challenge, res.Diagnostics)
+	pointers := make([]string, len(diagnostics))
+	for i, d := range diagnostics {
+		pointers[i] = d.Pointer
+	}
+	out := make([]protocol.Diagnostic, len(diagnostics))
+	for i, at := range s.Positions(pointers...) {
+		d := diagnostics[i]
+		out[i] = protocol.Diagnostic{
+			Severity: d.Severity, Line: at.Line, Column: at.Column, Step: s.Label, Pointer: d.Pointer, Message: plain.Clip(d.Message, 1000),
+		}
+	}
+	return out, nil
+}
+
+// outputSchemaProblem adds to what a driver finds that no result can be judged by
+// the output_schema, unless the driver found a fault there itself.
+func outputSchemaProblem(challenge json.RawMessage, found []driver.Diagnostic) []driver.Diagnostic {
+	const pointer = "/output_schema"
+	common, err := protocol.CommonOf(challenge)
+	if err != nil || len(common.OutputSchema) == 0 ||
+		slices.ContainsFunc(found, func(d driver.Diagnostic) bool { return strings.HasPrefix(d.Pointer, pointer) }) {
+		return found
+	}
+	if _, err := schema.Compile(common.OutputSchema); err != nil {
+		return append(slices.Clone(found), driver.Problem(pointer, err.Error()))
+	}
+	return found
+}
+
+// verdicts caches the results of validation in one use case: documents that are
+// imported together often share challenges.
+type verdicts struct {
+	mu      sync.Mutex // guards the field below
+	results map[string]driver.ValidateResult
+}
+
+func (v *verdicts) validate(ctx context.Context, drv driver.Challenge, use string, challenge json.RawMessage) (driver.ValidateResult, error) {
+	key := use + "\n" + string(challenge)
+	v.mu.Lock()
+	res, known := v.results[key]
+	v.mu.Unlock()
+	if known {
+		return res, nil
+	}
+	res, err := drv.Validate(ctx, driver.ValidateRequest{Challenge: challenge})
+	if err != nil {
+		return res, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.results == nil {
+		v.results = make(map[string]driver.ValidateResult)
+	}
+	v.results[key] = res
+	return res, nil
+}
+
+// split refuses on errors and passes warnings on.
+func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	protocol.SortDiagnostics(found)
+	var errs, warnings []protocol.Diagnostic
+	for _, d := range found {
+		if d.Severity == driver.SeverityWarning {
+			warnings = append(warnings, d)
+			continue
+		}
+		errs = append(errs, d)
+	}
+	if len(errs) == 0 && len(chains) == 0 {
+		return nil, nil, fault.New(fault.StoreFailed, "the document holds no protocol")
+	}
+	if len(errs) == 0 {
+		return chains, warnings, nil
+	}
+	lines := make([]string, len(errs))
+	for i, d := range errs {
+		lines[i] = d.String()
+	}
+	return nil, nil, fault.New(fault.StoreFailed, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
+		With("diagnostics", errs).WithNext("mend the document and call kairos_mint again")
+}
+
+// step lets the challenge driver judge one step, and keeps what it says
+// of templates.
+func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
+	s := &chain.Steps[i]
+	s.Templates = nil
+	if s.Challenge == nil {
+		return nil, nil
+	}
+	use, problem := j.JudgeOf(*s)
+	if problem != nil {
+		return []protocol.Diagnostic{*problem}, nil
+	}
+	return j.validate(ctx, use, s)
+}

@@ -1,0 +1,97 @@
+package library
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// RestoreReply says what was restored.
+type RestoreReply struct {
+	ChainID  string `json:"chain_id"`
+	Title    string `json:"title"`
+	Restored int64  `json:"restored"` // the revision that is stored again
+	// Changed: false when just that was stored already, and nothing was done.
+	Changed  bool                  `json:"changed"`
+	Items    []api.MintItem        `json:"items"`
+	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
+}
+
+// Restore stores an old version as the newest one, step UUIDs included; 0: the
+// one before the newest, and of a deleted protocol the last one. It always
+// works: where a driver has become stricter since or does not answer, that is a
+// warning, for what was stored once must not be lost to a newer driver.
+func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
+	j, release := hold(l.setups)
+	defer release()
+	e := l.edit(c, j)
+	var reply RestoreReply
+	err := whileOvertaken(ctx, func() (err error) {
+		reply, err = e.restore(ctx, l.versions, ref, revision)
+		return err
+	})
+	return reply, err
+}
+
+func (e edit) restore(ctx context.Context, v versions, ref string, revision int64) (RestoreReply, error) {
+	p, err := v.of(ctx, e.caller, ref)
+	if err != nil {
+		return RestoreReply{}, err
+	}
+	if revision == 0 {
+		present := p.versions[0].Revision
+		revision = p.newest(func(old Version) bool { return old.Revision != present })
+	}
+	if revision == 0 {
+		return RestoreReply{}, fault.New(fault.NotFound, "%q has no version before the present one", p.versions[0].Title)
+	}
+	chain, err := v.at(ctx, p, revision)
+	if err != nil {
+		return RestoreReply{}, err
+	}
+	if err := checkWrite(e.caller, chain); err != nil {
+		return RestoreReply{}, err
+	}
+	old, err := e.catalog.stored(ctx, chain)
+	if err != nil {
+		return RestoreReply{}, err
+	}
+	reply := RestoreReply{ChainID: chain.ID, Title: chain.Title, Restored: revision, Items: items(chain)}
+	if old != nil && (old.Revision == revision || sameContent(*old, chain) && slices.Equal(stepUUIDs(*old), stepUUIDs(chain))) {
+		return reply, nil
+	}
+	for i := range chain.Steps {
+		reply.Warnings = append(reply.Warnings, e.judge.again(ctx, chain, i)...)
+	}
+	chain.UpdatedAt = e.clock.Now()
+	w := rewriting(chain, old)
+	if err := e.catalog.save(ctx, w); err != nil {
+		return RestoreReply{}, err
+	}
+	e.ratings.rateStored(w, "kairos_restore")
+	e.meanings.add(ctx, chain)
+	reply.Changed = true
+	return reply, nil
+}
+
+// again lets the driver of today judge a step of old. What it says of
+// templates counts; what it refuses is a warning.
+func (j judge) again(ctx context.Context, chain protocol.Chain, i int) []protocol.Diagnostic {
+	s := &chain.Steps[i]
+	before := s.Templates
+	found, err := j.step(ctx, chain, i)
+	if err != nil {
+		s.Templates = before
+		found = []protocol.Diagnostic{*s.Problem("", plain.Clip(err.Error(), 600))}
+	}
+	for i := range found {
+		found[i].Severity = driver.SeverityWarning
+	}
+	return found
+}
