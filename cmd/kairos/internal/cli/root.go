@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/connect"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/library"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ops"
@@ -36,7 +37,7 @@ func Root(version string) *cobra.Command {
 	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at))...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tree.Command(&at))
-	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at))...)
+	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
 	explainUsage(cmd)

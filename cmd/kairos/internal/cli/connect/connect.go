@@ -1,0 +1,221 @@
+package connect
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+)
+
+// checkTime bounds --check: the server starts and lists its tools.
+const checkTime = 30 * time.Second
+
+// defaultURL is where `kairos serve --http` listens.
+const defaultURL = "http://127.0.0.1:3300/mcp"
+
+// flags of `kairos connect`.
+type flags struct {
+	url, file    string
+	write, check bool
+}
+
+// Command is `kairos connect`.
+func Command(at *session.Session) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "connect [CLIENT] [--http [URL]]",
+		Short: "Write the configuration with which an MCP client finds this server",
+		Long: "Prints what to put into the configuration of an MCP client, and with --write puts it there: everything else in the\n" +
+			"file stays as it is, comments included, and a copy of the file before is kept. The client starts this program with\n" +
+			"the --config, --db, KAIROS_DRIVERS_DIR and KAIROS_TREE of this command; with --http it reaches a server that is running.\n\n" +
+			"--check starts or reaches the server as the client would, with the entry in the client's file if there is one, and\n" +
+			"lists its tools. Without CLIENT the clients and their files are listed.\n\n" +
+			"Clients: " + strings.Join(names(), ", "),
+		Example: "  kairos connect\n  kairos connect claude-code --write\n  kairos connect cursor --http http://127.0.0.1:3300/mcp\n" +
+			"  kairos connect codex --check",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 2 || len(args) == 2 && f.url != defaultURL {
+				return fmt.Errorf("connect takes no %q; it takes one client, and a URL after --http", args[len(args)-1])
+			}
+			return nil
+		},
+		ValidArgsFunction: cobra.FixedCompletions(names(), cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return fmt.Errorf("find the home folder: %w", err)
+			}
+			if len(args) == 0 {
+				return list(cmd, home)
+			}
+			if len(args) == 2 {
+				f.url = args[1]
+			}
+			if err := checkURL(f.url); err != nil {
+				return err
+			}
+			c, err := clientNamed(args[0])
+			if err != nil {
+				return err
+			}
+			start, err := thisProgram(at)
+			if err != nil {
+				return err
+			}
+			e, err := c.entry(start, f.url)
+			if err != nil {
+				return err
+			}
+			return f.connect(cmd, c, cmp.Or(f.file, c.path(home, ".")), e, at.Version)
+		},
+	}
+	cmd.Flags().StringVar(&f.url, "http", "", "reach a running server at this URL instead of starting one ("+defaultURL+" if none is given)")
+	cmd.Flags().Lookup("http").NoOptDefVal = defaultURL
+	cmd.Flags().StringVar(&f.file, "file", "", "configuration file of the client, if it is not where the client looks by default")
+	cmd.Flags().BoolVar(&f.write, "write", false, "change the client's file, and keep a copy of it")
+	cmd.Flags().BoolVar(&f.check, "check", false, "start or reach the server as the client would, and list its tools")
+	return cmd
+}
+
+func checkURL(address string) error {
+	if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("%q is not the URL of a server: it looks like %s", address, defaultURL)
+	}
+	return nil
+}
+
+// thisProgram is how clients start this server with the configuration at hand.
+func thisProgram(at *session.Session) (command, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return command{}, fmt.Errorf("find the path of this program: %w", err)
+	}
+	c := command{program: program, env: map[string]string{}}
+	for _, named := range [][2]string{{"--config", at.File}, {"--db", at.Database}} {
+		for _, path := range files.Absolute(named[1]) { // clients start servers in any folder
+			c.args = append(c.args, named[0], path)
+		}
+	}
+	c.args = append(c.args, "serve")
+	// A client passes few variables on. Secrets stay where they are.
+	for _, name := range []string{"KAIROS_DRIVERS_DIR", "KAIROS_TREE"} {
+		for _, path := range files.Absolute(os.Getenv(name)) {
+			c.env[name] = path
+		}
+	}
+	return c, nil
+}
+
+func (f flags) connect(cmd *cobra.Command, c client, path string, e entry, version string) error {
+	document, err := readDocument(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.write:
+		err = f.change(cmd, c, path, document, e)
+	case !f.check:
+		err = show(cmd, c, path, e)
+	}
+	if err != nil || !f.check {
+		return err
+	}
+	if present, ok, err := c.format.configured(document, c.servers); !f.write && err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	} else if ok && !f.write {
+		e = present
+	}
+	return check(cmd, e, version)
+}
+
+// show prints what to write, so that it can be piped, and where, for people.
+func show(cmd *cobra.Command, c client, path string, e entry) error {
+	text, err := c.format.encode(c.servers, e)
+	if err != nil {
+		return err
+	}
+	output.Tell(cmd.ErrOrStderr(), "For %s, put this into %s, or add --write to this command:\n\n", c.title, path)
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Verbatim(string(text))
+	output.Tell(cmd.ErrOrStderr(), "\n%s\n", c.then)
+	return p.Err
+}
+
+func (f flags) change(cmd *cobra.Command, c client, path string, document []byte, e entry) error {
+	changed, err := c.format.put(document, c.servers, e)
+	if err != nil {
+		text, _ := c.format.encode(c.servers, e)
+		return fmt.Errorf("%s was not changed: %w\n  add this yourself:\n%s", path, err, text)
+	}
+	if bytes.Equal(changed, document) {
+		output.Tell(cmd.OutOrStdout(), "%s already connects to this server. Nothing was changed.\n", path)
+		return nil
+	}
+	backup, err := writeDocument(path, document, changed, time.Now())
+	if err != nil {
+		return err
+	}
+	output.Tell(cmd.OutOrStdout(), "Wrote %s.\n", path)
+	if backup != "" {
+		output.Tell(cmd.OutOrStdout(), "The file before is %s.\n", backup)
+	}
+	output.Tell(cmd.OutOrStdout(), "%s\n", c.then)
+	return nil
+}
+
+func check(cmd *cobra.Command, e entry, version string) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), checkTime)
+	defer cancel()
+	found, err := tools(ctx, e, version, cmd.ErrOrStderr())
+	if err != nil {
+		return fmt.Errorf("%w\n  the client would fail in the same way; it uses: %s", err, e)
+	}
+	output.Tell(cmd.OutOrStdout(), "The server answers with %s: %s.\n", output.Count(len(found), "tool"), strings.Join(found, ", "))
+	return nil
+}
+
+// String is the command line or the address.
+func (e entry) String() string {
+	if c, ok := e.started(); ok {
+		return strings.Join(append([]string{c.program}, c.args...), " ")
+	}
+	return e.address()
+}
+
+// list shows which clients there are and which of them know this server.
+func list(cmd *cobra.Command, home string) error {
+	rows := [][]string{{"CLIENT", "FILE", "KAIROS"}}
+	for _, c := range clients {
+		path := c.path(home, ".")
+		state := "-"
+		if document, err := readDocument(path); err != nil {
+			state = "not readable"
+		} else if e, ok, err := c.format.configured(document, c.servers); err != nil {
+			state = "not readable"
+		} else if ok {
+			state = e.String()
+		}
+		rows = append(rows, []string{c.name, shortened(path, home), state})
+	}
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Table(rows)
+	return p.Err
+}
+
+func shortened(path, home string) string {
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok {
+		return filepath.Join("~", rest)
+	}
+	return path
+}
