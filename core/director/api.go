@@ -26,8 +26,11 @@ type Round struct {
 type Ask struct {
 	Run    run.ID
 	Seq    int64
-	Method string // elicitation/create, sampling/createMessage, roots/list
+	Method string
 	Params json.RawMessage
+	// Needs are RFC 6901 pointers into what the client declared, at least one. A
+	// client that lacks any of them is not sent the request; see NotDeclared.
+	Needs []string
 	// Wait is how long this call may wait for the answer. When it has passed,
 	// call Waiting; the question itself goes on.
 	Wait time.Duration

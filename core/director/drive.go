@@ -473,6 +473,10 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 		cost.spend() // perhaps
 		return Round{}, err
 	}
+	var unsendable *obstacle
+	if res.ClientRequest != nil {
+		q.Needs, unsendable = demands(desc, t.caller.Client, *res.ClientRequest)
+	}
 	switch {
 	case err == nil && res.Pending != nil:
 		cost.spend()
@@ -484,8 +488,8 @@ func (t *turn) render(ctx context.Context, k task, q run.Question, r decision.Ro
 	case err != nil:
 		cost.spend() // perhaps
 		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Errored, err.Error(), 0)
-	case res.ClientRequest != nil && !declared(t.caller.Client, res.ClientRequest.Method):
-		return Round{}, t.closeRoute(ctx, in.ID, r, decision.Unavailable, "the client did not declare what "+plain.Clip(res.ClientRequest.Method, 60)+" needs", 0)
+	case unsendable != nil:
+		return Round{}, t.closeRoute(ctx, in.ID, r, unsendable.outcome, unsendable.why, 0)
 	case res.ClientRequest != nil && q.Seq == 0 && !t.mayAsk(k, in, desc):
 		if err := t.settle("a question to the client, which this call may not ask"); err != nil {
 			return Round{}, err
@@ -557,27 +561,17 @@ func (t *turn) ask(ctx context.Context, q run.Question, r decision.Route) (Round
 	if t.caller.Asked != nil {
 		t.caller.Asked(t.Run.ID, q.Seq)
 	}
+	if len(q.Needs) == 0 {
+		q.Needs, _ = driver.Descriptor{}.Demands(q.Ask) // what was not recorded is a request that MCP defines
+	}
 	wait := t.caller.CanWait
 	if r.Timeout > 0 && r.Timeout < wait {
 		wait = r.Timeout
 	}
 	return Round{Ask: &Ask{
-		Run: t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Wait: wait, Human: q.Human,
+		Run: t.Run.ID, Seq: q.Seq, Method: q.Ask.Method, Params: q.Ask.Params, Needs: q.Needs, Wait: wait, Human: q.Human,
 		Linked: q.Link != nil,
 	}}, nil
-}
-
-// declared: a client is never sent a request whose capability it did not declare.
-func declared(c driver.Client, method string) bool {
-	switch method {
-	case "elicitation/create":
-		return c.ElicitationForm || c.ElicitationURL
-	case "sampling/createMessage":
-		return c.Sampling
-	case "roots/list":
-		return c.Roots
-	}
-	return false
 }
 
 // leaveToReview records that the client's own review of the evidence request

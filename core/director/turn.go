@@ -356,7 +356,7 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 		Client: decision.ClientFacts{
 			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
-			Sampling:    c.Sampling, Roots: c.Roots,
+			Sampling:    c.Sampling, Roots: c.Roots, Capabilities: decision.Object(c.Capabilities),
 		},
 		Previous: t.previous(inputID),
 		Config:   t.e.Settings,

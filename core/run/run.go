@@ -292,6 +292,10 @@ type Question struct {
 	Path   string               `json:"path,omitempty"` // of the route in the tree
 	Human  bool                 `json:"human,omitempty"`
 	Ask    driver.ClientRequest `json:"ask"`
+	// Needs are pointers into what a client declares: one that lacks any of them is
+	// not sent Ask. Empty in records of older versions, which asked only what MCP
+	// defines.
+	Needs []string `json:"needs,omitempty"`
 	// Link, if set, is another way to answer.
 	Link *ApprovalLink `json:"link,omitempty"`
 	// Elsewhere, if set, is what the agent tells the person: Link is the only

@@ -68,7 +68,7 @@ func (m ClientMethod) Check() error {
 	var errs []error
 	space, _, _ := strings.Cut(strings.ToLower(m.Method), "/")
 	switch {
-	case m.isStandard():
+	case MCPDefines(m.Method):
 	case slices.Contains(reserved, space) || strings.HasPrefix(space, "rpc."):
 		errs = append(errs, fmt.Errorf("method %.80q belongs to MCP itself: a driver may send %s, or a method of its own such as acme/confirm",
 			m.Method, strings.Join(standardMethods(), ", ")))
@@ -88,7 +88,9 @@ func (m ClientMethod) Check() error {
 	return errors.Join(errs...)
 }
 
-func (m ClientMethod) isStandard() bool { return slices.Contains(standardMethods(), m.Method) }
+// MCPDefines reports whether the method is a request that MCP itself lets a server
+// make of a client.
+func MCPDefines(method string) bool { return slices.Contains(standardMethods(), method) }
 
 func standardMethods() []string {
 	var out []string

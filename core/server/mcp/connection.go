@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"sync"
 
@@ -73,8 +74,7 @@ func (s *Server) operator() access.Caller {
 }
 
 // initialized keeps what the client said of itself in the legacy handshake.
-func (c *connection) initialized(p mcp.InitializeParams, version, transport string) {
-	client := describe(&p.ClientInfo, &p.Capabilities, version, transport)
+func (c *connection) initialized(client driver.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.client = client
@@ -116,6 +116,42 @@ func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, trans
 	return d
 }
 
+// maxDeclaration bounds what is kept of a client's capabilities, in bytes of JSON.
+const maxDeclaration = 8 << 10
+
+// declaration is all that a client declared, for drivers and conditions. What the
+// protocol means by an elicitation without a mode is written out. A declaration
+// that is too large is left out: then the client has what describe read of it.
+func (s *Server) declaration(ctx context.Context, capabilities map[string]any) json.RawMessage {
+	if len(capabilities) == 0 {
+		return nil
+	}
+	if e, ok := capabilities["elicitation"].(map[string]any); ok && e["form"] == nil && e["url"] == nil {
+		capabilities = maps.Clone(capabilities)
+		capabilities["elicitation"] = map[string]any{"form": map[string]any{}}
+	}
+	raw, err := json.Marshal(capabilities)
+	if err != nil || len(raw) > maxDeclaration {
+		s.log.WarnContext(ctx, "the client's capabilities are too large to be kept: only elicitation, sampling and roots count",
+			"bytes", len(raw), "limit", maxDeclaration)
+		return nil
+	}
+	return raw
+}
+
+// capabilitiesIn reads what the client declared in an initialize request.
+func capabilitiesIn(message json.RawMessage) map[string]any {
+	var m struct {
+		Params struct {
+			Capabilities map[string]any `json:"capabilities"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(message, &m) != nil {
+		return nil
+	}
+	return m.Params.Capabilities
+}
+
 // caller says who makes this request, in either era.
 func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
@@ -126,6 +162,10 @@ func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) access.Cal
 	if server.IsModernRequest(ctx) {
 		info := server.RequestProtocolInfoFromContext(ctx)
 		c.Client = describe(info.ClientInfo, info.ClientCapabilities, info.ProtocolVersion, from.transport)
+		if req.Params.Meta != nil {
+			declared, _ := req.Params.Meta.AdditionalFields[mcp.MetaKeyClientCapabilities].(map[string]any)
+			c.Client.Capabilities = s.declaration(ctx, declared)
+		}
 		return c
 	}
 	conn := from.conn
@@ -166,6 +206,8 @@ type note struct {
 	errorCode string
 	// data is that of a JSON-RPC error; nil: as mcp-go has it.
 	data any
+	// message is the request as it came.
+	message json.RawMessage
 }
 
 // clientRequest is a request for the client exactly as a driver rendered it.

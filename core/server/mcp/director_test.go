@@ -119,6 +119,15 @@ func (d *fakeDirector) Next(_ context.Context, c access.Caller, in api.NextReque
 	return d.open(c, r), nil
 }
 
+// needsOf is what the ask names itself, or what MCP demands for it.
+func needsOf(a director.Ask) []string {
+	if a.Needs != nil {
+		return a.Needs
+	}
+	needs, _ := driver.Descriptor{}.Demands(driver.ClientRequest{Method: a.Method, Params: a.Params})
+	return needs
+}
+
 func (d *fakeDirector) open(c access.Caller, r *played) director.Round {
 	if d.retries > 0 {
 		return d.waitsForDriver(c, r)
@@ -136,7 +145,7 @@ func (d *fakeDirector) open(c access.Caller, r *played) director.Round {
 		r.seq++
 	}
 	a := d.asks[len(r.answers)]
-	a.Run, a.Seq, a.Wait = r.id, r.seq, d.wait
+	a.Run, a.Seq, a.Wait, a.Needs = r.id, r.seq, d.wait, needsOf(a)
 	if a.Wait == 0 {
 		a.Wait = c.CanWait
 	}
@@ -180,7 +189,7 @@ func (d *fakeDirector) Unanswered(_ context.Context, c access.Caller, id run.ID,
 	}
 	a := d.asks[len(r.answers)]
 	if r.unanswered[seq]++; r.unanswered[seq] < 2 || d.patient {
-		a.Run, a.Seq, a.Wait = id, seq, c.CanWait
+		a.Run, a.Seq, a.Wait, a.Needs = id, seq, c.CanWait, needsOf(a)
 		return director.Round{Ask: &a}, nil
 	}
 	if a.Human {

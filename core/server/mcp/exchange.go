@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -317,28 +318,10 @@ func (s *Server) resolve(ctx, waiting context.Context, c call, q *question, a *d
 // refuse answers in the client's place a request that it did not declare; nil:
 // it did, and may be asked.
 func refuse(client driver.Client, a *director.Ask) *driver.ClientError {
-	declared := false
-	switch a.Method {
-	case string(mcp.MethodElicitationCreate):
-		var p struct {
-			Mode string `json:"mode"`
-		}
-		if err := json.Unmarshal(a.Params, &p); err != nil {
-			break
-		}
-		declared = client.ElicitationForm
-		if p.Mode == mcp.ElicitationModeURL {
-			declared = client.ElicitationURL
-		}
-	case string(mcp.MethodSamplingCreateMessage):
-		declared = client.Sampling
-	case string(mcp.MethodListRoots):
-		declared = client.Roots
+	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, func(pointer string) bool { return !client.Declares(pointer) }) {
+		return director.NotDeclared(a.Method)
 	}
-	if declared {
-		return nil
-	}
-	return director.NotDeclared(a.Method)
+	return nil
 }
 
 // modern returns the engine's question as an input_required result; the client
@@ -423,8 +406,9 @@ func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bo
 	return raw, string(raw) != "null", nil
 }
 
-// inputRequired asks the client in the modern way. The result holds the request
-// typed, for any transport, and the note holds it as it was rendered.
+// inputRequired asks the client in the modern way. The note holds the request as
+// it was rendered. The result holds it typed as well, for any transport, if it is
+// one that mcp-go has a type for.
 func (s *Server) inputRequired(ctx context.Context, st sealedState, a *director.Ask) (*mcp.CallToolResult, error) {
 	st.Run, st.Seq = a.Run, a.Seq
 	state, err := s.seal.seal(st)
@@ -432,23 +416,25 @@ func (s *Server) inputRequired(ctx context.Context, st sealedState, a *director.
 		return nil, err
 	}
 	verbatim := clientRequest{Method: a.Method, Params: a.Params}
+	key := answerKey(a.Seq)
+	res := &mcp.CallToolResult{
+		Result:               mcp.Result{ResultType: mcp.ResultTypeInputRequired},
+		MultiRoundTripResult: mcp.MultiRoundTripResult{RequestState: state},
+	}
+	n := noteFrom(ctx)
+	if n != nil {
+		n.requests = map[string]clientRequest{key: verbatim}
+	}
 	raw, err := json.Marshal(verbatim)
 	if err != nil {
 		return nil, fmt.Errorf("encode input request: %w", err)
 	}
 	var typed mcp.InputRequest
-	if err := json.Unmarshal(raw, &typed); err != nil {
-		return nil, fmt.Errorf("driver rendered a bad request: %w", err)
+	switch err := json.Unmarshal(raw, &typed); {
+	case err == nil:
+		res.InputRequests = mcp.InputRequests{key: typed}
+	case n == nil || driver.MCPDefines(a.Method):
+		return nil, fmt.Errorf("the request cannot be sent: %w", err)
 	}
-	key := answerKey(a.Seq)
-	if n := noteFrom(ctx); n != nil {
-		n.requests = map[string]clientRequest{key: verbatim}
-	}
-	return &mcp.CallToolResult{
-		Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired},
-		MultiRoundTripResult: mcp.MultiRoundTripResult{
-			InputRequests: mcp.InputRequests{key: typed},
-			RequestState:  state,
-		},
-	}, nil
+	return res, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -43,6 +44,7 @@ func TestLegacyClientIsAskedWithinTheCall(t *testing.T) {
 	want := driver.Client{
 		Name: "old", Version: "1", Era: "2025-11-25", Transport: "stdio",
 		ElicitationForm: true, Sampling: true, Roots: true,
+		Capabilities: json.RawMessage(`{"elicitation":{"form":{}},"roots":{},"sampling":{}}`),
 	}
 	if diff := cmp.Diff(want, d.lastClient()); diff != "" {
 		t.Errorf("client (-want +got):\n%s", diff)
@@ -57,13 +59,27 @@ func TestClientCapabilitiesAreRead(t *testing.T) {
 		capabilities string
 		want         driver.Client
 	}{
-		"none":                   {`{}`, driver.Client{}},
-		"elicitation means form": {`{"elicitation":{}}`, driver.Client{ElicitationForm: true}},
-		"form":                   {`{"elicitation":{"form":{}}}`, driver.Client{ElicitationForm: true}},
-		"url alone":              {`{"elicitation":{"url":{}}}`, driver.Client{ElicitationURL: true}},
-		"form and url":           {`{"elicitation":{"form":{},"url":{}}}`, driver.Client{ElicitationForm: true, ElicitationURL: true}},
-		"sampling":               {`{"sampling":{}}`, driver.Client{Sampling: true}},
-		"roots":                  {`{"roots":{"listChanged":true}}`, driver.Client{Roots: true}},
+		"none": {`{}`, driver.Client{}},
+		"elicitation means form": {`{"elicitation":{}}`, driver.Client{
+			ElicitationForm: true, Capabilities: json.RawMessage(`{"elicitation":{"form":{}}}`),
+		}},
+		"form": {`{"elicitation":{"form":{}}}`, driver.Client{
+			ElicitationForm: true, Capabilities: json.RawMessage(`{"elicitation":{"form":{}}}`),
+		}},
+		"url alone": {`{"elicitation":{"url":{}}}`, driver.Client{
+			ElicitationURL: true, Capabilities: json.RawMessage(`{"elicitation":{"url":{}}}`),
+		}},
+		"form and url": {`{"elicitation":{"form":{},"url":{}}}`, driver.Client{
+			ElicitationForm: true, ElicitationURL: true, Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`),
+		}},
+		"sampling": {`{"sampling":{}}`, driver.Client{Sampling: true, Capabilities: json.RawMessage(`{"sampling":{}}`)}},
+		"roots": {`{"roots":{"listChanged":true}}`, driver.Client{
+			Roots: true, Capabilities: json.RawMessage(`{"roots":{"listChanged":true}}`),
+		}},
+		"of third parties": {`{"unknown":[1],"experimental":{"acme/confirm":{"b":1,"a":2}}, "extensions":{"com.acme/x":{}}}`, driver.Client{
+			Capabilities: json.RawMessage(`{"experimental":{"acme/confirm":{"a":2,"b":1}},"extensions":{"com.acme/x":{}},"unknown":[1]}`),
+		}},
+		"too large": {`{"sampling":{},"experimental":{"acme/confirm":"` + strings.Repeat("x", 9000) + `"}}`, driver.Client{Sampling: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDirector()
@@ -82,6 +98,69 @@ func TestClientCapabilitiesAreRead(t *testing.T) {
 				t.Errorf("modern client (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// confirm is a request that only a third party's clients understand.
+func confirm() director.Ask {
+	return director.Ask{
+		Method: "acme/confirm", Params: json.RawMessage(`{"question":"Ship it?","level":0}`), Human: true,
+		Needs: []string{"/experimental/acme~1confirm"},
+	}
+}
+
+const confirms = `{"experimental":{"acme/confirm":{}}}`
+
+func TestAMethodOfAThirdPartyReachesTheClientThatDeclaredIt(t *testing.T) {
+	t.Run("legacy", func(t *testing.T) {
+		w := dial(t, config(), newDirector(confirm()))
+		w.initialize(confirms)
+		id := w.call("kairos_begin", beginArgs)
+		asked := w.question("acme/confirm")
+		if got, want := string(asked.Params), string(confirm().Params); got != want {
+			t.Errorf("params = %s, want them verbatim: %s", got, want)
+		}
+		w.answer(asked.ID, `{"yes":true,"by":"alice"}`)
+		if s := w.step(id); len(s.Solved) != 1 || string(s.Solved[0].Output) != `{"yes":true,"by":"alice"}` {
+			t.Errorf("solved = %+v, want the answer as the client sent it", s.Solved)
+		}
+	})
+	t.Run("modern", func(t *testing.T) {
+		w := dial(t, config(), newDirector(confirm()))
+		r := w.result(w.modern(confirms, "kairos_begin", beginArgs, nil))
+		if len(r.InputRequests) != 1 {
+			t.Fatalf("result = %+v, want one input request", r)
+		}
+		for _, q := range r.InputRequests {
+			if q.Method != "acme/confirm" || string(q.Params) != string(confirm().Params) {
+				t.Errorf("asked = %+v, want the request verbatim", q)
+			}
+		}
+		s := w.step(w.modern(confirms, "kairos_begin", beginArgs, answers(r, `{"yes":true,"by":"alice"}`)))
+		if len(s.Solved) != 1 || string(s.Solved[0].Output) != `{"yes":true,"by":"alice"}` {
+			t.Errorf("solved = %+v, want the answer as the client sent it", s.Solved)
+		}
+	})
+}
+
+func TestAMethodOfAThirdPartyIsKeptFromClientsThatDoNotDeclareIt(t *testing.T) {
+	d := newDirector(confirm())
+	w := dial(t, config(), d)
+	for _, capabilities := range []string{
+		`{}`, everything, `{"experimental":{"acme/confirm":false}}`, `{"extensions":{"acme/confirm":{}}}`, `{"acme/confirm":{}}`,
+		`{"experimental":{"acme/confirm":"` + strings.Repeat("x", 9000) + `"}}`,
+	} {
+		w.initialize(capabilities)
+		for era, s := range map[string]step{
+			"legacy": w.step(w.call("kairos_begin", beginArgs)), "modern": w.step(w.modern(capabilities, "kairos_begin", beginArgs, nil)),
+		} {
+			if len(s.Solved) != 1 || !strings.Contains(string(s.Solved[0].Output), "-32601") {
+				t.Errorf("%s with %.60s: solved = %+v, want code -32601", era, capabilities, s.Solved)
+			}
+		}
+	}
+	for _, m := range w.kept {
+		t.Errorf("the client got %v", m)
 	}
 }
 

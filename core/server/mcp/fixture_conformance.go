@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // NewFixture returns a server with the tools, resources and prompts that the
@@ -221,8 +222,12 @@ func (s script) round(id run.ID, seq int64, args map[string]any) (director.Round
 		}
 		params = fmt.Sprintf(params, text)
 	}
+	needs, err := driver.Descriptor{}.Demands(driver.ClientRequest{Method: a.method, Params: json.RawMessage(params)})
+	if err != nil {
+		return director.Round{}, err
+	}
 	return director.Round{Ask: &director.Ask{
-		Run: id, Seq: seq, Method: a.method, Params: json.RawMessage(params), Wait: 10 * time.Second,
+		Run: id, Seq: seq, Method: a.method, Params: json.RawMessage(params), Needs: needs, Wait: 10 * time.Second,
 	}}, nil
 }
 

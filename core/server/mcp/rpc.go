@@ -103,7 +103,7 @@ func refusal(id json.RawMessage, e *replyError) reply {
 
 // respond has mcp-go serve one request and returns the reply; nil: none.
 func (s *Server) respond(ctx context.Context, id, raw json.RawMessage) *reply {
-	n := &note{}
+	n := &note{message: raw}
 	response := s.mcp.HandleMessage(withNote(ctx, n), raw)
 	if response == nil {
 		return nil

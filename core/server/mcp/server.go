@@ -220,7 +220,11 @@ func (s *Server) hooks() *server.Hooks {
 	})
 	h.AddAfterInitialize(func(ctx context.Context, _ any, req *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		if from := originOf(ctx); from.conn != nil {
-			from.conn.initialized(req.Params, res.ProtocolVersion, from.transport)
+			client := describe(&req.Params.ClientInfo, &req.Params.Capabilities, res.ProtocolVersion, from.transport)
+			if n := noteFrom(ctx); n != nil {
+				client.Capabilities = s.declaration(ctx, capabilitiesIn(n.message))
+			}
+			from.conn.initialized(client)
 		}
 		// Only legacy clients are told that the list changed; with the option
 		// of mcp-go, modern ones would hold a stream open for it.
