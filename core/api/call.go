@@ -1,10 +1,41 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/fault"
 )
+
+// Transport carries calls of tools to a server, or to what replies in its place.
+type Transport interface {
+	// Call makes one call and returns its reply. The arguments and the reply are
+	// JSON objects.
+	Call(ctx context.Context, tool Declaration, arguments json.RawMessage) (json.RawMessage, error)
+}
+
+// Call makes a call of the tool. A reply that only reports an error is an error.
+func (t Tool[Request, Reply]) Call(ctx context.Context, by Transport, in Request) (reply Reply, err error) {
+	arguments, err := Encode(in, "")
+	if err != nil {
+		return reply, fault.Wrap(err, fault.InvalidArgument, "cannot encode the arguments of %s", t.Name)
+	}
+	raw, err := by.Call(ctx, t.Declaration, arguments)
+	if err != nil {
+		return reply, err
+	}
+	if err := json.Unmarshal(raw, &reply); err != nil {
+		return reply, fault.New(fault.UnexpectedReply, "cannot read the reply to %s: %v", t.Name, err)
+	}
+	if step, ok := any(reply).(StepReply); ok && step.refused() {
+		var none Reply
+		return none, fault.FromReply(raw)
+	}
+	return reply, nil
+}
+
+// refused: the call failed before there was a step to show.
+func (r StepReply) refused() bool { return r.ErrorCode != "" && r.CurrentStep.URI == "" }
 
 // The names of the tools.
 const (

@@ -60,6 +60,10 @@ const (
 	// Replayed: a sealed state was used before with other answers.
 	Replayed Code = "REPLAYED"
 	Internal Code = "INTERNAL"
+	// ServerUnreachable: nothing answers at the address of the server.
+	ServerUnreachable Code = "SERVER_UNREACHABLE"
+	// UnexpectedReply: what answers at the address is not a KAIROS server.
+	UnexpectedReply Code = "UNEXPECTED_REPLY"
 )
 
 // Error is an error that may be shown outside.

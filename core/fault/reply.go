@@ -1,6 +1,10 @@
 package fault
 
-import "maps"
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+)
 
 // advice is the next action after an error that names none itself.
 var advice = map[Code]string{
@@ -55,4 +59,29 @@ func (e *Error) Reply(tried string) map[string]any {
 		fields["next_call"] = e.NextCall
 	}
 	return fields
+}
+
+// known are the fields of replies that are not details of the error.
+var known = []string{"error", "error_code", "message", "next_action", "next_call", "must_obey", "tried", "duration_ms", "metadata"}
+
+// FromReply is the error that a reply reports; nil if it reports none.
+func FromReply(reply []byte) *Error {
+	var fields map[string]any
+	if json.Unmarshal(reply, &fields) != nil {
+		return nil //nolint:nilerr // not an object: it reports no error
+	}
+	text := func(key string) string { s, _ := fields[key].(string); return s }
+	code := cmp.Or(text("error_code"), text("error"))
+	if code == "" {
+		return nil
+	}
+	e := &Error{Code: Code(code), Message: text("message"), NextAction: text("next_action")}
+	if b, err := json.Marshal(fields["next_call"]); err == nil {
+		_ = json.Unmarshal(b, &e.NextCall) // of another shape: there is none
+	}
+	for _, key := range known {
+		delete(fields, key)
+	}
+	e.Details = fields
+	return e
 }

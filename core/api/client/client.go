@@ -1,6 +1,5 @@
-// Package client calls the nine tools of a KAIROS server over its REST interface:
-// it encodes, sends and decodes. It holds no rule of a call, and it is not an MCP
-// client.
+// Package client carries calls of the tools to a KAIROS server over its REST
+// interface. It knows no tool by name, and it is not an MCP client.
 package client
 
 import (
@@ -23,14 +22,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
-)
-
-// Codes of errors that no server sent.
-const (
-	// Unreachable: nothing answers at the URL.
-	Unreachable fault.Code = "SERVER_UNREACHABLE"
-	// Unexpected: what answers does not answer as a KAIROS server does.
-	Unexpected fault.Code = "UNEXPECTED_REPLY"
 )
 
 const (
@@ -110,147 +101,57 @@ func sameHost(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Search calls kairos_search.
-func (c *Client) Search(ctx context.Context, in api.SearchRequest) (api.SearchReply, error) {
-	return call[api.SearchReply](ctx, c, "kairos_search", struct {
-		Query   string   `json:"query"`
-		Queries []string `json:"queries,omitempty"`
-		Space   string   `json:"space,omitempty"`
-		Limit   int      `json:"limit,omitempty"`
-	}{in.Query, in.Queries, in.Space, in.Limit})
-}
-
-// Begin calls kairos_begin.
-func (c *Client) Begin(ctx context.Context, in api.BeginRequest) (api.StepReply, error) {
-	return step(ctx, c, "kairos_begin", struct {
-		URI       string          `json:"uri"`
-		Input     json.RawMessage `json:"input,omitempty"`
-		SessionID string          `json:"session_id,omitempty"`
-		Roots     []string        `json:"roots,omitempty"`
-	}{in.URI, in.Input, in.SessionID, in.Roots})
-}
-
-// Next calls kairos_next. What is wrong with a submission is part of the reply.
-func (c *Client) Next(ctx context.Context, in api.NextRequest) (api.StepReply, error) {
-	return step(ctx, c, "kairos_next", struct {
-		URI      string          `json:"uri"`
-		Solution json.RawMessage `json:"solution,omitempty"`
-		RunID    string          `json:"run_id,omitempty"`
-	}{in.URI, in.Solution, in.RunID})
-}
-
-// Attest calls kairos_attest.
-func (c *Client) Attest(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-	return call[api.AttestReply](ctx, c, "kairos_attest", struct {
-		URI          string  `json:"uri"`
-		Outcome      string  `json:"outcome"`
-		Message      string  `json:"message"`
-		QualityBonus float64 `json:"quality_bonus"`
-		ModelID      string  `json:"llm_model_id,omitempty"`
-		RunID        string  `json:"run_id,omitempty"`
-	}{in.URI, in.Outcome, in.Message, in.QualityBonus, in.ModelID, in.RunID})
-}
-
-// Mint sends the document as it is.
-func (c *Client) Mint(ctx context.Context, in api.MintRequest) (api.MintReply, error) {
-	var reply api.MintReply
-	r := request{name: "kairos_mint/raw", contentType: "text/markdown; charset=utf-8", body: []byte(in.Document), header: http.Header{}}
-	if in.ModelID != "" {
-		r.header.Set("X-Llm-Model-Id", in.ModelID)
+// Call implements api.Transport.
+func (c *Client) Call(ctx context.Context, tool api.Declaration, arguments json.RawMessage) (json.RawMessage, error) {
+	r := request{path: tool.Path(), contentType: "application/json", header: http.Header{}, body: arguments}
+	if d := tool.Route.Document; d != nil {
+		if err := r.split(d, arguments); err != nil {
+			return nil, fault.Wrap(err, fault.InvalidArgument, "cannot send the arguments of %s", tool.Name)
+		}
 	}
-	if in.Force {
-		r.header.Set("X-Force-Update", "true")
+	res, err := c.send(ctx, r)
+	if err != nil {
+		return nil, err
 	}
-	if in.Space != "" {
-		r.query = url.Values{"space": {in.Space}}
+	if res.status/100 != 2 {
+		return nil, c.refusal(res)
 	}
-	return reply, c.do(ctx, r, &reply)
-}
-
-// Update calls kairos_update.
-func (c *Client) Update(ctx context.Context, in api.UpdateRequest) (api.UpdateReply, error) {
-	return call[api.UpdateReply](ctx, c, "kairos_update", struct {
-		URIs      []string        `json:"uris"`
-		Documents []string        `json:"markdown_doc,omitempty"`
-		Updates   json.RawMessage `json:"updates,omitempty"`
-	}{in.URIs, in.Documents, in.Updates})
-}
-
-// Delete calls kairos_delete.
-func (c *Client) Delete(ctx context.Context, in api.DeleteRequest) (api.DeleteReply, error) {
-	return call[api.DeleteReply](ctx, c, "kairos_delete", struct {
-		URIs []string `json:"uris"`
-	}{in.URIs})
-}
-
-// Dump calls kairos_dump.
-func (c *Client) Dump(ctx context.Context, in api.DumpRequest) (api.DumpReply, error) {
-	return call[api.DumpReply](ctx, c, "kairos_dump", struct {
-		URI   string `json:"uri"`
-		Whole bool   `json:"protocol"`
-	}{in.URI, in.Protocol})
-}
-
-// Spaces calls kairos_spaces.
-func (c *Client) Spaces(ctx context.Context, in api.SpacesRequest) (api.SpacesReply, error) {
-	return call[api.SpacesReply](ctx, c, "kairos_spaces", struct {
-		Titles bool   `json:"include_chain_titles"`
-		Limit  int    `json:"limit,omitempty"`
-		Cursor string `json:"cursor,omitempty"`
-	}{in.Titles, in.Limit, in.Cursor})
+	if !isJSON(res) || !json.Valid(res.body) {
+		return nil, c.stranger(res)
+	}
+	return res.body, nil
 }
 
 // request is one call as it is sent.
 type request struct {
-	name, contentType string
+	path, contentType string
 	query             url.Values
 	header            http.Header
 	body              []byte
 }
 
-// call sends JSON and returns the reply.
-func call[Reply any](ctx context.Context, c *Client, name string, in any) (reply Reply, err error) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(in); err != nil {
-		return reply, fault.Wrap(err, fault.InvalidArgument, "the arguments of %s cannot be sent", name)
-	}
-	err = c.do(ctx, request{name: name, contentType: "application/json", body: body.Bytes()}, &reply)
-	return reply, err
-}
-
-// step is call for the calls whose errors may come as replies, too: one that
-// shows no step is an error, as it is for who calls the engine.
-func step(ctx context.Context, c *Client, name string, in any) (api.StepReply, error) {
-	raw, err := call[json.RawMessage](ctx, c, name, in)
-	if err != nil {
-		return api.StepReply{}, err
-	}
-	var reply api.StepReply
-	if err := json.Unmarshal(raw, &reply); err != nil {
-		return api.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is not what a KAIROS server sends: %v", c.base, name, err)
-	}
-	if reply.ErrorCode != "" && reply.CurrentStep.URI == "" {
-		var fields map[string]any
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return api.StepReply{}, fault.New(Unexpected, "the reply of %s to %s is no JSON object", c.base, name)
-		}
-		return api.StepReply{}, faultOf(fields, "")
-	}
-	return reply, nil
-}
-
-func (c *Client) do(ctx context.Context, r request, to any) error {
-	res, err := c.send(ctx, r)
-	if err != nil {
+// split makes one of the arguments the body and the others parameters.
+func (r *request) split(d *api.DocumentBody, arguments json.RawMessage) error {
+	var fields map[string]any
+	if err := json.Unmarshal(arguments, &fields); err != nil {
 		return err
 	}
-	if res.status/100 != 2 {
-		return c.refusal(res)
+	text, ok := fields[d.Field].(string)
+	if !ok {
+		return fmt.Errorf("%s is not a text", d.Field)
 	}
-	if err := json.Unmarshal(res.body, to); err != nil || !isJSON(res) {
-		return c.stranger(res)
+	r.contentType, r.body, r.query = d.Media+"; charset=utf-8", []byte(text), url.Values{}
+	for _, p := range d.Parameters {
+		value, given := fields[p.Field]
+		if !given || value == "" {
+			continue
+		}
+		delete(fields, p.Field)
+		if p.In == api.InHeader {
+			r.header.Set(p.Name, fmt.Sprint(value))
+			continue
+		}
+		r.query.Set(p.Name, fmt.Sprint(value))
 	}
 	return nil
 }
@@ -265,7 +166,7 @@ type answer struct {
 
 func (c *Client) send(ctx context.Context, r request) (answer, error) {
 	u := *c.base
-	u.Path = path.Join("/", u.Path, "api", r.name)
+	u.Path = path.Join("/", u.Path, r.path)
 	u.RawQuery = r.query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(r.body))
 	if err != nil {
@@ -288,7 +189,7 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 		return answer{}, c.unreachable(ctx, err)
 	}
 	if len(body) > maxReply {
-		return answer{}, fault.New(Unexpected, "the reply of %s has more than %d MiB", c.base, maxReply>>20)
+		return answer{}, fault.New(fault.UnexpectedReply, "the reply of %s has more than %d MiB", c.base, maxReply>>20)
 	}
 	return answer{res.StatusCode, res.Status, res.Header, body}, nil
 }
@@ -300,7 +201,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var away *redirected
 	if errors.As(err, &away) {
-		return fault.New(Unexpected, "%s redirects to %s, which is not followed: it would take token and documents elsewhere", c.base, away.to).
+		return fault.New(fault.UnexpectedReply, "%s redirects to %s, which is not followed: it would take token and documents elsewhere", c.base, away.to).
 			WithNext("use the URL of the server itself, if that is the right one")
 	}
 	var whole *url.Error
@@ -309,51 +210,21 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 	var slow net.Error
 	if errors.As(err, &slow) && slow.Timeout() {
-		return fault.New(Unreachable, "no KAIROS server answers in time at %s: %v", c.base, err).
+		return fault.New(fault.ServerUnreachable, "no KAIROS server answers in time at %s: %v", c.base, err).
 			WithNext("look whether the server is busy, and repeat the call")
 	}
-	return fault.New(Unreachable, "no KAIROS server answers at %s: %v", c.base, err).
+	return fault.New(fault.ServerUnreachable, "no KAIROS server answers at %s: %v", c.base, err).
 		WithNext("start one with `kairos serve --http`, or name another with --url or KAIROS_API_URL")
 }
 
 // refusal is the error that the server replied with.
 func (c *Client) refusal(res answer) error {
-	var fields map[string]any
-	if !isJSON(res) || json.Unmarshal(res.body, &fields) != nil {
+	f := fault.FromReply(res.body)
+	if !isJSON(res) || f == nil || f.Message == "" && res.status == http.StatusNotFound {
 		return c.stranger(res)
 	}
-	if text(fields, "error_code", "error") == "" || text(fields, "message") == "" && res.status == http.StatusNotFound {
-		return c.stranger(res)
-	}
-	f := faultOf(fields, advice(res))
-	if f.Message == "" {
-		f.Message = res.text
-	}
+	f.Message, f.NextAction = cmp.Or(f.Message, res.text), cmp.Or(f.NextAction, advice(res))
 	return f
-}
-
-// faultOf is the error that the fields of a reply tell.
-func faultOf(fields map[string]any, advice string) *fault.Error {
-	f := fault.New(fault.Code(text(fields, "error_code", "error")), "%s", text(fields, "message"))
-	f.NextAction = cmp.Or(text(fields, "next_action"), advice)
-	if b, err := json.Marshal(fields["next_call"]); err == nil {
-		_ = json.Unmarshal(b, &f.NextCall) // of another shape: there is none
-	}
-	for _, known := range []string{"error", "error_code", "message", "next_action", "next_call", "must_obey", "tried", "duration_ms", "metadata"} {
-		delete(fields, known)
-	}
-	f.Details = fields
-	return f
-}
-
-// text is the first of the fields that is a text.
-func text(fields map[string]any, keys ...string) string {
-	for _, key := range keys {
-		if s, ok := fields[key].(string); ok && s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // advice is for refusals that come before any call is looked at.
@@ -372,7 +243,7 @@ func advice(res answer) string {
 
 // stranger: something answers, but no REST interface of KAIROS.
 func (c *Client) stranger(res answer) error {
-	return fault.New(Unexpected, "what answers at %s is no KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type")).
+	return fault.New(fault.UnexpectedReply, "what answers at %s is no KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type")).
 		WithNext("look at --url and KAIROS_API_URL: the URL is that of the server, such as http://127.0.0.1:3300, without /mcp or /api")
 }
 

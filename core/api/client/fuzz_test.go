@@ -48,13 +48,13 @@ func FuzzReplies(f *testing.F) {
 			t.Fatal(err)
 		}
 		ctx := t.Context()
-		_, searched := c.Search(ctx, api.SearchRequest{Query: "x"})
-		_, begun := c.Begin(ctx, api.BeginRequest{URI: uri})
-		_, next := c.Next(ctx, api.NextRequest{URI: uri})
-		_, attested := c.Attest(ctx, api.AttestRequest{URI: uri, Outcome: "success", Message: "m"})
-		_, minted := c.Mint(ctx, api.MintRequest{Document: "# A"})
-		_, dumped := c.Dump(ctx, api.DumpRequest{URI: uri, Protocol: true})
-		_, listed := c.Spaces(ctx, api.SpacesRequest{})
+		_, searched := api.Search.Call(ctx, c, api.SearchRequest{Query: "x"})
+		_, begun := api.Begin.Call(ctx, c, api.BeginRequest{URI: uri})
+		_, next := api.Next.Call(ctx, c, api.NextRequest{URI: uri})
+		_, attested := api.Attest.Call(ctx, c, api.AttestRequest{URI: uri, Outcome: "success", Message: "m"})
+		_, minted := api.Mint.Call(ctx, c, api.MintRequest{Document: "# A"})
+		_, dumped := api.Dump.Call(ctx, c, api.DumpRequest{URI: uri, Protocol: true})
+		_, listed := api.Spaces.Call(ctx, c, api.SpacesRequest{})
 		for _, err := range []error{searched, begun, next, attested, minted, dumped, listed} {
 			if err == nil {
 				continue

@@ -13,12 +13,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
-// Engine is what this face calls.
-type Engine interface {
-	toolset.Engine
-	// Continue takes that a client without capabilities answers nothing.
-	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
-}
+// Engine is what this face calls. A client of REST answers no question, which
+// Continue is told.
+type Engine = toolset.Continuing
 
 var _ Engine = (*director.Engine)(nil)
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -50,7 +49,7 @@ func (t *tools) handler(row toolset.Tool) handler {
 			t.fail(c, row, err)
 			return
 		}
-		reply, err := t.reply(c, row, body)
+		reply, err := row.Unasked(c.r.Context(), t.engine, c.restCaller(), body)
 		var undecoded *toolset.ArgumentsError
 		if errors.As(err, &undecoded) {
 			err = undecodable(undecoded.Unwrap())
@@ -64,14 +63,6 @@ func (t *tools) handler(row toolset.Tool) handler {
 		}
 		t.succeed(c, row, reply, metadata)
 	}
-}
-
-func (t *tools) reply(c *call, row toolset.Tool, body []byte) (any, error) {
-	ctx, caller := c.r.Context(), c.restCaller()
-	if row.Open == nil {
-		return row.Reply(ctx, t.engine, caller, body)
-	}
-	return director.Unasked(ctx, t.engine, caller, func() (director.Round, error) { return row.Open(ctx, t.engine, caller, body) })
 }
 
 // restCaller is who calls, through a client that cannot be asked anything.

@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // Engine is the use cases behind the tools. Methods are called concurrently.
@@ -50,6 +51,30 @@ var Table = []Tool{
 	replies(api.Delete, Engine.Delete),
 	replies(api.Dump, Engine.Dump),
 	replies(api.Spaces, Engine.Spaces),
+}
+
+// Named is the row of a tool.
+func Named(tool string) (Tool, error) {
+	i := slices.IndexFunc(Table, func(t Tool) bool { return t.Name == tool })
+	if i < 0 {
+		return Tool{}, fault.New(fault.NotFound, "there is no tool %.100q", tool)
+	}
+	return Table[i], nil
+}
+
+// Continuing is the use cases and the way to continue a call that has asked its
+// client something.
+type Continuing interface {
+	Engine
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
+}
+
+// Unasked makes a call for a client that cannot be asked anything.
+func (t Tool) Unasked(ctx context.Context, e Continuing, c access.Caller, arguments []byte) (any, error) {
+	if t.Open == nil {
+		return t.Reply(ctx, e, c, arguments)
+	}
+	return director.Unasked(ctx, e, c, func() (director.Round, error) { return t.Open(ctx, e, c, arguments) })
 }
 
 // useCase is a method of Engine.

@@ -42,7 +42,7 @@ protocol of one step; kairos mint --force replaces a whole protocol.`,
 			if err != nil {
 				return err
 			}
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				if err := referAll(ctx, t, batches); err != nil {
 					return err
 				}
@@ -133,7 +133,7 @@ func (c changes) each(ctx context.Context, args []string) (calls []api.UpdateReq
 
 // referAll replaces what the arguments name by the URIs of steps, before
 // anything is changed.
-func referAll(ctx context.Context, t session.Tools, calls []api.UpdateRequest) error {
+func referAll(ctx context.Context, t api.Transport, calls []api.UpdateRequest) error {
 	for _, in := range calls {
 		for i, arg := range in.URIs {
 			named, err := reference.Find(ctx, t, arg)
@@ -143,7 +143,7 @@ func referAll(ctx context.Context, t session.Tools, calls []api.UpdateRequest) e
 			if in.URIs[i] = named.URI; !named.Whole {
 				continue
 			}
-			protocol, err := t.Dump(ctx, api.DumpRequest{URI: named.URI, Protocol: true})
+			protocol, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: true})
 			if err != nil {
 				return err
 			}
@@ -157,11 +157,11 @@ func referAll(ctx context.Context, t session.Tools, calls []api.UpdateRequest) e
 }
 
 // updateAll makes the calls one after the other, into one reply.
-func updateAll(ctx context.Context, cmd *cobra.Command, t session.Tools, calls []api.UpdateRequest, total int) (all api.UpdateReply, err error) {
+func updateAll(ctx context.Context, cmd *cobra.Command, t api.Transport, calls []api.UpdateRequest, total int) (all api.UpdateReply, err error) {
 	p := output.NewProgress(cmd.ErrOrStderr(), total, "updating")
 	defer p.End()
 	for _, in := range calls {
-		reply, err := t.Update(ctx, in)
+		reply, err := api.Update.Call(ctx, t, in)
 		if err != nil && len(all.Results) > 0 {
 			return all, fmt.Errorf("%w\n  %d of %d steps are done, the rest is not", err, len(all.Results), total)
 		}
@@ -194,12 +194,12 @@ brings them back.`,
 		Example:     "  kairos delete kairos://mem/...",
 		Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				uris, err := reference.StepURIs(args)
 				if err != nil {
 					return err
 				}
-				reply, err := t.Delete(ctx, api.DeleteRequest{URIs: uris})
+				reply, err := api.Delete.Call(ctx, t, api.DeleteRequest{URIs: uris})
 				if err != nil {
 					return err
 				}

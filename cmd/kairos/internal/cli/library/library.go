@@ -33,8 +33,8 @@ func searchCommand(at *session.Session) *cobra.Command {
 			if explain {
 				return explainSearch(cmd, at, *out, in)
 			}
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
-				reply, err := t.Search(ctx, in)
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				reply, err := api.Search.Call(ctx, t, in)
 				if err != nil {
 					return err
 				}
@@ -110,7 +110,7 @@ func mintCommand(at *session.Session) *cobra.Command {
 not stop the others.`,
 		Example: "  kairos mint release.md\n  kairos mint --force release.md   # replace the stored version",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				reply, err := mintFiles(ctx, cmd, t, in, args)
 				if len(reply.Items) == 0 {
 					return err
@@ -128,7 +128,7 @@ not stop the others.`,
 
 // mintFiles mints one file after the other into one reply. Of several that are
 // refused each is named.
-func mintFiles(ctx context.Context, cmd *cobra.Command, t session.Tools, in api.MintRequest, files []string) (all api.MintReply, err error) {
+func mintFiles(ctx context.Context, cmd *cobra.Command, t api.Transport, in api.MintRequest, files []string) (all api.MintReply, err error) {
 	p := output.NewProgress(cmd.ErrOrStderr(), len(files), "minting")
 	defer p.End()
 	var refused []error
@@ -154,13 +154,13 @@ func mintFiles(ctx context.Context, cmd *cobra.Command, t session.Tools, in api.
 	return all, errors.Join(refused...)
 }
 
-func mintFile(ctx context.Context, stdin io.Reader, t session.Tools, in api.MintRequest, file string) (api.MintReply, error) {
+func mintFile(ctx context.Context, stdin io.Reader, t api.Transport, in api.MintRequest, file string) (api.MintReply, error) {
 	b, err := documents.Document{Name: file}.Read(ctx, stdin)
 	if err != nil {
 		return api.MintReply{}, fmt.Errorf("read the protocol: %w", err)
 	}
 	in.Document = string(b)
-	reply, err := t.Mint(ctx, in)
+	reply, err := api.Mint.Call(ctx, t, in)
 	switch fault.CodeOf(err) {
 	case fault.DuplicateChain, fault.SimilarMemoryFound:
 		return reply, fmt.Errorf("%w\n  here: add --force to replace it", err)
@@ -191,12 +191,12 @@ whole protocol. --output md prints the document that kairos mint and kairos upda
 		Example:           "  kairos dump 'Release a version' -o md\n  kairos dump release.md -o md   # as it is stored now",
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				named, err := reference.Find(ctx, t, args[0])
 				if err != nil {
 					return err
 				}
-				reply, err := t.Dump(ctx, api.DumpRequest{URI: named.URI, Protocol: whole || named.Whole})
+				reply, err := api.Dump.Call(ctx, t, api.DumpRequest{URI: named.URI, Protocol: whole || named.Whole})
 				if err != nil {
 					return err
 				}
@@ -215,7 +215,7 @@ func spacesCommand(at *session.Session) *cobra.Command {
 		Use: "spaces", Short: "List spaces and how many protocols they hold", Args: cobra.NoArgs, Annotations: session.AsksServers,
 		Example: "  kairos spaces\n  kairos spaces --titles -o md",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				reply, err := allSpaces(ctx, t, titles)
 				if err != nil {
 					return err
@@ -230,12 +230,12 @@ func spacesCommand(at *session.Session) *cobra.Command {
 }
 
 // allSpaces asks for one page of titles after the other, at most 1000 a call.
-func allSpaces(ctx context.Context, t session.Tools, titles bool) (api.SpacesReply, error) {
+func allSpaces(ctx context.Context, t api.Transport, titles bool) (api.SpacesReply, error) {
 	const page = 1000
-	all, err := t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page})
+	all, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page})
 	for cursor := all.NextCursor; err == nil && cursor != ""; {
 		var more api.SpacesReply
-		if more, err = t.Spaces(ctx, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
+		if more, err = api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
 			break
 		}
 		for _, s := range more.Spaces {

@@ -30,7 +30,11 @@ type attester func(ctx context.Context, in api.AttestRequest) (api.AttestReply, 
 // statement of the run there, which needs the database and its key.
 func withAttester(ctx context.Context, s session.Session, path string, do func(context.Context, attester) error) error {
 	if path == "" {
-		return s.WithTools(ctx, func(ctx context.Context, t session.Tools) error { return do(ctx, t.Attest) })
+		return s.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+			return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
+				return api.Attest.Call(ctx, t, in)
+			})
+		})
 	}
 	if address := s.Server(); address != "" {
 		return fmt.Errorf("--statement needs the database and its signing key, which are with the server %s: leave it out and run `kairos runs export` there", address)

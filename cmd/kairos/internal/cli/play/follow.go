@@ -23,7 +23,7 @@ import (
 // solution that somebody gave.
 type walk struct {
 	cmd   *cobra.Command
-	tools session.Tools
+	tools api.Transport
 	out   output.Format
 	url   string            // the server that was named by an option
 	given []json.RawMessage // of --solution, those that are not used yet
@@ -42,7 +42,7 @@ const maxUnaided = 3
 // maxSolutionLine is more than a server takes, in bytes.
 const maxSolutionLine = 8 << 20
 
-func newWalk(cmd *cobra.Command, at *session.Session, t session.Tools, out output.Format, given []json.RawMessage) *walk {
+func newWalk(cmd *cobra.Command, at *session.Session, t api.Transport, out output.Format, given []json.RawMessage) *walk {
 	w := &walk{cmd: cmd, tools: t, out: out, url: at.URL, given: given, asks: output.IsTerminal(cmd.InOrStdin())}
 	w.lines = bufio.NewScanner(cmd.InOrStdin())
 	w.lines.Buffer(nil, maxSolutionLine)
@@ -57,7 +57,7 @@ func (w *walk) run(ctx context.Context, in api.NextRequest) error {
 	if len(w.given) > 0 && textOf(w.given[0], "nonce") != "" {
 		in.Solution, w.given = w.given[0], w.given[1:]
 	}
-	reply, err := w.tools.Next(ctx, in)
+	reply, err := api.Next.Call(ctx, w.tools, in)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (ne
 			return next, false, err
 		}
 	}
-	if next, err = w.tools.Next(ctx, in); err != nil {
+	if next, err = api.Next.Call(ctx, w.tools, in); err != nil {
 		return next, false, err
 	}
 	refused := next.ErrorCode != "" && next.StepIndex == reply.StepIndex

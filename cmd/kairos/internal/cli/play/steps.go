@@ -36,8 +36,8 @@ of a run that is under way, with a fresh nonce. kairos next --follow continues i
 				}
 			}
 			in.Roots = fixed(roots)
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
-				reply, err := t.Begin(ctx, in)
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				reply, err := api.Begin.Call(ctx, t, in)
 				if err != nil {
 					return err
 				}
@@ -117,14 +117,14 @@ filled in. A reply that reports an error is printed with exit status 0, unless -
 			if len(given) > 1 && !follow {
 				return errors.New("several --solution need --follow: each is for one step")
 			}
-			return at.WithTools(cmd.Context(), func(ctx context.Context, t session.Tools) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				if follow {
 					return newWalk(cmd, at, t, *out, given).run(ctx, in)
 				}
 				if len(given) == 1 {
 					in.Solution = given[0]
 				}
-				reply, err := t.Next(ctx, in)
+				reply, err := api.Next.Call(ctx, t, in)
 				if refused := (*fault.Error)(nil); errors.As(err, &refused) && noSingleRun(refused.Code) {
 					return printRefusal(cmd, *out, refused, strict)
 				}

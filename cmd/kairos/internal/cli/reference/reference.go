@@ -9,7 +9,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -54,7 +53,7 @@ type Reference struct {
 }
 
 // Find finds what an argument names among the stored protocols.
-func Find(ctx context.Context, t session.Tools, arg string) (Reference, error) {
+func Find(ctx context.Context, t api.Transport, arg string) (Reference, error) {
 	if uri := StepURI(arg); NamesStep(uri) {
 		return Reference{URI: uri}, nil
 	}
@@ -81,8 +80,8 @@ func Find(ctx context.Context, t session.Tools, arg string) (Reference, error) {
 
 // titled lists the first steps of the protocols with this title, one for each
 // space that has one.
-func titled(ctx context.Context, t session.Tools, title string) ([]string, error) {
-	reply, err := t.Search(ctx, api.SearchRequest{Query: title})
+func titled(ctx context.Context, t api.Transport, title string) ([]string, error) {
+	reply, err := api.Search.Call(ctx, t, api.SearchRequest{Query: title})
 	if err != nil {
 		return nil, err
 	}

@@ -33,8 +33,8 @@ func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) 
 	quiet := *s
 	quiet.LogLevel = "error"
 	var found []cobra.Completion
-	err := quiet.WithTools(ctx, func(ctx context.Context, t Tools) error {
-		reply, err := t.Spaces(ctx, api.SpacesRequest{Titles: true, Limit: completionItems})
+	err := quiet.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+		reply, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: true, Limit: completionItems})
 		if err != nil {
 			return err
 		}
