@@ -10,7 +10,7 @@ import (
 
 // AllRuns implements archive.RunArchive. Ids grow with time, so their order is
 // that of the runs' beginnings, and an id is a cursor.
-func (s *Store) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
+func (s *Runs) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
 	where, args := `WHERE principal = ?`, []any{q.Principal}
 	if q.Cursor != "" {
 		where, args = where+` AND id < ?`, append(args, q.Cursor)
@@ -27,9 +27,9 @@ func (s *Store) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, st
 }
 
 // Overdue implements archive.RunArchive.
-func (s *Store) Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error) {
+func (s *Runs) Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error) {
 	var ids []run.ID
-	err := s.rows(ctx, `SELECT id FROM runs INDEXED BY runs_live WHERE live = 1 AND
+	err := s.db.rows(ctx, `SELECT id FROM runs INDEXED BY runs_live WHERE live = 1 AND
 		(created < ? OR updated < ? AND state = ? AND step_index = 1) LIMIT ?`,
 		[]any{nanos(began), nanos(untouched), string(run.Open), limit}, func(scan func(...any) error) error {
 			var id string
@@ -41,8 +41,8 @@ func (s *Store) Overdue(ctx context.Context, began, untouched time.Time, limit i
 }
 
 // RemoveEnded implements archive.RunArchive.
-func (s *Store) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
-	err = s.write(ctx, func(tx *transaction) error {
+func (s *Runs) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
+	err = s.db.write(ctx, func(tx *transaction) error {
 		// A run goes before what stands beside it: events cannot be deleted otherwise.
 		if err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
 			return err

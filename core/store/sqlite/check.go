@@ -13,11 +13,11 @@ import (
 // header opens every SQLite file (SQLite file format, section 1.3).
 var header = []byte("SQLite format 3\x00")
 
-// Check reports whether the file can be used, without creating or changing
+// check reports whether the file can be used, without creating or changing
 // anything, so that a server can refuse to start instead of failing its first
 // call. Call it before any other use: it opens the file and closes it again,
 // which would drop the locks that SQLite holds on it in this process.
-func (s *Store) Check() error { return s.explain(check(s.path)) }
+func (d *database) check() error { return d.explain(check(d.path)) }
 
 func check(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -23,7 +23,7 @@ var (
 
 // explain turns a failure of the database into a fault that names the file and
 // says why. Faults, context errors and "no rows" pass as they are.
-func (s *Store) explain(err error) error {
+func (d *database) explain(err error) error {
 	var known *fault.Error
 	switch {
 	case err == nil, errors.As(err, &known), errors.Is(err, sql.ErrNoRows):
@@ -31,21 +31,21 @@ func (s *Store) explain(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	if s.closed.Load() {
+	if d.closed.Load() {
 		// A call that was under way then fails with whatever it met first.
 		err = errors.Join(err, errClosed)
 	}
 	var gone *goneError
 	if errors.As(err, &gone) {
-		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", s.path, gone).
+		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", d.path, gone).
 			WithNext("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
 	}
 	why := reason(err)
-	if why == diskFull && s.limitReached() {
-		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", s.path, s.room.MaxSize>>20).
+	if why == diskFull && d.limitReached() {
+		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.room.MaxSize>>20).
 			WithNext("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
 	}
-	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", s.path, why)
+	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", d.path, why)
 	if why == diskFull {
 		// A save is a transaction: what did not fit left nothing behind.
 		return failed.WithNext("the operator has to make room on that disk; then call again, nothing of this call was stored")

@@ -50,9 +50,9 @@ const inOneSpace = `WITH visible AS (SELECT key AS rank, value AS space FROM jso
 	) `
 
 // Versions implements library.ProtocolHistory.
-func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
+func (p *Protocols) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
 	var versions []library.Version
-	err := s.rows(ctx, inOneSpace+`
+	err := p.db.rows(ctx, inOneSpace+`
 		SELECT c.revision, c.title, json_array_length(c.outline, '$.steps'), coalesce(c.outline ->> '$.model_id', ''), c.saved, false
 		FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1
 		UNION ALL
@@ -75,9 +75,9 @@ func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]lib
 }
 
 // Version implements library.ProtocolHistory.
-func (s *Store) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
+func (p *Protocols) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
 	row := storedChain{revision: revision}
-	err := s.row(ctx, inOneSpace+`
+	err := p.db.row(ctx, inOneSpace+`
 		SELECT c.document FROM place p JOIN chains c ON c.space = p.space AND c.id = ?1 WHERE c.revision = ?3
 		UNION ALL
 		SELECT h.document FROM place p JOIN versions h ON h.space = p.space AND h.id = ?1
@@ -85,15 +85,15 @@ func (s *Store) Version(ctx context.Context, spaces []string, id string, revisio
 	if err != nil {
 		return protocol.Chain{}, orNotFound(err, "that version of protocol", id)
 	}
-	return s.chain(id, row)
+	return p.db.chain(id, row)
 }
 
 // Former implements library.Protocols.
-func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (library.Former, error) {
+func (p *Protocols) Former(ctx context.Context, spaces []string, stepUUID string) (library.Former, error) {
 	var row storedChain
 	var found library.Former
 	var outlined sql.NullBool
-	err := s.row(ctx, `SELECT coalesce(c.revision, h.revision), coalesce(c.outline, h.document), c.key IS NULL, c.key IS NOT NULL
+	err := p.db.row(ctx, `SELECT coalesce(c.revision, h.revision), coalesce(c.outline, h.document), c.key IS NULL, c.key IS NOT NULL
 		FROM former f JOIN json_each(?2) visible ON visible.value = f.space
 		LEFT JOIN chains c ON c.space = f.space AND c.id = f.id
 		LEFT JOIN versions h ON c.key IS NULL AND h.key = (
@@ -103,7 +103,7 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (l
 	if err != nil {
 		return library.Former{}, orNotFound(err, "step", stepUUID)
 	}
-	c, err := s.chain(stepUUID, row)
+	c, err := p.db.chain(stepUUID, row)
 	found.Chain = withoutTexts(c)
 	return found, err
 }

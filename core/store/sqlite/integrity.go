@@ -10,21 +10,21 @@ import (
 	"os"
 )
 
-// maxDamages bounds what Integrity lists: the first ones show what happened.
+// maxDamages bounds what integrity lists: the first ones show what happened.
 const maxDamages = 20
 
-// Integrity reads the whole database and lists what is damaged: pages, indexes
+// integrity reads the whole database and lists what is damaged: pages, indexes
 // that do not agree with their tables, rows that break a constraint, and
 // references to rows that do not exist. It changes nothing, also not the schema
 // of an older version, and works beside a running server. A file that does not
 // exist has no damage.
-func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
-	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+func (d *database) integrity(ctx context.Context) (damages []string, err error) {
+	if _, err := os.Stat(d.path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	db, err := connect(s.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
+	db, err := connect(d.path, nil, url.Values{"mode": {"ro"}, "_query_only": {"true"}})
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, d.explain(err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
@@ -37,7 +37,7 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 		return nil
 	})
 	if err != nil {
-		return damages, s.explain(err)
+		return damages, d.explain(err)
 	}
 	err = pragma(ctx, db, `PRAGMA foreign_key_check`, func(scan func(...any) error) error {
 		var table, parent string
@@ -50,7 +50,7 @@ func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
 		}
 		return nil
 	})
-	return damages, s.explain(err)
+	return damages, d.explain(err)
 }
 
 func pragma(ctx context.Context, db *sql.DB, query string, each eachRow) (err error) {

@@ -12,15 +12,16 @@ import (
 // rare they are and where they stand, roughly make the highest score.
 type lookup struct {
 	*view
-	asked    search.Query
-	spaces   []visible
-	segments []searched
-	stats    search.Stats
-	weights  []float64 // of the wanted words
-	wanted   []wanted
-	lists    map[string][][]byte // by term and segment
-	tally    tally
-	near     map[int64]near // by document: chains with a step whose vector is near the query's
+	protocols *Protocols
+	asked     search.Query
+	spaces    []visible
+	segments  []searched
+	stats     search.Stats
+	weights   []float64 // of the wanted words
+	wanted    []wanted
+	lists     map[string][][]byte // by term and segment
+	tally     tally
+	near      map[int64]near // by document: chains with a step whose vector is near the query's
 }
 
 // wanted is one word of the query.
@@ -52,15 +53,15 @@ var (
 )
 
 // look does all the lookups of a query.
-func (v *view) look(asked search.Query, spaces []visible) (*lookup, error) {
-	l := &lookup{view: v, asked: asked, spaces: spaces, lists: map[string][][]byte{}}
+func (p *Protocols) look(v *view, asked search.Query, spaces []visible) (*lookup, error) {
+	l := &lookup{view: v, protocols: p, asked: asked, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
 		l.stats.Chains += space.chains
 	}
 	if err := l.readSegments(); err != nil {
 		return nil, err
 	}
-	known, err := v.store.vocabulary.refresh(v)
+	known, err := p.vocabulary.refresh(v)
 	if err != nil {
 		return nil, err
 	}

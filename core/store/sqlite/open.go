@@ -31,11 +31,11 @@ const schemaVersion = 6
 
 // openFile creates what is missing and brings the schema up to date, all under
 // the write lock, so that processes which start together do it once.
-func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
-	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+func (d *database) openFile(ctx context.Context) (_ *file, err error) {
+	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
 		return nil, err
 	}
-	lock := newWriteLock(s.path + ".lock")
+	lock := newWriteLock(d.path + ".lock")
 	if err := lock.acquire(ctx); err != nil {
 		return nil, errors.Join(err, lock.close())
 	}
@@ -45,26 +45,26 @@ func (s *Store) openFile(ctx context.Context) (_ *file, err error) {
 			err = errors.Join(err, lock.close())
 		}
 	}()
-	if err := create(s.path); err != nil {
+	if err := create(d.path); err != nil {
 		return nil, err
 	}
-	w, err := connectWriter(ctx, s.path, lock)
+	w, err := connectWriter(ctx, d.path, lock)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.room.limit(ctx, w.conn); err != nil {
+	if err := d.room.limit(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
-	if err := s.migrate(ctx, w.conn); err != nil {
+	if err := d.migrate(ctx, w.conn); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
-	if err := s.reindex(ctx, w.conn); err != nil {
+	if err := d.reindex(ctx, w.conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the search index: %w", err), w.disconnect())
 	}
-	if w.files, err = identify(s.path); err != nil {
+	if w.files, err = identify(d.path); err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
-	r, err := connectReaders(s.path, w.files)
+	r, err := connectReaders(d.path, w.files)
 	if err != nil {
 		return nil, errors.Join(err, w.disconnect())
 	}
@@ -138,7 +138,7 @@ func connectWriter(ctx context.Context, path string, lock *writeLock) (*writer, 
 
 // migrate brings the schema from the version in the file to schemaVersion, in
 // one transaction. The caller holds the write lock.
-func (s *Store) migrate(ctx context.Context, conn *sql.Conn) error {
+func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 	have, err := storedVersion(ctx, conn)
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func (s *Store) migrate(ctx context.Context, conn *sql.Conn) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "database schema updated", "path", s.path, "from", have, "to", schemaVersion)
+	d.log.InfoContext(ctx, "database schema updated", "path", d.path, "from", have, "to", schemaVersion)
 	return nil
 }
 

@@ -30,7 +30,7 @@ const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, suc
 		context = iif(excluded.rater = '', context, excluded.context)`
 
 // Rate implements library.Ratings.
-func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating) error {
+func (p *Protocols) Rate(ctx context.Context, space string, ratings []library.Rating) error {
 	for _, r := range ratings {
 		if _, ok := counts[r.Outcome]; !ok {
 			return fault.New(fault.InvalidArgument, "a rating with outcome %q", r.Outcome)
@@ -39,7 +39,7 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating
 	if len(ratings) == 0 {
 		return ctx.Err()
 	}
-	return s.write(ctx, func(tx *transaction) error {
+	return p.db.write(ctx, func(tx *transaction) error {
 		for _, r := range ratings {
 			if r.Tier == "" {
 				r.Score = 0
@@ -59,9 +59,9 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating
 }
 
 // Quality implements library.Ratings.
-func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
+func (p *Protocols) Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error) {
 	known := make(map[string]api.Quality)
-	err := s.rows(ctx, `SELECT r.uuid, r.score, r.tier, r.retrieved, r.succeeded, r.partly, r.failed, r.bonus, r.rated, r.rater, r.context
+	err := p.db.rows(ctx, `SELECT r.uuid, r.score, r.tier, r.retrieved, r.succeeded, r.partly, r.failed, r.bonus, r.rated, r.rater, r.context
 		FROM ratings r WHERE r.space = ? AND r.uuid IN (SELECT value FROM json_each(?))`,
 		[]any{space, list(stepUUIDs)}, func(scan func(...any) error) error {
 			var uuid string

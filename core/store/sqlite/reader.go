@@ -33,60 +33,60 @@ func (r *readers) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 func (r *readers) close() error { return r.db.Close() }
 
 // row reads one row into the pointers. No row at all is sql.ErrNoRows.
-func (s *Store) row(ctx context.Context, query string, args []any, into ...any) error {
-	return oneRow(into, func(each eachRow) error { return s.rows(ctx, query, args, each) })
+func (d *database) row(ctx context.Context, query string, args []any, into ...any) error {
+	return oneRow(into, func(each eachRow) error { return d.rows(ctx, query, args, each) })
 }
 
 // eachRow is called for every row of a query.
 type eachRow func(scan func(...any) error) error
 
 // rows calls each for every row of a query.
-func (s *Store) rows(ctx context.Context, query string, args []any, each eachRow) error {
-	f, err := s.use(ctx)
+func (d *database) rows(ctx context.Context, query string, args []any, each eachRow) error {
+	f, err := d.use(ctx)
 	if err != nil {
 		return err
 	}
 	stmt, err := f.readers.stmt(ctx, query)
 	if err != nil {
-		return s.explain(err)
+		return d.explain(err)
 	}
-	return s.explain(scanAll(ctx, stmt, args, each))
+	return d.explain(scanAll(ctx, stmt, args, each))
 }
 
 // view is the database as it was at one moment. It is used by one goroutine.
 type view struct {
 	ctx   context.Context // of the one call that the view is for
-	store *Store
+	db    *database
 	stmts map[string]*sql.Stmt // by query, of the view's own transaction
 }
 
 // view calls look with a view that runs the queries and does not change
 // meanwhile. All are prepared before a connection is taken: preparing needs a
 // connection too, and views that wait for each other's would wait for ever.
-func (s *Store) view(ctx context.Context, queries []string, look func(*view) error) error {
-	f, err := s.use(ctx)
+func (d *database) view(ctx context.Context, queries []string, look func(*view) error) error {
+	f, err := d.use(ctx)
 	if err != nil {
 		return err
 	}
 	stmts := make(map[string]*sql.Stmt, len(queries))
 	for _, query := range queries {
 		if stmts[query], err = f.readers.stmt(ctx, query); err != nil {
-			return s.explain(err)
+			return d.explain(err)
 		}
 	}
 	tx, err := f.readers.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return s.explain(err)
+		return d.explain(err)
 	}
 	for query, stmt := range stmts {
 		stmts[query] = tx.StmtContext(ctx, stmt)
 	}
-	err = look(&view{ctx: ctx, store: s, stmts: stmts})
+	err = look(&view{ctx: ctx, db: d, stmts: stmts})
 	// Nothing was written, so the only news is that the view could not end.
 	if end := tx.Rollback(); err == nil && !errors.Is(end, sql.ErrTxDone) {
 		err = end
 	}
-	return s.explain(err)
+	return d.explain(err)
 }
 
 func (v *view) row(query string, args []any, into ...any) error {

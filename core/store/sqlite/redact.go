@@ -11,12 +11,12 @@ import (
 )
 
 // EraseRun implements archive.Eraser.
-func (s *Store) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
+func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Event) run.Event) error {
 	row, err := encodeRun(save)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *transaction) (err error) {
+	return s.db.write(ctx, func(tx *transaction) (err error) {
 		// Freed space is overwritten, at once and not only where it costs nothing.
 		if err := tx.exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *Store) EraseRun(ctx context.Context, save runs.Save, erase func(run.Eve
 }
 
 // eraseEvents rewrites what happened in a run so far.
-func (s *Store) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
+func (s *Runs) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
 	documents := map[int64]string{} // by revision
 	err := tx.rows(`SELECT revision, document FROM events WHERE run = ?`, []any{string(id)}, func(scan func(...any) error) error {
 		var revision int64
@@ -50,7 +50,7 @@ func (s *Store) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) ru
 		}
 		var events []run.Event
 		if err := json.Unmarshal(document, &events); err != nil {
-			return s.damaged("events of run", string(id), err)
+			return s.db.damaged("events of run", string(id), err)
 		}
 		for i := range events {
 			events[i] = erase(events[i])
@@ -75,14 +75,14 @@ func (s *Store) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) ru
 
 // Scrub implements archive.Eraser. Every earlier version of a run left copies
 // in free pages and in the log, so the file is written anew and the log emptied.
-func (s *Store) Scrub(ctx context.Context) error {
-	f, err := s.use(ctx)
+func (s *Runs) Scrub(ctx context.Context) error {
+	f, err := s.db.use(ctx)
 	if err != nil {
 		return err
 	}
 	return f.writer.alone(ctx, func(tx *transaction) (err error) {
 		if err := tx.exec(`VACUUM`); err != nil {
-			return fmt.Errorf("free pages of %s may hold erased values, it could not be written anew: %w", s.path, err)
+			return fmt.Errorf("free pages of %s may hold erased values, it could not be written anew: %w", s.db.path, err)
 		}
 		// Everybody who writes waits meanwhile, so who reads is waited for briefly.
 		if err := tx.exec(`PRAGMA busy_timeout = 1000`); err != nil {
@@ -93,10 +93,10 @@ func (s *Store) Scrub(ctx context.Context) error {
 		}()
 		var busy, log, moved int
 		if _, err := tx.row(`PRAGMA wal_checkpoint(TRUNCATE)`, nil, &busy, &log, &moved); err != nil {
-			return fmt.Errorf("%s-wal may hold erased values, it could not be emptied: %w", s.path, err)
+			return fmt.Errorf("%s-wal may hold erased values, it could not be emptied: %w", s.db.path, err)
 		}
 		if busy != 0 {
-			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it; `kairos doctor` tries again", s.path)
+			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it; `kairos doctor` tries again", s.db.path)
 		}
 		// Nobody else can have erased meanwhile: the lock of all writers is held.
 		return tx.exec(`DELETE FROM unscrubbed`)
@@ -104,8 +104,8 @@ func (s *Store) Scrub(ctx context.Context) error {
 }
 
 // Unscrubbed implements archive.Eraser.
-func (s *Store) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
-	err = s.rows(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`, nil, func(scan func(...any) error) error {
+func (s *Runs) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
+	err = s.db.rows(ctx, `SELECT run FROM unscrubbed ORDER BY erased, run`, nil, func(scan func(...any) error) error {
 		var id string
 		err := scan(&id)
 		ids = append(ids, run.ID(id))
@@ -116,13 +116,13 @@ func (s *Store) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
 
 // resumeScrub finishes what a killed process left: values that it had erased
 // from runs, but not from the files.
-func (s *Store) resumeScrub(ctx context.Context) {
+func (s *Runs) resumeScrub(ctx context.Context) {
 	ids, err := s.Unscrubbed(ctx)
 	if err == nil && len(ids) > 0 {
-		s.log.InfoContext(ctx, "erasing what an interrupted redaction left in the files", "database", s.path, "runs", len(ids))
+		s.db.log.InfoContext(ctx, "erasing what an interrupted redaction left in the files", "database", s.db.path, "runs", len(ids))
 		err = s.Scrub(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "erased values may still be in the files", "database", s.path, "error", err)
+		s.db.log.WarnContext(ctx, "erased values may still be in the files", "database", s.db.path, "error", err)
 	}
 }

@@ -40,37 +40,37 @@ type room struct {
 	failed error // of the last write
 }
 
-// CheckWrite reports why the next call may not be stored: it looks at what is
+// checkWrite reports why the next call may not be stored: it looks at what is
 // free on the disk, at whether the files are still those that were opened, and,
 // not more often than Limits.WriteEvery, commits a write that changes nothing.
 // A failure is looked at again by the next call.
-func (s *Store) CheckWrite(ctx context.Context) error {
-	if f := s.file.Load(); f != nil {
+func (d *database) checkWrite(ctx context.Context) error {
+	if f := d.file.Load(); f != nil {
 		if err := f.writer.files.check(); err != nil {
-			return s.explain(err)
+			return d.explain(err)
 		}
 	}
-	free, err := freeSpace(filepath.Dir(s.path))
-	least := cmp.Or(s.room.MinFree, defaultMinFree)
+	free, err := freeSpace(filepath.Dir(d.path))
+	least := cmp.Or(d.room.MinFree, defaultMinFree)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err == nil && free < least:
 		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are wanted (database_limits.min_free)",
-			s.path, free>>20, least>>20).WithNext("make room on that disk")
+			d.path, free>>20, least>>20).WithNext("make room on that disk")
 	}
-	return s.tryWrite(ctx)
+	return d.tryWrite(ctx)
 }
 
-func (s *Store) tryWrite(ctx context.Context) error {
-	s.room.mu.Lock()
-	defer s.room.mu.Unlock()
-	if every := cmp.Or(s.room.WriteEvery, defaultWriteEvery); s.room.failed == nil && !s.room.wrote.IsZero() && time.Since(s.room.wrote) < every {
+func (d *database) tryWrite(ctx context.Context) error {
+	d.room.mu.Lock()
+	defer d.room.mu.Unlock()
+	if every := cmp.Or(d.room.WriteEvery, defaultWriteEvery); d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < every {
 		return nil
 	}
 	// Nothing reads this number, but setting it is a commit like any other.
-	s.room.failed = s.write(ctx, func(tx *transaction) error { return tx.exec(`PRAGMA user_version = 1`) })
-	s.room.wrote = time.Now()
-	return s.room.failed
+	d.room.failed = d.write(ctx, func(tx *transaction) error { return tx.exec(`PRAGMA user_version = 1`) })
+	d.room.wrote = time.Now()
+	return d.room.failed
 }
 
 // limit makes the connection refuse what would exceed the limit of the file.
@@ -88,10 +88,10 @@ func (r *room) limit(ctx context.Context, conn *sql.Conn) error {
 
 // limitReached tells a database that has reached its limit from a full disk:
 // SQLite has one code for both.
-func (s *Store) limitReached() bool {
-	if s.room.MaxSize <= 0 {
+func (d *database) limitReached() bool {
+	if d.room.MaxSize <= 0 {
 		return false
 	}
-	free, err := freeSpace(filepath.Dir(s.path))
+	free, err := freeSpace(filepath.Dir(d.path))
 	return err != nil || free > defaultMinFree/4 // more than one call can need
 }

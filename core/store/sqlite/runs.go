@@ -16,7 +16,7 @@ import (
 )
 
 // CreateRun implements runs.Runs.
-func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
+func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain) error {
 	r := save.Run
 	if r.ID == "" || r.Pin == "" || r.Revision != 0 {
 		return fmt.Errorf("create run %q: a new run has an id, a pin and revision 0, this one has pin %q, revision %d",
@@ -30,7 +30,7 @@ func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chai
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *transaction) error {
+	return s.db.write(ctx, func(tx *transaction) error {
 		if err := tx.exec(`INSERT INTO pins (digest, document) VALUES (?, ?) ON CONFLICT DO NOTHING`,
 			r.Pin, string(chain)); err != nil {
 			return err
@@ -52,12 +52,12 @@ func (s *Store) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chai
 }
 
 // SaveRun implements runs.Runs.
-func (s *Store) SaveRun(ctx context.Context, save runs.Save) error {
+func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 	row, err := encodeRun(save)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *transaction) error {
+	return s.db.write(ctx, func(tx *transaction) error {
 		if err := updateRun(tx, save.Run, row.document); err != nil {
 			return err
 		}
@@ -168,36 +168,36 @@ func (row runRow) saveNonces(tx *transaction) error {
 }
 
 // Run implements runs.Runs.
-func (s *Store) Run(ctx context.Context, id run.ID) (run.Run, error) {
+func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
 	var document []byte
-	if err := s.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document); err != nil {
+	if err := s.db.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document); err != nil {
 		return run.Run{}, orNotFound(err, "run", string(id))
 	}
 	var r run.Run
 	if err := json.Unmarshal(document, &r); err != nil {
-		return run.Run{}, s.damaged("run", string(id), err)
+		return run.Run{}, s.db.damaged("run", string(id), err)
 	}
 	return r, nil
 }
 
 // RunOfNonce implements runs.Index.
-func (s *Store) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
+func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	var id string
-	if err := s.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
+	if err := s.db.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
 		return "", orNotFound(err, "run with the nonce", nonce)
 	}
 	return run.ID(id), nil
 }
 
 // LiveRuns implements runs.Index.
-func (s *Store) LiveRuns(ctx context.Context, principal string) ([]run.Summary, error) {
+func (s *Runs) LiveRuns(ctx context.Context, principal string) ([]run.Summary, error) {
 	return s.summaries(ctx, `WHERE principal = ? AND live = 1 ORDER BY updated DESC, id DESC`, principal)
 }
 
 // summaries reads the runs that the rest of the query names.
-func (s *Store) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
+func (s *Runs) summaries(ctx context.Context, rest string, args ...any) ([]run.Summary, error) {
 	var summaries []run.Summary
-	err := s.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
+	err := s.db.rows(ctx, `SELECT id, chain_id, title, state, step_index, step_count, principal, connection,
 		created, updated FROM runs `+rest,
 		args, func(scan func(...any) error) error {
 			var m run.Summary
@@ -214,26 +214,26 @@ func (s *Store) summaries(ctx context.Context, rest string, args ...any) ([]run.
 }
 
 // Pinned implements runs.Index.
-func (s *Store) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
+func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error) {
 	if c, ok := s.pins.chain(digest); ok {
 		return c, nil
 	}
 	var document []byte
-	if err := s.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
+	if err := s.db.row(ctx, `SELECT document FROM pins WHERE digest = ?`, []any{digest}, &document); err != nil {
 		return protocol.Chain{}, orNotFound(err, "pinned chain", digest)
 	}
 	var c protocol.Chain
 	if err := json.Unmarshal(document, &c); err != nil {
-		return protocol.Chain{}, s.damaged("pinned chain", digest, err)
+		return protocol.Chain{}, s.db.damaged("pinned chain", digest, err)
 	}
 	s.pins.keep(digest, c)
 	return c, nil
 }
 
 // Events implements runs.History.
-func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
+func (s *Runs) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 	var events []run.Event
-	err := s.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision`, []any{string(id)},
+	err := s.db.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision`, []any{string(id)},
 		func(scan func(...any) error) error {
 			var document []byte
 			if err := scan(&document); err != nil {
@@ -241,7 +241,7 @@ func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 			}
 			var saved []run.Event
 			if err := json.Unmarshal(document, &saved); err != nil {
-				return s.damaged("events of run", string(id), err)
+				return s.db.damaged("events of run", string(id), err)
 			}
 			events = append(events, saved...)
 			return nil
@@ -250,15 +250,15 @@ func (s *Store) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
 		return events, err
 	}
 	var one int
-	err = s.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, &one)
+	err = s.db.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, &one)
 	return nil, orNotFound(err, "run", string(id))
 }
 
 // Recorded implements runs.History.
-func (s *Store) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
+func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
 	kept := runs.Recorded{Key: key}
 	var reply []byte
-	err := s.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
+	err := s.db.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
 		&kept.Payload, &reply)
 	if errors.Is(err, sql.ErrNoRows) {
 		return runs.Recorded{}, false, nil
@@ -279,8 +279,8 @@ func orNotFound(err error, what, id string) error {
 
 func notFound(what, id string) error { return fault.New(fault.NotFound, "no %s %q", what, id) }
 
-func (s *Store) damaged(what, id string, err error) error {
-	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", s.path, what, id)
+func (d *database) damaged(what, id string, err error) error {
+	return fault.Wrap(err, fault.StoreFailed, "database %s: %s %s cannot be read", d.path, what, id)
 }
 
 func nanos(t time.Time) int64 {

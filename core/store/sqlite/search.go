@@ -39,19 +39,19 @@ var searchQueries = []string{
 }
 
 // Search implements library.Searcher.
-func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
+func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	asked := search.Ask(q.Text)
 	if asked.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
 	var hits []library.Hit
 	// One view, so that a chain replaced meanwhile is found as it was or as it is.
-	err := s.view(ctx, searchQueries, func(v *view) error {
+	err := p.db.view(ctx, searchQueries, func(v *view) error {
 		spaces, err := v.visible(q.Spaces)
 		if err != nil || len(spaces) == 0 {
 			return err
 		}
-		l, err := v.look(asked, spaces)
+		l, err := p.look(v, asked, spaces)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 		}
 		d, err := search.OpenDocument(raw)
 		if err != nil {
-			return l.store.damaged("search document", fmt.Sprint(id), err)
+			return l.db.damaged("search document", fmt.Sprint(id), err)
 		}
 		j := judged{id: id, document: d, near: l.near[id]}
 		j.result, _ = l.asked.Score(d, l.stats)
@@ -153,12 +153,12 @@ func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
 		if err := scan(&id, &row.revision, &row.document); err != nil {
 			return err
 		}
-		c, err := l.store.chain(fmt.Sprint(id), row)
+		c, err := l.db.chain(fmt.Sprint(id), row)
 		chains[id] = c
 		return err
 	})
 	if err == nil && len(chains) < len(found) {
-		err = l.store.damaged("search index", "of protocols", errOrphan)
+		err = l.db.damaged("search index", "of protocols", errOrphan)
 	}
 	return chains, err
 }

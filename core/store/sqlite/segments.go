@@ -105,7 +105,7 @@ func (l *lookup) readSegments() error {
 			return err
 		}
 		var known bool
-		if s.directory, known = l.store.segments.directory(s.id); !known {
+		if s.directory, known = l.protocols.segments.directory(s.id); !known {
 			unread = append(unread, s.id)
 		}
 		l.segments = append(l.segments, s)
@@ -124,7 +124,7 @@ func (l *lookup) readSegments() error {
 		if err != nil {
 			return err
 		}
-		l.store.segments.keepDirectory(id, d)
+		l.protocols.segments.keepDirectory(id, d)
 		at := slices.IndexFunc(l.segments, func(s searched) bool { return s.id == id })
 		l.segments[at].directory = d
 		return nil
@@ -177,7 +177,7 @@ func (l *lookup) readLists(terms []string) (map[string][][]byte, error) {
 }
 
 func (l *lookup) readBlocks(ids []int64) (map[int64][]byte, error) {
-	blocks, missing := l.store.segments.cached(ids)
+	blocks, missing := l.protocols.segments.cached(ids)
 	if len(missing) == 0 {
 		return blocks, nil
 	}
@@ -189,6 +189,6 @@ func (l *lookup) readBlocks(ids []int64) (map[int64][]byte, error) {
 		read[id], blocks[id] = block, block
 		return err
 	})
-	l.store.segments.keep(read)
+	l.protocols.segments.keep(read)
 	return blocks, err
 }

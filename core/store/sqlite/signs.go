@@ -62,7 +62,7 @@ func (l *lookup) sense(e *library.Embedding) error {
 	if err != nil {
 		return err
 	}
-	x := &l.store.signs
+	x := &l.protocols.signs
 	if err := x.refresh(l.view, model, length); err != nil {
 		return err
 	}

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -18,48 +16,41 @@ import (
 )
 
 var (
-	_ library.Protocols       = (*Store)(nil)
-	_ library.ProtocolWriter  = (*Store)(nil)
-	_ library.ProtocolHistory = (*Store)(nil)
-	_ library.Searcher        = (*Store)(nil)
-	_ library.Vectors         = (*Store)(nil)
-	_ library.Ratings         = (*Store)(nil)
-	_ runs.Runs               = (*Store)(nil)
-	_ runs.Index              = (*Store)(nil)
-	_ archive.RunArchive      = (*Store)(nil)
-	_ runs.History            = (*Store)(nil)
+	_ library.Protocols       = (*Protocols)(nil)
+	_ library.ProtocolWriter  = (*Protocols)(nil)
+	_ library.ProtocolHistory = (*Protocols)(nil)
+	_ library.Searcher        = (*Protocols)(nil)
+	_ library.Vectors         = (*Protocols)(nil)
+	_ library.Ratings         = (*Protocols)(nil)
+	_ runs.Runs               = (*Runs)(nil)
+	_ runs.Index              = (*Runs)(nil)
+	_ runs.History            = (*Runs)(nil)
+	_ archive.RunArchive      = (*Runs)(nil)
+	_ archive.Eraser          = (*Runs)(nil)
 )
-
-// errClosed is the cause of every error after Close.
-var errClosed = errors.New("the store is closed")
 
 // Store keeps everything in one file. It is safe for concurrent use, also by
 // several processes. An error that is a context's error means that nothing
 // was written.
 type Store struct {
-	path string // absolute, fixed at creation
-	log  *slog.Logger
-	pins pinCache
-	room room
+	*Protocols
+	*Runs
+	db *database
+}
 
+// Protocols keeps protocols, their search index, vectors and ratings.
+type Protocols struct {
+	db         *database
 	known      knownWords
 	vocabulary vocabulary
 	segments   segmentCache
 	signs      signIndex
-
-	opening chan struct{}        // holds one token: who has it may open or close
-	file    atomic.Pointer[file] // nil until first use
-	closed  atomic.Bool
-
-	background context.Context // of work that nobody waits for; ends with Close
-	stop       context.CancelFunc
-	work       sync.WaitGroup
 }
 
-// file is the opened database.
-type file struct {
-	readers *readers
-	writer  *writer
+// Runs keeps runs.
+type Runs struct {
+	db   *database
+	pins pinCache
 }
 
 // Open returns the store in the file at path. It touches nothing: directory,
@@ -79,68 +70,31 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{path: absolute, log: log, opening: make(chan struct{}, 1), room: room{Limits: limits}}
-	s.background, s.stop = context.WithCancel(context.Background())
-	s.opening <- struct{}{}
-	return s, nil
+	db := newDatabase(absolute, limits, log)
+	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, db: db}, nil
 }
 
 // Close finishes the writes that were accepted and releases the file. Calls
 // after it fail. Closing twice, or before the first use, is fine.
-func (s *Store) Close() error {
-	<-s.opening
-	defer func() { s.opening <- struct{}{} }()
-	s.closed.Store(true)
-	s.stop()
-	s.work.Wait()
-	f := s.file.Swap(nil)
-	if f == nil {
-		return nil
-	}
-	// Readers first: the last connection to close folds the log into the
-	// database file, which a read-only one cannot do.
-	err := errors.Join(f.readers.close(), f.writer.close())
-	if err != nil {
-		return fmt.Errorf("close database %s: %w", s.path, err)
-	}
-	return nil
-}
+func (s *Store) Close() error { return s.db.close() }
 
-// use returns the database, opening it when this is the first use. A failed
-// opening is tried again by the next call.
-func (s *Store) use(ctx context.Context) (*file, error) {
-	if f := s.file.Load(); f != nil {
-		return f, nil
-	}
-	select {
-	case <-s.opening:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	defer func() { s.opening <- struct{}{} }()
-	if s.closed.Load() {
-		return nil, s.explain(errClosed)
-	}
-	if f := s.file.Load(); f != nil {
-		return f, nil
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	f, err := s.openFile(ctx)
-	if err != nil {
-		return nil, s.explain(err)
-	}
-	s.file.Store(f)
-	s.work.Go(func() { s.resumeScrub(s.background) })
-	return f, nil
-}
+// Check reports whether the file can be used, without creating or changing
+// anything, so that a server can refuse to start instead of failing its first
+// call. Call it before any other use: it opens the file and closes it again,
+// which would drop the locks that SQLite holds on it in this process.
+func (s *Store) Check() error { return s.db.check() }
 
-// write runs do in a transaction and returns when it is durable.
-func (s *Store) write(ctx context.Context, do func(*transaction) error) error {
-	f, err := s.use(ctx)
-	if err != nil {
-		return err
-	}
-	return s.explain(f.writer.run(ctx, do))
+// CheckWrite reports why the next call may not be stored: it looks at the free
+// space of the disk, checks that the files are still those that were opened,
+// and, not more often than Limits.WriteEvery, commits a write that changes
+// nothing. After a failure the next call tries again.
+func (s *Store) CheckWrite(ctx context.Context) error { return s.db.checkWrite(ctx) }
+
+// Integrity reads the whole database and lists what is damaged: pages, indexes
+// that do not agree with their tables, rows that break a constraint, and
+// references to rows that do not exist. It changes nothing, also not the schema
+// of an older version, and works beside a running server. A file that does not
+// exist has no damage.
+func (s *Store) Integrity(ctx context.Context) (damages []string, err error) {
+	return s.db.integrity(ctx)
 }

@@ -42,12 +42,12 @@ func dropVectors(tx *transaction, hashes []string) error {
 }
 
 // Known implements library.Vectors.
-func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error) {
+func (p *Protocols) Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error) {
 	known := make(map[string][]float32)
 	if len(hashes) == 0 {
 		return known, ctx.Err()
 	}
-	err := s.rows(ctx, `SELECT lower(hex(v.hash)), v.vector FROM vectors v JOIN vector_models m ON m.key = v.model
+	err := p.db.rows(ctx, `SELECT lower(hex(v.hash)), v.vector FROM vectors v JOIN vector_models m ON m.key = v.model
 		WHERE m.model = ? AND v.hash IN (SELECT unhex(value) FROM json_each(?))`,
 		[]any{model, list(hashes)}, func(scan func(...any) error) error {
 			var hash string
@@ -62,12 +62,12 @@ func (s *Store) Known(ctx context.Context, model string, hashes []string) (map[s
 }
 
 // Missing implements library.Vectors.
-func (s *Store) Missing(ctx context.Context, model string, limit int) ([]library.Passage, error) {
+func (p *Protocols) Missing(ctx context.Context, model string, limit int) ([]library.Passage, error) {
 	if limit < 1 {
 		return nil, ctx.Err()
 	}
 	var passages []library.Passage
-	err := s.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.document
+	err := p.db.rows(ctx, `SELECT lower(hex(s.passage)), min(s.position), c.document
 		FROM steps s JOIN chains c ON c.key = s.chain
 		WHERE NOT EXISTS (SELECT 1 FROM vectors v JOIN vector_models m ON m.key = v.model
 			WHERE v.hash = s.passage AND m.model = ?)
@@ -79,12 +79,12 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]library
 			if err := scan(&hash, &position, &row.document); err != nil {
 				return err
 			}
-			c, err := s.chain(hash, row)
+			c, err := p.db.chain(hash, row)
 			if err != nil {
 				return err
 			}
 			if position >= len(c.Steps) {
-				return s.damaged("chain", c.ID, fmt.Errorf("it has no step %d", position+1))
+				return p.db.damaged("chain", c.ID, fmt.Errorf("it has no step %d", position+1))
 			}
 			passages = append(passages, library.Passage{Hash: hash, Text: c.Passage(position)})
 			return nil
@@ -93,7 +93,7 @@ func (s *Store) Missing(ctx context.Context, model string, limit int) ([]library
 }
 
 // SaveVectors implements library.Vectors.
-func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
+func (p *Protocols) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
 	if len(vectors) == 0 {
 		return ctx.Err()
 	}
@@ -101,7 +101,7 @@ func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[strin
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *transaction) error {
+	return p.db.write(ctx, func(tx *transaction) error {
 		key, err := modelKey(tx, model, length)
 		if err != nil {
 			return err

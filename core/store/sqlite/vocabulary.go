@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,4 +35,38 @@ func (voc *vocabulary) refresh(v *view) (search.Vocabulary, error) {
 		voc.last = *last
 		voc.words = voc.words.With(strings.Split(*read, " "))
 	}
+}
+
+// maxKnownWords bounds the memory of knownWords to a few megabytes.
+const maxKnownWords = 64 << 10
+
+// knownWords remembers words that are stored, so that not every word of every
+// chain is looked for in the file. Words are never deleted.
+type knownWords struct {
+	mu    sync.Mutex // guards the field below
+	words map[string]bool
+}
+
+// unknown are those of the words that may not be stored yet, sorted.
+func (k *knownWords) unknown(words map[string]bool) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []string
+	for w := range words {
+		if !k.words[w] {
+			out = append(out, w)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// add is called once the words are committed.
+func (k *knownWords) add(words map[string]bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.words == nil || len(k.words) > maxKnownWords {
+		k.words = make(map[string]bool, len(words))
+	}
+	maps.Copy(k.words, words)
 }
