@@ -42,15 +42,15 @@ type Tool struct {
 
 // Table lists the tools in the order of a run, then of authoring.
 var Table = []Tool{
-	replies(api.Search, Engine.Search),
-	opens(api.Begin, Engine.Begin),
-	opens(api.Next, Engine.Next),
-	replies(api.Attest, Engine.Attest),
-	replies(api.Mint, Engine.Mint),
-	replies(api.Update, Engine.Update),
-	replies(api.Delete, Engine.Delete),
-	replies(api.Dump, Engine.Dump),
-	replies(api.Spaces, Engine.Spaces),
+	Replies(api.Search, Engine.Search),
+	Opens(api.Begin, Engine.Begin),
+	Opens(api.Next, Engine.Next),
+	Replies(api.Attest, Engine.Attest),
+	Replies(api.Mint, Engine.Mint),
+	Replies(api.Update, Engine.Update),
+	Replies(api.Delete, Engine.Delete),
+	Replies(api.Dump, Engine.Dump),
+	Replies(api.Spaces, Engine.Spaces),
 }
 
 // Named is the row of a tool.
@@ -77,14 +77,15 @@ func (t Tool) Unasked(ctx context.Context, e Continuing, c access.Caller, argume
 	return director.Unasked(ctx, e, c, func() (director.Round, error) { return t.Open(ctx, e, c, arguments) })
 }
 
-// useCase is a method of Engine.
-type useCase[Request, Result any] = func(Engine, context.Context, access.Caller, Request) (Result, error)
+// UseCase is a method of Engine.
+type UseCase[Request, Result any] = func(Engine, context.Context, access.Caller, Request) (Result, error)
 
 func row[Request, Reply any](t api.Tool[Request, Reply]) Tool {
 	return Tool{Declaration: t.Declaration, Input: infer.Request[Request], Output: infer.Reply[Reply]}
 }
 
-func replies[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Tool {
+// Replies is the row of a tool that replies at once.
+func Replies[Request, Reply any](t api.Tool[Request, Reply], use UseCase[Request, Reply]) Tool {
 	tool := row(t)
 	tool.Reply = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
 		in, err := decode[Request](arguments)
@@ -96,7 +97,9 @@ func replies[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request
 	return tool
 }
 
-func opens[Request any](t api.Tool[Request, api.StepReply], use useCase[Request, director.Round]) Tool {
+// Opens is the row of a tool that may ask the client something before it
+// replies.
+func Opens[Request any](t api.Tool[Request, api.StepReply], use UseCase[Request, director.Round]) Tool {
 	tool := row(t)
 	tool.Open = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (director.Round, error) {
 		in, err := decode[Request](arguments)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
@@ -81,5 +82,22 @@ func TestARowCallsItsUseCase(t *testing.T) {
 	var undecoded *toolset.ArgumentsError
 	if !errors.As(err, &undecoded) {
 		t.Errorf("error = %v, want an *ArgumentsError", err)
+	}
+}
+
+// What a start pays for schemas that are inferred instead of generated.
+func BenchmarkSchemas(b *testing.B) {
+	for b.Loop() {
+		for _, row := range toolset.Table {
+			for _, schema := range []func() (infer.Schema, error){row.Input, row.Output} {
+				s, err := schema()
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := api.Encode(s, ""); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // verbs are those that summaries begin with: one for each thing that commands do.
 var verbs = []string{
-	"Abandon", "Attest", "Begin", "Check", "Compare", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Import", "Inspect",
+	"Abandon", "Attest", "Begin", "Call", "Check", "Compare", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Import", "Inspect",
 	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
 }
 

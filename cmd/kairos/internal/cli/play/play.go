@@ -8,5 +8,5 @@ import (
 
 // Commands are the commands that execute protocols.
 func Commands(at *session.Session) []*cobra.Command {
-	return []*cobra.Command{runCommand(at), beginCommand(at), nextCommand(at), attestCommand(at)}
+	return []*cobra.Command{runCommand(at), beginCommand(at), nextCommand(at), attestCommand(at), callCommand(at)}
 }
