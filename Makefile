@@ -69,7 +69,7 @@ demo: build ## play the calendar protocol as three kinds of client, and once wit
 # Drivers see no other PATH than this one, so what runs them has to be in it.
 DRIVER_PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 EXAMPLES    := $(BIN)/examples/drivers
-GO_EXAMPLES := http-check ask-folder
+GO_EXAMPLES := http-check ask-folder acme-confirm acme-confirm/acme-release
 WORD_COUNT  := examples/drivers/word-count
 INSTALL     := KAIROS_DRIVERS_DIR=$(EXAMPLES) $(BIN)/kairos driver install --yes
 lacks = ! PATH=$(DRIVER_PATH) command -v $(1) >/dev/null 2>&1
@@ -80,8 +80,8 @@ examples: build ## build and test the example drivers, run the kit on them and p
 	$(BIN)/kairos driver lock $(EXAMPLES)
 	@for e in $(GO_EXAMPLES); do \
 		(cd examples/drivers/$$e && $(GO) vet ./... && $(GO) test ./... && \
-			$(GO) build -ldflags '-s -w' -o build/kairos-driver-$$(echo $$e | tr - _) .) && \
-		$(INSTALL) examples/drivers/$$e/build/kairos-driver-$$(echo $$e | tr - _) || exit 1; \
+			$(GO) build -ldflags '-s -w' -o build/kairos-driver-$$(basename $$e | tr - _) .) && \
+		$(INSTALL) examples/drivers/$$e/build/kairos-driver-$$(basename $$e | tr - _) || exit 1; \
 	done
 	@if $(call lacks,python3); then echo "examples: PYTHON 3 IS MISSING, regex-python is left out"; else \
 		(cd examples/drivers/regex-python && python3 -B -m unittest) && \

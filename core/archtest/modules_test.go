@@ -17,6 +17,7 @@ import (
 var standalone = map[string]string{
 	"examples/drivers/http-check":    "GO_EXAMPLES",
 	"examples/drivers/ask-folder":    "GO_EXAMPLES",
+	"examples/drivers/acme-confirm":  "GO_EXAMPLES",
 	"core/search/evaluation/compare": "bench-search",
 }
 

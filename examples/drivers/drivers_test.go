@@ -248,6 +248,21 @@ func withRule(t *testing.T, folder string) string {
 }
 
 func TestREADMEsShowTheLockEntry(t *testing.T) {
+	eachExample(t, wantLockEntry)
+}
+
+func wantLockEntry(t *testing.T, e example) {
+	t.Helper()
+	locked, shown := lockedEntry(t, e.driver), shownEntry(t, e)
+	shown["sha256"] = locked["sha256"] // that of another build
+	if diff := cmp.Diff(locked, shown); diff != "" {
+		t.Errorf("the README of %s shows another lock entry (-lock +README):\n%s", e.folder, diff)
+	}
+}
+
+// lockedEntry is what drivers.lock says of a driver.
+func lockedEntry(t *testing.T, driver string) map[string]any {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(folder(t), "drivers.lock"))
 	if err != nil {
 		t.Fatal(err)
@@ -256,14 +271,11 @@ func TestREADMEsShowTheLockEntry(t *testing.T) {
 	if err := json.Unmarshal(raw, &lock); err != nil {
 		t.Fatal(err)
 	}
-	eachExample(t, func(t *testing.T, e example) {
-		at := slices.IndexFunc(lock.Drivers, func(d map[string]any) bool { return d["name"] == e.driver })
-		shown := shownEntry(t, e)
-		shown["sha256"] = lock.Drivers[at]["sha256"] // that of another build
-		if diff := cmp.Diff(lock.Drivers[at], shown); diff != "" {
-			t.Errorf("the README of %s shows another lock entry (-lock +README):\n%s", e.folder, diff)
-		}
-	})
+	at := slices.IndexFunc(lock.Drivers, func(d map[string]any) bool { return d["name"] == driver })
+	if at < 0 {
+		t.Fatalf("drivers.lock has no driver %s", driver)
+	}
+	return lock.Drivers[at]
 }
 
 // shownEntry is the lock entry that the README of an example shows.
