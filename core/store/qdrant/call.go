@@ -25,12 +25,12 @@ const (
 // the server does not answer it repeats the request until the timeout is
 // over. Every request of this package may be repeated: writes set a state, under a
 // condition where another writer could be between.
-func call[T any](ctx context.Context, s *Store, request func(context.Context) (T, error)) (T, error) {
+func call[T any](ctx context.Context, s *server, request func(context.Context) (T, error)) (T, error) {
 	return callWithin(ctx, s, s.options.Timeout, request)
 }
 
 // callWithin is call with a limit of its own.
-func callWithin[T any](ctx context.Context, s *Store, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
+func callWithin[T any](ctx context.Context, s *server, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for wait := backoffFirst; ; wait = min(2*wait, backoffMost) {
@@ -54,7 +54,7 @@ func passing(err error) bool {
 }
 
 // pause waits about so long, and reports whether there is time for another attempt.
-func (s *Store) pause(ctx context.Context, wait time.Duration) bool {
+func (s *server) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait/2 + rand.N(wait))
 	defer timer.Stop()
 	select {
@@ -69,7 +69,7 @@ func (s *Store) pause(ctx context.Context, wait time.Duration) bool {
 
 // explain turns a failed request into a fault that says what the operator can
 // do. Of a caller that has left the context's error passes as it is.
-func (s *Store) explain(ctx context.Context, err error) error {
+func (s *server) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {
 		return err

@@ -10,8 +10,8 @@ import (
 
 // withHistory finds the chain whose history is read: the one of the first
 // space that has it, else the one of the first space that had it.
-func (s *Store) withHistory(ctx context.Context, spaces []string, id string, fields ...string) (manifest, bool, error) {
-	found, err := s.ofChain(ctx, spaces, id, fields...)
+func (cs chains) withHistory(ctx context.Context, spaces []string, id string, fields ...string) (manifest, bool, error) {
+	found, err := cs.ofSpaces(ctx, spaces, id, fields...)
 	if err != nil {
 		return manifest{}, false, err
 	}
@@ -26,7 +26,7 @@ func (s *Store) withHistory(ctx context.Context, spaces []string, id string, fie
 
 // Versions implements library.ProtocolHistory.
 func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]library.Version, error) {
-	m, ok, err := s.withHistory(ctx, spaces, id, fieldKind, fieldSpace, fieldLog)
+	m, ok, err := s.chains.withHistory(ctx, spaces, id, fieldKind, fieldSpace, fieldLog)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s *Store) Versions(ctx context.Context, spaces []string, id string) ([]lib
 // Version implements library.ProtocolHistory.
 func (s *Store) Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error) {
 	missing := notFound("that version of protocol", id)
-	m, ok, err := s.withHistory(ctx, spaces, id, append([]string{fieldLog}, readFields...)...)
+	m, ok, err := s.chains.withHistory(ctx, spaces, id, append([]string{fieldLog}, readFields...)...)
 	if err != nil {
 		return protocol.Chain{}, err
 	}
@@ -51,18 +51,18 @@ func (s *Store) Version(ctx context.Context, spaces []string, id string, revisio
 		return protocol.Chain{}, missing
 	}
 	if m.live() && m.revision == revision {
-		return s.whole(m)
+		return s.server.whole(m)
 	}
 	for _, r := range m.log {
 		if r.Number != revision || r.Deleted {
 			continue
 		}
-		points, err := s.get(ctx, s.names().protocols(), []string{versionID(r.Token, m.key)}, fieldDocument)
+		points, err := s.server.get(ctx, s.server.names.protocols(), []string{versionID(r.Token, m.key)}, fieldDocument)
 		if err != nil {
 			return protocol.Chain{}, err
 		}
 		if len(points) == 1 {
-			c, err := s.chain(m, points[0].GetPayload()[fieldDocument].GetStringValue())
+			c, err := s.server.chain(m, points[0].GetPayload()[fieldDocument].GetStringValue())
 			c.Revision = revision
 			return c, err
 		}

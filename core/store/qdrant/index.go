@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
 
+	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/search"
@@ -66,6 +68,13 @@ type indexState struct {
 	words vocabulary
 }
 
+// searchIndex is the search index that is in use.
+type searchIndex struct {
+	server *server
+	state  atomic.Pointer[indexState]
+	seen   atomic.Pointer[clock.Moment] // when state was read
+}
+
 // indexEntry is a chain that the index has to hold.
 type indexEntry struct {
 	key, token string
@@ -87,24 +96,24 @@ func (n names) indexCollection(model string, dimension, analyser int) string {
 var metaID = pointID(kindMeta)
 
 // readIndex reads what the index in use was made by; nil: there is none.
-func (s *Store) readIndex(ctx context.Context) (*indexState, error) {
-	aliases, err := call(ctx, s, s.client.ListAliases)
+func (ix *searchIndex) read(ctx context.Context) (*indexState, error) {
+	aliases, err := call(ctx, ix.server, ix.server.client.ListAliases)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(aliases, func(a *pb.AliasDescription) bool { return a.GetAliasName() == s.names().index() }) {
+	if !slices.ContainsFunc(aliases, func(a *pb.AliasDescription) bool { return a.GetAliasName() == ix.server.names.index() }) {
 		return nil, nil
 	}
-	return s.readMeta(ctx)
+	return ix.readMeta(ctx)
 }
 
-func (s *Store) readMeta(ctx context.Context) (*indexState, error) {
-	points, err := s.get(ctx, s.names().index(), []string{metaID}, "collection", "model", "dimension", "analyser", "layout")
+func (ix *searchIndex) readMeta(ctx context.Context) (*indexState, error) {
+	points, err := ix.server.get(ctx, ix.server.names.index(), []string{metaID}, "collection", "model", "dimension", "analyser", "layout")
 	if err != nil {
 		return nil, err
 	}
 	if len(points) == 0 {
-		return nil, fault.New(fault.StoreFailed, "Qdrant at %s: collection %s is not a search index of this program", s.at, s.names().index())
+		return nil, fault.New(fault.StoreFailed, "Qdrant at %s: collection %s is not a search index of this program", ix.server.at, ix.server.names.index())
 	}
 	v := points[0].GetPayload()
 	return &indexState{
@@ -116,8 +125,8 @@ func (s *Store) readMeta(ctx context.Context) (*indexState, error) {
 
 // openIndex finds the search index, makes it if there is none, and makes it
 // anew if it is of an older analyser or layout.
-func (s *Store) openIndex(ctx context.Context) error {
-	found, err := s.readIndex(ctx)
+func (ix *searchIndex) open(ctx context.Context) error {
+	found, err := ix.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,33 +135,33 @@ func (s *Store) openIndex(ctx context.Context) error {
 		if found != nil {
 			next.model, next.dimension = found.model, found.dimension
 		}
-		return s.rebuild(ctx, found, &next)
+		return ix.rebuild(ctx, found, &next)
 	}
-	s.useIndex(found)
+	ix.use(found)
 	return nil
 }
 
-func (s *Store) useIndex(x *indexState) {
-	if have := s.schema.index.Load(); have == nil || have.collection != x.collection {
-		s.schema.index.Store(x)
+func (ix *searchIndex) use(x *indexState) {
+	if have := ix.state.Load(); have == nil || have.collection != x.collection {
+		ix.state.Store(x)
 	}
-	now := s.options.Clock.Moment()
-	s.schema.seen.Store(&now)
+	now := ix.server.options.Clock.Moment()
+	ix.seen.Store(&now)
 }
 
 // refreshIndex notices an index that another process has made.
-func (s *Store) refreshIndex(ctx context.Context) error {
-	found, err := s.readMeta(ctx)
+func (ix *searchIndex) refresh(ctx context.Context) error {
+	found, err := ix.readMeta(ctx)
 	if err != nil {
 		return err
 	}
-	s.useIndex(found)
+	ix.use(found)
 	return nil
 }
 
 // createIndex makes the collection of an index, or completes it.
-func (s *Store) createIndex(ctx context.Context, x *indexState) error {
-	x.collection = s.names().indexCollection(x.model, x.dimension, x.analyser)
+func (ix *searchIndex) create(ctx context.Context, x *indexState) error {
+	x.collection = ix.server.names.indexCollection(x.model, x.dimension, x.analyser)
 	dense := map[string]*pb.VectorParams{}
 	if x.dimension > 0 {
 		dense[vectorDense] = &pb.VectorParams{
@@ -162,28 +171,28 @@ func (s *Store) createIndex(ctx context.Context, x *indexState) error {
 			}),
 		}
 	}
-	if err := s.createCollection(ctx, &pb.CreateCollection{
+	if err := ix.server.createCollection(ctx, &pb.CreateCollection{
 		CollectionName: x.collection, VectorsConfig: pb.NewVectorsConfigMap(dense),
 		SparseVectorsConfig: pb.NewSparseVectorsConfig(map[string]*pb.SparseVectorParams{vectorWords: {Modifier: pb.Modifier_Idf.Enum()}}),
 	}, indexFields); err != nil {
 		return err
 	}
-	return s.update(ctx, x.collection, upsert(&pb.PointStruct{Id: pb.NewID(metaID), Vectors: noVectors(), Payload: payload{
+	return ix.server.update(ctx, x.collection, upsert(&pb.PointStruct{Id: pb.NewID(metaID), Vectors: noVectors(), Payload: payload{
 		fieldKind: text(kindMeta), "collection": text(x.collection), "model": text(x.model), "dimension": number(int64(x.dimension)),
-		"analyser": number(int64(x.analyser)), "layout": number(int64(x.layout)), fieldWritten: number(s.options.Clock.Wall().UnixMilli()),
+		"analyser": number(int64(x.analyser)), "layout": number(int64(x.layout)), fieldWritten: number(ix.server.options.Clock.Wall().UnixMilli()),
 	}}))
 }
 
 // writeIndex puts chains into the index in use. They are found as soon as their
 // manifests have their tokens.
-func (s *Store) writeIndex(ctx context.Context, entries []indexEntry, now time.Time) (*indexState, error) {
-	x := s.schema.index.Load()
-	err := s.writeEntries(ctx, s.names().index(), x, entries, now)
+func (ix *searchIndex) write(ctx context.Context, entries []indexEntry, now time.Time) (*indexState, error) {
+	x := ix.state.Load()
+	err := ix.writeEntries(ctx, ix.server.names.index(), x, entries, now)
 	if fault.CodeOf(err) == fault.StoreFailed {
 		// Another process may have made an index with other vectors meanwhile.
-		if refreshed := s.refreshIndex(ctx); refreshed == nil && s.schema.index.Load() != x {
-			x = s.schema.index.Load()
-			err = s.writeEntries(ctx, s.names().index(), x, entries, now)
+		if refreshed := ix.refresh(ctx); refreshed == nil && ix.state.Load() != x {
+			x = ix.state.Load()
+			err = ix.writeEntries(ctx, ix.server.names.index(), x, entries, now)
 		}
 	}
 	return x, err
@@ -192,24 +201,24 @@ func (s *Store) writeIndex(ctx context.Context, entries []indexEntry, now time.T
 // followIndex writes the entries again if the index they went to has been
 // replaced since. Whoever replaces an index reads the manifests after that, so
 // that no chain is missed by both.
-func (s *Store) followIndex(ctx context.Context, wrote *indexState, entries []indexEntry) error {
+func (ix *searchIndex) follow(ctx context.Context, wrote *indexState, entries []indexEntry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	current, err := s.readMeta(ctx)
+	current, err := ix.readMeta(ctx)
 	if err != nil || current.collection == wrote.collection {
 		return err
 	}
-	s.useIndex(current)
-	_, err = s.writeIndex(ctx, entries, s.options.Clock.Wall())
+	ix.use(current)
+	_, err = ix.write(ctx, entries, ix.server.options.Clock.Wall())
 	return err
 }
 
-func (s *Store) writeEntries(ctx context.Context, collection string, x *indexState, entries []indexEntry, now time.Time) error {
+func (ix *searchIndex) writeEntries(ctx context.Context, collection string, x *indexState, entries []indexEntry, now time.Time) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	vectors, err := s.vectorsOf(ctx, collection, x, entries)
+	vectors, err := ix.vectorsOf(ctx, collection, x, entries)
 	if err != nil {
 		return err
 	}
@@ -218,7 +227,7 @@ func (s *Store) writeEntries(ctx context.Context, collection string, x *indexSta
 	for _, e := range entries {
 		points = append(points, e.points(x, now, vectors)...)
 	}
-	if err := s.writePoints(ctx, collection, points); err != nil {
+	if err := ix.server.writePoints(ctx, collection, points); err != nil {
 		return err
 	}
 	x.words.add(words)
@@ -238,7 +247,7 @@ func (e indexEntry) points(x *indexState, now time.Time, vectors map[string][]fl
 }
 
 // writePoints writes points in as many requests as their size needs.
-func (s *Store) writePoints(ctx context.Context, collection string, points []*pb.PointStruct) error {
+func (s *server) writePoints(ctx context.Context, collection string, points []*pb.PointStruct) error {
 	for len(points) > 0 {
 		n, _ := requestOf(points)
 		if err := s.update(ctx, collection, upsert(points[:n]...)); err != nil {
@@ -303,7 +312,7 @@ func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32
 }
 
 // removeReplaced removes from the index what chains were before: their tokens by key.
-func (s *Store) removeReplaced(ctx context.Context, replaced map[string]string) error {
+func (ix *searchIndex) removeReplaced(ctx context.Context, replaced map[string]string) error {
 	var old []*pb.Condition
 	for key, token := range replaced {
 		old = append(old, nested(all(is(fieldChainKey, key), is(fieldToken, token))))
@@ -311,5 +320,5 @@ func (s *Store) removeReplaced(ctx context.Context, replaced map[string]string) 
 	if len(old) == 0 {
 		return nil
 	}
-	return s.update(ctx, s.names().index(), remove(anyOf(old...)))
+	return ix.server.update(ctx, ix.server.names.index(), remove(anyOf(old...)))
 }

@@ -60,13 +60,13 @@ func ReadLegacy(ctx context.Context, o LegacyOptions, each func(LegacyProtocol) 
 		return report, err
 	}
 	defer func() { _ = s.Close() }() // nothing was written
-	if report.Collection, err = s.legacyCollection(ctx, o.Collection); err != nil {
+	if report.Collection, err = s.server.legacyCollection(ctx, o.Collection); err != nil {
 		return report, err
 	}
 	r := legacyReading{report: &report, chains: map[legacyKey][]legacyStep{}}
 	var offset *pb.PointId
 	for {
-		points, next, err := s.legacyPage(ctx, report.Collection, offset)
+		points, next, err := s.server.legacyPage(ctx, report.Collection, offset)
 		if err != nil {
 			return report, err
 		}
@@ -88,7 +88,7 @@ func ReadLegacy(ctx context.Context, o LegacyOptions, each func(LegacyProtocol) 
 }
 
 // legacyCollection finds the collection, or the alias, to read.
-func (s *Store) legacyCollection(ctx context.Context, name string) (string, error) {
+func (s *server) legacyCollection(ctx context.Context, name string) (string, error) {
 	names := legacyCollections
 	if name != "" {
 		names = []string{name}
@@ -106,7 +106,7 @@ func (s *Store) legacyCollection(ctx context.Context, name string) (string, erro
 		WithNext("name the collection of the earlier server with --collection")
 }
 
-func (s *Store) legacyPage(ctx context.Context, collection string, offset *pb.PointId) ([]*pb.RetrievedPoint, *pb.PointId, error) {
+func (s *server) legacyPage(ctx context.Context, collection string, offset *pb.PointId) ([]*pb.RetrievedPoint, *pb.PointId, error) {
 	var next *pb.PointId
 	points, err := call(ctx, s, func(ctx context.Context) ([]*pb.RetrievedPoint, error) {
 		var points []*pb.RetrievedPoint

@@ -65,7 +65,7 @@ var stateFields = []string{
 	fieldLock, fieldLockUntil,
 }
 
-func (s *Store) manifestOf(p *pb.RetrievedPoint) (manifest, error) {
+func (s *server) manifestOf(p *pb.RetrievedPoint) (manifest, error) {
 	v := p.GetPayload()
 	m := manifest{
 		key: p.GetId().GetUuid(), kind: v[fieldKind].GetStringValue(), space: v[fieldSpace].GetStringValue(), chainID: v[fieldChainID].GetStringValue(),
@@ -82,12 +82,12 @@ func (s *Store) manifestOf(p *pb.RetrievedPoint) (manifest, error) {
 	return m, nil
 }
 
-func (s *Store) damaged(key string, err error) error {
-	return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s, collection %s: point %s is damaged", s.at, s.names().protocols(), key)
+func (s *server) damaged(key string, err error) error {
+	return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s, collection %s: point %s is damaged", s.at, s.names.protocols(), key)
 }
 
 // chain decodes a document or an outline of the manifest.
-func (s *Store) chain(m manifest, document string) (protocol.Chain, error) {
+func (s *server) chain(m manifest, document string) (protocol.Chain, error) {
 	var c protocol.Chain
 	if err := json.Unmarshal([]byte(document), &c); err != nil {
 		return c, s.damaged(m.key, fmt.Errorf("decode the chain: %w", err))

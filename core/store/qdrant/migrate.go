@@ -38,11 +38,11 @@ const migrationPage = 64
 // short, it is done again. The old collection stays as it was, and programs that
 // use it refuse to go on as soon as they notice the alias, which takes them a
 // few seconds: what they store meanwhile is not taken along.
-func (s *Store) migrate(ctx context.Context, from int) error {
-	n := s.names()
+func (c *schema) migrate(ctx context.Context, from int) error {
+	n := c.server.names
 	old := n.ofVersion(from)
-	s.log.InfoContext(ctx, "protocols are copied into the layout of this version", "qdrant", s.at.String(), "from", old, "to", n.protocols())
-	if err := s.createEmpty(ctx); err != nil {
+	c.server.log.InfoContext(ctx, "protocols are copied into the layout of this version", "qdrant", c.server.at.String(), "from", old, "to", n.protocols())
+	if err := c.createEmpty(ctx); err != nil {
 		return err
 	}
 	copied := 0
@@ -51,10 +51,10 @@ func (s *Store) migrate(ctx context.Context, from int) error {
 	var offset *pb.PointId
 	for {
 		var next *pb.PointId
-		points, err := call(ctx, s, func(ctx context.Context) ([]*pb.RetrievedPoint, error) {
+		points, err := call(ctx, c.server, func(ctx context.Context) ([]*pb.RetrievedPoint, error) {
 			var points []*pb.RetrievedPoint
 			var err error
-			points, next, err = s.client.ScrollAndOffset(ctx, &pb.ScrollPoints{
+			points, next, err = c.server.client.ScrollAndOffset(ctx, &pb.ScrollPoints{
 				CollectionName: old, Filter: f, Limit: pb.PtrOf(uint32(migrationPage)), Offset: offset,
 				WithPayload: pb.NewWithPayload(true), ReadConsistency: newest,
 			})
@@ -63,7 +63,7 @@ func (s *Store) migrate(ctx context.Context, from int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.copyMigrated(ctx, points, from); err != nil {
+		if err := c.copyMigrated(ctx, points, from); err != nil {
 			return err
 		}
 		if copied += len(points); next == nil {
@@ -71,21 +71,21 @@ func (s *Store) migrate(ctx context.Context, from int) error {
 		}
 		offset = next
 	}
-	if err := s.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
+	if err := c.server.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "protocols were copied", "qdrant", s.at.String(), "collection", n.protocols(), "points", copied, "left_as_it_was", old)
+	c.server.log.InfoContext(ctx, "protocols were copied", "qdrant", c.server.at.String(), "collection", n.protocols(), "points", copied, "left_as_it_was", old)
 	return nil
 }
 
 // copyMigrated writes points in their new layout, but not over what was stored
 // since: another process may have finished the same migration meanwhile.
-func (s *Store) copyMigrated(ctx context.Context, points []*pb.RetrievedPoint, from int) error {
+func (c *schema) copyMigrated(ctx context.Context, points []*pb.RetrievedPoint, from int) error {
 	var out []*pb.PointStruct
 	for _, p := range points {
-		next, err := s.migrations.apply(&pb.PointStruct{Id: p.GetId(), Vectors: noVectors(), Payload: p.GetPayload()}, from)
+		next, err := c.migrations.apply(&pb.PointStruct{Id: p.GetId(), Vectors: noVectors(), Payload: p.GetPayload()}, from)
 		if err != nil {
-			return s.damaged(p.GetId().GetUuid(), err)
+			return c.server.damaged(p.GetId().GetUuid(), err)
 		}
 		if next != nil {
 			next.Payload[fieldCopied] = number(int64(from))
@@ -93,7 +93,7 @@ func (s *Store) copyMigrated(ctx context.Context, points []*pb.RetrievedPoint, f
 		}
 	}
 	for _, op := range upserts(all(pb.NewMatchInt(fieldCopied, int64(from))), out) {
-		if err := s.update(ctx, s.names().protocols(), op.op); err != nil {
+		if err := c.server.update(ctx, c.server.names.protocols(), op.op); err != nil {
 			return err
 		}
 	}

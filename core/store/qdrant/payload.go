@@ -119,7 +119,7 @@ var strong = &pb.WriteOrdering{Type: pb.WriteOrderingType_Strong}
 var newest = pb.NewReadConsistencyType(pb.ReadConsistencyType_Majority)
 
 // update does operations in order and waits until they are visible.
-func (s *Store) update(ctx context.Context, collection string, ops ...*pb.PointsUpdateOperation) error {
+func (s *server) update(ctx context.Context, collection string, ops ...*pb.PointsUpdateOperation) error {
 	_, err := call(ctx, s, func(ctx context.Context) ([]*pb.UpdateResult, error) {
 		return s.client.UpdateBatch(ctx, &pb.UpdateBatchPoints{
 			CollectionName: collection, Wait: pb.PtrOf(true), Ordering: strong, Operations: ops,
@@ -129,7 +129,7 @@ func (s *Store) update(ctx context.Context, collection string, ops ...*pb.Points
 }
 
 // updateSoon is update without waiting.
-func (s *Store) updateSoon(ctx context.Context, collection string, ops ...*pb.PointsUpdateOperation) error {
+func (s *server) updateSoon(ctx context.Context, collection string, ops ...*pb.PointsUpdateOperation) error {
 	_, err := call(ctx, s, func(ctx context.Context) ([]*pb.UpdateResult, error) {
 		return s.client.UpdateBatch(ctx, &pb.UpdateBatchPoints{
 			CollectionName: collection, Wait: pb.PtrOf(false), Ordering: strong, Operations: ops,
@@ -170,7 +170,7 @@ func in(field string, values []string) *pb.Condition { return pb.NewMatchKeyword
 func noPoint() *pb.Filter { return all(pb.NewHasID(pb.NewID(uuid.Nil.String()))) }
 
 // get reads points by id; those that are not there are left out.
-func (s *Store) get(ctx context.Context, collection string, keys []string, fields ...string) ([]*pb.RetrievedPoint, error) {
+func (s *server) get(ctx context.Context, collection string, keys []string, fields ...string) ([]*pb.RetrievedPoint, error) {
 	if len(keys) == 0 {
 		return nil, ctx.Err()
 	}
@@ -183,7 +183,7 @@ func (s *Store) get(ctx context.Context, collection string, keys []string, field
 
 // find reads at most limit points that match, in the order of their ids after
 // the offset. next is nil at the end.
-func (s *Store) find(ctx context.Context, collection string, f *pb.Filter, limit int, offset *pb.PointId, fields ...string) (found []*pb.RetrievedPoint, next *pb.PointId, err error) {
+func (s *server) find(ctx context.Context, collection string, f *pb.Filter, limit int, offset *pb.PointId, fields ...string) (found []*pb.RetrievedPoint, next *pb.PointId, err error) {
 	found, err = call(ctx, s, func(ctx context.Context) ([]*pb.RetrievedPoint, error) {
 		var points []*pb.RetrievedPoint
 		var e error
@@ -197,7 +197,7 @@ func (s *Store) find(ctx context.Context, collection string, f *pb.Filter, limit
 }
 
 // each reads all the points that match, page by page.
-func (s *Store) each(ctx context.Context, collection string, f *pb.Filter, page int, fields []string, do func([]*pb.RetrievedPoint) error) error {
+func (s *server) each(ctx context.Context, collection string, f *pb.Filter, page int, fields []string, do func([]*pb.RetrievedPoint) error) error {
 	var offset *pb.PointId
 	for {
 		found, next, err := s.find(ctx, collection, f, page, offset, fields...)

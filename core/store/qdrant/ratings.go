@@ -32,6 +32,9 @@ type rated struct {
 	quality api.Quality
 }
 
+// ratings reads and writes the ratings of steps.
+type ratings struct{ server *server }
+
 // Rate implements library.Ratings.
 func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating) error {
 	byStep := map[string][]library.Rating{}
@@ -44,14 +47,14 @@ func (s *Store) Rate(ctx context.Context, space string, ratings []library.Rating
 	if len(ratings) == 0 {
 		return ctx.Err()
 	}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.schema.prepare(ctx); err != nil {
 		return err
 	}
-	if err := s.dropUnknown(ctx, space, byStep); err != nil {
+	if err := s.ratings.dropUnknown(ctx, space, byStep); err != nil {
 		return err
 	}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), ratingsRead) {
-		if err := s.rate(ctx, space, part, byStep); err != nil {
+		if err := s.ratings.add(ctx, space, part, byStep); err != nil {
 			return err
 		}
 	}
@@ -63,11 +66,11 @@ var outcomes = []library.Outcome{
 }
 
 // dropUnknown removes steps that no chain of the space holds.
-func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string][]library.Rating) error {
+func (rs ratings) dropUnknown(ctx context.Context, space string, byStep map[string][]library.Rating) error {
 	known := map[string]bool{}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), stepsAsked) {
 		f := all(is(fieldKind, kindManifest), is(fieldSpace, space), in(fieldSteps, part))
-		if err := s.each(ctx, s.names().protocols(), f, titlesPage, []string{fieldSteps}, func(points []*pb.RetrievedPoint) error {
+		if err := rs.server.each(ctx, rs.server.names.protocols(), f, titlesPage, []string{fieldSteps}, func(points []*pb.RetrievedPoint) error {
 			for _, p := range points {
 				for _, step := range textsOf(p.GetPayload()[fieldSteps]) {
 					known[step] = true
@@ -83,10 +86,10 @@ func (s *Store) dropUnknown(ctx context.Context, space string, byStep map[string
 }
 
 // rate adds ratings, again for the steps where another save was between.
-func (s *Store) rate(ctx context.Context, space string, steps []string, byStep map[string][]library.Rating) error {
+func (rs ratings) add(ctx context.Context, space string, steps []string, byStep map[string][]library.Rating) error {
 	token := uuid.NewString()
 	for {
-		before, err := s.rated(ctx, space, steps)
+		before, err := rs.of(ctx, space, steps)
 		if err != nil {
 			return err
 		}
@@ -115,7 +118,7 @@ func (s *Store) rate(ctx context.Context, space string, steps []string, byStep m
 		// What the points of the steps show of a save that another one came before
 		// is put right by its next attempt.
 		ops := append([]*pb.PointsUpdateOperation{upsertIf(anyOf(unchanged...), points...)}, rateOps(space, added)...)
-		if err := s.update(ctx, s.names().protocols(), ops...); err != nil {
+		if err := rs.server.update(ctx, rs.server.names.protocols(), ops...); err != nil {
 			return err
 		}
 	}
@@ -161,14 +164,14 @@ func (r *rated) point(space string) (*pb.PointStruct, error) {
 }
 
 // rated reads ratings by step; a step without one is left out.
-func (s *Store) rated(ctx context.Context, space string, steps []string) (map[string]rated, error) {
+func (rs ratings) of(ctx context.Context, space string, steps []string) (map[string]rated, error) {
 	out := make(map[string]rated, len(steps))
 	for part := range slices.Chunk(steps, ratingsRead) {
 		keys := make([]string, len(part))
 		for i, step := range part {
 			keys[i] = ratingID(space, step)
 		}
-		points, err := s.get(ctx, s.names().protocols(), keys, fieldStep, fieldCount, fieldWriters, fieldQuality)
+		points, err := rs.server.get(ctx, rs.server.names.protocols(), keys, fieldStep, fieldCount, fieldWriters, fieldQuality)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +179,7 @@ func (s *Store) rated(ctx context.Context, space string, steps []string) (map[st
 			v := p.GetPayload()
 			r := rated{step: v[fieldStep].GetStringValue(), count: v[fieldCount].GetIntegerValue(), writers: textsOf(v[fieldWriters])}
 			if err := json.Unmarshal([]byte(v[fieldQuality].GetStringValue()), &r.quality); err != nil {
-				return nil, s.damaged(p.GetId().GetUuid(), err)
+				return nil, rs.server.damaged(p.GetId().GetUuid(), err)
 			}
 			out[r.step] = r
 		}
@@ -189,10 +192,10 @@ func (s *Store) Quality(ctx context.Context, space string, stepUUIDs []string) (
 	if len(stepUUIDs) == 0 {
 		return map[string]api.Quality{}, ctx.Err()
 	}
-	if err := s.prepare(ctx); err != nil {
+	if err := s.schema.prepare(ctx); err != nil {
 		return nil, err
 	}
-	found, err := s.rated(ctx, space, stepUUIDs)
+	found, err := s.ratings.of(ctx, space, stepUUIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
@@ -28,6 +26,15 @@ const (
 	// createLimit bounds each request that makes a collection.
 	createLimit = time.Minute
 )
+
+// schema finds, makes and migrates the collections.
+type schema struct {
+	server     *server
+	index      *searchIndex
+	sweeper    *sweeper
+	migrations migrations
+	turn       chan struct{} // holds a value while somebody prepares the collections
+}
 
 // names of the collections and aliases of one set of protocols.
 type names struct {
@@ -46,79 +53,66 @@ func (n names) ofVersion(v int) string { return n.base + "_v" + strconv.Itoa(v) 
 // index is the alias of the search index that is in use.
 func (n names) index() string { return n.base + "_index" }
 
-func (s *Store) names() names { return names{s.options.Collection, s.migrations.version()} }
-
-// schemaState is what this process knows of the collections.
-type schemaState struct {
-	turn  chan struct{} // holds a value while somebody prepares the collections
-	ready atomic.Bool
-	// seen is when index was read.
-	seen  atomic.Pointer[clock.Moment]
-	index atomic.Pointer[indexState]
-	// sweeping: the background has been started.
-	sweeping atomic.Bool
-}
-
 // forgetSchema makes the next call look again.
-func (s *Store) forgetSchema() { s.schema.ready.Store(false) }
+func (s *server) forgetSchema() { s.ready.Store(false) }
 
 // freshIndex reports whether the index was read a moment ago.
-func (s *Store) freshIndex() bool {
-	seen := s.schema.seen.Load()
-	return seen != nil && s.options.Clock.Since(*seen) < indexFresh
+func (ix *searchIndex) fresh() bool {
+	seen := ix.seen.Load()
+	return seen != nil && ix.server.options.Clock.Since(*seen) < indexFresh
 }
 
 // prepare makes sure that the collections are there. Calls beyond the first one
 // cost nothing, but for a look at the index now and then.
-func (s *Store) prepare(ctx context.Context) error {
-	if s.schema.ready.Load() && s.freshIndex() {
+func (c *schema) prepare(ctx context.Context) error {
+	if c.server.ready.Load() && c.index.fresh() {
 		return nil
 	}
 	select {
-	case s.schema.turn <- struct{}{}:
-		defer func() { <-s.schema.turn }()
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.closing.Done():
-		return s.explain(ctx, s.closing.Err())
+	case <-c.server.closing.Done():
+		return c.server.explain(ctx, c.server.closing.Err())
 	}
-	if s.schema.ready.Load() {
-		if s.freshIndex() {
+	if c.server.ready.Load() {
+		if c.index.fresh() {
 			return nil
 		}
 		// A newer program may have moved the protocols meanwhile.
-		if _, err := s.findSchema(ctx); err != nil {
-			s.forgetSchema()
+		if _, err := c.findSchema(ctx); err != nil {
+			c.server.forgetSchema()
 			return err
 		}
-		return s.refreshIndex(ctx)
+		return c.index.refresh(ctx)
 	}
-	if err := s.checkServer(ctx); err != nil {
+	if err := c.server.checkServer(ctx); err != nil {
 		return err
 	}
-	found, err := s.findSchema(ctx)
+	found, err := c.findSchema(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case found == 0:
-		err = s.createProtocols(ctx)
-	case found < s.migrations.version():
-		err = s.migrate(ctx, found)
+		err = c.createProtocols(ctx)
+	case found < c.migrations.version():
+		err = c.migrate(ctx, found)
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.openIndex(ctx); err != nil {
+	if err := c.index.open(ctx); err != nil {
 		return err
 	}
-	s.schema.ready.Store(true)
-	s.startSweeping()
+	c.server.ready.Store(true)
+	c.sweeper.start()
 	return nil
 }
 
 // checkServer refuses a server that lacks what this package needs.
-func (s *Store) checkServer(ctx context.Context) error {
+func (s *server) checkServer(ctx context.Context) error {
 	reply, err := call(ctx, s, func(ctx context.Context) (*pb.HealthCheckReply, error) { return s.client.HealthCheck(ctx) })
 	if err != nil {
 		return err
@@ -151,17 +145,17 @@ func older(version, than string) bool {
 
 // findSchema finds the schema version of the protocols; 0: there are none. It
 // refuses those of a newer version and what another program made.
-func (s *Store) findSchema(ctx context.Context) (int, error) {
-	n := s.names()
-	collections, err := call(ctx, s, s.client.ListCollections)
+func (c *schema) findSchema(ctx context.Context) (int, error) {
+	n := c.server.names
+	collections, err := call(ctx, c.server, c.server.client.ListCollections)
 	if err != nil {
 		return 0, err
 	}
 	if slices.Contains(collections, n.alias()) {
-		return 0, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", s.at, n.alias()).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", c.server.at, n.alias()).
 			WithNext("set QDRANT_COLLECTION to another name; if it is of the earlier KAIROS server, read it with: kairos import --from-qdrant URL --collection %s", n.alias())
 	}
-	aliases, err := call(ctx, s, s.client.ListAliases)
+	aliases, err := call(ctx, c.server, c.server.client.ListAliases)
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +163,7 @@ func (s *Store) findSchema(ctx context.Context) (int, error) {
 		if a.GetAliasName() != n.alias() {
 			continue
 		}
-		return s.checkTarget(a.GetCollectionName())
+		return c.checkTarget(a.GetCollectionName())
 	}
 	return 0, nil
 }
@@ -177,21 +171,21 @@ func (s *Store) findSchema(ctx context.Context) (int, error) {
 var versioned = regexp.MustCompile(`^_v([0-9]{1,6})$`)
 
 // checkTarget is the schema version of the collection that the alias leads to.
-func (s *Store) checkTarget(collection string) (int, error) {
-	n := s.names()
+func (c *schema) checkTarget(collection string) (int, error) {
+	n := c.server.names
 	rest, ours := strings.CutPrefix(collection, n.base)
 	m := versioned.FindStringSubmatch(rest)
 	if !ours || m == nil {
-		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", s.at, n.alias(), collection).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", c.server.at, n.alias(), collection).
 			WithNext("set QDRANT_COLLECTION to another name")
 	}
 	v, err := strconv.Atoi(m[1])
 	if err != nil || v > n.version {
-		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program", s.at, collection).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program", c.server.at, collection).
 			WithNext("use that version; this one would damage what it does not know")
 	}
 	if v < 1 {
-		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q has no version that this program knows", s.at, collection).
+		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q has no version that this program knows", c.server.at, collection).
 			WithNext("set QDRANT_COLLECTION to another name")
 	}
 	return v, nil
@@ -207,29 +201,29 @@ var protocolFields = map[string]pb.FieldType{
 
 // createProtocols makes the collection of the protocols; the alias comes last,
 // so that whoever sees it sees all. Another process may be doing the same.
-func (s *Store) createProtocols(ctx context.Context) error {
-	n := s.names()
-	if err := s.createEmpty(ctx); err != nil {
+func (c *schema) createProtocols(ctx context.Context) error {
+	n := c.server.names
+	if err := c.createEmpty(ctx); err != nil {
 		return err
 	}
-	if err := s.update(ctx, n.protocols(), upsert(shownMark())); err != nil {
+	if err := c.server.update(ctx, n.protocols(), upsert(shownMark())); err != nil {
 		return err
 	}
-	if err := s.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
+	if err := c.server.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
 		return err
 	}
-	s.log.InfoContext(ctx, "collection made", "qdrant", s.at.String(), "collection", n.protocols())
+	c.server.log.InfoContext(ctx, "collection made", "qdrant", c.server.at.String(), "collection", n.protocols())
 	return nil
 }
 
-func (s *Store) createEmpty(ctx context.Context) error {
-	return s.createCollection(ctx, &pb.CreateCollection{
-		CollectionName: s.names().protocols(), VectorsConfig: pb.NewVectorsConfigMap(nil),
+func (c *schema) createEmpty(ctx context.Context) error {
+	return c.server.createCollection(ctx, &pb.CreateCollection{
+		CollectionName: c.server.names.protocols(), VectorsConfig: pb.NewVectorsConfigMap(nil),
 	}, protocolFields)
 }
 
 // createCollection makes a collection with indexes on its fields, or completes it.
-func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fields map[string]pb.FieldType) error {
+func (s *server) createCollection(ctx context.Context, c *pb.CreateCollection, fields map[string]pb.FieldType) error {
 	// One shard: what one request writes is one record of its log, all or nothing.
 	c.ShardNumber = pb.PtrOf(uint32(1))
 	c.OnDiskPayload = pb.PtrOf(true)
@@ -264,7 +258,7 @@ func (s *Store) createCollection(ctx context.Context, c *pb.CreateCollection, fi
 }
 
 // pointAlias makes an alias lead to a collection, from one moment to the next.
-func (s *Store) pointAlias(ctx context.Context, alias, collection string) error {
+func (s *server) pointAlias(ctx context.Context, alias, collection string) error {
 	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
 		err := s.client.UpdateAliases(ctx, []*pb.AliasOperations{pb.NewAliasDelete(alias), pb.NewAliasCreate(alias, collection)})
 		return struct{}{}, err

@@ -38,11 +38,17 @@ type shown struct {
 	fresh    bool           // there was nothing before
 }
 
-// shownOps are the operations that bring the points of the steps up to date,
+// stepPoints writes the points of steps.
+type stepPoints struct {
+	server  *server
+	ratings ratings
+}
+
+// ops are the operations that bring the points of the steps up to date,
 // each within the size of a request. Done late or twice they change nothing that
 // is newer.
-func (s *Store) shownOps(ctx context.Context, chains []shown) ([]sizedOp, error) {
-	ratings, err := s.ratingsOf(ctx, chains)
+func (sp stepPoints) ops(ctx context.Context, chains []shown) ([]sizedOp, error) {
+	ratings, err := sp.ratingsOf(ctx, chains)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +104,7 @@ func (c shown) notNewer() *pb.Filter {
 }
 
 // ratingsOf reads the ratings of the steps, by space and step.
-func (s *Store) ratingsOf(ctx context.Context, chains []shown) (map[[2]string]rated, error) {
+func (sp stepPoints) ratingsOf(ctx context.Context, chains []shown) (map[[2]string]rated, error) {
 	steps := map[string][]string{}
 	for _, c := range chains {
 		for _, step := range c.chain.Steps {
@@ -107,7 +113,7 @@ func (s *Store) ratingsOf(ctx context.Context, chains []shown) (map[[2]string]ra
 	}
 	out := map[[2]string]rated{}
 	for space, of := range steps {
-		found, err := s.rated(ctx, space, of)
+		found, err := sp.ratings.of(ctx, space, of)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +213,7 @@ func upserts(condition *pb.Filter, points []*pb.PointStruct) []sizedOp {
 }
 
 // updateSoonSized is updateSoon in as many requests as the sizes need.
-func (s *Store) updateSoonSized(ctx context.Context, collection string, ops []sizedOp) error {
+func (s *server) updateSoonSized(ctx context.Context, collection string, ops []sizedOp) error {
 	for len(ops) > 0 {
 		var request []*pb.PointsUpdateOperation
 		size := 0
@@ -231,8 +237,8 @@ func shownMark() *pb.PointStruct {
 
 // showAll writes the points of all steps, if that was never finished: after a
 // program has stored protocols that did not write them yet.
-func (s *Store) showAll(ctx context.Context) error {
-	marks, err := s.get(ctx, s.names().protocols(), []string{shownMarkID}, "layout")
+func (sp stepPoints) showAll(ctx context.Context) error {
+	marks, err := sp.server.get(ctx, sp.server.names.protocols(), []string{shownMarkID}, "layout")
 	if err != nil {
 		return err
 	}
@@ -240,54 +246,54 @@ func (s *Store) showAll(ctx context.Context) error {
 		return nil
 	}
 	fields := append([]string{fieldTitle, fieldToken}, readFields...)
-	if err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindManifest)), rebuildPage, fields, func(points []*pb.RetrievedPoint) error {
-		return s.showPage(ctx, points)
+	if err := sp.server.each(ctx, sp.server.names.protocols(), all(is(fieldKind, kindManifest)), rebuildPage, fields, func(points []*pb.RetrievedPoint) error {
+		return sp.showPage(ctx, points)
 	}); err != nil {
 		return err
 	}
-	return s.update(ctx, s.names().protocols(), upsert(shownMark()))
+	return sp.server.update(ctx, sp.server.names.protocols(), upsert(shownMark()))
 }
 
 // showPage writes the points of the steps of some chains.
-func (s *Store) showPage(ctx context.Context, points []*pb.RetrievedPoint) error {
+func (sp stepPoints) showPage(ctx context.Context, points []*pb.RetrievedPoint) error {
 	var chains []shown
 	var keys []string
 	for _, p := range points {
-		m, err := s.manifestOf(p)
+		m, err := sp.server.manifestOf(p)
 		if err != nil {
 			return err
 		}
-		c, err := s.whole(m)
+		c, err := sp.server.whole(m)
 		if err != nil {
-			s.log.WarnContext(ctx, "the steps of a damaged protocol are not shown to other programs", "qdrant", s.at.String(), "point", m.key, "error", err)
+			sp.server.log.WarnContext(ctx, "the steps of a damaged protocol are not shown to other programs", "qdrant", sp.server.at.String(), "point", m.key, "error", err)
 			continue
 		}
 		chains, keys = append(chains, shown{key: m.key, revision: m.revision, chain: c}), append(keys, m.key)
 	}
-	ops, err := s.shownOps(ctx, chains)
+	ops, err := sp.ops(ctx, chains)
 	if err != nil {
 		return err
 	}
-	if err := s.updateSoonSized(ctx, s.names().protocols(), ops); err != nil {
+	if err := sp.server.updateSoonSized(ctx, sp.server.names.protocols(), ops); err != nil {
 		return err
 	}
-	return s.hideOlder(ctx, keys)
+	return sp.hideOlder(ctx, keys)
 }
 
 // hideOlder removes points of steps that the chains do not hold any more: a save
 // may have come between a reading and the writing.
-func (s *Store) hideOlder(ctx context.Context, keys []string) error {
-	points, err := s.get(ctx, s.names().protocols(), keys, fieldRevision, fieldFormer)
+func (sp stepPoints) hideOlder(ctx context.Context, keys []string) error {
+	points, err := sp.server.get(ctx, sp.server.names.protocols(), keys, fieldRevision, fieldFormer)
 	if err != nil {
 		return err
 	}
 	var ops []sizedOp
 	for _, p := range points {
-		m, err := s.manifestOf(p)
+		m, err := sp.server.manifestOf(p)
 		if err != nil {
 			return err
 		}
 		ops = append(ops, shown{key: m.key, revision: m.revision}.without(m.former)...)
 	}
-	return s.updateSoonSized(ctx, s.names().protocols(), ops)
+	return sp.server.updateSoonSized(ctx, sp.server.names.protocols(), ops)
 }

@@ -3,6 +3,7 @@ package qdrant
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	pb "github.com/qdrant/go-client/qdrant"
@@ -11,25 +12,33 @@ import (
 // sweepEvery is how often an open store looks for what ended processes left.
 const sweepEvery = time.Hour
 
-// startSweeping sweeps in the background, now and then until Close.
-func (s *Store) startSweeping() {
-	if s.schema.sweeping.Swap(true) {
+// sweeper completes or undoes what saves have left whose process ended.
+type sweeper struct {
+	server  *server
+	index   *searchIndex
+	steps   stepPoints
+	started atomic.Bool
+}
+
+// start sweeps in the background, now and then until Close.
+func (sw *sweeper) start() {
+	if sw.started.Swap(true) {
 		return
 	}
-	s.work.Go(func() {
+	sw.server.work.Go(func() {
 		tick := time.NewTicker(sweepEvery)
 		defer tick.Stop()
 		for {
-			err := s.showAll(s.closing)
+			err := sw.steps.showAll(sw.server.closing)
 			if err == nil {
-				err = s.Sweep(s.closing)
+				err = sw.sweep(sw.server.closing)
 			}
-			if err != nil && s.closing.Err() == nil {
-				s.log.Warn("what ended processes left half-written could not be swept", "qdrant", s.at.String(), "error", err)
+			if err != nil && sw.server.closing.Err() == nil {
+				sw.server.log.Warn("what ended processes left half-written could not be swept", "qdrant", sw.server.at.String(), "error", err)
 			}
 			select {
 			case <-tick.C:
-			case <-s.closing.Done():
+			case <-sw.server.closing.Done():
 				return
 			}
 		}
@@ -39,21 +48,25 @@ func (s *Store) startSweeping() {
 // Sweep completes or undoes what saves have left whose process ended, if it is
 // older than Options.SweepAge. None of it can be seen before or after.
 func (s *Store) Sweep(ctx context.Context) error {
-	if !s.schema.ready.Load() && s.schema.index.Load() == nil {
-		if err := s.prepare(ctx); err != nil {
+	if !s.server.ready.Load() && s.index.state.Load() == nil {
+		if err := s.schema.prepare(ctx); err != nil {
 			return err
 		}
 	}
+	return s.sweeper.sweep(ctx)
+}
+
+func (sw *sweeper) sweep(ctx context.Context) error {
 	// Not by a jump of the clock: a save that is under way must not look old.
-	now := s.options.Clock.Wall()
-	if settled := s.options.Clock.Settled(); settled.Before(now) {
+	now := sw.server.options.Clock.Wall()
+	if settled := sw.server.options.Clock.Settled(); settled.Before(now) {
 		now = settled
 	}
-	until := pb.NewRange(fieldWritten, &pb.Range{Lte: pb.PtrOf(float64(now.Add(-s.options.SweepAge).UnixMilli()))})
+	until := pb.NewRange(fieldWritten, &pb.Range{Lte: pb.PtrOf(float64(now.Add(-sw.server.options.SweepAge).UnixMilli()))})
 	fields := []string{fieldToken, fieldChains, fieldReplaced}
-	err := s.each(ctx, s.names().protocols(), all(is(fieldKind, kindIntent), until), 16, fields, func(points []*pb.RetrievedPoint) error {
+	err := sw.server.each(ctx, sw.server.names.protocols(), all(is(fieldKind, kindIntent), until), 16, fields, func(points []*pb.RetrievedPoint) error {
 		for _, p := range points {
-			if err := s.sweepIntent(ctx, p); err != nil {
+			if err := sw.sweepIntent(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -62,78 +75,93 @@ func (s *Store) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.mergeWords(ctx); err != nil {
+	if err := sw.index.mergeWords(ctx); err != nil {
 		return err
 	}
-	return s.update(ctx, s.names().protocols(), remove(&pb.Filter{
+	return sw.server.update(ctx, sw.server.names.protocols(), remove(&pb.Filter{
 		Must:    []*pb.Condition{is(fieldKind, kindPlaceholder), until},
-		MustNot: []*pb.Condition{reserved(s.options.Clock.Wall())},
+		MustNot: []*pb.Condition{reserved(sw.server.options.Clock.Wall())},
 	}))
 }
 
-// sweepIntent finishes one save: where its manifest is stored, what that has
-// replaced goes; where it is not, what was to become of it goes.
-func (s *Store) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
-	v := p.GetPayload()
-	token, keys, tokens := v[fieldToken].GetStringValue(), textsOf(v[fieldChains]), textsOf(v[fieldReplaced])
-	points, err := s.get(ctx, s.names().protocols(), keys, fieldKind, fieldSpace, fieldRevision, fieldToken, fieldDocument, fieldFormer)
+// sweepIntent finishes one save: where its manifest is stored, what it has
+// replaced is removed; where it is not, what it has written ahead is removed.
+func (sw *sweeper) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error {
+	left, err := sw.read(ctx, p)
 	if err != nil {
 		return err
 	}
-	committed, replaced := map[string]bool{}, map[string]string{}
-	var entries []indexEntry
-	var chains []shown
+	ops, err := sw.steps.ops(ctx, left.chains)
+	if err != nil {
+		return err
+	}
+	protocols := sw.server.names.protocols()
+	if err := sw.server.updateSoonSized(ctx, protocols, ops); err != nil {
+		return err
+	}
+	if err := sw.index.removeReplaced(ctx, left.replaced); err != nil {
+		return err
+	}
+	// It may have ended before it noticed a new index.
+	if _, err := sw.index.write(ctx, left.entries, sw.server.options.Clock.Wall()); err != nil {
+		return err
+	}
+	stray := all(is(fieldToken, left.token))
+	for _, key := range left.committed {
+		stray.MustNot = append(stray.MustNot, is(fieldChainKey, key))
+	}
+	if err := sw.server.update(ctx, sw.server.names.index(), remove(stray)); err != nil {
+		return err
+	}
+	sw.server.log.InfoContext(ctx, "a save whose process ended was swept",
+		"qdrant", sw.server.at.String(), "chains", len(left.keys), "committed", len(left.committed))
+	return sw.server.update(ctx, protocols, removeIDs(p.GetId().GetUuid()))
+}
+
+// leftover is an unfinished save: what its intent names and what became of it.
+type leftover struct {
+	token     string
+	keys      []string          // of the chains that it changes
+	committed []string          // keys whose manifest is stored
+	replaced  map[string]string // token of the chain that it replaced, by key
+	entries   []indexEntry
+	chains    []shown
+}
+
+func (sw *sweeper) read(ctx context.Context, intent *pb.RetrievedPoint) (leftover, error) {
+	v := intent.GetPayload()
+	left := leftover{token: v[fieldToken].GetStringValue(), keys: textsOf(v[fieldChains]), replaced: map[string]string{}}
+	tokens := textsOf(v[fieldReplaced])
+	points, err := sw.server.get(ctx, sw.server.names.protocols(), left.keys,
+		fieldKind, fieldSpace, fieldRevision, fieldToken, fieldDocument, fieldFormer)
+	if err != nil {
+		return left, err
+	}
 	for _, p := range points {
-		m, err := s.manifestOf(p)
+		m, err := sw.server.manifestOf(p)
 		if err != nil {
-			return err
+			return left, err
 		}
-		// What it has read as stored and is not stored now was replaced, by this
-		// save or by one after it.
-		if i := slices.Index(keys, m.key); i >= 0 && i < len(tokens) && tokens[i] != "" && tokens[i] != m.token {
-			replaced[m.key] = tokens[i]
+		// A chain that the save has read as stored and that is not stored any more
+		// was replaced by this save or by a later one.
+		if i := slices.Index(left.keys, m.key); i >= 0 && i < len(tokens) && tokens[i] != "" && tokens[i] != m.token {
+			left.replaced[m.key] = tokens[i]
 		}
 		if m.kind == kindPlaceholder {
 			continue
 		}
-		// Whoever came after it knows only what it has replaced itself.
+		// A later save knows only what it has replaced itself.
 		sh := shown{key: m.key, revision: m.revision, gone: m.former}
-		if m.token != token {
-			chains = append(chains, sh)
-			continue
+		if m.token == left.token {
+			left.committed = append(left.committed, m.key)
 		}
-		committed[m.key] = true
-		if m.live() {
-			c, err := s.chain(m, m.document)
-			if err != nil {
-				return err
+		if m.token == left.token && m.live() {
+			if sh.chain, err = sw.server.chain(m, m.document); err != nil {
+				return left, err
 			}
-			entries = append(entries, indexEntry{key: m.key, token: token, chain: c, words: analyse(c)})
-			sh.chain = c
+			left.entries = append(left.entries, indexEntry{key: m.key, token: left.token, chain: sh.chain, words: analyse(sh.chain)})
 		}
-		chains = append(chains, sh)
+		left.chains = append(left.chains, sh)
 	}
-	ops, err := s.shownOps(ctx, chains)
-	if err != nil {
-		return err
-	}
-	if err := s.updateSoonSized(ctx, s.names().protocols(), ops); err != nil {
-		return err
-	}
-	if err := s.removeReplaced(ctx, replaced); err != nil {
-		return err
-	}
-	// It may have ended before it noticed a new index.
-	if _, err := s.writeIndex(ctx, entries, s.options.Clock.Wall()); err != nil {
-		return err
-	}
-	stray := all(is(fieldToken, token))
-	for key := range committed {
-		stray.MustNot = append(stray.MustNot, is(fieldChainKey, key))
-	}
-	if err := s.update(ctx, s.names().index(), remove(stray)); err != nil {
-		return err
-	}
-	s.log.InfoContext(ctx, "a save whose process ended was swept", "qdrant", s.at.String(), "chains", len(keys), "committed", len(committed))
-	return s.update(ctx, s.names().protocols(), pb.NewPointsUpdateDeletePoints(&pb.PointsUpdateOperation_DeletePoints{Points: pb.NewPointsSelectorIDs([]*pb.PointId{p.GetId()})}))
+	return left, nil
 }

@@ -68,21 +68,21 @@ func wordPoints(words []string, now time.Time) []*pb.PointStruct {
 
 // vocabulary is the words of the index in use, those included that other
 // processes have stored up to a few seconds ago.
-func (s *Store) vocabulary(ctx context.Context) (search.Vocabulary, error) {
-	v := &s.schema.index.Load().words
+func (ix *searchIndex) vocabulary(ctx context.Context) (search.Vocabulary, error) {
+	v := &ix.state.Load().words
 	v.mu.Lock()
 	words, read := v.words, v.read
 	v.mu.Unlock()
-	now := s.options.Clock.Moment()
-	if read != nil && s.options.Clock.Since(*read) < wordsFresh {
+	now := ix.server.options.Clock.Moment()
+	if read != nil && ix.server.options.Clock.Since(*read) < wordsFresh {
 		return words, nil
 	}
 	f := all(is(fieldKind, kindWords))
 	if read != nil {
-		since := float64(s.options.Clock.Earliest(*read).Add(-clockMargin).UnixMilli())
+		since := float64(ix.server.options.Clock.Earliest(*read).Add(-clockMargin).UnixMilli())
 		f.Must = append(f.Must, pb.NewRange(fieldWritten, &pb.Range{Gte: &since}))
 	}
-	listed, _, err := s.listedWords(ctx, f)
+	listed, _, err := ix.listedWords(ctx, f)
 	if err != nil {
 		return search.Vocabulary{}, err
 	}
@@ -96,8 +96,8 @@ func (s *Store) vocabulary(ctx context.Context) (search.Vocabulary, error) {
 }
 
 // listedWords are the words of the lists that match, sorted, and the ids of the lists.
-func (s *Store) listedWords(ctx context.Context, f *pb.Filter) (words, lists []string, err error) {
-	err = s.each(ctx, s.names().index(), f, listsRead, []string{fieldList}, func(points []*pb.RetrievedPoint) error {
+func (ix *searchIndex) listedWords(ctx context.Context, f *pb.Filter) (words, lists []string, err error) {
+	err = ix.server.each(ctx, ix.server.names.index(), f, listsRead, []string{fieldList}, func(points []*pb.RetrievedPoint) error {
 		for _, p := range points {
 			words = append(words, strings.Fields(p.GetPayload()[fieldList].GetStringValue())...)
 			lists = append(lists, p.GetId().GetUuid())
@@ -110,22 +110,22 @@ func (s *Store) listedWords(ctx context.Context, f *pb.Filter) (words, lists []s
 
 // mergeWords puts many short lists of words together. Every word is in some
 // list at every moment, whoever else does the same.
-func (s *Store) mergeWords(ctx context.Context) error {
+func (ix *searchIndex) mergeWords(ctx context.Context) error {
 	f := all(is(fieldKind, kindWords))
-	n, err := call(ctx, s, func(ctx context.Context) (uint64, error) {
-		return s.client.Count(ctx, &pb.CountPoints{CollectionName: s.names().index(), Filter: f, Exact: pb.PtrOf(true)})
+	n, err := call(ctx, ix.server, func(ctx context.Context) (uint64, error) {
+		return ix.server.client.Count(ctx, &pb.CountPoints{CollectionName: ix.server.names.index(), Filter: f, Exact: pb.PtrOf(true)})
 	})
 	if err != nil || n < listsKept {
 		return err
 	}
-	words, lists, err := s.listedWords(ctx, f)
+	words, lists, err := ix.listedWords(ctx, f)
 	if err != nil || len(lists) < 2*len(words)/wordsInList {
 		return err // they are as long as they may be
 	}
 	// Not by their alias: in between there may be another index.
-	collection := s.schema.index.Load().collection
-	if err := s.writePoints(ctx, collection, wordPoints(words, s.options.Clock.Wall())); err != nil {
+	collection := ix.state.Load().collection
+	if err := ix.server.writePoints(ctx, collection, wordPoints(words, ix.server.options.Clock.Wall())); err != nil {
 		return err
 	}
-	return s.update(ctx, collection, removeIDs(lists...))
+	return ix.server.update(ctx, collection, removeIDs(lists...))
 }
