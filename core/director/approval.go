@@ -41,10 +41,10 @@ func approvalSchemaWith(phrase string) json.RawMessage {
 // approvalInput asks for a yes to exactly the evidence input that follows. Its
 // words come from the protocol and the challenge, never from a model alone:
 // values of earlier steps stand in it as quoted data.
-func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
+func (ap *approvals) approvalInput(k task, evidence driver.Input) driver.Input {
 	var b strings.Builder
-	if t.ownAnswer(k, evidence) {
-		return t.answerInput(k, evidence)
+	if ap.t.trust.ownAnswer(k, evidence) {
+		return ap.answerInput(k, evidence)
 	}
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
 	if len(evidence.Display) > 0 {
@@ -58,24 +58,24 @@ func (t *turn) approvalInput(k task, evidence driver.Input) driver.Input {
 		system = evidence.System
 		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", quote(system))
 	}
-	phrase := t.phraseOf(k)
+	phrase := ap.phraseOf(k)
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
-	fmt.Fprintf(&b, "%s Digest of what you approve: %s", t.doneBefore(), t.Run.Step.Digest[:16])
+	fmt.Fprintf(&b, "%s Digest of what you approve: %s", ap.doneBefore(), ap.t.Run.Step.Digest[:16])
 	return approvalOf(evidence, b.String(), phrase, system)
 }
 
 // answerInput is approvalInput where the approval is a person's own answer: the
 // question is the step's, and nothing is done with it.
-func (t *turn) answerInput(k task, evidence driver.Input) driver.Input {
+func (ap *approvals) answerInput(k task, evidence driver.Input) driver.Input {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol, quote(evidence.Description))
-	phrase := t.phraseOf(k)
+	phrase := ap.phraseOf(k)
 	if phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
 	}
-	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", t.Run.Step.Digest[:16])
+	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", ap.t.Run.Step.Digest[:16])
 	return approvalOf(evidence, b.String(), phrase, "")
 }
 

@@ -128,7 +128,7 @@ func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret str
 		if err != nil || l.state() != ApprovalOpen || len(l.question.Link.Opened) >= run.MaxVisits {
 			return struct{}{}, err
 		}
-		visit := l.turn.visit()
+		visit := l.turn.links.visit()
 		ev := run.Event{Kind: run.Opened, Seq: l.question.Seq, Input: l.question.Input.ID, Via: l.question.Via, Visit: &visit}
 		if err := l.turn.apply(ev); err != nil {
 			return struct{}{}, err
@@ -139,9 +139,9 @@ func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret str
 }
 
 // visit is how the caller reached the page, now.
-func (t *turn) visit() run.Visit {
-	v := t.caller.Visit
-	v.At = t.Now()
+func (li *links) visit() run.Visit {
+	v := li.t.caller.Visit
+	v.At = li.t.Now()
 	return v
 }
 
@@ -232,16 +232,16 @@ func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret str
 		}
 		l.open = false
 	}
-	l.turn = &turn{Change: e.runs.Change(r, chain), e: e, caller: c, trying: l.question.Via}
-	l.turn.started = l.turn.Now()
-	if err := l.turn.distrust(); err != nil {
+	l.turn = newTurn(e.runs.Change(r, chain), e, c)
+	l.turn.observation.trying = l.question.Via
+	if err := l.turn.approvals.distrust(); err != nil {
 		return nil, err
 	}
 	if q := l.turn.Run.Step.Question; l.open && q != nil {
 		l.question = *q
 	}
-	l.turn.begin(l.question.Input.ID, l.question.AskedAt)
-	l.open = l.open && l.turn.barred(l.question.Input, l.question.Via) == ""
+	l.turn.observation.begin(l.question.Input.ID, l.question.AskedAt)
+	l.open = l.open && l.turn.trust.barred(l.question.Input, l.question.Via) == ""
 	return l, nil
 }
 
@@ -290,8 +290,8 @@ func (l *linked) view() ApprovalView {
 	}
 	if v.State == ApprovalOpen {
 		// An old link, in a history or a log, shows nobody what it was about.
-		v.Text, v.Type, v.Display, v.System, v.Prompt = t.view().Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
-		v.Values, v.Phrase, v.Opened, v.Early = t.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
+		v.Text, v.Type, v.Display, v.System, v.Prompt = t.replies.view().Text(l.step), q.Input.Type, q.Input.Display, q.Input.System, q.Input.User
+		v.Values, v.Phrase, v.Opened, v.Early = t.links.valuesIn(step), q.Phrase, q.Link.Opened, t.Run.Step.Early
 	}
 	if ev := l.decided; ev != nil {
 		v.DecidedAt, v.Reason = ev.At, ev.Reason
@@ -317,8 +317,8 @@ func (l *linked) state() ApprovalState {
 }
 
 // valuesIn are the values that were put into the step's challenge.
-func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
-	scope := runs.Scope(t.Run, t.Chain)
+func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
+	scope := runs.Scope(li.t.Run, li.t.Chain)
 	var values []ApprovalValue
 	seen := map[string]bool{}
 	for _, ref := range protocol.References(step.Challenge) {
@@ -334,8 +334,8 @@ func (t *turn) valuesIn(step protocol.Step) []ApprovalValue {
 
 func (l *linked) approve(by string) error {
 	t, q := l.turn, l.question
-	a := t.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
-	a.Visits = append(slices.Clone(q.Link.Opened), t.visit())
+	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
+	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())
 	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
 	if by != "" {
 		a.Basis, a.By, a.Provenance = run.BasisPage, by, driver.ClientAttested
@@ -359,12 +359,12 @@ func (l *linked) reject() error {
 }
 
 // tellNo reports a no that was said on the approval page.
-func (t *turn) tellNo(ctx context.Context) (Round, error) {
-	why := t.Run.Step.UntoldNo
-	if err := t.apply(run.Event{Kind: run.Told}); err != nil {
+func (rp *replies) tellNo(ctx context.Context) (Round, error) {
+	why := rp.t.Run.Step.UntoldNo
+	if err := rp.t.apply(run.Event{Kind: run.Told}); err != nil {
 		return Round{}, err
 	}
-	return t.fail(ctx, fault.UserDeclined, saidNo(why))
+	return rp.fail(ctx, fault.UserDeclined, saidNo(why))
 }
 
 func saidNo(why string) string {
@@ -373,35 +373,35 @@ func saidNo(why string) string {
 
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
-func (t *turn) linkFor(in driver.Input) *run.ApprovalLink {
-	if in.Kind != driver.KindApproval || t.e.opt.ApprovalURL == nil {
+func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
+	if in.Kind != driver.KindApproval || li.t.e.opt.ApprovalURL == nil {
 		return nil
 	}
-	if q := t.Run.Step.Question; t.linkHolds(q) && q.Input.ID == in.ID {
+	if q := li.t.Run.Step.Question; li.linkHolds(q) && q.Input.ID == in.ID {
 		return q.Link
 	}
 	secret := make([]byte, 16)
 	_, _ = rand.Read(secret) // never fails
-	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: t.e.opt.Clock.Now().Add(t.e.opt.ApprovalTTL)}
+	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
 }
 
 // linkHolds: the question is about what the step needs now, and its link not too old.
-func (t *turn) linkHolds(q *run.Question) bool {
-	return q != nil && q.Link != nil && t.barred(q.Input, q.Via) == "" && q.Digest == t.Run.Step.Digest && t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
+func (li *links) linkHolds(q *run.Question) bool {
+	return q != nil && q.Link != nil && li.t.trust.barred(q.Input, q.Via) == "" && q.Digest == li.t.Run.Step.Digest && li.t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
 }
 
 // linkTo is the address of a link; empty: there is none.
-func (t *turn) linkTo(l *run.ApprovalLink) string {
-	if l == nil || t.e.opt.ApprovalURL == nil {
+func (li *links) linkTo(l *run.ApprovalLink) string {
+	if l == nil || li.t.e.opt.ApprovalURL == nil {
 		return ""
 	}
-	return t.e.opt.ApprovalURL(t.Run.ID, l.Secret)
+	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Secret)
 }
 
 // kept is the link as the question keeps it: one that nobody was given dies.
-func (t *turn) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
-	old := t.Run.Step.Question
-	known := t.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
+func (li *links) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
+	old := li.t.Run.Step.Question
+	known := li.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
 	if l == nil || !known && !strings.Contains(string(rendered), l.Secret) {
 		return nil
 	}
@@ -410,40 +410,40 @@ func (t *turn) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.Approval
 
 // answeredElsewhere reports whether the open question is this one and waits for
 // a person at its link, so that nobody is asked anew.
-func (t *turn) answeredElsewhere(in driver.Input, r decision.Route) bool {
-	q := t.Run.Step.Question
-	return t.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && t.linkTo(q.Link) != ""
+func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
+	q := qs.t.Run.Step.Question
+	return qs.t.links.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && qs.t.links.linkTo(q.Link) != ""
 }
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
-func (t *turn) leaveToPage(ctx context.Context, k task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
-	desc, _, _ := t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || t.linkTo(link) == "" {
-		return Round{}, t.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
+func (qs *questions) leaveToPage(ctx context.Context, k task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
+	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
+	if !desc.Has(driver.FeatureHuman) || qs.t.links.linkTo(link) == "" {
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
 	}
 	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(e.Message, 1000), "A person has to approve this. Show them the link.")
-	if err := t.put(&q, run.Event{Kind: run.Asked}); err != nil {
+	if err := qs.put(&q, run.Event{Kind: run.Asked}); err != nil {
 		return Round{}, err
 	}
-	return t.waiting(ctx, k, q)
+	return qs.waiting(ctx, k, q)
 }
 
 // openedPage: the person was sent to the page, so their answer comes from there.
-func (t *turn) openedPage(ctx context.Context, k task, q run.Question) (Round, error) {
+func (qs *questions) openedPage(ctx context.Context, k task, q run.Question) (Round, error) {
 	asked := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
 	q.Ask = driver.ClientRequest{}
-	if err := t.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
+	if err := qs.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
 		return Round{}, err
 	}
-	return t.pend(t.waiting(ctx, k, *t.Run.Step.Question))
+	return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
 }
 
 // pend adds to a reply that its call may wait for the person's answer.
-func (t *turn) pend(round Round, err error) (Round, error) {
-	if q := t.Run.Step.Question; err == nil && q != nil && !t.caller.Detached && t.failure == nil {
-		round.Pending = &Pending{Run: t.Run.ID, Seq: q.Seq, Solved: len(t.solved)}
+func (qs *questions) pend(round Round, err error) (Round, error) {
+	if q := qs.t.Run.Step.Question; err == nil && q != nil && !qs.t.caller.Detached && qs.t.replies.failure == nil {
+		round.Pending = &Pending{Run: qs.t.Run.ID, Seq: q.Seq, Solved: len(qs.t.replies.solved)}
 	}
 	return round, err
 }
@@ -494,9 +494,9 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 		if err != nil {
 			return Round{}, err
 		}
-		t.tried, t.solved = "to wait for a person's answer", t.unheard(p.Solved)
-		t.noteApproval()
-		return t.presentOpen(ctx)
+		t.replies.tried, t.replies.solved = "to wait for a person's answer", t.replies.unheard(p.Solved)
+		t.approvals.noteApproval()
+		return t.replies.presentOpen(ctx)
 	})
 	if err != nil || round.Reply == nil {
 		return api.StepReply{}, err
@@ -505,15 +505,15 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 }
 
 // approvalGiven: a person approved the open step on its page, and it still holds.
-func (t *turn) approvalGiven() bool {
-	a := t.Run.Step.Approval
-	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && t.approvalStands()
+func (ap *approvals) approvalGiven() bool {
+	a := ap.t.Run.Step.Approval
+	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && ap.approvalStands()
 }
 
 // noteApproval lets the reply say that the step is approved, if it is.
-func (t *turn) noteApproval() {
-	if t.approvalGiven() {
-		t.note = fmt.Sprintf("Step %d is approved.", t.Run.Step.Index)
+func (ap *approvals) noteApproval() {
+	if ap.approvalGiven() {
+		ap.t.replies.note = fmt.Sprintf("Step %d is approved.", ap.t.Run.Step.Index)
 	}
 }
 
@@ -567,19 +567,19 @@ func wrongPhrase(want, typed string) string {
 }
 
 // phraseIn is phraseOf for an approval, and nothing for any other input.
-func (t *turn) phraseIn(k task, in driver.Input) string {
+func (ap *approvals) phraseIn(k task, in driver.Input) string {
 	if in.Kind != driver.KindApproval {
 		return ""
 	}
-	return t.phraseOf(k)
+	return ap.phraseOf(k)
 }
 
 // phraseOf is what has to be typed to approve the step; empty: nothing.
-func (t *turn) phraseOf(k task) string {
+func (ap *approvals) phraseOf(k task) string {
 	switch {
 	case k.common.ApprovalPhrase != "":
 		return k.common.ApprovalPhrase
-	case t.e.Settings.Approval.Typed:
+	case ap.t.e.Settings.Approval.Typed:
 		return k.step.Name
 	}
 	return ""

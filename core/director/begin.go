@@ -50,9 +50,9 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 		return Round{}, err
 	}
 	t.Run.Roots = roots
-	t.tried = api.ToolBegin + " with " + in.URI
+	t.replies.tried = api.ToolBegin + " with " + in.URI
 	if i > 0 {
-		t.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
+		t.replies.note = fmt.Sprintf("Redirected to the first step of %q.", chain.Title)
 	}
 	return t.drive(ctx)
 }
@@ -78,19 +78,19 @@ func rootsOf(texts []string) ([]string, error) {
 
 // sameRoots checks the roots of a call that resumes a run: where it works is
 // said when it begins.
-func (t *turn) sameRoots(texts []string) error {
+func (ad *admission) sameRoots(texts []string) error {
 	roots, err := rootsOf(texts)
-	if err != nil || len(roots) == 0 || slices.Equal(roots, t.Run.Roots) {
+	if err != nil || len(roots) == 0 || slices.Equal(roots, ad.t.Run.Roots) {
 		return err
 	}
-	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", t.Run.ID, t.Run.Roots).
+	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", ad.t.Run.ID, ad.t.Run.Roots).
 		WithNext("leave out roots to go on with the run, or session_id to begin another one").
-		WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
+		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
 // sameProtocol checks that the URI of a call that resumes a run names the run's
 // protocol, as it was when the run began or as it is now.
-func (t *turn) sameProtocol(ctx context.Context, uri string) error {
+func (ad *admission) sameProtocol(ctx context.Context, uri string) error {
 	if uri == "" {
 		return nil
 	}
@@ -98,21 +98,21 @@ func (t *turn) sameProtocol(ctx context.Context, uri string) error {
 	if err != nil {
 		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
 	}
-	if slices.ContainsFunc(t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
+	if slices.ContainsFunc(ad.t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
 		return nil
 	}
 	other := "something else"
-	switch chain, _, err := t.e.ChainOf(ctx, t.caller, uri); {
-	case err == nil && chain.ID == t.Chain.ID && chain.Space == t.Chain.Space:
+	switch chain, _, err := ad.t.e.ChainOf(ctx, ad.t.caller, uri); {
+	case err == nil && chain.ID == ad.t.Chain.ID && chain.Space == ad.t.Chain.Space:
 		return nil
 	case err == nil:
 		other = fmt.Sprintf("the protocol %q", chain.Title)
 	case fault.CodeOf(err) != fault.NotFound:
 		return err
 	}
-	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", t.Run.ID, t.Chain.Title, uri, other).
-		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", t.view().OpenURI()).
-		WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
+	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", ad.t.Run.ID, ad.t.Chain.Title, uri, other).
+		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", ad.t.replies.view().OpenURI()).
+		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.
@@ -127,7 +127,9 @@ func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage
 		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
 		Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
 	}, chain)
-	return &turn{Change: change, e: e, caller: c, started: now}, nil
+	t := newTurn(change, e, c)
+	t.started = now
+	return t, nil
 }
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
@@ -145,14 +147,14 @@ func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) 
 	if !t.Run.State.Live() {
 		return Round{}, t.Over(ctx)
 	}
-	if err := t.sameProtocol(ctx, in.URI); err != nil {
+	if err := t.admission.sameProtocol(ctx, in.URI); err != nil {
 		return Round{}, err
 	}
-	if err := t.sameRoots(in.Roots); err != nil {
+	if err := t.admission.sameRoots(in.Roots); err != nil {
 		return Round{}, err
 	}
-	t.note = plain.Sentences(t.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
-	t.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
+	t.replies.note = plain.Sentences(t.replies.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
+	t.replies.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
 	if !t.complete() {
 		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
 			return Round{}, err

@@ -44,21 +44,21 @@ func callKey(secret func() ([32]byte, error)) func() ([]byte, error) {
 
 // keyed is the call with its attempt and its idempotency key. The key is a keyed
 // hash, so that it reveals no id. A pure driver gets none.
-func (t *turn) keyed(c run.Call) (run.Call, error) {
-	c.Attempt = t.Run.Step.Attempt(c.Input)
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+func (cs *calls) keyed(c run.Call) (run.Call, error) {
+	c.Attempt = cs.t.Run.Step.Attempt(c.Input)
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	if desc.Effect != driver.EffectReads && desc.Effect != driver.EffectEffects {
 		return c, nil
 	}
-	key, err := t.e.callKey()
+	key, err := cs.t.e.callKey()
 	if err != nil {
 		return c, fmt.Errorf("make an idempotency key: %w", err)
 	}
 	round := 0
 	if c.Input == "" {
-		round = t.Run.Step.Round
+		round = cs.t.Run.Step.Round
 	}
-	b, err := json.Marshal([]any{t.Run.ID, t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
+	b, err := json.Marshal([]any{cs.t.Run.ID, cs.t.Run.Step.Index, c.Driver, c.Input, round, c.Attempt})
 	if err != nil {
 		return c, err
 	}
@@ -72,22 +72,22 @@ func (t *turn) keyed(c run.Call) (run.Call, error) {
 // one. A call that may act is stored before it is made, so that whatever happens
 // it is never made a second time: recovering says that its driver is to be asked
 // what came of it instead.
-func (t *turn) ready(ctx context.Context, c run.Call) (_ run.Call, recovering bool, err error) {
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
-	if open := t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
+func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering bool, err error) {
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
+	if open := cs.t.Run.Step.Call; open != nil && open.Driver == c.Driver && open.Input == c.Input {
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
-			return c, false, t.outcomeUnknown()
+			return c, false, cs.outcomeUnknown()
 		}
 		return *open, open.Acts, nil
 	}
-	if c, err = t.keyed(c); err != nil || desc.Effect != driver.EffectEffects {
+	if c, err = cs.keyed(c); err != nil || desc.Effect != driver.EffectEffects {
 		return c, false, err
 	}
-	c.Acts, c.At = true, t.e.opt.Clock.Now()
-	if err := t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
+	c.Acts, c.At = true, cs.t.e.opt.Clock.Now()
+	if err := cs.t.apply(run.Event{Kind: run.Called, Input: c.Input, Via: c.Driver, Call: &c}); err != nil {
 		return c, false, err
 	}
-	return c, false, t.save(ctx)
+	return c, false, cs.t.save(ctx)
 }
 
 // maxNotDone is how often one use case makes another attempt after a driver said
@@ -96,24 +96,24 @@ const maxNotDone = 1
 
 // lost deals with a call that may have acted and came to no outcome, and reports
 // whether it was one. What comes next is to ask the driver, once.
-func (t *turn) lost(c run.Call, recovering bool, l later, failure error) (bool, error) {
+func (cs *calls) lost(c run.Call, recovering bool, l later, failure error) (bool, error) {
 	switch {
 	case !c.Acts:
 		return false, nil
 	case failure != nil && !recovering && notCalled(failure):
-		return false, t.settle("it was not called: " + failure.Error())
+		return false, cs.settle("it was not called: " + failure.Error())
 	case failure != nil && recovering:
-		return true, t.unsettle("it was asked what came of the call: "+failure.Error(), recovering)
+		return true, cs.unsettle("it was asked what came of the call: "+failure.Error(), recovering)
 	case failure != nil:
-		return true, t.unsettle(failure.Error(), recovering)
+		return true, cs.unsettle(failure.Error(), recovering)
 	case l.unknown != nil:
-		return true, t.unsettle(l.unknown.Reason, recovering)
+		return true, cs.unsettle(l.unknown.Reason, recovering)
 	case l.notDone != nil:
-		if t.notDone++; t.notDone > maxNotDone {
-			return true, errors.Join(t.settle("not done: "+l.notDone.Reason), unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
-				c.Driver, t.Run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
+		if cs.notDone++; cs.notDone > maxNotDone {
+			return true, errors.Join(cs.settle("not done: "+l.notDone.Reason), unavailable("driver %s was called for step %d and did nothing: %s. Nothing is lost",
+				c.Driver, cs.t.Run.Step.Index, plain.Clip(l.notDone.Reason, 500)))
 		}
-		return true, t.settle("not done: " + l.notDone.Reason)
+		return true, cs.settle("not done: " + l.notDone.Reason)
 	}
 	return false, nil
 }
@@ -126,100 +126,100 @@ func notCalled(err error) bool {
 
 // unsettle records why the outcome of the open call is not known. The error is
 // nil if its driver can be asked and was not yet.
-func (t *turn) unsettle(why string, asked bool) error {
-	c := t.Run.Step.Call
+func (cs *calls) unsettle(why string, asked bool) error {
+	c := cs.t.Run.Step.Call
 	why = plain.Clip(why, 600)
 	if c.Unknown != why {
-		if err := t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
+		if err := cs.t.apply(run.Event{Kind: run.Unsettled, Input: c.Input, Via: c.Driver, Reason: why}); err != nil {
 			return err
 		}
 	}
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	if !asked && desc.Has(driver.FeatureRecover) {
 		return nil
 	}
-	return t.outcomeUnknown()
+	return cs.outcomeUnknown()
 }
 
 // outcomeUnknown is the error of a call that waits until somebody knows what
 // came of a driver's call.
-func (t *turn) outcomeUnknown() *fault.Error {
-	c := t.Run.Step.Call
+func (cs *calls) outcomeUnknown() *fault.Error {
+	c := cs.t.Run.Step.Call
 	why := "the server ended, or lost its reply, before the outcome was recorded"
 	if c.Unknown != "" {
 		why = c.Unknown
 	}
 	return fault.New(fault.OutcomeUnknown, "Driver %s was called for step %d at %s (attempt %d) and may have changed the world, but nobody can tell whether it did: %s. "+
-		"It is not called again for this attempt, so that nothing is done twice.", c.Driver, t.Run.Step.Index, c.At.UTC().Format(time.RFC3339), c.Attempt, why).
+		"It is not called again for this attempt, so that nothing is done twice.", c.Driver, cs.t.Run.Step.Index, c.At.UTC().Format(time.RFC3339), c.Attempt, why).
 		WithNext("tell the user what is unknown, and do not do it yourself. Once they have found out, the operator records it for run %s "+
-			"(`kairos runs decide`, happened or not); then call kairos_next with %s again", t.Run.ID, protocol.URI(t.step().UUID))
+			"(`kairos runs decide`, happened or not); then call kairos_next with %s again", cs.t.Run.ID, protocol.URI(cs.t.step().UUID))
 }
 
 // follow asks the driver of the open call again, when it is time.
-func (t *turn) follow(ctx context.Context) (Round, error) {
-	c := *t.Run.Step.Call
-	switch due := !t.caller.Detached && t.retryIn(c) == 0; {
+func (cs *calls) follow(ctx context.Context) (Round, error) {
+	c := *cs.t.Run.Step.Call
+	switch due := !cs.t.caller.Detached && cs.retryIn(c) == 0; {
 	case !due && c.Pending != nil:
-		return t.waitForDriver(ctx, c)
+		return cs.waitForDriver(ctx, c)
 	case !due:
-		return Round{}, t.outcomeUnknown()
+		return Round{}, cs.outcomeUnknown()
 	}
-	t.trying = c.Driver
+	cs.t.observation.trying = c.Driver
 	if c.Input == "" {
-		k, err := t.open(ctx)
+		k, err := cs.t.open(ctx)
 		if err != nil {
 			return Round{}, err
 		}
-		if c.Acts && !t.readsState(c.Driver) {
-			return Round{}, t.unsettle("another version of the driver kept a state that this one does not read", true)
+		if c.Acts && !cs.t.trust.readsState(c.Driver) {
+			return Round{}, cs.unsettle("another version of the driver kept a state that this one does not read", true)
 		}
-		if again, err := t.startOver(k); again || err != nil {
+		if again, err := cs.t.verdicts.startOver(k); again || err != nil {
 			return Round{}, err
 		}
-		return t.advance(ctx, k)
+		return cs.t.verdicts.advance(ctx, k)
 	}
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	q.Human = desc.Has(driver.FeatureHuman)
 	var k task
 	var err error
-	if k, q.Input, err = t.obtained(ctx, c.Input); err != nil {
+	if k, q.Input, err = cs.obtained(ctx, c.Input); err != nil {
 		return Round{}, err
 	}
-	q.Phrase = t.phraseIn(k, q.Input)
-	t.begin(c.Input, c.At)
-	return t.render(ctx, k, q, t.e.routeOf(q), nil)
+	q.Phrase = cs.t.approvals.phraseIn(k, q.Input)
+	cs.t.observation.begin(c.Input, c.At)
+	return cs.t.questions.render(ctx, k, q, cs.t.e.routeOf(q), nil)
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
-func (t *turn) obtained(ctx context.Context, id string) (task, driver.Input, error) {
+func (cs *calls) obtained(ctx context.Context, id string) (task, driver.Input, error) {
 	if id == driver.KindRunInput {
-		in, _ := t.runInput()
-		return t.inputTask(), in, nil
+		in, _ := cs.t.obtaining.runInput()
+		return cs.t.obtaining.inputTask(), in, nil
 	}
-	k, err := t.open(ctx)
+	k, err := cs.t.open(ctx)
 	if err != nil {
 		return k, driver.Input{}, err
 	}
-	for _, in := range t.Run.Step.Inputs {
+	for _, in := range cs.t.Run.Step.Inputs {
 		if id == in.ID {
 			return k, in, nil
 		}
 		if id == driver.KindApproval && in.Kind != driver.KindSimilarity {
-			return k, t.approvalInput(k, in), nil
+			return k, cs.t.approvals.approvalInput(k, in), nil
 		}
 	}
-	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", t.Run.Step.Index, id)
+	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", cs.t.Run.Step.Index, id)
 }
 
 // settle ends the open call, if there is one, with an outcome that is not recorded
 // in another way.
-func (t *turn) settle(outcome string) error {
-	c := t.Run.Step.Call
+func (cs *calls) settle(outcome string) error {
+	c := cs.t.Run.Step.Call
 	if c == nil {
 		return nil
 	}
-	return t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
+	return cs.t.apply(run.Event{Kind: run.Settled, Input: c.Input, Via: c.Driver, Reason: outcome})
 }
 
 // Bounds of the time after which a driver is asked again.
@@ -239,8 +239,8 @@ func retryAfter(p driver.Pending) time.Duration {
 
 // retryIn is how long to wait before the driver of the call is asked again. A
 // driver cannot have asked for more than maxRetry: the clock was set back since.
-func (t *turn) retryIn(c run.Call) time.Duration {
-	wait := c.RetryAt.Sub(t.e.opt.Clock.Now())
+func (cs *calls) retryIn(c run.Call) time.Duration {
+	wait := c.RetryAt.Sub(cs.t.e.opt.Clock.Now())
 	if wait > maxRetry+clock.Tolerance {
 		return 0
 	}
@@ -255,8 +255,8 @@ type later struct {
 }
 
 // breach says how such an answer breaks the contract; nil: it does not.
-func (t *turn) breach(c run.Call, recovering bool, l later) error {
-	desc, _, _ := t.e.Drivers.Describe(c.Driver)
+func (cs *calls) breach(c run.Call, recovering bool, l later) error {
+	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	switch {
 	case l.pending != nil && desc.Effect == driver.EffectPure:
 		return fmt.Errorf("driver %s breaks the contract: it is pure and answers pending", c.Driver)
@@ -272,49 +272,49 @@ func (t *turn) breach(c run.Call, recovering bool, l later) error {
 
 // deferCall records that the outcome of a call is pending, and replies so. What
 // the driver repeats is not recorded again.
-func (t *turn) deferCall(ctx context.Context, c run.Call, p driver.Pending, state driver.State) (Round, error) {
+func (cs *calls) deferCall(ctx context.Context, c run.Call, p driver.Pending, state driver.State) (Round, error) {
 	p.Reason, p.Message = plain.Clip(p.Reason, 500), plain.Clip(p.Message, 1000)
 	if p.Progress != nil {
 		p.Progress = new(float64(int(*p.Progress*100)) / 100)
 	}
-	now := t.e.opt.Clock.Now()
-	before := t.Run.Step.Call
+	now := cs.t.e.opt.Clock.Now()
+	before := cs.t.Run.Step.Call
 	said := p
 	said.RetryAfter = 0
-	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, t.Run.Step.State)
+	news := before == nil || before.Pending == nil || !reflect.DeepEqual(*before.Pending, said) || !reflect.DeepEqual(state, cs.t.Run.Step.State)
 	c.At = cmp.Or(c.At, now)
 	c.Pending, c.RetryAt, c.Unknown = &said, now.Add(retryAfter(p)), ""
 	if news {
-		if err := t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
+		if err := cs.t.apply(run.Event{Kind: run.Deferred, Input: c.Input, Via: c.Driver, Call: &c, State: state, Reason: p.Reason}); err != nil {
 			return Round{}, err
 		}
 	}
-	return t.waitForDriver(ctx, c)
+	return cs.waitForDriver(ctx, c)
 }
 
 // waitForDriver replies that the run waits for a driver.
-func (t *turn) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
-	step := t.step()
-	said := fmt.Sprintf("Step %d waits for driver %s: %s.", t.Run.Step.Index, c.Driver, c.Pending.Reason)
-	r := t.view().Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
+func (cs *calls) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
+	step := cs.t.step()
+	said := fmt.Sprintf("Step %d waits for driver %s: %s.", cs.t.Run.Step.Index, c.Driver, c.Pending.Reason)
+	r := cs.t.replies.view().Reply(step, driver.AgentChallenge{Type: cs.t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
-	r.RetryCount = &t.Run.Step.Failures
+	r.RetryCount = &cs.t.Run.Step.Failures
 	r.Message = plain.Sentences(r.Message, said, c.Pending.Message)
 	if p := c.Pending.Progress; p != nil {
 		r.Message = plain.Sentences(r.Message, fmt.Sprintf("%.0f %% is done", *p*100))
 	}
-	if t.solution.supplied() {
+	if cs.t.solution.supplied() {
 		r.Message = plain.Sentences(r.Message, "What was sent with this call is not used, and not counted")
 	}
-	wait := t.retryIn(c)
+	wait := cs.retryIn(c)
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
-	r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
-	round, err := t.reply(ctx, r)
-	if err == nil && !t.caller.Detached && t.failure == nil {
+	r.NextCall = cs.t.replies.view().LeaveToServer(r.Challenge.Type)
+	round, err := cs.t.reply(ctx, r)
+	if err == nil && !cs.t.caller.Detached && cs.t.replies.failure == nil {
 		round.Later = &Later{
-			Run: t.Run.ID, Step: t.Run.Step.Index, Solved: len(t.solved), Since: t.started, After: wait, Driver: c.Driver,
+			Run: cs.t.Run.ID, Step: cs.t.Run.Step.Index, Solved: len(cs.t.replies.solved), Since: cs.t.started, After: wait, Driver: c.Driver,
 			Message: cmp.Or(c.Pending.Message, c.Pending.Reason), Progress: c.Pending.Progress,
 		}
 	}
@@ -348,10 +348,10 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		if !t.Run.State.Live() {
 			return Round{}, t.Over(ctx)
 		}
-		t.started, t.solved = l.Since, t.unheard(l.Solved)
-		t.tried = "to wait for driver " + l.Driver
+		t.started, t.replies.solved = l.Since, t.replies.unheard(l.Solved)
+		t.replies.tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
-			return t.presentOpen(ctx) // somebody else went on
+			return t.replies.presentOpen(ctx) // somebody else went on
 		}
 		t.target = l.Step
 		return t.drive(ctx)

@@ -63,7 +63,7 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 		Decision: &run.Decision{Happened: in.Happened, By: plain.Clip(in.By, 200)},
 	}
 	if in.Happened && call.Input != "" {
-		if err := t.answerDecided(ctx, call, in, &ev); err != nil {
+		if err := t.verdicts.answerDecided(ctx, call, in, &ev); err != nil {
 			return DecideReply{}, err
 		}
 	}
@@ -71,7 +71,7 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 		return DecideReply{}, err
 	}
 	if in.Happened && call.Input == "" {
-		if err := t.acceptDecided(ctx, call, in); err != nil {
+		if err := t.verdicts.acceptDecided(ctx, call, in); err != nil {
 			return DecideReply{}, err
 		}
 	}
@@ -83,8 +83,8 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 
 // answerDecided makes the person's result the answer that the call would have
 // obtained.
-func (t *turn) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
-	_, asked, err := t.obtained(ctx, call.Input)
+func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
+	_, asked, err := ve.t.calls.obtained(ctx, call.Input)
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ func (t *turn) answerDecided(ctx context.Context, call run.Call, in DecideInput,
 
 // acceptDecided proves the step on the person's word that the driver's act
 // happened.
-func (t *turn) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
-	k, err := t.open(ctx)
+func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
+	k, err := ve.t.open(ctx)
 	if err != nil {
 		return err
 	}
-	evidence, ok := evidenceOf(t.Run.Step)
+	evidence, ok := evidenceOf(ve.t.Run.Step)
 	if !ok {
-		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", t.Run.Step.Index)
+		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", ve.t.Run.Step.Index)
 	}
 	evidence.Provenance = driver.AgentReported
 	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})
@@ -130,7 +130,7 @@ func (t *turn) acceptDecided(ctx context.Context, call run.Call, in DecideInput)
 		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", describe(problems))
 	}
 	if k.common.Judge != nil {
-		return t.hold(k, a, evidence)
+		return ve.hold(k, a, evidence)
 	}
-	return t.accept(k, t.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return ve.accept(k, ve.t.trust.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }

@@ -21,28 +21,28 @@ const (
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func (t *turn) dismissed(ctx context.Context, k task, q run.Question, reason string) (Round, error) {
+func (qs *questions) dismissed(ctx context.Context, k task, q run.Question, reason string) (Round, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++
-	q.Closed = t.e.opt.Clock.Now()
-	if err := t.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
+	q.Closed = qs.t.e.opt.Clock.Now()
+	if err := qs.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
 		return Round{}, err
 	}
-	return t.waiting(ctx, k, q)
+	return qs.waiting(ctx, k, q)
 }
 
 // leftAlone reports whether the person closed the question so often that nobody
 // shows it to them for now.
-func (t *turn) leftAlone(q run.Question) bool {
-	return q.Dismissed >= maxDismissals && t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !t.e.runs.SetBack(q.Closed)
+func (qs *questions) leftAlone(q run.Question) bool {
+	return q.Dismissed >= maxDismissals && qs.t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !qs.t.e.runs.SetBack(q.Closed)
 }
 
 // dismissal is what a reply says of a closed question, and the action that
 // follows from it.
-func (t *turn) dismissal(q run.Question, action string) (said, next string) {
+func (qs *questions) dismissal(q run.Question, action string) (said, next string) {
 	said = "The person dismissed the question without an answer. Nothing is decided"
-	if !t.leftAlone(q) {
+	if !qs.leftAlone(q) {
 		return said, action + "; the person is then asked again, so do it when they want to answer"
 	}
 	until := q.Closed.Add(dismissalPause).UTC().Format(time.RFC3339)

@@ -14,9 +14,9 @@ const maxEarly = 64 << 10
 
 // tooEarly records that work was submitted for a step that nobody has approved.
 // The same submission again is not recorded again.
-func (t *turn) tooEarly() error {
-	s := t.solution
-	if !s.supplied() || t.Run.Step.Early != nil && t.Run.Step.Early.Digest == s.payload {
+func (ap *approvals) tooEarly() error {
+	s := ap.t.solution
+	if !s.supplied() || ap.t.Run.Step.Early != nil && ap.t.Run.Step.Early.Digest == s.payload {
 		return nil
 	}
 	ev := run.Event{Kind: run.Premature, Input: driver.KindEvidence, Digest: s.payload}
@@ -24,10 +24,10 @@ func (t *turn) tooEarly() error {
 		ev.Answer = &driver.Answer{InputID: driver.KindEvidence, Value: work, Provenance: driver.AgentReported}
 	}
 	// The walk through the tree belongs to what happens next.
-	walk := t.decided
-	t.decided = nil
-	err := t.apply(ev)
-	t.decided = walk
+	walk := ap.t.decided
+	ap.t.decided = nil
+	err := ap.t.apply(ev)
+	ap.t.decided = walk
 	return err
 }
 
@@ -39,8 +39,8 @@ func orRaw(raw, other json.RawMessage) json.RawMessage {
 }
 
 // gatedInput is the input that the approval stands in front of.
-func (t *turn) gatedInput() driver.Input {
-	for _, in := range t.Run.Step.Inputs {
+func (ap *approvals) gatedInput() driver.Input {
+	for _, in := range ap.t.Run.Step.Inputs {
 		switch in.Kind {
 		case driver.KindSimilarity, driver.KindJudge, driver.KindFiles:
 		default:
@@ -50,17 +50,17 @@ func (t *turn) gatedInput() driver.Input {
 	return driver.Input{}
 }
 
-func (t *turn) earlyTimes() int {
-	if t.Run.Step.Early == nil {
+func (ap *approvals) earlyTimes() int {
+	if ap.t.Run.Step.Early == nil {
 		return 0
 	}
-	return t.Run.Step.Early.Times
+	return ap.t.Run.Step.Early.Times
 }
 
 // doneBefore tells a person whether anything may have been done before they
 // approve.
-func (t *turn) doneBefore() string {
-	early := t.Run.Step.Early
+func (ap *approvals) doneBefore() string {
+	early := ap.t.Run.Step.Early
 	if early == nil {
 		return "Nothing is done before you approve."
 	}

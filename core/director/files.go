@@ -27,14 +27,14 @@ type filesDisplay struct {
 }
 
 // filesInput asks for the files that the step demands, once its evidence is there.
-func (t *turn) filesInput(k task) (driver.Input, error) {
+func (ob *obtaining) filesInput(k task) (driver.Input, error) {
 	checks, err := soundFiles(k)
 	if err != nil {
 		return driver.Input{}, err
 	}
-	shown := filesDisplay{Files: k.common.Files, Roots: t.Run.Roots}
+	shown := filesDisplay{Files: k.common.Files, Roots: ob.t.Run.Roots}
 	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
-		began := t.Run.CreatedAt.UTC()
+		began := ob.t.Run.CreatedAt.UTC()
 		shown.Since = &began
 	}
 	display, err := json.Marshal(shown)
@@ -77,8 +77,8 @@ func soundFiles(k task) ([]filecheck.Check, error) {
 
 // fileTrouble says what is wrong with an answer to a files input before anybody
 // looks at what it says; nil: nothing.
-func (t *turn) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
-	k, err := t.open(ctx)
+func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
+	k, err := ob.t.open(ctx)
 	if err != nil {
 		return Round{}, true, err
 	}
@@ -86,7 +86,7 @@ func (t *turn) fileTrouble(ctx context.Context, a driver.Answer, r decision.Rout
 		if _, ok := filecheck.ReadResult(a.Value); ok {
 			return Round{}, false, nil
 		}
-		return Round{}, true, t.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
+		return Round{}, true, ob.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
 	}
 	checks, err := soundFiles(k)
 	if err != nil || len(checks) == 0 {
@@ -96,15 +96,15 @@ func (t *turn) fileTrouble(ctx context.Context, a driver.Answer, r decision.Rout
 	if len(problems) == 0 {
 		return Round{}, false, nil
 	}
-	round, err := t.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+describe(problems))
+	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+describe(problems))
 	return round, true, err
 }
 
 // filesSettled takes what was said of the files, which is recorded by now:
 // files that are not as demanded make the whole step wrong, unless it passes
 // anyway.
-func (t *turn) filesSettled(ctx context.Context, a driver.Answer) (Round, error) {
-	k, err := t.open(ctx)
+func (ob *obtaining) filesSettled(ctx context.Context, a driver.Answer) (Round, error) {
+	k, err := ob.t.open(ctx)
 	if err != nil {
 		return Round{}, err
 	}
@@ -113,9 +113,9 @@ func (t *turn) filesSettled(ctx context.Context, a driver.Answer) (Round, error)
 		return Round{}, err
 	}
 	if why != "" && k.common.IsRequired() {
-		return t.reject(ctx, fault.FilesMismatch, why)
+		return ob.t.replies.reject(ctx, fault.FilesMismatch, why)
 	}
-	return Round{}, t.moreDue()
+	return Round{}, ob.moreDue()
 }
 
 // mismatch says in what the files are not as demanded, or nothing.

@@ -40,19 +40,19 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 	if err != nil {
 		return Round{}, cmp.Or(e.noSuchType(s, ""), err)
 	}
-	t.tried = tried(in.URI, s)
-	if round, done, err := t.repeated(ctx, s); done || err != nil {
+	t.replies.tried = tried(in.URI, s)
+	if round, done, err := t.admission.repeated(ctx, s); done || err != nil {
 		return round, err
 	}
 	if t.complete() {
-		return t.completed(ctx)
+		return t.replies.completed(ctx)
 	}
 	if err := e.noSuchType(s, e.TypeOf(t.step())); err != nil {
 		return Round{}, err
 	}
 	t.target, t.solution = t.Run.Step.Index, s
 	t.Run.MovedAt = t.started
-	if round, done, err := t.envelope(ctx, s); done || err != nil {
+	if round, done, err := t.admission.envelope(ctx, s); done || err != nil {
 		return round, err
 	}
 	if s.supplied() {
@@ -95,9 +95,9 @@ func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s
 		if err == nil {
 			t, err := e.resume(ctx, c, id)
 			if err == nil {
-				err = t.named(in.RunID)
+				err = t.admission.named(in.RunID)
 				if err == nil {
-					err = t.owns(stepUUID, in.URI)
+					err = t.admission.owns(stepUUID, in.URI)
 				}
 				return t, err
 			}
@@ -111,7 +111,7 @@ func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s
 		if err != nil {
 			return nil, err
 		}
-		return t, t.owns(stepUUID, in.URI)
+		return t, t.admission.owns(stepUUID, in.URI)
 	}
 	chain, absent, err := e.ChainOf(ctx, c, in.URI)
 	if err != nil {
@@ -129,27 +129,27 @@ func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s
 
 // named checks that the run_id of a call, if it has one, is that of the run
 // whose nonce it carries.
-func (t *turn) named(runID string) error {
-	if runID == "" || runID == string(t.Run.ID) {
+func (ad *admission) named(runID string) error {
+	if runID == "" || runID == string(ad.t.Run.ID) {
 		return nil
 	}
 	return fault.New(fault.NonceMismatch, "run_id is %s, but solution.nonce belongs to run %s: it is not clear which run is meant, and nothing was counted",
-		plain.Clip(runID, 80), t.Run.ID).
-		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", t.Run.ID).
-		With("run_id", t.Run.ID).WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
+		plain.Clip(runID, 80), ad.t.Run.ID).
+		WithNext("repeat the call without run_id to continue run %s, or with the nonce and proof_hash of the run that you mean; kairos_begin with its session_id shows them", ad.t.Run.ID).
+		With("run_id", ad.t.Run.ID).WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
 // owns checks that the URI names a step of the run's protocol; which one is
 // left open, because some clients send the step being solved and some the next.
-func (t *turn) owns(stepUUID, uri string) error {
-	for _, s := range t.Chain.Steps {
+func (ad *admission) owns(stepUUID, uri string) error {
+	for _, s := range ad.t.Chain.Steps {
 		if s.UUID == stepUUID {
 			return nil
 		}
 	}
-	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, t.Chain.Title, t.Run.ID).
-		WithNext("call kairos_next with %s", t.view().OpenURI()).
-		With("run_id", t.Run.ID).WithCall(api.ToolBegin, present.Resume(t.view().OpenURI(), string(t.Run.ID)))
+	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, ad.t.Chain.Title, ad.t.Run.ID).
+		WithNext("call kairos_next with %s", ad.t.replies.view().OpenURI()).
+		With("run_id", ad.t.Run.ID).WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
 // openRuns lists the caller's live runs of the protocol, last changed first: those
@@ -202,62 +202,62 @@ func oneOf(runs []run.Summary, own bool, chain protocol.Chain) (run.ID, error) {
 
 // repeated answers what needs no new work: submissions to closed runs and
 // network retries of submissions that were accepted.
-func (t *turn) repeated(ctx context.Context, s *solution) (Round, bool, error) {
-	used := s != nil && s.Nonce != "" && s.Nonce != t.Run.Step.Nonce && slices.Contains(t.Run.Nonces, s.Nonce)
+func (ad *admission) repeated(ctx context.Context, s *solution) (Round, bool, error) {
+	used := s != nil && s.Nonce != "" && s.Nonce != ad.t.Run.Step.Nonce && slices.Contains(ad.t.Run.Nonces, s.Nonce)
 	if used {
-		rec, ok, err := t.e.store.History.Recorded(ctx, t.Run.ID, nonceKey(s.Nonce))
+		rec, ok, err := ad.t.e.store.History.Recorded(ctx, ad.t.Run.ID, nonceKey(s.Nonce))
 		if err != nil {
 			return Round{}, false, fmt.Errorf("look up a recorded reply: %w", err)
 		}
 		if ok && rec.Payload == s.payload {
-			round, err := t.replayOrAsk(ctx, rec)
+			round, err := ad.t.late.replayOrAsk(ctx, rec)
 			return round, true, err
 		}
 	}
-	if !t.Run.State.Live() {
-		return Round{}, true, t.Over(ctx)
+	if !ad.t.Run.State.Live() {
+		return Round{}, true, ad.t.Over(ctx)
 	}
 	if !used {
 		return Round{}, false, nil
 	}
-	solved := slices.Index(t.Run.SolvedBy, s.Nonce)
+	solved := slices.Index(ad.t.Run.SolvedBy, s.Nonce)
 	switch {
 	case s.supplied() && solved >= 0:
-		round, err := t.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
+		round, err := ad.mismatch(ctx, "this nonce was used for a step that is solved; the open challenge has another")
 		return round, true, err
 	case s.supplied():
-		round, err := t.mismatch(ctx, "this nonce was replaced by a fresh one; the open challenge has it")
+		round, err := ad.mismatch(ctx, "this nonce was replaced by a fresh one; the open challenge has it")
 		return round, true, err
 	case solved >= 0:
 		// The answer came after its call had ended; nobody told the agent yet.
-		t.note = "The step you asked for was solved meanwhile."
-		t.solved = t.unheard(len(t.Run.Proofs) - solved)
-	case t.approvalGiven():
-		t.note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", t.Run.Step.Index)
+		ad.t.replies.note = "The step you asked for was solved meanwhile."
+		ad.t.replies.solved = ad.t.replies.unheard(len(ad.t.Run.Proofs) - solved)
+	case ad.t.approvals.approvalGiven():
+		ad.t.replies.note = fmt.Sprintf("Step %d is approved, and has a fresh nonce.", ad.t.Run.Step.Index)
 	default:
-		t.note = "The step has a fresh nonce meanwhile."
+		ad.t.replies.note = "The step has a fresh nonce meanwhile."
 	}
-	round, err := t.presentOpen(ctx)
+	round, err := ad.t.replies.presentOpen(ctx)
 	return round, true, err
 }
 
 // unheard lists the last n proofs, whose reply nobody may have seen.
-func (t *turn) unheard(n int) []api.Solved {
+func (rp *replies) unheard(n int) []api.Solved {
 	var solved []api.Solved
-	for i := max(len(t.Run.Proofs)-n, 0); i < len(t.Run.Proofs); i++ {
-		solved = append(solved, present.Solved(t.Run, t.Chain, i))
+	for i := max(len(rp.t.Run.Proofs)-n, 0); i < len(rp.t.Run.Proofs); i++ {
+		solved = append(solved, present.Solved(rp.t.Run, rp.t.Chain, i))
 	}
 	return solved
 }
 
 // mismatch refuses a nonce without counting it against the open step, which it
 // has nothing to do with.
-func (t *turn) mismatch(ctx context.Context, why string) (Round, error) {
-	if t.complete() {
-		return t.completed(ctx)
+func (ad *admission) mismatch(ctx context.Context, why string) (Round, error) {
+	if ad.t.complete() {
+		return ad.t.replies.completed(ctx)
 	}
-	return t.halt(ctx, fault.New(fault.NonceMismatch, "%s", why).WithNext(
-		"retry kairos_next with %s and the nonce and proof_hash of this reply's challenge", protocol.URI(t.step().UUID)))
+	return ad.t.replies.halt(ctx, fault.New(fault.NonceMismatch, "%s", why).WithNext(
+		"retry kairos_next with %s and the nonce and proof_hash of this reply's challenge", protocol.URI(ad.t.step().UUID)))
 }
 
 func replay(rec runs.Recorded) (Round, error) {
@@ -270,33 +270,33 @@ func replay(rec runs.Recorded) (Round, error) {
 
 // withoutNonce shows the open step again: without its nonce nothing says that the
 // evidence is for this step of this run. Nothing is counted.
-func (t *turn) withoutNonce(ctx context.Context) (Round, error) {
-	t.solution, t.target = nil, 0
-	t.omission = "solution.nonce is missing, so the solution was not used and nothing was counted. " +
+func (ad *admission) withoutNonce(ctx context.Context) (Round, error) {
+	ad.t.solution, ad.t.target = nil, 0
+	ad.t.replies.omission = "solution.nonce is missing, so the solution was not used and nothing was counted. " +
 		"Send it again with the nonce and proof_hash of this reply's challenge, if it is for this step of this run"
-	return t.presentOpen(ctx)
+	return ad.t.replies.presentOpen(ctx)
 }
 
 // envelope checks what stands around the evidence: nonce, then proof hash.
-func (t *turn) envelope(ctx context.Context, s *solution) (Round, bool, error) {
+func (ad *admission) envelope(ctx context.Context, s *solution) (Round, bool, error) {
 	if s == nil {
 		return Round{}, false, nil
 	}
 	if s.supplied() && s.Nonce == "" {
-		round, err := t.withoutNonce(ctx)
+		round, err := ad.withoutNonce(ctx)
 		return round, true, err
 	}
 	code, why := fault.Code(""), ""
-	switch expected := t.Run.ProofHash(); {
-	case s.Nonce != "" && s.Nonce != t.Run.Step.Nonce:
+	switch expected := ad.t.Run.ProofHash(); {
+	case s.Nonce != "" && s.Nonce != ad.t.Run.Step.Nonce:
 		code, why = fault.NonceMismatch, "the nonce is not the one of the open challenge"
 	case s.ProofHash != "" && s.ProofHash != expected:
 		code, why = fault.ProofHashMismatch, "proof_hash is not the one of the open challenge"
-	case s.ProofHash == "" && s.supplied() && t.step().Challenge != nil:
+	case s.ProofHash == "" && s.supplied() && ad.t.step().Challenge != nil:
 		code, why = fault.MissingField, "solution.proof_hash is missing; take it from challenge.proof_hash"
 	default:
 		return Round{}, false, nil
 	}
-	round, err := t.refuse(ctx, code, why)
+	round, err := ad.t.replies.refuse(ctx, code, why)
 	return round, true, err
 }

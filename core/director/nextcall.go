@@ -10,20 +10,20 @@ import (
 )
 
 // callFilled is the call with a solution that the agent has to fill in.
-func (t *turn) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
-	solution := map[string]any{"type": shown.Type, "nonce": t.Run.Step.Nonce, "proof_hash": t.Run.ProofHash()}
+func (rp *replies) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
+	solution := map[string]any{"type": shown.Type, "nonce": rp.t.Run.Step.Nonce, "proof_hash": rp.t.Run.ProofHash()}
 	if !k.free() {
-		solution[t.placeOf(k, in, shown)] = formOf(in.Schema)
+		solution[rp.placeOf(k, in, shown)] = formOf(in.Schema)
 	}
-	return t.view().Next(solution)
+	return rp.view().Next(solution)
 }
 
 // placeOf is the field of a solution that the input's value goes into: the one
 // named like the type, where clients know of one, but for what has a shape of
 // its own.
-func (t *turn) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
+func (rp *replies) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
 	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
-	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(t.e.opt.SolutionFields, shown.Type) {
+	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(rp.t.e.opt.SolutionFields, shown.Type) {
 		return "evidence"
 	}
 	return shown.Type

@@ -71,38 +71,38 @@ func (silence) Begun(string)      {}
 func (silence) Attested(Attested) {}
 
 // begin notes when a route to an input was begun.
-func (t *turn) begin(inputID string, at time.Time) {
-	if t.began == nil {
-		t.began = make(map[string]time.Time)
+func (ob *observation) begin(inputID string, at time.Time) {
+	if ob.began == nil {
+		ob.began = make(map[string]time.Time)
 	}
-	t.began[inputID] = at
+	ob.began[inputID] = at
 }
 
 // routed keeps what an event says of a route until the event is stored, and
 // puts into the event how long the route took. The step is the one that the
 // event was applied to.
-func (t *turn) routed(step run.Step, ev *run.Event) {
-	r, input, ends := t.routeOfEvent(step, *ev)
+func (ob *observation) routed(step run.Step, ev *run.Event) {
+	r, input, ends := ob.routeOfEvent(step, *ev)
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(cmp.Or(t.began[input], t.started)))
+	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[input], ob.t.started)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
-		clear(t.began) // the inputs of another step, or of another attempt, have the same ids
+		clear(ob.began) // the inputs of another step, or of another attempt, have the same ids
 	}
 	silent := r.Outcome == RouteAnswered && (r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity)
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
 		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
 	}
-	r.Run, r.Step, r.Challenge = t.Run.ID, step.Index, t.typeAt(step.Index)
-	t.routes = append(t.routes, r)
+	r.Run, r.Step, r.Challenge = ob.t.Run.ID, step.Index, ob.typeAt(step.Index)
+	ob.routes = append(ob.routes, r)
 }
 
 // routeOfEvent is the route that an event ends, if it ends one, and the input
 // that it led to.
-func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
-	r = Route{Space: t.Run.Space, Via: ev.Via}
+func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
+	r = Route{Space: ob.t.Run.Space, Via: ev.Via}
 	input = ev.Input
 	switch ev.Kind {
 	case run.Supplied, run.Answered:
@@ -123,7 +123,7 @@ func (t *turn) routeOfEvent(step run.Step, ev run.Event) (r Route, input string,
 		}
 	case run.Refused:
 		input = driver.KindEvidence
-		r.Via, r.Outcome, r.ErrorCode, r.Counted = t.trying, RouteRefused, ev.Code, true
+		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.trying, RouteRefused, ev.Code, true
 	default:
 		return Route{}, "", false
 	}
@@ -147,24 +147,24 @@ func closedCode(a run.Attempt) string {
 }
 
 // tellRoutes tells of the routes, now that their events are stored.
-func (t *turn) tellRoutes(ctx context.Context) {
-	for _, r := range t.routes {
-		t.e.opt.Observer.Routed(r)
-		t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
+func (ob *observation) tellRoutes(ctx context.Context) {
+	for _, r := range ob.routes {
+		ob.t.e.opt.Observer.Routed(r)
+		ob.t.e.log.InfoContext(ctx, "route ended", "run", r.Run, "step", r.Step, "challenge", r.Challenge, "input", r.Input,
 			"via", r.Via, "outcome", r.Outcome, "error_code", r.ErrorCode, "took", r.Took)
 	}
-	t.routes = nil
+	ob.routes = nil
 }
 
 // typeAt is the challenge type of a step of the pinned protocol.
-func (t *turn) typeAt(index int) string {
-	if t.opened == index {
-		return t.task.common.Type
+func (ob *observation) typeAt(index int) string {
+	if ob.t.opened == index {
+		return ob.t.task.common.Type
 	}
-	if index < 1 || index > len(t.Chain.Steps) {
+	if index < 1 || index > len(ob.t.Chain.Steps) {
 		return ""
 	}
-	return t.e.TypeOf(t.Chain.Steps[index-1])
+	return ob.t.e.TypeOf(ob.t.Chain.Steps[index-1])
 }
 
 // kindOf is the kind of an input by its id.

@@ -11,26 +11,26 @@ import (
 
 // personal reports whether the input asks for a person's own answer. Only the
 // driver of a type that is about a person may say so.
-func (t *turn) personal(k task, in driver.Input) bool {
-	desc, _, _ := t.e.Drivers.Describe(k.use)
+func (tr *trust) personal(k task, in driver.Input) bool {
+	desc, _, _ := tr.t.e.Drivers.Describe(k.use)
 	return in.Person && desc.Approval == driver.ApprovalUser
 }
 
 // ownAnswer reports whether nobody but a person may answer the input: it asks for
 // their own answer, and the step or the tree states approval mode user.
-func (t *turn) ownAnswer(k task, in driver.Input) bool {
-	return k.stated && k.approval == driver.ApprovalUser && t.personal(k, in)
+func (tr *trust) ownAnswer(k task, in driver.Input) bool {
+	return k.stated && k.approval == driver.ApprovalUser && tr.personal(k, in)
 }
 
 // takesNoReport is ownAnswer for the step's evidence and for the approval in
 // front of it, which then is the answer.
-func (t *turn) takesNoReport(k task, in driver.Input) bool {
+func (ap *approvals) takesNoReport(k task, in driver.Input) bool {
 	switch in.Kind {
 	case driver.KindEvidence:
-		return t.ownAnswer(k, in)
+		return ap.t.trust.ownAnswer(k, in)
 	case driver.KindApproval:
-		for _, behind := range t.Run.Step.Inputs {
-			if t.ownAnswer(k, behind) {
+		for _, behind := range ap.t.Run.Step.Inputs {
+			if ap.t.trust.ownAnswer(k, behind) {
 				return true
 			}
 		}
@@ -40,11 +40,11 @@ func (t *turn) takesNoReport(k task, in driver.Input) bool {
 
 // gated reports whether an approval stands in front of the input. One in front of
 // a person's own answer would be noise, unless it can be that answer itself.
-func (t *turn) gated(k task, in driver.Input) (bool, error) {
+func (ap *approvals) gated(k task, in driver.Input) (bool, error) {
 	switch {
 	case k.approval != driver.ApprovalUser:
 		return false, nil
-	case !t.personal(k, in), t.ownAnswer(k, in) && yesOrNo(in):
+	case !ap.t.trust.personal(k, in), ap.t.trust.ownAnswer(k, in) && yesOrNo(in):
 		return true, nil
 	case k.common.ApprovalPhrase != "":
 		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
@@ -67,19 +67,19 @@ func yesOrNo(in driver.Input) bool {
 
 // approvedAnswer is what a person has answered to the input by approving; nil:
 // they have not, or it asks for more.
-func (t *turn) approvedAnswer(k task, in driver.Input) *driver.Answer {
-	if !t.Run.Step.Gated || !t.approvalStands() || !t.ownAnswer(k, in) || !yesOrNo(in) {
+func (ap *approvals) approvedAnswer(k task, in driver.Input) *driver.Answer {
+	if !ap.t.Run.Step.Gated || !ap.approvalStands() || !ap.t.trust.ownAnswer(k, in) || !yesOrNo(in) {
 		return nil
 	}
-	a := t.Run.Step.Approval
+	a := ap.t.Run.Step.Approval
 	return &driver.Answer{
 		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + saidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
 	}
 }
 
 // takeApproval makes a person's approval the answer that the step asks for.
-func (t *turn) takeApproval(in driver.Input, a *driver.Answer) error {
-	return t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: a.Via, Answer: a, Reason: in.Description})
+func (ap *approvals) takeApproval(in driver.Input, a *driver.Answer) error {
+	return ap.t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: a.Via, Answer: a, Reason: in.Description})
 }
 
 // notByReport says why nobody but the person may answer.

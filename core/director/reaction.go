@@ -9,13 +9,13 @@ import (
 
 // reaction is what the tree says follows an attempt: once the retries are used
 // up, what comes then.
-func (t *turn) reaction(a run.Attempt) decision.ActionKind {
+func (tr *tries) reaction(a run.Attempt) decision.ActionKind {
 	if a.Untried {
 		return decision.Next
 	}
 	o := decision.Outcome(a.Outcome)
-	desc, _, _ := t.e.Drivers.Describe(a.Via)
-	action := t.e.Tree.On(decision.Route{Path: a.Path, Via: a.Via, Human: desc.Has(driver.FeatureHuman)}, o)
+	desc, _, _ := tr.t.e.Drivers.Describe(a.Via)
+	action := tr.t.e.Tree.On(decision.Route{Path: a.Path, Via: a.Via, Human: desc.Has(driver.FeatureHuman)}, o)
 	if action.Kind != decision.Retry {
 		return action.Kind
 	}
@@ -25,9 +25,9 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 	// A question without a reply ends its call, so that its retries are other calls.
 	anyCall := o == decision.TimedOut || o == decision.Abandoned
 	times := 0
-	for _, b := range t.Run.Step.Tried {
+	for _, b := range tr.t.Run.Step.Tried {
 		same := b.Input == a.Input && b.Route == a.Route && b.Via == a.Via && b.Outcome == a.Outcome && !b.Untried
-		if same && (anyCall || t.inThisCall(b)) {
+		if same && (anyCall || tr.inThisCall(b)) {
 			times++
 		}
 	}
@@ -38,7 +38,7 @@ func (t *turn) reaction(a run.Attempt) decision.ActionKind {
 }
 
 // stopped is the error of a call that ends because the tree tries no other route.
-func (t *turn) stopped(a run.Attempt) *fault.Error {
+func (tr *tries) stopped(a run.Attempt) *fault.Error {
 	code, advice := fault.DriverUnavailable, "Nothing is lost: the step stays open"
 	switch {
 	case a.Input == driver.KindApproval:
@@ -51,5 +51,5 @@ func (t *turn) stopped(a run.Attempt) *fault.Error {
 		code = fault.JudgeUnavailable
 	}
 	return fault.New(code, "Step %d stops here, because the route %s to its %s gave no answer (%s: %s) and the server is configured to try no other then. %s.",
-		t.Run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
+		tr.t.Run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
 }

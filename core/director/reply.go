@@ -19,18 +19,18 @@ import (
 const maxFailures = 3
 
 // view is what this call may show of the run.
-func (t *turn) view() present.View {
-	return present.View{Run: t.Run, Chain: t.Chain, Note: t.note, Solved: t.solved}
+func (rp *replies) view() present.View {
+	return present.View{Run: rp.t.Run, Chain: rp.t.Chain, Note: rp.note, Solved: rp.solved}
 }
 
 // present shows the open step to the agent, whose turn it is.
-func (t *turn) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
-	r := t.view().Reply(k.step, shown)
-	r.NextCall = t.callFilled(k, in, shown)
+func (rp *replies) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := rp.view().Reply(k.step, shown)
+	r.NextCall = rp.callFilled(k, in, shown)
 	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
-		r.Message = plain.Sentences(r.Message, t.sentence(in.ID))
+		r.Message = plain.Sentences(r.Message, rp.sentence(in.ID))
 	}
-	return t.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
+	return rp.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
 		"copy nonce and proof_hash from challenge", shown.Type))
 }
 
@@ -39,39 +39,39 @@ const approvalFirst = "the server obtains the approval, and its reply then says 
 
 // presentDriven shows the open step, whose input the server will obtain itself
 // when it is called for it.
-func (t *turn) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
-	r := t.view().Reply(k.step, t.shownAsIs(k, in))
-	r.NextCall = t.view().LeaveToServer(k.common.Type)
+func (rp *replies) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
+	r := rp.view().Reply(k.step, rp.shownAsIs(k, in))
+	r.NextCall = rp.view().LeaveToServer(k.common.Type)
 	then := "the server obtains the proof itself"
 	if in.Kind == driver.KindApproval {
 		then = approvalFirst
 	}
-	return t.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, t.Run.Step.Nonce, then))
+	return rp.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, rp.t.Run.Step.Nonce, then))
 }
 
-func (t *turn) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
+func (rp *replies) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
 	uri := r.CurrentStep.URI
 	r.NextAction = fmt.Sprintf("call kairos_next with %s %s", uri, how)
-	if t.Run.Step.Index == len(t.Chain.Steps) {
+	if rp.t.Run.Step.Index == len(rp.t.Chain.Steps) {
 		r.NextAction += fmt.Sprintf("; this is the last step: finally call kairos_attest with %s", uri)
 	}
-	return t.reply(ctx, r)
+	return rp.t.reply(ctx, r)
 }
 
 // presentOpen shows the open step whatever is due at it, asking nobody.
-func (t *turn) presentOpen(ctx context.Context) (Round, error) {
-	detached := t.caller.Detached
-	t.caller.Detached = true
-	defer func() { t.caller.Detached = detached }()
-	return t.drive(ctx)
+func (rp *replies) presentOpen(ctx context.Context) (Round, error) {
+	detached := rp.t.caller.Detached
+	rp.t.caller.Detached = true
+	defer func() { rp.t.caller.Detached = detached }()
+	return rp.t.drive(ctx)
 }
 
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
-func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
-	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, t.e.TypeOf(t.step())), Display: in.Display}
+func (rp *replies) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
+	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, rp.t.e.TypeOf(rp.t.step())), Display: in.Display}
 	switch {
-	case t.takesNoReport(k, in):
+	case rp.t.approvals.takesNoReport(k, in):
 		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
 		return shown
 	case in.Kind == driver.KindApproval:
@@ -83,14 +83,14 @@ func (t *turn) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
 }
 
 // completed: every step is solved.
-func (t *turn) completed(ctx context.Context) (Round, error) {
-	last := t.Chain.Steps[len(t.Chain.Steps)-1]
-	r := t.view().Reply(last, driver.AgentChallenge{Type: t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
-	r.ProofHash = t.Run.ProofHash()
+func (rp *replies) completed(ctx context.Context) (Round, error) {
+	last := rp.t.Chain.Steps[len(rp.t.Chain.Steps)-1]
+	r := rp.view().Reply(last, driver.AgentChallenge{Type: rp.t.e.TypeOf(last), Description: "No challenge is open: every step of this run is solved."})
+	r.ProofHash = rp.t.Run.ProofHash()
 	r.Message = plain.Sentences(r.Message, "All steps are complete.")
 	r.NextAction = fmt.Sprintf("call kairos_attest with %s, outcome success or failure, and a message that sums up the run", r.CurrentStep.URI)
-	r.NextCall = present.Attest(r.CurrentStep.URI, t.Run.ID)
-	return t.reply(ctx, r)
+	r.NextCall = present.Attest(r.CurrentStep.URI, rp.t.Run.ID)
+	return rp.t.reply(ctx, r)
 }
 
 // nothingGiven says why an input that only the agent can give is still missing.
@@ -98,91 +98,91 @@ const nothingGiven = "Solution is missing: nobody but you can give it for this s
 
 // leftOut: an input that only the agent can give was not submitted. No retry
 // is counted.
-func (t *turn) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
-	r := t.view().Reply(k.step, shown)
+func (rp *replies) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
+	r := rp.view().Reply(k.step, shown)
 	r.ErrorCode = string(fault.MissingField)
-	if failed := t.failedRoute(in.ID); failed != "" {
+	if failed := rp.t.tries.failedRoute(in.ID); failed != "" {
 		r.ErrorCode = string(fault.OfRoute(failed))
 	}
-	if t.exhausted(in.ID) {
+	if rp.t.tries.exhausted(in.ID) {
 		r.ErrorCode = string(fault.SamplingBudgetExceeded)
 	}
-	r.Message = plain.Sentences(r.Message, why, t.sentence(in.ID))
-	r.NextCall = t.callFilled(k, in, shown)
-	r.RetryCount = &t.Run.Step.Failures
+	r.Message = plain.Sentences(r.Message, why, rp.sentence(in.ID))
+	r.NextCall = rp.callFilled(k, in, shown)
+	r.RetryCount = &rp.t.Run.Step.Failures
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s, with nonce and proof_hash from challenge", r.CurrentStep.URI, shown.Type)
-	return t.reply(ctx, r)
+	return rp.t.reply(ctx, r)
 }
 
 // omitted turns a reply that shows the open step into the reply to a submission
 // that lacks something. No retry is counted.
-func (t *turn) omitted(r api.StepReply) api.StepReply {
+func (rp *replies) omitted(r api.StepReply) api.StepReply {
 	r.ErrorCode = cmp.Or(r.ErrorCode, string(fault.MissingField))
-	r.Message = plain.Sentences(t.omission, r.Message)
-	r.RetryCount = &t.Run.Step.Failures
+	r.Message = plain.Sentences(rp.omission, r.Message)
+	r.RetryCount = &rp.t.Run.Step.Failures
 	return r
 }
 
-func (t *turn) sentence(inputID string) string {
-	if why := t.troubles(inputID); why != "" {
+func (rp *replies) sentence(inputID string) string {
+	if why := rp.t.tries.troubles(inputID); why != "" {
 		return "Tried before" + why + "."
 	}
 	return ""
 }
 
 // refuse counts a submission that nobody judged: wrong hash, type or form.
-func (t *turn) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
-	if err := t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: plain.Clip(why, 2000)}); err != nil {
+func (rp *replies) refuse(ctx context.Context, code fault.Code, why string) (Round, error) {
+	if err := rp.t.apply(run.Event{Kind: run.Refused, Code: string(code), Reason: plain.Clip(why, 2000)}); err != nil {
 		return Round{}, err
 	}
-	return t.fail(ctx, code, why)
+	return rp.fail(ctx, code, why)
 }
 
 // reject counts evidence that its driver refused.
-func (t *turn) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
+func (rp *replies) reject(ctx context.Context, code fault.Code, why string) (Round, error) {
 	why = plain.Clip(why, 2000)
 	refused := []driver.Diagnostic{driver.Problem("", fmt.Sprintf("%s: %s", code, why))}
-	if err := t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
+	if err := rp.t.apply(run.Event{Kind: run.Rejected, Code: string(code), Reason: why, Diagnostics: refused}); err != nil {
 		return Round{}, err
 	}
-	return t.fail(ctx, code, why)
+	return rp.fail(ctx, code, why)
 }
 
 // decline records a person's no. It proves nothing and advances nothing.
-func (t *turn) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
+func (rp *replies) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
 	reason = plain.Clip(reason, 500)
-	if err := t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
+	if err := rp.t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
 		return Round{}, err
 	}
-	if err := t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
+	if err := rp.t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
 		return Round{}, err
 	}
-	return t.fail(ctx, fault.UserDeclined, saidNo(reason))
+	return rp.fail(ctx, fault.UserDeclined, saidNo(reason))
 }
 
 // fail shows the open step again and says what went wrong.
-func (t *turn) fail(ctx context.Context, code fault.Code, why string) (Round, error) {
-	t.solution, t.target, t.due = nil, 0, ""
-	t.failure = &failure{code: code, why: why}
-	return t.presentOpen(ctx)
+func (rp *replies) fail(ctx context.Context, code fault.Code, why string) (Round, error) {
+	rp.t.solution, rp.t.target, rp.t.observation.due = nil, 0, ""
+	rp.failure = &failure{code: code, why: why}
+	return rp.presentOpen(ctx)
 }
 
 // failed turns a reply that shows the open step into the reply to a counted failure.
-func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
-	uri, count := r.CurrentStep.URI, t.Run.Step.Failures
+func (rp *replies) failed(r api.StepReply, f failure) api.StepReply {
+	uri, count := r.CurrentStep.URI, rp.t.Run.Step.Failures
 	r.RetryCount = &count
 	r.ErrorCode = string(f.code)
 	r.Message = plain.Sentences(f.why, r.Message)
 	r.NextAction = fmt.Sprintf("retry kairos_next with %s and a solution of type %s; take nonce and proof_hash from this reply's challenge", uri, r.Challenge.Type)
 	switch {
-	case f.code == fault.UserDeclined && !t.declinedByAgent():
+	case f.code == fault.UserDeclined && !rp.declinedByAgent():
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person again; `+
 			"do that only if they want to be asked, else call kairos_attest with %s and outcome failure", uri, r.Challenge.Type, r.Challenge.Nonce, uri)
-		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
+		r.NextCall = rp.view().LeaveToServer(r.Challenge.Type)
 	case f.code == fault.EvidenceNotAccepted:
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}, so that the server asks the person`, uri, r.Challenge.Type, r.Challenge.Nonce)
-		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
-	case t.waitsForApproval():
+		r.NextCall = rp.view().LeaveToServer(r.Challenge.Type)
+	case rp.waitsForApproval():
 		r.Message = plain.Sentences(r.Message, "Each attempt needs an approval of its own: nothing is done again before it is given")
 		r.NextAction = fmt.Sprintf(`retry kairos_next with %s and solution {"type":%q,"nonce":%q}; %s`, uri, r.Challenge.Type, r.Challenge.Nonce, approvalFirst)
 	}
@@ -195,15 +195,15 @@ func (t *turn) failed(r api.StepReply, f failure) api.StepReply {
 }
 
 // waitsForApproval: the open step needs an approval that the server obtains.
-func (t *turn) waitsForApproval() bool {
-	desc, _, _ := t.e.Drivers.Describe(t.trying)
-	return t.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
+func (rp *replies) waitsForApproval() bool {
+	desc, _, _ := rp.t.e.Drivers.Describe(rp.t.observation.trying)
+	return rp.t.observation.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
 }
 
 // declinedByAgent: the no came from the agent's own report, which it can correct.
-func (t *turn) declinedByAgent() bool {
-	for _, by := range t.Run.Step.Declines {
-		desc, _, _ := t.e.Drivers.Describe(by)
+func (rp *replies) declinedByAgent() bool {
+	for _, by := range rp.t.Run.Step.Declines {
+		desc, _, _ := rp.t.e.Drivers.Describe(by)
 		if !desc.Has(driver.FeatureAgent) {
 			return false
 		}
@@ -212,31 +212,31 @@ func (t *turn) declinedByAgent() bool {
 }
 
 // askAgain is the call that lets the server ask the person once more.
-func (t *turn) askAgain(k task) string {
+func (rp *replies) askAgain(k task) string {
 	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
-		protocol.URI(k.step.UUID), k.common.Type, t.Run.Step.Nonce)
+		protocol.URI(k.step.UUID), k.common.Type, rp.t.Run.Step.Nonce)
 }
 
 // halt is the reply when the run waits for something that is not the agent's
 // fault. No retry is counted and the step stays open.
-func (t *turn) halt(ctx context.Context, f *fault.Error) (Round, error) {
-	if t.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
+func (rp *replies) halt(ctx context.Context, f *fault.Error) (Round, error) {
+	if rp.t.New() && (f.Code == fault.MissingInput || f.Code == fault.InvalidArgument) {
 		return Round{}, f // nothing began
 	}
-	step := t.step()
-	r := t.view().Reply(step, driver.AgentChallenge{Type: t.e.TypeOf(step), Description: f.Message})
+	step := rp.t.step()
+	r := rp.view().Reply(step, driver.AgentChallenge{Type: rp.t.e.TypeOf(step), Description: f.Message})
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
-	r.RetryCount = &t.Run.Step.Failures
+	r.RetryCount = &rp.t.Run.Step.Failures
 	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
 
 	if r.NextCall = api.CallOf(f); r.NextCall == nil {
-		r.NextCall = t.view().LeaveToServer(r.Challenge.Type)
+		r.NextCall = rp.view().LeaveToServer(r.Challenge.Type)
 	}
-	if t.Run.Step.Failures >= maxFailures {
+	if rp.t.Run.Step.Failures >= maxFailures {
 		r = present.WaysOut(r)
 	}
-	t.e.log.WarnContext(ctx, "step waits", "run", t.Run.ID, "step", t.Run.Step.Index, "code", f.Code, "error", f)
-	return t.reply(ctx, r)
+	rp.t.e.log.WarnContext(ctx, "step waits", "run", rp.t.Run.ID, "step", rp.t.Run.Step.Index, "code", f.Code, "error", f)
+	return rp.t.reply(ctx, r)
 }

@@ -20,49 +20,49 @@ import (
 
 // runInput says what the run still needs before its first step: the input that
 // asks for it and the names of the missing keys; nil when nothing is missing.
-func (t *turn) runInput() (driver.Input, []string) {
-	if t.Run.Step.Index != 1 || len(t.Chain.Inputs) == 0 || len(t.Run.Step.Answers) > 0 {
+func (ob *obtaining) runInput() (driver.Input, []string) {
+	if ob.t.Run.Step.Index != 1 || len(ob.t.Chain.Inputs) == 0 || len(ob.t.Run.Step.Answers) > 0 {
 		return driver.Input{}, nil
 	}
-	missing := missingKeys(t.Chain.Inputs, t.Run.Input)
+	missing := missingKeys(ob.t.Chain.Inputs, ob.t.Run.Input)
 	if len(missing) == 0 {
 		return driver.Input{}, nil
 	}
 	return driver.Input{
-		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(t.Chain.Inputs, missing), Person: true,
-		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", t.Chain.Title, strings.Join(missing, ", ")),
+		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(ob.t.Chain.Inputs, missing), Person: true,
+		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", ob.t.Chain.Title, strings.Join(missing, ", ")),
 		Approval:    driver.ApprovalUser,
 	}, missing
 }
 
 // obtainRunInput asks the person, where the tree and the client allow it.
-func (t *turn) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
-	k := t.inputTask()
-	d := t.decide(k, in)
-	if d.Route == nil || t.caller.Detached {
-		return Round{}, t.missingInput(missing)
+func (ob *obtaining) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
+	k := ob.inputTask()
+	d := ob.decide(k, in)
+	if d.Route == nil || ob.t.caller.Detached {
+		return Round{}, ob.missingInput(missing)
 	}
-	if why := t.barred(in, d.Route.Via); why != "" {
-		return Round{}, t.passOver(ctx, in.ID, *d.Route, why)
+	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
 	}
-	desc, _, ok := t.e.Drivers.Describe(d.Route.Via)
+	desc, _, ok := ob.t.e.Drivers.Describe(d.Route.Via)
 	if !ok || !desc.Has(driver.FeatureHuman) {
-		return Round{}, t.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
 	}
-	return t.viaClient(ctx, k, in, *d.Route, desc)
+	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
 }
 
 // inputTask is the task of the run's input.
-func (t *turn) inputTask() task {
-	return task{step: t.step(), where: driver.Step{Protocol: t.Chain.Title, Label: "Input", Index: 1, Count: len(t.Chain.Steps)}}
+func (ob *obtaining) inputTask() task {
+	return task{step: ob.t.step(), where: driver.Step{Protocol: ob.t.Chain.Title, Label: "Input", Index: 1, Count: len(ob.t.Chain.Steps)}}
 }
 
-func (t *turn) missingInput(missing []string) *fault.Error {
-	uri := protocol.URI(t.Chain.Steps[0].UUID)
-	form := inputForm(t.Chain.Inputs, missing)
+func (ob *obtaining) missingInput(missing []string) *fault.Error {
+	uri := protocol.URI(ob.t.Chain.Steps[0].UUID)
+	form := inputForm(ob.t.Chain.Inputs, missing)
 	example, _ := api.Encode(form, "") // was decoded from JSON
-	maps.Copy(form, decision.Object(t.Run.Input))
-	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", t.Chain.Title, strings.Join(missing, ", ")).
+	maps.Copy(form, decision.Object(ob.t.Run.Input))
+	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", ob.t.Chain.Title, strings.Join(missing, ", ")).
 		With("missing", missing).
 		WithNext("call kairos_begin with %s and input %s", uri, example).
 		WithCall(api.ToolBegin, map[string]any{"uri": uri, "input": form})
@@ -82,8 +82,8 @@ func inputForm(inputs json.RawMessage, keys []string) map[string]any {
 }
 
 // takeRunInput merges what a person filled in into the run's input.
-func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
-	merged := decision.Object(t.Run.Input)
+func (ob *obtaining) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
+	merged := decision.Object(ob.t.Run.Input)
 	if merged == nil {
 		merged = map[string]any{}
 	}
@@ -92,7 +92,7 @@ func (t *turn) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, checkInput(t.Chain, b)
+	return b, checkInput(ob.t.Chain, b)
 }
 
 // checkInput refuses an input that the protocol's schema does not allow;
@@ -120,8 +120,8 @@ func placeholdersLeft(left []string) error {
 		WithNext("replace each by its value, which you may have to ask the user for, and call kairos_begin again")
 }
 
-func (t *turn) inputAnswer(a driver.Answer) (run.Event, error) {
-	merged, err := t.takeRunInput(a.Value)
+func (ob *obtaining) inputAnswer(a driver.Answer) (run.Event, error) {
+	merged, err := ob.takeRunInput(a.Value)
 	if err != nil {
 		return run.Event{}, err
 	}

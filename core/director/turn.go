@@ -20,8 +20,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// turn is one call on one run: what was loaded, what happened since, and what
-// may still be done. Nothing of it outlives the call.
+// turn is one call on one run: what was loaded, what happened since, and those
+// who do what is left. Nothing of it outlives the call.
 type turn struct {
 	*runs.Change
 	e       held
@@ -31,38 +31,31 @@ type turn struct {
 	pending []runs.Recorded
 	// submitted becomes pending once the submission is taken.
 	submitted *runs.Recorded
-	// failure is what the reply reports beside the open step.
-	failure *failure
-	// omission says what the submission lacks, where nothing of it was used or counted.
-	omission string
 
 	solution *solution // what the agent submitted, until it is used
 	// target is the step the call is about: it may ask there. At any other
 	// step it asks only if the challenge has its own prompt for a model.
 	target int
-	// asked is what the one question this call put to the client is about.
-	asked  subject
-	solved []api.Solved
-	// tried is what the call tried, for replies that it did not work.
-	tried string
-	// note is what the reply should say besides.
-	note string
 	// task is what the step it was worked out for demands; see open.
 	task   task
 	opened int // index of that step
-	// routes are told of when the events are stored.
-	routes []Route
-	trying string // the driver of the route that was decided on last
-	due    string // the kind of the input that it was decided on for
-	// began says when the route to an input was begun, by the input's id; what
-	// is not in it began with the call.
-	began map[string]time.Time
-	// notDone counts the driver's calls of this use case that came to nothing.
-	notDone int
 	// spent is what models were asked since the last event.
 	spent run.Spent
 	// decided is the last decision, until an event took it along.
 	decided *decided
+
+	admission   *admission
+	approvals   *approvals
+	calls       *calls
+	late        *late
+	links       *links
+	observation *observation
+	obtaining   *obtaining
+	questions   *questions
+	replies     *replies
+	tries       *tries
+	trust       *trust
+	verdicts    *verdicts
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -98,17 +91,16 @@ func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, erro
 	if err != nil {
 		return nil, err
 	}
-	t := &turn{Change: change, e: e, caller: c}
-	t.started = t.Now()
-	return t, t.distrust()
+	t := newTurn(change, e, c)
+	return t, t.approvals.distrust()
 }
 
 // distrust ends the run's approval and its link if the clock was set back since
 // the run was last changed: nobody can tell how old they are.
-func (t *turn) distrust() error {
-	a, q := t.Run.Step.Approval, t.Run.Step.Question
+func (ap *approvals) distrust() error {
+	a, q := ap.t.Run.Step.Approval, ap.t.Run.Step.Question
 	linked := q != nil && q.Link != nil
-	if !t.Run.State.Live() || a == nil && !linked || !t.e.runs.SetBack(t.Run.ChangedAt()) {
+	if !ap.t.Run.State.Live() || a == nil && !linked || !ap.t.e.runs.SetBack(ap.t.Run.ChangedAt()) {
 		return nil
 	}
 	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
@@ -116,15 +108,15 @@ func (t *turn) distrust() error {
 		ev.Via = a.Via
 		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
 			a.GrantedAt.UTC().Format(time.RFC3339))
-		t.note = plain.Sentences(t.note, ev.Reason)
+		ap.t.replies.note = plain.Sentences(ap.t.replies.note, ev.Reason)
 	}
-	return t.apply(ev)
+	return ap.t.apply(ev)
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
 func (t *turn) apply(ev run.Event) error {
 	t.Stamp(&ev)
-	t.limit(&ev)
+	t.trust.limit(&ev)
 	if err := t.explain(&ev); err != nil {
 		return err
 	}
@@ -133,7 +125,7 @@ func (t *turn) apply(ev run.Event) error {
 	if err := t.Apply(ev); err != nil {
 		return impossible(err)
 	}
-	t.routed(before, &t.Events[len(t.Events)-1])
+	t.observation.routed(before, &t.Events[len(t.Events)-1])
 	return nil
 }
 
@@ -162,7 +154,7 @@ func (t *turn) save(ctx context.Context) error {
 		t.e.opt.Observer.Begun(t.Run.Space)
 	}
 	t.rateEvents(saved)
-	t.tellRoutes(ctx)
+	t.observation.tellRoutes(ctx)
 	return nil
 }
 
@@ -186,13 +178,13 @@ func (t *turn) taken() {
 // reply saves and answers.
 func (t *turn) reply(ctx context.Context, r api.StepReply) (Round, error) {
 	switch {
-	case t.failure != nil:
-		r = t.failed(r, *t.failure)
-	case t.omission != "":
-		r = t.omitted(r)
+	case t.replies.failure != nil:
+		r = t.replies.failed(r, *t.replies.failure)
+	case t.replies.omission != "":
+		r = t.replies.omitted(r)
 	}
 	if r.ErrorCode != "" {
-		r.Tried = t.tried
+		r.Tried = t.replies.tried
 	}
 	if len(t.pending) > 0 {
 		b, err := json.Marshal(r)
@@ -246,7 +238,7 @@ func (t *turn) open(ctx context.Context) (task, error) {
 func (t *turn) place() task {
 	step := t.step()
 	return task{step: step, where: driver.Step{
-		Protocol: t.Chain.Title, Label: step.Label, Text: t.view().Text(t.Run.Step.Index),
+		Protocol: t.Chain.Title, Label: step.Label, Text: t.replies.view().Text(t.Run.Step.Index),
 		Index: t.Run.Step.Index, Count: len(t.Chain.Steps),
 	}}
 }
@@ -358,10 +350,10 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
 			Sampling:    c.Sampling, Roots: c.Roots, Capabilities: decision.Object(c.Capabilities),
 		},
-		Previous: t.previous(inputID),
+		Previous: t.tries.previous(inputID),
 		Config:   t.e.Settings,
 	}
-	f.Config.Approval.Page = t.linkTo(&run.ApprovalLink{}) != ""
+	f.Config.Approval.Page = t.links.linkTo(&run.ApprovalLink{}) != ""
 	if s := t.solution; s != nil {
 		f.Solution = decision.SolutionFacts{Supplied: s.supplied(), Type: s.Type, Params: decision.Object(s.params)}
 	}
@@ -370,18 +362,18 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 
 // inThisCall reports whether the attempt is of this call, or of the one that
 // asked the question it goes on from.
-func (t *turn) inThisCall(a run.Attempt) bool { return !a.At.Before(t.started) }
+func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.started) }
 
 // previous lists the routes that are finished for the input. What was merely
 // out of reach counts in this call only: the next client may be able to, and a
 // person can always be asked again for an approval. An agent that reports files
 // was asked to, because nobody could look at them: its report is not put off by
 // another attempt. A route at which a call stopped is not left for another by the next.
-func (t *turn) previous(inputID string) []decision.PreviousFacts {
-	reported := inputID == driver.KindFiles && !t.task.common.FilesRequired && t.solution != nil && says(t.solution.Evidence)
+func (tr *tries) previous(inputID string) []decision.PreviousFacts {
+	reported := inputID == driver.KindFiles && !tr.t.task.common.FilesRequired && tr.t.solution != nil && says(tr.t.solution.Evidence)
 	var out []decision.PreviousFacts
-	for _, a := range t.Run.Step.Tried {
-		if a.Input != inputID || t.reaction(a) == decision.Retry || (t.passes(a) && !reported && !t.inThisCall(a)) {
+	for _, a := range tr.t.Run.Step.Tried {
+		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !reported && !tr.inThisCall(a)) {
 			continue
 		}
 		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
@@ -390,18 +382,92 @@ func (t *turn) previous(inputID string) []decision.PreviousFacts {
 }
 
 // passes reports whether an attempt closes its route in its own call alone.
-func (t *turn) passes(a run.Attempt) bool {
+func (tr *tries) passes(a run.Attempt) bool {
 	switch decision.Outcome(a.Outcome) {
 	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
 		return true
 	}
-	return a.Input == driver.KindApproval || t.reaction(a) == decision.Stop
+	return a.Input == driver.KindApproval || tr.reaction(a) == decision.Stop
 }
 
-func (t *turn) ref(name string) run.DriverRef {
-	d, sum, ok := t.e.Drivers.Describe(name)
+func (tr *trust) ref(name string) run.DriverRef {
+	d, sum, ok := tr.t.e.Drivers.Describe(name)
 	if !ok {
 		return run.DriverRef{Name: name}
 	}
-	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: t.e.Drivers.Isolation(name)}
+	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: tr.t.e.Drivers.Isolation(name)}
 }
+
+// newTurn makes the turn of a call on a run.
+func newTurn(change *runs.Change, e held, c access.Caller) *turn {
+	t := &turn{Change: change, e: e, caller: c}
+	t.started = t.Now()
+	t.calls, t.observation, t.trust, t.tries = &calls{t: t}, &observation{t: t}, &trust{t: t}, &tries{t: t}
+	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
+	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
+	return t
+}
+
+// calls makes the calls of drivers, so that one that changes the world is made at
+// most once.
+type calls struct {
+	t *turn
+	// notDone counts the driver's calls of this use case that came to nothing.
+	notDone int
+}
+
+// observation is what the observer hears of the routes, once their events are stored.
+type observation struct {
+	t      *turn
+	routes []Route
+	trying string // the driver of the route that was decided on last
+	due    string // the kind of the input that it was decided on for
+	// began says when the route to an input was begun, by the input's id; what
+	// is not in it began with the call.
+	began map[string]time.Time
+}
+
+// trust says what drivers may vouch for.
+type trust struct{ t *turn }
+
+// tries reads the routes that were tried for the inputs of the open step.
+type tries struct{ t *turn }
+
+// links are the links of approvals to their page.
+type links struct{ t *turn }
+
+// approvals deals with the approval of the open step.
+type approvals struct{ t *turn }
+
+// questions puts questions to the client and takes its answers.
+type questions struct {
+	t *turn
+	// asked is what the one question this call put to the client is about.
+	asked subject
+}
+
+// late takes replies to questions that are no longer open.
+type late struct{ t *turn }
+
+// obtaining obtains the inputs of the open step, one after the other.
+type obtaining struct{ t *turn }
+
+// verdicts turns what was obtained into a verdict on the open step.
+type verdicts struct{ t *turn }
+
+// replies makes the replies of the call.
+type replies struct {
+	t *turn
+	// failure is what the reply reports beside the open step.
+	failure *failure
+	// omission says what the submission lacks, where nothing of it was used or counted.
+	omission string
+	solved   []api.Solved
+	// tried is what the call tried, for replies that it did not work.
+	tried string
+	// note is what the reply should say besides.
+	note string
+}
+
+// admission decides whether a submission is for the open step.
+type admission struct{ t *turn }

@@ -34,16 +34,16 @@ func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq in
 	}
 	q := t.Run.Step.Question
 	if q == nil || q.Seq != seq {
-		t.tried = "to ask the client a question again"
-		t.note = "The question was settled, or replaced by a later one."
-		t.noteApproval()
-		return t.presentOpen(ctx)
+		t.replies.tried = "to ask the client a question again"
+		t.replies.note = "The question was settled, or replaced by a later one."
+		t.approvals.noteApproval()
+		return t.replies.presentOpen(ctx)
 	}
 	t.resumeCall(*q)
-	t.tried = "to get the client's answer to " + q.Ask.Method
-	round, err := t.askedInVain(ctx, *q)
+	t.replies.tried = "to get the client's answer to " + q.Ask.Method
+	round, err := t.questions.askedInVain(ctx, *q)
 	if f := (*fault.Error)(nil); asFault(err, &f) {
-		return t.halt(ctx, f)
+		return t.replies.halt(ctx, f)
 	}
 	if err != nil || round.Reply != nil || round.Ask != nil {
 		return round, err
@@ -52,31 +52,31 @@ func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq in
 }
 
 // askedInVain counts a round without an answer, and decides what follows.
-func (t *turn) askedInVain(ctx context.Context, q run.Question) (Round, error) {
-	k, err := t.askedTask(ctx, q)
+func (qs *questions) askedInVain(ctx context.Context, q run.Question) (Round, error) {
+	k, err := qs.askedTask(ctx, q)
 	if err != nil {
 		return Round{}, err
 	}
-	r := t.e.routeOf(q)
+	r := qs.t.e.routeOf(q)
 	switch {
-	case t.givenUp(q):
-		return Round{}, t.abandon(ctx, q, r)
+	case qs.givenUp(q):
+		return Round{}, qs.abandon(ctx, q, r)
 	case q.Unanswered+1 >= maxUnanswered:
-		return t.waiting(ctx, k, q)
+		return qs.waiting(ctx, k, q)
 	}
-	if err := t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+	if err := qs.t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
 		return Round{}, err
 	}
-	return t.ask(ctx, *t.Run.Step.Question, r)
+	return qs.ask(ctx, *qs.t.Run.Step.Question, r)
 }
 
 // givenUp reports whether nobody is asked the question again, because it went
 // out often enough. A person's question is never given up, and none is where
 // the tree says so.
-func (t *turn) givenUp(q run.Question) bool {
-	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && t.e.Tree.On(t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
+func (qs *questions) givenUp(q run.Question) bool {
+	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && qs.t.e.Tree.On(qs.t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
 }
 
-func (t *turn) abandon(ctx context.Context, q run.Question, r decision.Route) error {
-	return t.closeRoute(ctx, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
+func (qs *questions) abandon(ctx context.Context, q run.Question, r decision.Route) error {
+	return qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 }

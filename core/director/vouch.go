@@ -7,22 +7,22 @@ import (
 
 // limit lowers what the event records to what the operator lets its drivers
 // vouch for.
-func (t *turn) limit(ev *run.Event) {
+func (tr *trust) limit(ev *run.Event) {
 	if ev.Answer != nil {
 		a := *ev.Answer
-		a.Provenance = t.limited(a.Via, a.Provenance)
+		a.Provenance = tr.limited(a.Via, a.Provenance)
 		ev.Answer = &a
 	}
 	if ev.Approval != nil {
 		a := *ev.Approval
-		a.Provenance = t.limited(a.Via, a.Provenance)
+		a.Provenance = tr.limited(a.Via, a.Provenance)
 		ev.Approval = &a
 	}
 }
 
 // limited is the weaker of a provenance and the driver's limit.
-func (t *turn) limited(via string, p driver.Provenance) driver.Provenance {
-	strongest, _ := t.e.Drivers.Limits(via)
+func (tr *trust) limited(via string, p driver.Provenance) driver.Provenance {
+	strongest, _ := tr.t.e.Drivers.Limits(via)
 	if strongest == "" {
 		return p
 	}
@@ -31,19 +31,19 @@ func (t *turn) limited(via string, p driver.Provenance) driver.Provenance {
 
 // reported says whether an answer is the agent's report, whatever limit it was
 // recorded with.
-func (t *turn) reported(a driver.Answer) bool {
+func (tr *trust) reported(a driver.Answer) bool {
 	if a.Provenance != driver.AgentReported {
 		return false
 	}
-	desc, _, known := t.e.Drivers.Describe(a.Via)
-	strongest, _ := t.e.Drivers.Limits(a.Via)
+	desc, _, known := tr.t.e.Drivers.Describe(a.Via)
+	strongest, _ := tr.t.e.Drivers.Limits(a.Via)
 	return !known || desc.Has(driver.FeatureAgent) || strongest != driver.AgentReported
 }
 
 // barred says why a driver may not obtain an input; empty: it may. What only a
 // person can give does not come from a driver that may not answer for one.
-func (t *turn) barred(in driver.Input, via string) string {
-	if _, forPersons := t.e.Drivers.Limits(via); forPersons {
+func (tr *trust) barred(in driver.Input, via string) string {
+	if _, forPersons := tr.t.e.Drivers.Limits(via); forPersons {
 		return ""
 	}
 	if in.Kind == driver.KindApproval || in.Kind == driver.KindRunInput || in.Person {
