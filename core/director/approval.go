@@ -2,11 +2,16 @@ package director
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -105,4 +110,215 @@ func compact(raw json.RawMessage) string {
 
 func quote(s string) string {
 	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
+}
+
+// approvals deals with the approval of the open step.
+type approvals struct{ t *turn }
+
+// approvalGiven: a person approved the open step on its page, and it still holds.
+func (ap *approvals) approvalGiven() bool {
+	a := ap.t.Run.Step.Approval
+	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && ap.approvalStands()
+}
+
+// noteApproval lets the reply say that the step is approved, if it is.
+func (ap *approvals) noteApproval() {
+	if ap.approvalGiven() {
+		ap.t.replies.note = fmt.Sprintf("Step %d is approved.", ap.t.Run.Step.Index)
+	}
+}
+
+// phraseIn is phraseOf for an approval, and nothing for any other input.
+func (ap *approvals) phraseIn(k task, in driver.Input) string {
+	if in.Kind != driver.KindApproval {
+		return ""
+	}
+	return ap.phraseOf(k)
+}
+
+// phraseOf is what has to be typed to approve the step; empty: nothing.
+func (ap *approvals) phraseOf(k task) string {
+	switch {
+	case k.common.ApprovalPhrase != "":
+		return k.common.ApprovalPhrase
+	case ap.t.e.Settings.Approval.Typed:
+		return k.step.Name
+	}
+	return ""
+}
+
+func (ap *approvals) approvalStands() bool {
+	a := ap.t.Run.Step.Approval
+	return a != nil && ap.t.Run.Step.Approved(a.Via, run.Event{At: ap.t.e.opt.Clock.Now()})
+}
+
+// lapse says so, in the reply and in the record, where the yes to the open step
+// has become too old to be used.
+func (ap *approvals) lapse() error {
+	a := ap.t.Run.Step.Approval
+	if a == nil || !a.Expired(ap.t.e.opt.Clock.Now()) {
+		return nil
+	}
+	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
+		a.GrantedAt.UTC().Format(time.RFC3339), a.ExpiresAt.Sub(a.GrantedAt))
+	ap.t.replies.note = plain.Sentences(ap.t.replies.note, why)
+	return ap.t.apply(run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Via: a.Via, Reason: why})
+}
+
+// evidenceComesThrough looks ahead: a review can only approve what it will see.
+func (ap *approvals) evidenceComesThrough(k task, via string) bool {
+	d := ap.t.e.Tree.Decide(driver.KindEvidence, ap.t.facts(k, driver.KindEvidence))
+	return d.Route != nil && d.Route.Via == via
+}
+
+// leaveToReview records that the client's own review of the evidence request
+// stands for the approval.
+func (ap *approvals) leaveToReview(ctx context.Context, r decision.Route) error {
+	desc, _, _ := ap.t.e.Drivers.Describe(r.Via)
+	if !desc.Has(driver.FeatureClientReview) {
+		return ap.t.obtaining.closeRoute(ctx, driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
+	}
+	return ap.t.apply(run.Event{
+		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
+		// Nobody vouches for anything yet: the client has still to see the request.
+		Approval: ap.approval(r, "", run.BasisReview),
+	})
+}
+
+func (ap *approvals) approval(r decision.Route, p driver.Provenance, basis run.Basis) *run.Approval {
+	now := ap.t.e.opt.Clock.Now()
+	return &run.Approval{
+		Digest: ap.t.Run.Step.Digest, Via: r.Via, Route: r.Index, Provenance: p, ClientReview: basis == run.BasisReview, Basis: basis,
+		GrantedAt: now, ExpiresAt: now.Add(ap.t.e.opt.ApprovalTTL), Premature: ap.earlyTimes(),
+	}
+}
+
+// approved shows the step again, with a new nonce, now that it may be worked on.
+func (ap *approvals) approved(ctx context.Context) (Round, error) {
+	if err := ap.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
+		return Round{}, err
+	}
+	ap.t.taken()
+	ap.t.replies.note = plain.Sentences(ap.t.replies.note, fmt.Sprintf("Step %d is approved.", ap.t.Run.Step.Index))
+	if ap.t.Run.Step.Early != nil {
+		ap.t.replies.note = plain.Sentences(ap.t.replies.note, uncounted)
+	}
+	// The work was approved just now, so what was submitted before is not it.
+	ap.t.solution, ap.t.target = nil, 0
+	return ap.t.replies.presentOpen(ctx)
+}
+
+// tooEarly records that work was submitted for a step that nobody has approved.
+// The same submission again is not recorded again.
+func (ap *approvals) tooEarly() error {
+	s := ap.t.solution
+	if !s.supplied() || ap.t.Run.Step.Early != nil && ap.t.Run.Step.Early.Digest == s.payload {
+		return nil
+	}
+	ev := run.Event{Kind: run.Premature, Input: driver.KindEvidence, Digest: s.payload}
+	if work := orRaw(s.params, s.Evidence); len(work) <= maxEarly {
+		ev.Answer = &driver.Answer{InputID: driver.KindEvidence, Value: work, Provenance: driver.AgentReported}
+	}
+	// The walk through the tree belongs to what happens next.
+	walk := ap.t.decided
+	ap.t.decided = nil
+	err := ap.t.apply(ev)
+	ap.t.decided = walk
+	return err
+}
+
+// gatedInput is the input that the approval stands in front of.
+func (ap *approvals) gatedInput() driver.Input {
+	for _, in := range ap.t.Run.Step.Inputs {
+		switch in.Kind {
+		case driver.KindSimilarity, driver.KindJudge, driver.KindFiles:
+		default:
+			return in
+		}
+	}
+	return driver.Input{}
+}
+
+func (ap *approvals) earlyTimes() int {
+	if ap.t.Run.Step.Early == nil {
+		return 0
+	}
+	return ap.t.Run.Step.Early.Times
+}
+
+// doneBefore tells a person whether anything may have been done before they
+// approve.
+func (ap *approvals) doneBefore() string {
+	early := ap.t.Run.Step.Early
+	if early == nil {
+		return "Nothing is done before you approve."
+	}
+	return fmt.Sprintf("Work for this step was submitted before approval, at %s, so it may have been done already. It is not counted: only what is done after you approve is.",
+		early.First.UTC().Format(time.RFC3339))
+}
+
+// takesNoReport is ownAnswer for the step's evidence and for the approval in
+// front of it, which then is the answer.
+func (ap *approvals) takesNoReport(k task, in driver.Input) bool {
+	switch in.Kind {
+	case driver.KindEvidence:
+		return ap.t.trust.ownAnswer(k, in)
+	case driver.KindApproval:
+		for _, behind := range ap.t.Run.Step.Inputs {
+			if ap.t.trust.ownAnswer(k, behind) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gated reports whether an approval stands in front of the input. One in front of
+// a person's own answer would be noise, unless it can be that answer itself.
+func (ap *approvals) gated(k task, in driver.Input) (bool, error) {
+	switch {
+	case k.approval != driver.ApprovalUser:
+		return false, nil
+	case !ap.t.trust.personal(k, in), ap.t.trust.ownAnswer(k, in) && yesOrNo(in):
+		return true, nil
+	case k.common.ApprovalPhrase != "":
+		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
+			"Mint it again without the phrase, or as a question for yes or no.", k.where.Index)
+	}
+	return false, nil
+}
+
+// approvedAnswer is what a person has answered to the input by approving; nil:
+// they have not, or it asks for more.
+func (ap *approvals) approvedAnswer(k task, in driver.Input) *driver.Answer {
+	if !ap.t.Run.Step.Gated || !ap.approvalStands() || !ap.t.trust.ownAnswer(k, in) || !yesOrNo(in) {
+		return nil
+	}
+	a := ap.t.Run.Step.Approval
+	return &driver.Answer{
+		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + saidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
+	}
+}
+
+// takeApproval makes a person's approval the answer that the step asks for.
+func (ap *approvals) takeApproval(in driver.Input, a *driver.Answer) error {
+	return ap.t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: a.Via, Answer: a, Reason: in.Description})
+}
+
+// distrust ends the run's approval and its link if the clock was set back since
+// the run was last changed: nobody can tell how old they are.
+func (ap *approvals) distrust() error {
+	a, q := ap.t.Run.Step.Approval, ap.t.Run.Step.Question
+	linked := q != nil && q.Link != nil
+	if !ap.t.Run.State.Live() || a == nil && !linked || !ap.t.e.runs.SetBack(ap.t.Run.ChangedAt()) {
+		return nil
+	}
+	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
+	if a != nil {
+		ev.Via = a.Via
+		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
+			a.GrantedAt.UTC().Format(time.RFC3339))
+		ap.t.replies.note = plain.Sentences(ap.t.replies.note, ev.Reason)
+	}
+	return ap.t.apply(ev)
 }

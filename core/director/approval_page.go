@@ -1,11 +1,8 @@
 package director
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -17,11 +14,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // ApprovalState is where an approval stands whose link was opened.
@@ -136,13 +131,6 @@ func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret str
 		return struct{}{}, l.turn.save(ctx)
 	})
 	return err
-}
-
-// visit is how the caller reached the page, now.
-func (li *links) visit() run.Visit {
-	v := li.t.caller.Visit
-	v.At = li.t.Now()
-	return v
 }
 
 // AnswerApproval takes a person's answer to what the link is about, once: later
@@ -316,22 +304,6 @@ func (l *linked) state() ApprovalState {
 	return ApprovalOpen
 }
 
-// valuesIn are the values that were put into the step's challenge.
-func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
-	scope := runs.Scope(li.t.Run, li.t.Chain)
-	var values []ApprovalValue
-	seen := map[string]bool{}
-	for _, ref := range protocol.References(step.Challenge) {
-		v, ok := scope.Value(ref)
-		if !ok || seen[ref.Text] {
-			continue
-		}
-		seen[ref.Text] = true
-		values = append(values, ApprovalValue{Template: ref.Text, Value: plain.Clip(api.Readable(v), 4000)})
-	}
-	return values
-}
-
 func (l *linked) approve(by string) error {
 	t, q := l.turn, l.question
 	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
@@ -358,94 +330,8 @@ func (l *linked) reject() error {
 	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
 }
 
-// tellNo reports a no that was said on the approval page.
-func (rp *replies) tellNo(ctx context.Context) (Round, error) {
-	why := rp.t.Run.Step.UntoldNo
-	if err := rp.t.apply(run.Event{Kind: run.Told}); err != nil {
-		return Round{}, err
-	}
-	return rp.fail(ctx, fault.UserDeclined, saidNo(why))
-}
-
 func saidNo(why string) string {
 	return "The person said no (" + why + "). Nothing is recorded as proof. Their no stands until they change it in the way they were asked."
-}
-
-// linkFor is the link of an approval that is about to be asked: that of the
-// same question, if it is out already, else a new one; nil: there is no page.
-func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
-	if in.Kind != driver.KindApproval || li.t.e.opt.ApprovalURL == nil {
-		return nil
-	}
-	if q := li.t.Run.Step.Question; li.linkHolds(q) && q.Input.ID == in.ID {
-		return q.Link
-	}
-	secret := make([]byte, 16)
-	_, _ = rand.Read(secret) // never fails
-	return &run.ApprovalLink{Secret: hex.EncodeToString(secret), ExpiresAt: li.t.e.opt.Clock.Now().Add(li.t.e.opt.ApprovalTTL)}
-}
-
-// linkHolds: the question is about what the step needs now, and its link not too old.
-func (li *links) linkHolds(q *run.Question) bool {
-	return q != nil && q.Link != nil && li.t.trust.barred(q.Input, q.Via) == "" && q.Digest == li.t.Run.Step.Digest && li.t.e.opt.Clock.Now().Before(q.Link.ExpiresAt)
-}
-
-// linkTo is the address of a link; empty: there is none.
-func (li *links) linkTo(l *run.ApprovalLink) string {
-	if l == nil || li.t.e.opt.ApprovalURL == nil {
-		return ""
-	}
-	return li.t.e.opt.ApprovalURL(li.t.Run.ID, l.Secret)
-}
-
-// kept is the link as the question keeps it: one that nobody was given dies.
-func (li *links) kept(l *run.ApprovalLink, rendered json.RawMessage) *run.ApprovalLink {
-	old := li.t.Run.Step.Question
-	known := li.linkHolds(old) && l != nil && old.Link.Secret == l.Secret
-	if l == nil || !known && !strings.Contains(string(rendered), l.Secret) {
-		return nil
-	}
-	return l
-}
-
-// answeredElsewhere reports whether the open question is this one and waits for
-// a person at its link, so that nobody is asked anew.
-func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
-	q := qs.t.Run.Step.Question
-	return qs.t.links.linkHolds(q) && q.Elsewhere != "" && q.Input.ID == in.ID && q.Via == r.Via && qs.t.links.linkTo(q.Link) != ""
-}
-
-// leaveToPage records that a person answers at the link, and gives the link to the agent.
-func (qs *questions) leaveToPage(ctx context.Context, k task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
-	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
-	if !desc.Has(driver.FeatureHuman) || qs.t.links.linkTo(link) == "" {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
-	}
-	q.Link, q.Elsewhere = link, cmp.Or(plain.Clip(e.Message, 1000), "A person has to approve this. Show them the link.")
-	if err := qs.put(&q, run.Event{Kind: run.Asked}); err != nil {
-		return Round{}, err
-	}
-	return qs.waiting(ctx, k, q)
-}
-
-// openedPage: the person was sent to the page, so their answer comes from there.
-func (qs *questions) openedPage(ctx context.Context, k task, q run.Question) (Round, error) {
-	asked := q.Seq
-	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
-	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
-	q.Ask = driver.ClientRequest{}
-	if err := qs.put(&q, run.Event{Kind: run.Repaired, Seq: asked}); err != nil {
-		return Round{}, err
-	}
-	return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
-}
-
-// pend adds to a reply that its call may wait for the person's answer.
-func (qs *questions) pend(round Round, err error) (Round, error) {
-	if q := qs.t.Run.Step.Question; err == nil && q != nil && !qs.t.caller.Detached && qs.t.replies.failure == nil {
-		round.Pending = &Pending{Run: qs.t.Run.ID, Seq: q.Seq, Solved: len(qs.t.replies.solved)}
-	}
-	return round, err
 }
 
 // Pending is a question that a person answers apart from the client. Who calls
@@ -504,19 +390,6 @@ func (e *Engine) Resumed(ctx context.Context, c access.Caller, p Pending) (api.S
 	return *round.Reply, nil
 }
 
-// approvalGiven: a person approved the open step on its page, and it still holds.
-func (ap *approvals) approvalGiven() bool {
-	a := ap.t.Run.Step.Approval
-	return a != nil && (a.Basis == run.BasisLink || a.Basis == run.BasisPage) && ap.approvalStands()
-}
-
-// noteApproval lets the reply say that the step is approved, if it is.
-func (ap *approvals) noteApproval() {
-	if ap.approvalGiven() {
-		ap.t.replies.note = fmt.Sprintf("Step %d is approved.", ap.t.Run.Step.Index)
-	}
-}
-
 // answers wakes who waits for an approval that is answered on its page in this
 // process. The zero value is ready; it is safe for concurrent use.
 type answers struct {
@@ -564,23 +437,4 @@ func wrongPhrase(want, typed string) string {
 		return ""
 	}
 	return fmt.Sprintf("To approve, type exactly: %s", want)
-}
-
-// phraseIn is phraseOf for an approval, and nothing for any other input.
-func (ap *approvals) phraseIn(k task, in driver.Input) string {
-	if in.Kind != driver.KindApproval {
-		return ""
-	}
-	return ap.phraseOf(k)
-}
-
-// phraseOf is what has to be typed to approve the step; empty: nothing.
-func (ap *approvals) phraseOf(k task) string {
-	switch {
-	case k.common.ApprovalPhrase != "":
-		return k.common.ApprovalPhrase
-	case ap.t.e.Settings.Approval.Typed:
-		return k.step.Name
-	}
-	return ""
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
-	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -74,45 +72,6 @@ func rootsOf(texts []string) ([]string, error) {
 		return nil, fault.Wrap(err, fault.InvalidArgument, "roots: %v", err)
 	}
 	return roots, nil
-}
-
-// sameRoots checks the roots of a call that resumes a run: where it works is
-// said when it begins.
-func (ad *admission) sameRoots(texts []string) error {
-	roots, err := rootsOf(texts)
-	if err != nil || len(roots) == 0 || slices.Equal(roots, ad.t.Run.Roots) {
-		return err
-	}
-	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", ad.t.Run.ID, ad.t.Run.Roots).
-		WithNext("leave out roots to go on with the run, or session_id to begin another one").
-		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
-}
-
-// sameProtocol checks that the URI of a call that resumes a run names the run's
-// protocol, as it was when the run began or as it is now.
-func (ad *admission) sameProtocol(ctx context.Context, uri string) error {
-	if uri == "" {
-		return nil
-	}
-	id, err := protocol.ParseURI(uri)
-	if err != nil {
-		return fault.Wrap(err, fault.InvalidArgument, "%v", err).WithNext("%s", library.SearchFirst)
-	}
-	if slices.ContainsFunc(ad.t.Chain.Steps, func(s protocol.Step) bool { return s.UUID == id }) {
-		return nil
-	}
-	other := "something else"
-	switch chain, _, err := ad.t.e.ChainOf(ctx, ad.t.caller, uri); {
-	case err == nil && chain.ID == ad.t.Chain.ID && chain.Space == ad.t.Chain.Space:
-		return nil
-	case err == nil:
-		other = fmt.Sprintf("the protocol %q", chain.Title)
-	case fault.CodeOf(err) != fault.NotFound:
-		return err
-	}
-	return fault.New(fault.InvalidArgument, "session_id %s is a run of %q, but uri %s names %s; nothing was changed", ad.t.Run.ID, ad.t.Chain.Title, uri, other).
-		WithNext("call kairos_begin with %s and session_id to resume the run, or leave out session_id to begin another one", ad.t.replies.view().OpenURI()).
-		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 
 // start makes a new run; it is stored with the first save.

@@ -357,3 +357,11 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		return t.drive(ctx)
 	})
 }
+
+// calls makes the calls of drivers, so that one that changes the world is made at
+// most once.
+type calls struct {
+	t *turn
+	// notDone counts the driver's calls of this use case that came to nothing.
+	notDone int
+}

@@ -2,14 +2,11 @@ package director
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
@@ -24,31 +21,6 @@ type filesDisplay struct {
 	Roots []string `json:"roots,omitempty"`
 	// Since is when the run began, where a file has to be newer.
 	Since *time.Time `json:"since,omitempty"`
-}
-
-// filesInput asks for the files that the step demands, once its evidence is there.
-func (ob *obtaining) filesInput(k task) (driver.Input, error) {
-	checks, err := soundFiles(k)
-	if err != nil {
-		return driver.Input{}, err
-	}
-	shown := filesDisplay{Files: k.common.Files, Roots: ob.t.Run.Roots}
-	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
-		began := ob.t.Run.CreatedAt.UTC()
-		shown.Since = &began
-	}
-	display, err := json.Marshal(shown)
-	if err != nil {
-		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.where.Index, err)
-	}
-	in := driver.Input{
-		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
-		Description: demanded(checks), Approval: driver.ApprovalAuto,
-	}
-	if len(checks) > 0 {
-		in.Schema = filecheck.ReportSchema
-	}
-	return in, nil
 }
 
 func demanded(checks []filecheck.Check) string {
@@ -73,49 +45,6 @@ func soundFiles(k task) ([]filecheck.Check, error) {
 	}
 	return nil, fault.New(fault.InvalidArgument, "A value cannot be put into the files of step %d: %s", k.where.Index, describe(found)).
 		WithNext("begin another run whose input and results give names of files below a root, or attest this one as a failure")
-}
-
-// fileTrouble says what is wrong with an answer to a files input before anybody
-// looks at what it says; nil: nothing.
-func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
-	k, err := ob.t.open(ctx)
-	if err != nil {
-		return Round{}, true, err
-	}
-	if a.Provenance != driver.AgentReported {
-		if _, ok := filecheck.ReadResult(a.Value); ok {
-			return Round{}, false, nil
-		}
-		return Round{}, true, ob.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
-	}
-	checks, err := soundFiles(k)
-	if err != nil || len(checks) == 0 {
-		return Round{}, err != nil, err
-	}
-	_, problems := filecheck.ReadReport(a.Value)
-	if len(problems) == 0 {
-		return Round{}, false, nil
-	}
-	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+describe(problems))
-	return round, true, err
-}
-
-// filesSettled takes what was said of the files, which is recorded by now:
-// files that are not as demanded make the whole step wrong, unless it passes
-// anyway.
-func (ob *obtaining) filesSettled(ctx context.Context, a driver.Answer) (Round, error) {
-	k, err := ob.t.open(ctx)
-	if err != nil {
-		return Round{}, err
-	}
-	why, err := mismatch(k, a)
-	if err != nil {
-		return Round{}, err
-	}
-	if why != "" && k.common.IsRequired() {
-		return ob.t.replies.reject(ctx, fault.FilesMismatch, why)
-	}
-	return Round{}, ob.moreDue()
 }
 
 // mismatch says in what the files are not as demanded, or nothing.

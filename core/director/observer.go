@@ -180,3 +180,14 @@ func kindOf(step run.Step, id string) string {
 	}
 	return driver.KindEvidence
 }
+
+// observation is what the observer hears of the routes, once their events are stored.
+type observation struct {
+	t      *turn
+	routes []Route
+	trying string // the driver of the route that was decided on last
+	due    string // the kind of the input that it was decided on for
+	// began says when the route to an input was begun, by the input's id; what
+	// is not in it began with the call.
+	began map[string]time.Time
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director/present"
@@ -239,4 +240,56 @@ func (rp *replies) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	}
 	rp.t.e.log.WarnContext(ctx, "step waits", "run", rp.t.Run.ID, "step", rp.t.Run.Step.Index, "code", f.Code, "error", f)
 	return rp.t.reply(ctx, r)
+}
+
+// replies makes the replies of the call.
+type replies struct {
+	t *turn
+	// failure is what the reply reports beside the open step.
+	failure *failure
+	// omission says what the submission lacks, where nothing of it was used or counted.
+	omission string
+	solved   []api.Solved
+	// tried is what the call tried, for replies that it did not work.
+	tried string
+	// note is what the reply should say besides.
+	note string
+}
+
+// unheard lists the last n proofs, whose reply nobody may have seen.
+func (rp *replies) unheard(n int) []api.Solved {
+	var solved []api.Solved
+	for i := max(len(rp.t.Run.Proofs)-n, 0); i < len(rp.t.Run.Proofs); i++ {
+		solved = append(solved, present.Solved(rp.t.Run, rp.t.Chain, i))
+	}
+	return solved
+}
+
+// tellNo reports a no that was said on the approval page.
+func (rp *replies) tellNo(ctx context.Context) (Round, error) {
+	why := rp.t.Run.Step.UntoldNo
+	if err := rp.t.apply(run.Event{Kind: run.Told}); err != nil {
+		return Round{}, err
+	}
+	return rp.fail(ctx, fault.UserDeclined, saidNo(why))
+}
+
+// callFilled is the call with a solution that the agent has to fill in.
+func (rp *replies) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
+	solution := map[string]any{"type": shown.Type, "nonce": rp.t.Run.Step.Nonce, "proof_hash": rp.t.Run.ProofHash()}
+	if !k.free() {
+		solution[rp.placeOf(k, in, shown)] = formOf(in.Schema)
+	}
+	return rp.view().Next(solution)
+}
+
+// placeOf is the field of a solution that the input's value goes into: the one
+// named like the type, where clients know of one, but for what has a shape of
+// its own.
+func (rp *replies) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
+	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
+	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(rp.t.e.opt.SolutionFields, shown.Type) {
+		return "evidence"
+	}
+	return shown.Type
 }

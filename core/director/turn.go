@@ -17,7 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // turn is one call on one run: what was loaded, what happened since, and those
@@ -93,24 +92,6 @@ func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, erro
 	}
 	t := newTurn(change, e, c)
 	return t, t.approvals.distrust()
-}
-
-// distrust ends the run's approval and its link if the clock was set back since
-// the run was last changed: nobody can tell how old they are.
-func (ap *approvals) distrust() error {
-	a, q := ap.t.Run.Step.Approval, ap.t.Run.Step.Question
-	linked := q != nil && q.Link != nil
-	if !ap.t.Run.State.Live() || a == nil && !linked || !ap.t.e.runs.SetBack(ap.t.Run.ChangedAt()) {
-		return nil
-	}
-	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
-	if a != nil {
-		ev.Via = a.Via
-		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
-			a.GrantedAt.UTC().Format(time.RFC3339))
-		ap.t.replies.note = plain.Sentences(ap.t.replies.note, ev.Reason)
-	}
-	return ap.t.apply(ev)
 }
 
 // apply lets the state machine judge an event and remembers it for the save.
@@ -360,44 +341,6 @@ func (t *turn) facts(k task, inputID string) decision.Facts {
 	return f
 }
 
-// inThisCall reports whether the attempt is of this call, or of the one that
-// asked the question it goes on from.
-func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.started) }
-
-// previous lists the routes that are finished for the input. What was merely
-// out of reach counts in this call only: the next client may be able to, and a
-// person can always be asked again for an approval. An agent that reports files
-// was asked to, because nobody could look at them: its report is not put off by
-// another attempt. A route at which a call stopped is not left for another by the next.
-func (tr *tries) previous(inputID string) []decision.PreviousFacts {
-	reported := inputID == driver.KindFiles && !tr.t.task.common.FilesRequired && tr.t.solution != nil && says(tr.t.solution.Evidence)
-	var out []decision.PreviousFacts
-	for _, a := range tr.t.Run.Step.Tried {
-		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !reported && !tr.inThisCall(a)) {
-			continue
-		}
-		out = append(out, decision.PreviousFacts{Via: a.Via, Outcome: decision.Outcome(a.Outcome), Route: a.Route})
-	}
-	return out
-}
-
-// passes reports whether an attempt closes its route in its own call alone.
-func (tr *tries) passes(a run.Attempt) bool {
-	switch decision.Outcome(a.Outcome) {
-	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
-		return true
-	}
-	return a.Input == driver.KindApproval || tr.reaction(a) == decision.Stop
-}
-
-func (tr *trust) ref(name string) run.DriverRef {
-	d, sum, ok := tr.t.e.Drivers.Describe(name)
-	if !ok {
-		return run.DriverRef{Name: name}
-	}
-	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: tr.t.e.Drivers.Isolation(name)}
-}
-
 // newTurn makes the turn of a call on a run.
 func newTurn(change *runs.Change, e held, c access.Caller) *turn {
 	t := &turn{Change: change, e: e, caller: c}
@@ -407,67 +350,3 @@ func newTurn(change *runs.Change, e held, c access.Caller) *turn {
 	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
 	return t
 }
-
-// calls makes the calls of drivers, so that one that changes the world is made at
-// most once.
-type calls struct {
-	t *turn
-	// notDone counts the driver's calls of this use case that came to nothing.
-	notDone int
-}
-
-// observation is what the observer hears of the routes, once their events are stored.
-type observation struct {
-	t      *turn
-	routes []Route
-	trying string // the driver of the route that was decided on last
-	due    string // the kind of the input that it was decided on for
-	// began says when the route to an input was begun, by the input's id; what
-	// is not in it began with the call.
-	began map[string]time.Time
-}
-
-// trust says what drivers may vouch for.
-type trust struct{ t *turn }
-
-// tries reads the routes that were tried for the inputs of the open step.
-type tries struct{ t *turn }
-
-// links are the links of approvals to their page.
-type links struct{ t *turn }
-
-// approvals deals with the approval of the open step.
-type approvals struct{ t *turn }
-
-// questions puts questions to the client and takes its answers.
-type questions struct {
-	t *turn
-	// asked is what the one question this call put to the client is about.
-	asked subject
-}
-
-// late takes replies to questions that are no longer open.
-type late struct{ t *turn }
-
-// obtaining obtains the inputs of the open step, one after the other.
-type obtaining struct{ t *turn }
-
-// verdicts turns what was obtained into a verdict on the open step.
-type verdicts struct{ t *turn }
-
-// replies makes the replies of the call.
-type replies struct {
-	t *turn
-	// failure is what the reply reports beside the open step.
-	failure *failure
-	// omission says what the submission lacks, where nothing of it was used or counted.
-	omission string
-	solved   []api.Solved
-	// tried is what the call tried, for replies that it did not work.
-	tried string
-	// note is what the reply should say besides.
-	note string
-}
-
-// admission decides whether a submission is for the open step.
-type admission struct{ t *turn }

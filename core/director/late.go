@@ -1,0 +1,91 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// late takes replies to questions that are no longer open.
+type late struct{ t *turn }
+
+// late handles a reply to a question that is no longer open.
+func (la *late) late(ctx context.Context, in Continuation, key, payload string) (Round, error) {
+	rec, ok, err := la.t.e.store.History.Recorded(ctx, la.t.Run.ID, key)
+	if err != nil {
+		return Round{}, fmt.Errorf("look up a recorded reply: %w", err)
+	}
+	switch {
+	case ok && rec.Payload == payload:
+		return la.replayOrAsk(ctx, rec)
+	case ok:
+		return Round{}, fault.New(fault.Replayed, "this question was answered before, and differently; the first answer stands")
+	case !la.t.Run.State.Live():
+		return Round{}, la.t.Over(ctx)
+	}
+	if q := la.t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
+		if round, done, err := la.lateNo(ctx, *q, in); done || err != nil {
+			return round, err
+		}
+	}
+	if la.unsettled(in.Seq) {
+		if round, done, err := la.lateNo(ctx, la.questionOfPage(), in); done || err != nil {
+			return round, err
+		}
+	}
+	la.t.replies.note = "The question this answers was replaced by a later one."
+	la.t.approvals.noteApproval()
+	la.t.replies.tried = "to take the client's answer to a question"
+	return la.t.replies.presentOpen(ctx)
+}
+
+// unsettled: the question was approved on its page, and the client's own copy of
+// it can still be answered with a no, as long as nothing was done.
+func (la *late) unsettled(seq int64) bool {
+	_, taken := evidenceOf(la.t.Run.Step)
+	return !taken && la.t.Run.Step.Call == nil && la.t.approvals.approvalGiven() && slices.Contains(la.t.Run.Step.Approval.Questions, seq)
+}
+
+// questionOfPage is what was approved on the page, as far as a no is read with it.
+func (la *late) questionOfPage() run.Question {
+	a := la.t.Run.Step.Approval
+	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: approvalSchema, Approval: driver.ApprovalUser, Person: true}
+	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.caller.Client, Human: true}
+}
+
+// lateNo looks whether a person said no to an older copy of the question, or to one
+// that was approved on its page.
+// A yes to it comes too late, but asking again must not be a way around a no.
+func (la *late) lateNo(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
+	k, err := la.t.questions.askedTask(ctx, q)
+	if err != nil {
+		return Round{}, false, err
+	}
+	res, err := la.t.questions.read(ctx, k, q, in)
+	if err != nil || res.Declined == nil {
+		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is no no, and loses as any late one
+	}
+	round, err := la.t.replies.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	return round, true, err
+}
+
+// replayOrAsk repeats a recorded outcome: a reply, or the question that followed.
+func (la *late) replayOrAsk(ctx context.Context, rec runs.Recorded) (Round, error) {
+	var next struct {
+		Asks int64 `json:"asks"`
+	}
+	if json.Unmarshal(rec.Reply, &next) != nil || next.Asks == 0 {
+		return replay(rec)
+	}
+	if q := la.t.Run.Step.Question; q != nil && q.Seq == next.Asks {
+		return la.t.questions.ask(ctx, *q, decision.Route{})
+	}
+	return la.t.replies.presentOpen(ctx)
+}

@@ -1,0 +1,483 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/filecheck"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// obtaining obtains the inputs of the open step, one after the other.
+type obtaining struct{ t *turn }
+
+// runInput says what the run still needs before its first step: the input that
+// asks for it and the names of the missing keys; nil when nothing is missing.
+func (ob *obtaining) runInput() (driver.Input, []string) {
+	if ob.t.Run.Step.Index != 1 || len(ob.t.Chain.Inputs) == 0 || len(ob.t.Run.Step.Answers) > 0 {
+		return driver.Input{}, nil
+	}
+	missing := missingKeys(ob.t.Chain.Inputs, ob.t.Run.Input)
+	if len(missing) == 0 {
+		return driver.Input{}, nil
+	}
+	return driver.Input{
+		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(ob.t.Chain.Inputs, missing), Person: true,
+		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", ob.t.Chain.Title, strings.Join(missing, ", ")),
+		Approval:    driver.ApprovalUser,
+	}, missing
+}
+
+// obtainRunInput asks the person, where the tree and the client allow it.
+func (ob *obtaining) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
+	k := ob.inputTask()
+	d := ob.decide(k, in)
+	if d.Route == nil || ob.t.caller.Detached {
+		return Round{}, ob.missingInput(missing)
+	}
+	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
+	}
+	desc, _, ok := ob.t.e.Drivers.Describe(d.Route.Via)
+	if !ok || !desc.Has(driver.FeatureHuman) {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
+	}
+	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+// inputTask is the task of the run's input.
+func (ob *obtaining) inputTask() task {
+	return task{step: ob.t.step(), where: driver.Step{Protocol: ob.t.Chain.Title, Label: "Input", Index: 1, Count: len(ob.t.Chain.Steps)}}
+}
+
+func (ob *obtaining) missingInput(missing []string) *fault.Error {
+	uri := protocol.URI(ob.t.Chain.Steps[0].UUID)
+	form := inputForm(ob.t.Chain.Inputs, missing)
+	example, _ := api.Encode(form, "") // was decoded from JSON
+	maps.Copy(form, decision.Object(ob.t.Run.Input))
+	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", ob.t.Chain.Title, strings.Join(missing, ", ")).
+		With("missing", missing).
+		WithNext("call kairos_begin with %s and input %s", uri, example).
+		WithCall(api.ToolBegin, map[string]any{"uri": uri, "input": form})
+}
+
+// takeRunInput merges what a person filled in into the run's input.
+func (ob *obtaining) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
+	merged := decision.Object(ob.t.Run.Input)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	maps.Copy(merged, decision.Object(value))
+	b, err := json.Marshal(merged)
+	if err != nil {
+		return nil, err
+	}
+	return b, checkInput(ob.t.Chain, b)
+}
+
+func (ob *obtaining) inputAnswer(a driver.Answer) (run.Event, error) {
+	merged, err := ob.takeRunInput(a.Value)
+	if err != nil {
+		return run.Event{}, err
+	}
+	a.Value = merged
+	return run.Event{Answer: &a}, nil
+}
+
+// answerSimilarity answers how close two texts are, without a callback from
+// the driver that wants to know.
+func (ob *obtaining) answerSimilarity(ctx context.Context, in driver.Input) error {
+	value := driver.SimilarityValue{Method: library.MethodLexical}
+	if in.Similarity != nil {
+		value = ob.t.e.Similarity(access.InSpace(ctx, ob.t.Run.Space), *in.Similarity)
+	}
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return ob.t.apply(run.Event{Kind: run.Supplied, Input: in.ID, Via: runs.CoreDriver, Answer: &driver.Answer{
+		InputID: in.ID, Value: b, Provenance: driver.ServerObserved, Via: runs.CoreDriver,
+	}})
+}
+
+// dueInput is the one input that is open: what the core answers itself, then
+// approval, evidence, files.
+func (ob *obtaining) dueInput(k task) driver.Input {
+	s := ob.t.Run.Step
+	for _, in := range s.Inputs {
+		if in.Kind == driver.KindSimilarity {
+			return in
+		}
+	}
+	for _, in := range s.Inputs {
+		// Neither a judgement nor a look at files is part of what a person approved.
+		if s.Gated && in.Kind != driver.KindJudge && in.Kind != driver.KindFiles && !ob.t.approvals.approvalStands() {
+			return ob.t.approvals.approvalInput(k, in)
+		}
+	}
+	return s.Inputs[0]
+}
+
+// obtain tries the due input's next route.
+func (ob *obtaining) obtain(ctx context.Context, k task, in driver.Input) (Round, error) {
+	if in.Kind == driver.KindSimilarity {
+		return Round{}, ob.answerSimilarity(ctx, in)
+	}
+	if in.Kind == driver.KindApproval {
+		if err := ob.t.approvals.lapse(); err != nil {
+			return Round{}, err
+		}
+	}
+	ob.t.observation.begin(in.ID, ob.t.Now())
+	ob.t.observation.due = in.Kind
+	d := ob.decide(k, in)
+	if d.Route == nil {
+		if in.Kind == driver.KindJudge {
+			return Round{}, ob.t.verdicts.unjudged(k)
+		}
+		return Round{}, ob.noRoute(k, in)
+	}
+	ob.t.observation.trying = d.Route.Via
+	desc, _, known := ob.t.e.Drivers.Describe(d.Route.Via)
+	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
+	}
+	if in.Kind == driver.KindApproval && !ob.t.approvals.takesNoReport(k, in) && !desc.Has(driver.FeatureAgent) {
+		if err := ob.t.approvals.tooEarly(); err != nil {
+			return Round{}, err
+		}
+		in = ob.t.approvals.approvalInput(k, ob.t.approvals.gatedInput())
+	}
+	// Work that comes after the no is not what asks the person again.
+	despite := in.Kind == driver.KindApproval && ob.t.solution.supplied() && !desc.Has(driver.FeatureAgent)
+	if by, no := ob.t.Run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
+		if in.Kind == driver.KindApproval && !ob.t.solution.supplied() {
+			// Perhaps a later route is the one that leads to the person.
+			return Round{}, ob.passOver(ctx, in.ID, *d.Route, "a person said no through "+by)
+		}
+		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
+		if ob.t.solution.supplied() {
+			return ob.t.replies.refuse(ctx, fault.UserDeclined, why)
+		}
+		return Round{}, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", ob.t.replies.askAgain(k))
+	}
+	if ob.t.approvals.takesNoReport(k, in) {
+		switch {
+		case ob.t.solution.supplied():
+			return ob.t.replies.refuse(ctx, fault.EvidenceNotAccepted, notByReport)
+		case !desc.Has(driver.FeatureHuman):
+			return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person's own answer counts")
+		}
+	}
+	if a := ob.t.Run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
+		// The evidence will not pass the review that was to approve it, which is
+		// decided on anew.
+		ob.t.decided = nil
+		return Round{}, ob.passOver(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+d.Route.Via)
+	}
+	if !known {
+		return Round{}, ob.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
+	}
+	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !ob.t.approvals.evidenceComesThrough(k, d.Route.Via) {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "the evidence does not come through it, so there is nothing to review")
+	}
+	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && ob.t.approvals.phraseOf(k) != "" {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "a phrase has to be typed, which no review does")
+	}
+	if desc.Has(driver.FeatureAgent) {
+		return ob.viaAgent(ctx, k, in, *d.Route)
+	}
+	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+func (ob *obtaining) decide(k task, in driver.Input) decision.Decision {
+	facts := ob.t.facts(k, in.ID)
+	d := ob.t.e.Tree.Decide(in.Kind, facts)
+	ob.t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
+	return d
+}
+
+// noRoute: the tree has nothing left for the input.
+func (ob *obtaining) noRoute(k task, in driver.Input) error {
+	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
+		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
+	}
+	if ob.t.approvals.takesNoReport(k, in) {
+		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
+	}
+	switch in.Kind {
+	case driver.KindApproval:
+		if why := ob.t.tries.troubles(in.ID); why != "" {
+			return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", ob.t.Run.Step.Index, why)
+		}
+		return fault.New(fault.ApprovalUnavailable,
+			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
+				"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
+				"that offers elicitation; the last resort is approval.trust_agent", ob.t.Run.Step.Index)
+	case driver.KindFiles:
+		return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+	}
+	if ob.t.tries.exhausted(in.ID) {
+		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+	}
+	return unavailable("no route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+}
+
+// closeRoute is done with a route that gave no answer. Its error is the stop
+// that the tree may want then.
+func (ob *obtaining) closeRoute(ctx context.Context, inputID string, r decision.Route, o decision.Outcome, reason string, seq int64) error {
+	a := ob.attempt(inputID, r, o, reason)
+	if err := ob.leaveRoute(ctx, a, reason, seq); err != nil {
+		return err
+	}
+	if ob.t.tries.reaction(a) == decision.Stop {
+		return ob.t.tries.stopped(a)
+	}
+	return nil
+}
+
+// passOver leaves a route that is not meant for the input as it is now. It was
+// not tried, so nothing follows from it.
+func (ob *obtaining) passOver(ctx context.Context, inputID string, r decision.Route, reason string) error {
+	a := ob.attempt(inputID, r, decision.Unavailable, reason)
+	a.Untried = true
+	return ob.leaveRoute(ctx, a, reason, 0)
+}
+
+func (ob *obtaining) attempt(inputID string, r decision.Route, o decision.Outcome, reason string) run.Attempt {
+	return run.Attempt{Input: inputID, Route: r.Index, Path: r.Path, Via: r.Via, Outcome: string(o), Reason: plain.Clip(reason, 500), At: ob.t.Now()}
+}
+
+func (ob *obtaining) leaveRoute(ctx context.Context, a run.Attempt, reason string, seq int64) error {
+	ob.t.e.log.DebugContext(ctx, "route closed", "run", ob.t.Run.ID, "step", ob.t.Run.Step.Index, "input", a.Input, "via", a.Via, "outcome", a.Outcome, "reason", a.Reason)
+	ev := run.Event{Kind: run.RouteClosed, Seq: seq, Reason: reason, Attempt: &a}
+	if a.Outcome == string(decision.Invalid) {
+		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
+	}
+	return ob.t.apply(ev)
+}
+
+// viaAgent takes the input from the submitted solution, or shows it to the agent.
+func (ob *obtaining) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
+	drv, ok := ob.t.e.Drivers.Capability(r.Via, r.CallTimeout)
+	if !ok {
+		return Round{}, unavailable("driver %s is not configured", r.Via)
+	}
+	shown, err := ob.shownToAgent(ctx, drv, r.Via, k, in)
+	if err != nil {
+		return Round{}, err
+	}
+	s := ob.t.solution
+	if s == nil || !s.supplied() {
+		if ob.t.Run.Step.Index == ob.t.target {
+			return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
+		}
+		return ob.t.replies.present(ctx, k, in, shown)
+	}
+	if s.Type != shown.Type {
+		return ob.t.replies.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
+	}
+	ob.t.solution = nil
+	if left := s.unfilled(in); len(left) > 0 {
+		return ob.notFilledIn(ctx, drv, r.Via, k, in, left)
+	}
+	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: r.Via})
+	if err != nil {
+		return Round{}, err
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: in, Step: k.where, Client: ob.t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+	})
+	switch {
+	case err != nil:
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
+	case res.Answer != nil:
+		// Whatever the driver claims, this came from the agent.
+		res.Answer.Provenance = driver.AgentReported
+		return ob.supply(ctx, k, in, r, *res.Answer)
+	case res.Declined != nil:
+		return ob.t.replies.decline(ctx, in, r.Via, res.Declined.Reason, 0)
+	case res.Missing != nil:
+		return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
+	case res.Invalid != nil:
+		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+describe(res.Invalid.Diagnostics))
+	case res.Unavailable != nil:
+		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
+	}
+	return Round{}, unavailable("driver %s gave no outcome", r.Via)
+}
+
+// notFilledIn: the agent sent back placeholders of next_call. What it did not
+// say is missing, not wrong.
+func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input, left []string) (Round, error) {
+	shown, err := ob.shownToAgent(ctx, drv, via, k, in)
+	if err != nil {
+		return Round{}, err
+	}
+	return ob.t.replies.leftOut(ctx, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
+		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))
+}
+
+// shownToAgent is the challenge as the agent sees it. For evidence that is the
+// step's own; anything else only the driver can word.
+func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input) (driver.AgentChallenge, error) {
+	if in.Kind == driver.KindEvidence && ob.t.solution.supplied() {
+		return driver.AgentChallenge{Type: k.common.Type, Description: in.Description, Display: in.Display}, nil
+	}
+	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
+	if err != nil {
+		return driver.AgentChallenge{}, err
+	}
+	res, err := drv.Render(ctx, driver.RenderRequest{
+		Input: in, Step: k.where, Client: ob.t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+	})
+	switch {
+	case err != nil:
+		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
+	case res.AgentChallenge == nil:
+		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.where.Index)
+	}
+	return *res.AgentChallenge, nil
+}
+
+// supply takes an answer that needed no question.
+func (ob *obtaining) supply(ctx context.Context, k task, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
+	a.InputID, a.Via = in.ID, r.Via
+	if problem := ob.t.trust.doubt(in, a, r.Via); problem != "" {
+		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
+	}
+	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
+	switch in.Kind {
+	case driver.KindApproval:
+		if !saysYes(a.Value) {
+			return ob.t.replies.decline(ctx, in, r.Via, "not approved", 0)
+		}
+		phrase := ob.t.approvals.phraseOf(k)
+		if wrong := wrongPhrase(phrase, typedIn(a.Value)); wrong != "" {
+			if err := ob.t.calls.settle(wrong); err != nil {
+				return Round{}, err
+			}
+			return ob.t.replies.refuse(ctx, fault.MissingField, "the approval does not count: "+wrong)
+		}
+		ev.Approval = ob.t.approvals.approval(r, a.Provenance, basisOf(a))
+		ev.Approval.Typed = phrase != ""
+		ev.Reason = in.Description
+	case driver.KindFiles:
+		if round, wrong, err := ob.fileTrouble(ctx, a, r, 0); wrong || err != nil {
+			return round, err
+		}
+	}
+	if err := ob.t.apply(ev); err != nil {
+		return Round{}, err
+	}
+	return ob.settled(ctx, in, a)
+}
+
+// settled goes on with an answer that is recorded now.
+func (ob *obtaining) settled(ctx context.Context, in driver.Input, a driver.Answer) (Round, error) {
+	switch in.Kind {
+	case driver.KindApproval:
+		return ob.t.approvals.approved(ctx)
+	case driver.KindFiles:
+		return ob.filesSettled(ctx, a)
+	}
+	return Round{}, ob.moreDue()
+}
+
+// moreDue gives the step a new nonce when it needs another input besides the
+// one that was answered just now, which is then shown, not missed.
+func (ob *obtaining) moreDue() error {
+	if !slices.ContainsFunc(ob.t.Run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
+		return nil
+	}
+	return ob.setAside()
+}
+
+// setAside is done with the submission, whose nonce can then not be used for
+// what the step needs next.
+func (ob *obtaining) setAside() error {
+	ob.t.taken()
+	ob.t.solution, ob.t.target = nil, 0
+	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
+}
+
+// filesInput asks for the files that the step demands, once its evidence is there.
+func (ob *obtaining) filesInput(k task) (driver.Input, error) {
+	checks, err := soundFiles(k)
+	if err != nil {
+		return driver.Input{}, err
+	}
+	shown := filesDisplay{Files: k.common.Files, Roots: ob.t.Run.Roots}
+	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
+		began := ob.t.Run.CreatedAt.UTC()
+		shown.Since = &began
+	}
+	display, err := json.Marshal(shown)
+	if err != nil {
+		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.where.Index, err)
+	}
+	in := driver.Input{
+		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
+		Description: demanded(checks), Approval: driver.ApprovalAuto,
+	}
+	if len(checks) > 0 {
+		in.Schema = filecheck.ReportSchema
+	}
+	return in, nil
+}
+
+// fileTrouble says what is wrong with an answer to a files input before anybody
+// looks at what it says; nil: nothing.
+func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
+	k, err := ob.t.open(ctx)
+	if err != nil {
+		return Round{}, true, err
+	}
+	if a.Provenance != driver.AgentReported {
+		if _, ok := filecheck.ReadResult(a.Value); ok {
+			return Round{}, false, nil
+		}
+		return Round{}, true, ob.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
+	}
+	checks, err := soundFiles(k)
+	if err != nil || len(checks) == 0 {
+		return Round{}, err != nil, err
+	}
+	_, problems := filecheck.ReadReport(a.Value)
+	if len(problems) == 0 {
+		return Round{}, false, nil
+	}
+	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+describe(problems))
+	return round, true, err
+}
+
+// filesSettled takes what was said of the files, which is recorded by now:
+// files that are not as demanded make the whole step wrong, unless it passes
+// anyway.
+func (ob *obtaining) filesSettled(ctx context.Context, a driver.Answer) (Round, error) {
+	k, err := ob.t.open(ctx)
+	if err != nil {
+		return Round{}, err
+	}
+	why, err := mismatch(k, a)
+	if err != nil {
+		return Round{}, err
+	}
+	if why != "" && k.common.IsRequired() {
+		return ob.t.replies.reject(ctx, fault.FilesMismatch, why)
+	}
+	return Round{}, ob.moreDue()
+}
