@@ -1,5 +1,5 @@
-// Package handover keeps kairos-session-handover.txt, the file by which a
-// person or another client finds the runs that can go on. It says where runs
-// stand and nothing of what is in them: a pointer, not a credential, and the
+// Package handover writes kairos-session-handover.txt, the file in which a person
+// or another client finds the runs that can be resumed. It records where runs
+// stand and none of their content: it is a pointer, not a credential, and the
 // database is the truth.
 package handover

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,26 +19,26 @@ import (
 // Name of the file.
 const Name = "kairos-session-handover.txt"
 
-// header is the first line of every file: what has another is not ours.
+// header is the first line of every file. A file without it is not ours.
 const header = "# KAIROS session handover, format 1"
 
 const preamble = header + `
-# Each block is a run that can go on: call kairos_begin with uri = chain_uri and session_id = SESSION_ID,
-# or say: kairos runs resume --file ` + Name + `
-# It only says where to look. The server's database decides, and who may go on.
+# Each block is a run that can be resumed: call kairos_begin with uri = chain_uri and session_id = SESSION_ID,
+# or run: kairos runs resume --file ` + Name + `
+# The file is only a pointer. The server's database decides where the run stands and who may resume it.
 `
 
-// Bounds of a file.
+// Limits of a file.
 const (
 	maxFile   = 1 << 20
 	maxBlocks = 256
-	maxLine   = 4 << 10
+	maxText   = 200 // runes of a title or name
 )
 
 // ErrForeign is returned, wrapped, for a file that no KAIROS server wrote.
-var ErrForeign = errors.New("it is no handover file")
+var ErrForeign = errors.New("it is not a handover file")
 
-// Block is one run as the file tells it.
+// Block is one run as the file describes it.
 type Block struct {
 	Session   run.ID
 	Protocol  string // title
@@ -48,17 +49,12 @@ type Block struct {
 	State     run.State
 	Solved    []runs.SolvedName
 	UpdatedAt time.Time
-
-	// Server that wrote it and Owner of the run, as only that server can tell.
-	Server, Owner string
-	seal          string
-	sealed        string // what the seal is of
 }
 
-// File is what a handover file holds.
+// File is the content of a handover file.
 type File struct {
 	Blocks []Block
-	// Damaged says what is wrong with blocks that cannot be used, by line.
+	// Damaged describes, with their line numbers, the blocks that cannot be read.
 	Damaged []string
 }
 
@@ -69,51 +65,43 @@ type field struct {
 	get func(b Block) string
 }
 
-// fields of a block in the order of their lines. All must be there, but for
-// those that say nothing.
+// fields lists the lines of a block in order. Empty values are left out.
 var fields = []field{
 	{"SESSION_ID", func(b *Block, v string) error { b.Session = run.ID(v); return nil }, func(b Block) string { return string(b.Session) }},
 	{"protocol", func(b *Block, v string) error { b.Protocol = v; return nil }, func(b Block) string { return b.Protocol }},
 	{"chain_uri", func(b *Block, v string) error { b.ChainURI = v; return nil }, func(b Block) string { return b.ChainURI }},
-	{"step_index", func(b *Block, v string) error { return number(v, &b.StepIndex) }, func(b Block) string { return strconv.Itoa(b.StepIndex) }},
-	{"step_count", func(b *Block, v string) error { return number(v, &b.StepCount) }, func(b Block) string { return strconv.Itoa(b.StepCount) }},
+	{"step_index", func(b *Block, v string) error { return parseNumber(v, &b.StepIndex) }, func(b Block) string { return strconv.Itoa(b.StepIndex) }},
+	{"step_count", func(b *Block, v string) error { return parseNumber(v, &b.StepCount) }, func(b Block) string { return strconv.Itoa(b.StepCount) }},
 	{"current_challenge", func(b *Block, v string) error { b.Challenge = v; return nil }, func(b Block) string { return b.Challenge }},
 	{"state", func(b *Block, v string) error { b.State = run.State(v); return nil }, func(b Block) string { return string(b.State) }},
-	{"partial_state", setSolved, func(b Block) string { return solvedText(b.Solved) }},
-	{"updated_at", setUpdated, func(b Block) string { return b.UpdatedAt.UTC().Format(time.RFC3339Nano) }},
-	{"server", func(b *Block, v string) error { b.Server = v; return nil }, func(b Block) string { return b.Server }},
-	{"owner", func(b *Block, v string) error { b.Owner = v; return nil }, func(b Block) string { return b.Owner }},
+	{"partial_state", parseSolved, func(b Block) string { return solvedText(b.Solved) }},
+	{"updated_at", parseUpdated, func(b Block) string { return b.UpdatedAt.UTC().Format(time.RFC3339Nano) }},
 }
 
-// sealKey is the last line of a block: one that was not written whole lacks it.
-const sealKey = "seal"
-
-func number(v string, to *int) error {
+func parseNumber(v string, to *int) error {
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 || strconv.Itoa(n) != v {
-		return fmt.Errorf("%q is no number", v)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is not a number", v)
 	}
 	*to = n
 	return nil
 }
 
-func setUpdated(b *Block, v string) (err error) {
+func parseUpdated(b *Block, v string) (err error) {
 	if b.UpdatedAt, err = time.Parse(time.RFC3339Nano, v); err != nil {
-		return fmt.Errorf("%q is no time", v)
+		return fmt.Errorf("%q is not a time", v)
 	}
 	return nil
 }
 
-func setSolved(b *Block, v string) error {
+func parseSolved(b *Block, v string) error {
 	b.Solved = nil
 	for part := range strings.SplitSeq(v, ", ") {
-		name, by, found := strings.Cut(part, "=")
-		if part != "" && !found {
-			return fmt.Errorf("%q is no solved step", part)
+		name, provenance, found := strings.Cut(part, "=")
+		if !found {
+			return fmt.Errorf("%q is not a solved step", part)
 		}
-		if found {
-			b.Solved = append(b.Solved, runs.SolvedName{Name: name, Provenance: driver.Provenance(by)})
-		}
+		b.Solved = append(b.Solved, runs.SolvedName{Name: name, Provenance: driver.Provenance(provenance)})
 	}
 	return nil
 }
@@ -126,7 +114,7 @@ func solvedText(solved []runs.SolvedName) string {
 	return strings.Join(parts, ", ")
 }
 
-// blockOf tells where a run stands, on one line each whatever the texts hold.
+// blockOf describes where a run stands.
 func blockOf(s runs.Standing) Block {
 	return Block{
 		Session: s.Run.ID, Protocol: oneLine(s.Run.Title), ChainURI: s.URI, StepIndex: s.Run.StepIndex, StepCount: s.Run.StepCount,
@@ -134,41 +122,38 @@ func blockOf(s runs.Standing) Block {
 	}
 }
 
-// oneLine is the text without what could pass for a line of its own.
+// oneLine removes everything that could pass for a line of its own.
 func oneLine(s string) string {
-	const limit = 200 // runes
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	}), " ")
-	if r := []rune(s); len(r) > limit {
-		s = string(r[:limit-1]) + "…"
+	if r := []rune(s); len(r) > maxText {
+		s = string(r[:maxText-1]) + "…"
 	}
 	return strings.ToValidUTF8(s, "�")
 }
 
-// text is the block's lines without its seal.
-func (b Block) text() string {
-	var out strings.Builder
-	for _, f := range fields {
-		if v := f.get(b); v != "" {
-			fmt.Fprintf(&out, "%s: %s\n", f.key, v)
-		}
-	}
-	return out.String()
-}
-
-// encode is the file with these blocks.
+// encode returns the file with the blocks that changed last first, at most maxBlocks.
 func encode(blocks []Block) []byte {
+	slices.SortStableFunc(blocks, func(a, b Block) int {
+		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), cmp.Compare(a.Session, b.Session))
+	})
 	var out bytes.Buffer
 	out.WriteString(preamble)
-	for _, b := range blocks {
-		fmt.Fprintf(&out, "\n%s%s: %s\n", b.sealed, sealKey, b.seal)
+	for _, b := range blocks[:min(len(blocks), maxBlocks)] {
+		out.WriteString("\n")
+		for _, f := range fields {
+			if v := f.get(b); v != "" {
+				fmt.Fprintf(&out, "%s: %s\n", f.key, v)
+			}
+		}
 	}
 	return out.Bytes()
 }
 
-// Parse reads a handover file. What it holds is what somebody wrote: see
-// Mark.Check. The error wraps ErrForeign if it is none.
+// Parse reads a handover file, which anybody may have written: a block only names
+// a run to look for in the database. Unknown keys are ignored. The error wraps
+// ErrForeign.
 func Parse(content []byte) (File, error) {
 	var f File
 	if len(content) > maxFile {
@@ -178,76 +163,40 @@ func Parse(content []byte) (File, error) {
 	if first != header {
 		return f, fmt.Errorf("its first line is not %q: %w", header, ErrForeign)
 	}
-	line, at := 1, 0
-	var lines []string
-	end := func() {
-		if len(lines) == 0 {
-			return
-		}
-		b, err := parseBlock(lines)
-		switch {
-		case err != nil:
-			f.Damaged = append(f.Damaged, fmt.Sprintf("line %d: %v", at, err))
-		case len(f.Blocks) < maxBlocks:
+	line := 2
+	for text := range strings.SplitSeq(rest, "\n\n") {
+		if b, found, err := parseBlock(text); err != nil {
+			first := line + len(text) - len(strings.TrimLeft(text, "\n"))
+			f.Damaged = append(f.Damaged, fmt.Sprintf("the block at line %d: %v", first, err))
+		} else if found && len(f.Blocks) < maxBlocks {
 			f.Blocks = append(f.Blocks, b)
 		}
-		lines = nil
+		line += strings.Count(text, "\n") + 2
 	}
-	for text := range strings.SplitSeq(rest, "\n") {
-		line++
-		switch {
-		case strings.HasPrefix(text, "#"):
-		case strings.TrimSpace(text) == "":
-			end()
-		default:
-			if len(lines) == 0 {
-				at = line
-			}
-			lines = append(lines, text)
-		}
-	}
-	end()
 	return f, nil
 }
 
-// parseBlock reads the lines of one block.
-func parseBlock(lines []string) (Block, error) {
-	var b Block
-	seen := make([]string, 0, len(lines))
-	for i, line := range lines {
-		key, value, found := strings.Cut(line, ": ")
-		switch {
-		case len(line) > maxLine || !found || key == "" || value == "":
-			return b, fmt.Errorf("the run %s has a line that is not \"key: value\"", named(b))
-		case slices.Contains(seen, key):
-			return b, fmt.Errorf("the run %s has %s twice", named(b), oneLine(key))
-		}
-		seen = append(seen, key)
-		if key == sealKey {
-			if i < len(lines)-1 {
-				return b, fmt.Errorf("the run %s goes on behind its seal", named(b))
-			}
-			b.seal, b.sealed = value, strings.Join(lines[:i], "\n")+"\n"
+// parseBlock reads the lines of one block. It reports false if there are only
+// comments.
+func parseBlock(text string) (b Block, found bool, err error) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
+		found = true
+		key, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			return b, true, errors.New("it has a line that is not \"key: value\"")
+		}
 		if at := slices.IndexFunc(fields, func(f field) bool { return f.key == key }); at >= 0 {
-			if err := fields[at].set(&b, value); err != nil {
-				return b, fmt.Errorf("the run %s: %s: %w", named(b), key, err)
+			if err := fields[at].set(&b, oneLine(value)); err != nil {
+				return b, true, fmt.Errorf("%s: %w", key, err)
 			}
 		}
 	}
-	switch {
-	case b.seal == "":
-		return b, fmt.Errorf("the run %s is only half there: its last line, %s, is missing", named(b), sealKey)
-	case b.Session == "" || b.ChainURI == "" || b.Server == "" || b.UpdatedAt.IsZero() || !b.State.Live():
-		return b, fmt.Errorf("the run %s lacks what every run has", named(b))
+	if found && (b.Session == "" || b.ChainURI == "" || b.UpdatedAt.IsZero() || !b.State.Live()) {
+		return b, true, errors.New("it lacks SESSION_ID, chain_uri, updated_at or the state of a run that can be resumed")
 	}
-	return b, nil
-}
-
-func named(b Block) string {
-	if b.Session == "" {
-		return "without SESSION_ID"
-	}
-	return oneLine(string(b.Session))
+	return b, found, nil
 }

@@ -2,7 +2,6 @@ package handover
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,18 +9,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
-// temporary is where the next file is written; whoever holds the lock may use it.
+// temporary is the name under which the next file is written, by the process that
+// holds the lock.
 const temporary = "." + Name + ".tmp"
 
-// lockWait is how long another process may have the folder.
+// lockWait is how long to wait for another process that holds the lock.
 const lockWait = 2 * time.Second
 
-// folder is an opened and locked folder. What is done in it stays in it,
-// whatever links it holds.
+// folder is an opened and locked folder. No link in it leads out of it.
 type folder struct {
 	root *os.Root
 	self *os.File // holds the lock
@@ -61,11 +59,11 @@ func (f *folder) lock(ctx context.Context) error {
 	}
 }
 
-// close releases the lock, too.
+// close also releases the lock.
 func (f *folder) close() error { return errors.Join(f.self.Close(), f.root.Close()) }
 
-// read returns the file as it is; empty: there is none. What is not a plain
-// file of ours is refused: writing would destroy it.
+// read returns the file, or nothing if there is none. It fails for anything but a
+// plain file of ours, because writing would destroy it.
 func (f *folder) read() (content []byte, file File, err error) {
 	info, err := f.root.Lstat(Name)
 	switch {
@@ -80,18 +78,18 @@ func (f *folder) read() (content []byte, file File, err error) {
 		return nil, File{}, err
 	}
 	if len(content) == 0 {
-		return nil, File{}, nil // somebody emptied it: nothing is lost
+		return nil, File{}, nil // an emptied file may be replaced
 	}
 	if file, err = Parse(content); err != nil {
-		return nil, File{}, fmt.Errorf("%s is somebody else's, move it away: %w", Name, err)
+		return nil, File{}, fmt.Errorf("%s was not written by KAIROS, move it away: %w", Name, err)
 	}
 	return content, file, nil
 }
 
 var errNotPlain = errors.New(Name + " is not a plain file; move it away")
 
-// content reads the file. Should it have become a pipe since it was looked at,
-// opening it does not wait for somebody to write.
+// content reads the file. If a pipe has replaced it since Lstat, opening it does
+// not wait for a writer.
 func (f *folder) content() ([]byte, error) {
 	in, err := f.root.OpenFile(Name, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
@@ -109,8 +107,7 @@ func (f *folder) content() ([]byte, error) {
 	return content, errors.Join(err, in.Close())
 }
 
-// write puts the blocks in the place of the file, whole or not at all; without
-// any the file goes.
+// write replaces the file atomically, or removes it if there are no blocks.
 func (f *folder) write(old []byte, blocks []Block) error {
 	content := encode(blocks)
 	switch {
@@ -119,7 +116,8 @@ func (f *folder) write(old []byte, blocks []Block) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return errors.Join(err, f.sync())
+		f.sync()
+		return err
 	case bytes.Equal(old, content):
 		return nil
 	}
@@ -137,31 +135,15 @@ func (f *folder) write(old []byte, blocks []Block) error {
 	if err := f.root.Rename(temporary, Name); err != nil {
 		return errors.Join(err, f.root.Remove(temporary))
 	}
-	return f.sync()
-}
-
-// sync makes the new name last. Not every file system can.
-func (f *folder) sync() error {
-	_ = f.self.Sync() // without it a power cut may bring the old file back, which is as good
+	f.sync()
 	return nil
 }
 
-// ownFirst sorts the blocks, this server's before those that anybody can have put
-// there, then the last changed ones, and drops what there is no room for.
-func ownFirst(mark Mark, blocks []Block) []Block {
-	slices.SortStableFunc(blocks, func(a, b Block) int {
-		if own := mark.own(a); own != mark.own(b) {
-			if own {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(b.UpdatedAt.Compare(a.UpdatedAt), cmp.Compare(a.Session, b.Session))
-	})
-	return blocks[:min(len(blocks), maxBlocks)]
-}
+// sync makes the new name durable where the file system can. Otherwise a power cut
+// may bring the old file back, which is also valid.
+func (f *folder) sync() { _ = f.self.Sync() }
 
-// readIn reads the file of a folder without its lock.
+// readIn reads the file of a folder without locking it.
 func readIn(dir string) (file File, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -172,19 +154,19 @@ func readIn(dir string) (file File, err error) {
 	return file, err
 }
 
-// CheckFolder says what keeps the file from being written in the folder. It
-// changes nothing.
+// CheckFolder returns the reason why the file cannot be written in the folder, or
+// nil. It changes nothing.
 func CheckFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The first write makes it.
+		// The first write creates it.
 		return mayWrite(existing(dir))
 	}
 	switch {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is no folder", dir)
+		return fmt.Errorf("%s is not a folder", dir)
 	}
 	if err := mayWrite(dir); err != nil {
 		return fmt.Errorf("%s cannot be written: %w", dir, err)
@@ -193,7 +175,7 @@ func CheckFolder(dir string) error {
 	return err
 }
 
-// existing is the nearest folder above that is there.
+// existing returns the nearest folder above dir that exists.
 func existing(dir string) string {
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {

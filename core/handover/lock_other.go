@@ -4,12 +4,12 @@ package handover
 
 import "os"
 
-// nonBlocking: no folder here holds a pipe.
+// nonBlocking is not needed: folders hold no pipes here.
 const nonBlocking = 0
 
-// tryLock: without a lock, of two processes that write at the same moment one
-// fails and writes again later.
+// tryLock does nothing here. If two processes write at the same moment, one of them
+// fails and tries again later.
 func tryLock(*os.File) (bool, error) { return true, nil }
 
-// mayWrite: the first write will tell.
+// mayWrite does not know; the first write reports it.
 func mayWrite(string) error { return nil }

@@ -11,7 +11,7 @@ import (
 // nonBlocking opens a pipe without waiting for its other end.
 const nonBlocking = syscall.O_NONBLOCK
 
-// tryLock takes the folder for this process if no other has it.
+// tryLock locks the folder unless another process holds the lock.
 func tryLock(folder *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(folder.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -48,7 +48,7 @@ type App struct {
 	Qdrant  *qdrant.Store // nil: the protocols are in store
 	Engine  *director.Engine
 	// handover tells outside where runs stand; nil: nobody wants it.
-	handover *handover.Keeper
+	handover *handover.Writer
 	page     approvalPage
 	// measures hears what is done; nil: nothing is measured.
 	measures *metrics.Metrics

@@ -7,13 +7,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/handover"
 )
 
-// newHandover makes the keeper of the file; nil: there is to be none. A folder that
-// a run names counts wherever it is if only the user's own programs name some.
-func newHandover(c config.Config, reached bool, log *slog.Logger) *handover.Keeper {
+// newHandover returns the writer of the handover file, or nil if there is none. If
+// only the user's own programs can name folders, any folder is accepted.
+func newHandover(c config.Config, reached bool, log *slog.Logger) *handover.Writer {
 	if c.Handover == (config.HandoverConfig{}) {
 		return nil
 	}
-	k := handover.Config{Dir: c.Handover.Dir, Secret: c.StateKey}
+	k := handover.Config{Dir: c.Handover.Dir}
 	if c.Handover.InRoot {
 		k.Allowed, k.AnyRoot = c.RootsAllowed(), !reached
 	}

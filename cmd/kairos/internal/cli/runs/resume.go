@@ -71,7 +71,7 @@ func findResumption(ctx context.Context, a *app.App, file string, args []string)
 		id = run.ID(args[0])
 	}
 	if file != "" {
-		b, err := handed(a.Config, file, id)
+		b, err := handoverBlock(file, id)
 		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
 	}
 	s, err := a.Engine.Standing(ctx, id)
@@ -89,7 +89,7 @@ func resume(ctx context.Context, a *app.App, cmd *cobra.Command, out output.Form
 	round, err := a.Engine.Begin(ctx, a.Caller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
 	switch code := fault.CodeOf(err); {
 	case r.file != "" && code == fault.NotFound:
-		return fmt.Errorf("%s is out of date: run %s is not in this database any more", r.file, r.id)
+		return fmt.Errorf("%s is out of date: %w", r.file, session.Missing(ctx, a, r.id, err))
 	case r.file != "" && code == fault.NoOpenRun:
 		return fmt.Errorf("%s is out of date: %w", r.file, err)
 	case err != nil:
