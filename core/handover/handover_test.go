@@ -269,6 +269,7 @@ func TestBlocksThatCannotBeUsedSayWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := string(content)
+	half, _, _ := strings.Cut(whole, "state:")
 	without := func(key string) string {
 		i := strings.Index(whole, "\n"+key+": ")
 		return whole[:i] + whole[i+1+strings.Index(whole[i+1:], "\n"):]
@@ -277,7 +278,7 @@ func TestBlocksThatCannotBeUsedSayWhy(t *testing.T) {
 		"no session":         {without("SESSION_ID"), "lacks"},
 		"no chain_uri":       {without("chain_uri"), "lacks"},
 		"no state":           {without("state"), "lacks"},
-		"half of it":         {whole[:strings.Index(whole, "state:")], "lacks"},
+		"half of it":         {half, "lacks"},
 		"no number":          {strings.Replace(whole, "step_index: 2", "step_index: two", 1), `step_index: "two" is not a number`},
 		"no time":            {strings.Replace(whole, "updated_at: 2026", "updated_at: then", 1), "is not a time"},
 		"an ended run":       {strings.Replace(whole, "state: open", "state: closed", 1), "lacks"},
