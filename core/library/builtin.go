@@ -19,14 +19,14 @@ var builtins embed.FS
 // builtinHeads are the fixed ids of the built-in protocols' first steps.
 var builtinHeads = map[string]string{"create.md": createUUID, "refine.md": refineUUID}
 
-// ready stores the built-in protocols before the first call that could want
-// them. A start alone touches nothing, because hosts start servers to probe them.
+// ready stores the built-in protocols before the first call that needs them.
+// Starting the server touches nothing, because hosts start servers to probe them.
 func (k *catalog) ready(ctx context.Context) error {
 	if k.seeded.Load() {
 		return nil
 	}
 	select {
-	case <-k.seeding: // one at a time, but nobody waits longer than it wants for a store that hangs
+	case <-k.seeding: // one caller at a time; a store that hangs blocks nobody beyond their deadline
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -43,8 +43,8 @@ func (k *catalog) ready(ctx context.Context) error {
 	return nil
 }
 
-// seed stores a built-in protocol, over the one of another version of the
-// program if there is one.
+// seed stores a built-in protocol. It replaces one that another version of the
+// program stored.
 func (k *catalog) seed(ctx context.Context, file, head string) error {
 	doc, err := builtins.ReadFile(path.Join("builtin", file))
 	if err != nil {
@@ -71,14 +71,14 @@ func (k *catalog) seed(ctx context.Context, file, head string) error {
 	})
 }
 
-// builtin is the chain with its ids: the first step always has the same.
+// builtin gives the chain its ids. The first step always has the same one.
 func builtin(chain protocol.Chain, old *protocol.Chain, head string, now time.Time) protocol.Chain {
 	chain.Steps = slices.Clone(chain.Steps)
 	chain.CreatedAt, chain.UpdatedAt = now, now
 	chain = identify(chain, old)
 	for i := range chain.Steps {
 		if chain.Steps[i].UUID == head {
-			chain.Steps[i].UUID = chain.Steps[0].UUID // the first step of another version is further down now
+			chain.Steps[i].UUID = chain.Steps[0].UUID // what was the first step has moved down
 		}
 	}
 	chain.Steps[0].UUID = head

@@ -32,8 +32,8 @@ func newCatalog(store Store, opt Options) *catalog {
 	return k
 }
 
-// save stores all of the chains or none. fault.Conflict: another writer was
-// first, and what was read to make them is out of date.
+// save stores all of the chains or none. fault.Conflict: another writer was first,
+// so the chains were made from outdated versions.
 func (k *catalog) save(ctx context.Context, rewrites ...rewrite) error {
 	changes := make([]Change, len(rewrites))
 	for i, w := range rewrites {
@@ -41,7 +41,7 @@ func (k *catalog) save(ctx context.Context, rewrites ...rewrite) error {
 	}
 	_, err := k.writer.SaveChains(ctx, changes)
 	if fault.CodeOf(err) == fault.DuplicateChain {
-		// There was none of the title a moment ago.
+		// The title was free a moment ago.
 		return overtaken(err)
 	}
 	if err == nil {
@@ -52,7 +52,7 @@ func (k *catalog) save(ctx context.Context, rewrites ...rewrite) error {
 	return err
 }
 
-// stored returns the chain of the same title in the same space; nil: none is.
+// stored returns the chain with the same title in the same space, or nil.
 func (k *catalog) stored(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
 	old, err := k.protocols.Chain(ctx, []string{chain.Space}, chain.ID)
 	switch {
@@ -87,7 +87,7 @@ func (k *catalog) step(ctx context.Context, c access.Caller, uri string) (protoc
 	return chain, i, nil
 }
 
-// former finds the protocol that a step once was of.
+// former finds the protocol that a step used to belong to.
 func (k *catalog) former(ctx context.Context, c access.Caller, uri string) (Former, error) {
 	id, err := protocol.ParseURI(uri)
 	if err != nil {
@@ -98,15 +98,15 @@ func (k *catalog) former(ctx context.Context, c access.Caller, uri string) (Form
 	case fault.CodeOf(err) == fault.NotFound:
 		return Former{}, fault.New(fault.NotFound, "no step or protocol %s in your spaces", uri).WithNext("%s", SearchFirst)
 	case err != nil:
-		return Former{}, fmt.Errorf("find what %s was: %w", uri, err)
+		return Former{}, fmt.Errorf("find the former protocol of %s: %w", uri, err)
 	}
 	return f, nil
 }
 
-// SearchFirst is what to do next where nothing is known by a URI.
+// SearchFirst is the advice when a URI names nothing.
 const SearchFirst = "call kairos_search with what you want to do, and use a uri from its choices"
 
-// gone says where to look instead of a step that a protocol has no more.
+// gone explains that a protocol no longer has a step, and where to look instead.
 func gone(uri string, f Former) *fault.Error {
 	if f.Deleted {
 		return fault.New(fault.NotFound, "the protocol %q, which %s was a step of, is deleted", f.Chain.Title, uri).
@@ -118,8 +118,9 @@ func gone(uri string, f Former) *fault.Error {
 		WithCall(api.ToolBegin, map[string]any{"uri": head})
 }
 
-// chainOf is the protocol that the URI names, for runs of it: they keep the
-// steps as they were when they began, whatever became of the protocol.
+// chainOf returns the protocol that the URI names, also one that has been deleted:
+// runs keep the steps as they were when they began. absent says why the URI cannot
+// be begun any more.
 func (k *catalog) chainOf(ctx context.Context, c access.Caller, uri string) (chain protocol.Chain, absent error, err error) {
 	chain, _, err = k.step(ctx, c, uri)
 	if fault.CodeOf(err) != fault.NotFound {
@@ -132,7 +133,7 @@ func (k *catalog) chainOf(ctx context.Context, c access.Caller, uri string) (cha
 	return f.Chain, err, nil
 }
 
-// holder is the chain that has the step, or had it.
+// holder returns the chain that has the step, or used to have it.
 func (k *catalog) holder(ctx context.Context, c access.Caller, step string) (protocol.Chain, error) {
 	chain, _, err := k.protocols.StepChain(ctx, c.Spaces(), step)
 	if fault.CodeOf(err) == fault.NotFound {

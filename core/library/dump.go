@@ -12,8 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Dump shows a step, or its protocol, as the Markdown it can be minted from
-// again.
+// Dump returns a step, or its protocol, as Markdown that can be minted again.
 func (l *Library) Dump(ctx context.Context, c access.Caller, in api.DumpRequest) (_ api.DumpReply, err error) {
 	defer operated(l.opt.Observer, OperationRetrieve, c, time.Now(), &err)
 	uri := in.URI

@@ -27,7 +27,7 @@ func (l *Library) edit(c access.Caller, j judge) edit {
 	return edit{catalog: l.catalog, meanings: l.meanings, ratings: l.ratings, clock: l.opt.Clock, judge: j, caller: c}
 }
 
-// updateOne changes one step and says so.
+// updateOne changes one step and describes the change.
 func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (message string, err error) {
 	err = whileOvertaken(ctx, func() error {
 		chain, i, err := e.catalog.step(ctx, e.caller, uri)
@@ -52,7 +52,7 @@ func (e edit) updateOne(ctx context.Context, uri string, change stepChange) (mes
 	return message, err
 }
 
-// withStep is the chain with one step changed, as if it had been minted so.
+// withStep returns the chain with one step changed, validated like a minted one.
 func (e edit) withStep(ctx context.Context, chain protocol.Chain, i int, change stepChange) (protocol.Chain, []protocol.Diagnostic, error) {
 	if change.empty() {
 		return chain, nil, fault.New(fault.InvalidArgument, "nothing to update: give markdown_doc, or updates with %s", changeable)

@@ -27,8 +27,8 @@ type ExportInput struct {
 	History bool
 }
 
-// Export yields the protocols of the caller's spaces, the built-in ones left
-// out, by space and title. It ends at the first error.
+// Export yields the protocols of the caller's spaces except the built-in ones,
+// ordered by space and title. It ends at the first error.
 func (l *Library) Export(ctx context.Context, c access.Caller, in ExportInput) iter.Seq2[Written, error] {
 	x := exporter{catalog: l.catalog, versions: l.store.Versions, ratings: l.store.Ratings, history: in.History}
 	return func(yield func(Written, error) bool) {
@@ -61,7 +61,7 @@ type exporter struct {
 
 func (x exporter) space(ctx context.Context, space string) iter.Seq2[Written, error] {
 	return func(yield func(Written, error) bool) {
-		enough := errors.New("who asked has had enough")
+		enough := errors.New("the caller has stopped reading")
 		err := x.catalog.each(ctx, space, func(outline protocol.Chain) error {
 			w, err := x.chain(ctx, space, outline.ID)
 			if fault.CodeOf(err) == fault.NotFound {
@@ -100,7 +100,7 @@ func (x exporter) chain(ctx context.Context, space, id string) (Written, error) 
 		}
 		old, err := x.versions.Version(ctx, []string{space}, id, v.Revision)
 		if fault.CodeOf(err) == fault.NotFound {
-			continue // the oldest ones may go at any time
+			continue // the oldest versions may be dropped at any time
 		}
 		if err != nil {
 			return Written{}, fmt.Errorf("read revision %d of %q: %w", v.Revision, chain.Title, err)

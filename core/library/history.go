@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// HistoryReply is what a protocol was, newest first.
+// HistoryReply lists the versions of a protocol, newest first.
 type HistoryReply struct {
 	ChainID  string           `json:"chain_id"`
 	Title    string           `json:"title"`
@@ -33,7 +33,7 @@ type HistoryVersion struct {
 	Deleted   bool      `json:"deleted,omitempty"` // the protocol was deleted with this revision
 }
 
-// VersionReply is a protocol as it was.
+// VersionReply is one version of a protocol.
 type VersionReply struct {
 	ChainID  string `json:"chain_id"`
 	Title    string `json:"title"`
@@ -58,8 +58,7 @@ func (l *Library) History(ctx context.Context, c access.Caller, ref string) (His
 	return reply, nil
 }
 
-// Version returns a protocol as it was at a revision of its History; 0: the
-// newest one.
+// Version returns the version of a protocol with the revision; 0: the newest one.
 func (l *Library) Version(ctx context.Context, c access.Caller, ref string, revision int64) (VersionReply, error) {
 	p, err := l.versions.of(ctx, c, ref)
 	if err != nil {
@@ -87,7 +86,8 @@ type past struct {
 	versions  []Version // newest first, at least one
 }
 
-// newest is the first revision that fits and can be read; 0: there is none.
+// newest returns the newest revision that matches and can be read; 0: there is
+// none.
 func (p past) newest(fits func(Version) bool) int64 {
 	for _, v := range p.versions {
 		if !v.Deleted && fits(v) {
@@ -109,7 +109,7 @@ func (v versions) at(ctx context.Context, p past, revision int64) (protocol.Chai
 	return chain, nil
 }
 
-// of finds the history that a reference means.
+// of finds the history of the protocol that a reference names.
 func (v versions) of(ctx context.Context, c access.Caller, ref string) (past, error) {
 	if err := v.catalog.ready(ctx); err != nil {
 		return past{}, err
@@ -136,17 +136,17 @@ func (v versions) of(ctx context.Context, c access.Caller, ref string) (past, er
 			return found, err
 		}
 	}
-	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and none was", plain.Clip(ref, 200)).WithNext("%s", SearchFirst)
+	return past{}, fault.New(fault.NotFound, "no protocol %q in your spaces, and there never was one", plain.Clip(ref, 200)).WithNext("%s", SearchFirst)
 }
 
-// uuidIn is the UUID that a reference is, or ends in after a slash.
+// uuidIn returns the UUID that a reference is, or ends in after a slash.
 func uuidIn(ref string) (string, bool) {
 	id, err := uuid.Parse(ref[strings.LastIndex(ref, "/")+1:])
 	return id.String(), err == nil
 }
 
-// in reads the history of a chain in the space, or in the first of the
-// caller's that has one: of a chain that is there before one that was.
+// in reads the history of a chain in its space, or in the first of the caller's
+// spaces that has one. Existing chains take precedence over deleted ones.
 func (v versions) in(ctx context.Context, c access.Caller, p past) (past, error) {
 	spaces := c.Spaces()
 	if p.space != "" {

@@ -8,12 +8,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// identify gives the steps of a new version their ids. A step that the old
-// version has keeps its own, so that links live on: first steps that are the
-// same word for word, then those of the same name or heading, then those whose
-// text was given another heading, then rewritten ones in the place of old ones. The
-// first step, which most links name, gives its id to the new first step
-// unless it is found elsewhere.
+// identify gives the steps of a new version their ids. A step that the old version
+// has keeps its id, so that links stay valid. Steps are matched in this order:
+// identical text, same name or heading, same text under another heading, and
+// rewritten steps between matched neighbours. The first step, which most links
+// name, passes its id to the new first step unless it is found elsewhere.
 func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
 	p := pairing{now: chain.Steps, then: nil}
 	if old != nil {
@@ -34,9 +33,9 @@ func identify(chain protocol.Chain, old *protocol.Chain) protocol.Chain {
 	return chain
 }
 
-// tellingName is the name of a step, if its author gave it or most letters of
-// the heading are in it. A slug leaves out other scripts, and what is left may
-// only say where the step stood.
+// tellingName returns the name of a step if its author chose it or if it keeps
+// most letters of the heading. A slug drops other scripts; what remains may only
+// tell the position of the step.
 func tellingName(s protocol.Step) string {
 	if c, err := protocol.CommonOf(s.Challenge); err == nil && c.Name == s.Name {
 		return s.Name
@@ -59,7 +58,7 @@ func letters(s string) int {
 	return n
 }
 
-// pairing finds for each step of now the one of then that it was.
+// pairing matches the steps of the new version with those of the old one.
 type pairing struct {
 	now, then []protocol.Step
 	of        []int  // index into then, -1: none
@@ -81,7 +80,7 @@ func (p *pairing) pair() {
 		if body := bodyOf(s); body != "" {
 			return body + "\x00" + string(s.Challenge)
 		}
-		return "" // too little to tell a step by
+		return "" // too little to identify a step
 	})
 	p.byPlace()
 	if p.of[0] < 0 && !p.taken[0] {
@@ -91,7 +90,7 @@ func (p *pairing) pair() {
 
 func (p *pairing) take(i, j int) { p.of[i], p.taken[j] = j, true }
 
-// by pairs steps of the same key, those that have it several times in order.
+// by pairs steps with equal keys. Several steps with one key are paired in order.
 func (p *pairing) by(key func(protocol.Step) string) {
 	free := make(map[string][]int)
 	for j, s := range p.then {
@@ -107,8 +106,8 @@ func (p *pairing) by(key func(protocol.Step) string) {
 	}
 }
 
-// byPlace pairs what stands between the same neighbours on both sides, if it is
-// as many steps: they were rewritten. Otherwise nobody knows which is which.
+// byPlace pairs the steps between the same neighbours in both versions if there
+// are equally many: they were rewritten. Otherwise the match is ambiguous.
 func (p *pairing) byPlace() {
 	for i := 0; i < len(p.now); {
 		if p.of[i] >= 0 {

@@ -18,38 +18,38 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// ImportItem is a document to store.
+// ImportItem is one document to import.
 type ImportItem struct {
 	Document string
-	// Record of the document, which then holds one protocol; nil: there is none.
+	// Record of the document, which must then hold one protocol; optional.
 	Record *Record
 	Older  []Written // versions to store before it, oldest first
 }
 
-// Existing says what becomes of a protocol that is stored already and differs.
+// Existing selects what happens to a stored protocol that differs.
 type Existing string
 
-// What may be done about it.
+// The ways to treat an existing protocol.
 const (
 	SkipExisting    Existing = "skip"
 	ReplaceExisting Existing = "replace"
 	FailOnExisting  Existing = "fail"
 )
 
-// ImportInput is a batch; about a hundred items are a good number.
+// ImportInput is a batch; a hundred items is a good size.
 type ImportInput struct {
 	Items []ImportItem
-	// Space to store in, as in api.MintRequest; empty: that of the record, or the
-	// caller's own.
+	// Space to store in, as in api.MintRequest; empty: the space of the record, or
+	// the caller's own.
 	Space      string
-	ModelID    string // of documents without record
+	ModelID    string // of documents that have no record
 	OnExisting Existing
 }
 
-// ImportStatus is what became of an item.
+// ImportStatus is the outcome for an item.
 type ImportStatus string
 
-// What may become of an item. Of several protocols in a document the worst counts.
+// The outcomes. A document with several protocols has the worst of theirs.
 const (
 	Unchanged ImportStatus = "unchanged" // the same is stored
 	Stored    ImportStatus = "stored"
@@ -58,17 +58,17 @@ const (
 	Failed    ImportStatus = "failed"
 )
 
-// ImportResult is what became of one item.
+// ImportResult is the outcome for one item.
 type ImportResult struct {
 	Status ImportStatus
 	Titles []string
 	Err    error // of Failed: why
 }
 
-// Import stores documents, each whole or not at all, in as few writes as
-// possible. What is stored already as it is in the item is left alone, so that
-// an import that was interrupted is just repeated. The results are in the order
-// of the items; the error is one that leaves no sense in going on.
+// Import stores documents, each completely or not at all, in as few writes as
+// possible. Items that are stored already are left alone, so an interrupted import
+// can simply be repeated. The results are in the order of the items; an error
+// means that the rest of the import would fail too.
 func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) ([]ImportResult, error) {
 	if err := l.catalog.ready(ctx); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 	im := importer{catalog: l.catalog, ratings: l.store.Ratings, clock: l.opt.Clock, judge: j, caller: c, input: in}
 	all := make([]arrival, len(in.Items))
 	var g errgroup.Group
-	// Validation waits for drivers and reading for the store, so a few more
-	// than there are processors.
+	// Validation waits for drivers and reading waits for the store, so more than
+	// one per processor.
 	g.SetLimit(4 * runtime.GOMAXPROCS(0))
 	for i, item := range in.Items {
 		g.Go(func() error {
@@ -87,7 +87,7 @@ func (l *Library) Import(ctx context.Context, c access.Caller, in ImportInput) (
 			return nil
 		})
 	}
-	_ = g.Wait() // each keeps its own error
+	_ = g.Wait() // every arrival keeps its own error
 	refuseTwins(all)
 	if err := im.settle(ctx, all); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ type importer struct {
 	input   ImportInput
 }
 
-// arrive reads, judges and compares one item.
+// arrive parses and validates one item and compares it with the stored protocol.
 func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 	a := arrival{status: Unchanged}
 	space, err := importSpace(im.caller, im.input.Space, item.Record)
@@ -172,8 +172,8 @@ func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 	return a
 }
 
-// importSpace is where an item goes. A record names a space that may not exist
-// here, or belong to others.
+// importSpace returns the space for an item. A record may name a space that does
+// not exist here or belongs to others.
 func importSpace(c access.Caller, space string, r *Record) (string, error) {
 	if strings.TrimSpace(space) != "" || r == nil || r.Space == "" {
 		return mintSpace(c, space)
@@ -184,7 +184,7 @@ func importSpace(c access.Caller, space string, r *Record) (string, error) {
 	return r.Space, nil
 }
 
-// decide says what becomes of a chain where old is stored.
+// decide chooses what happens to a chain; old is the stored one.
 func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Existing, item ImportItem) {
 	var before []protocol.Chain
 	replaces := int64(0)
@@ -195,7 +195,7 @@ func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Exi
 	case sameChain(chain, *old):
 		return
 	case old.Revision > 0 && old.Revision <= int64(len(item.Older)) && sameDocument(item.Older[old.Revision-1], *old):
-		// An import that was interrupted within the history of this protocol.
+		// An earlier import was interrupted within the history of this protocol.
 		replaces = old.Revision
 		before = olderChains(chain.Space, item.Older, int(old.Revision))
 		a.status = Stored
@@ -217,16 +217,15 @@ func (a *arrival) decide(chain protocol.Chain, old *protocol.Chain, existing Exi
 	a.changes = append(a.changes, Change{Chain: chain, Replaces: replaces})
 }
 
-// sameChain reports whether storing c over old would change nothing that
-// anybody could see.
+// sameChain reports whether storing c over old would change nothing visible.
 func sameChain(c, old protocol.Chain) bool {
 	return protocol.Render(c) == protocol.Render(old) && slices.Equal(stepUUIDs(c), stepUUIDs(old))
 }
 
 func sameDocument(w Written, c protocol.Chain) bool { return w.Document == protocol.Render(c) }
 
-// olderChains are the versions behind the first n. What cannot be read any
-// more is left out.
+// olderChains parses the versions after the first n. Versions that can no longer
+// be read are left out.
 func olderChains(space string, older []Written, n int) []protocol.Chain {
 	var out []protocol.Chain
 	for _, w := range older[n:] {
@@ -243,8 +242,8 @@ func olderChains(space string, older []Written, n int) []protocol.Chain {
 	return out
 }
 
-// refuseTwins refuses items that bring a title or a step again that an earlier
-// one of the batch brings; of other batches the store knows.
+// refuseTwins refuses items that repeat a title or a step of an earlier item of
+// the batch. The store detects those of other batches.
 func refuseTwins(all []arrival) {
 	titles, steps := map[string]string{}, map[string]string{}
 	for i := range all {
@@ -265,7 +264,8 @@ func refuseTwins(all []arrival) {
 	}
 }
 
-// claimedStep notes the chain's steps, and finds one that another chain has.
+// claimedStep records the steps of the chain and returns one that another chain
+// has.
 func claimedStep(c protocol.Chain, owners map[string]string) (id, owner string) {
 	for _, s := range c.Steps {
 		if owner, taken := owners[c.Space+"\n"+s.UUID]; taken {
@@ -278,15 +278,15 @@ func claimedStep(c protocol.Chain, owners map[string]string) (id, owner string) 
 	return "", ""
 }
 
-// settle stores the batch: in one write where that works, else each item by
-// itself, so that a bad one does not take the others with it.
+// settle stores the batch in one write if that works, and otherwise item by item,
+// so that one bad item does not fail the others.
 func (im importer) settle(ctx context.Context, all []arrival) error {
 	for i := range all {
 		for _, older := range all[i].older {
 			last := &all[i].changes[0]
 			revisions, err := im.catalog.writer.SaveChains(ctx, []Change{{Chain: older, Replaces: last.Replaces}})
 			if fault.CodeOf(err) == fault.InvalidArgument {
-				continue // a step of it belongs to another protocol here; the newest version is what counts
+				continue // one of its steps belongs to another protocol here; the newest version matters
 			}
 			if err != nil {
 				all[i].fail(fmt.Errorf("store an older version of %q: %w", older.Title, err))
@@ -312,7 +312,7 @@ func (im importer) settle(ctx context.Context, all []arrival) error {
 	return nil
 }
 
-// settleEach stores each item by itself, unless the store is out of reach.
+// settleEach stores the items one by one, unless the store is unavailable.
 func (im importer) settleEach(ctx context.Context, all []arrival, err error) {
 	for i := range all {
 		if len(all[i].changes) == 0 {
@@ -327,15 +327,15 @@ func (im importer) settleEach(ctx context.Context, all []arrival, err error) {
 	}
 }
 
-// The limits of what a record may claim of a step.
+// The limits of the claims of a record about a step.
 const (
 	maxClaimed      = 1e12 // ratings of one outcome
-	maxClaimedText  = 500  // bytes of what was said last
-	maxClaimedNames = 200  // bytes of who said it
+	maxClaimedText  = 500  // bytes of the last usage context
+	maxClaimedNames = 200  // bytes of the last rater
 )
 
-// rateAgain adds what the record knows of the steps' ratings beyond what the
-// store knows, so that repeating it adds nothing.
+// rateAgain adds the ratings that the record has and the store lacks. Repeating it
+// adds nothing.
 func (im importer) rateAgain(ctx context.Context, a arrival) error {
 	if len(a.quality) == 0 || len(a.chains) != 1 || a.status == Failed || a.status == Skipped {
 		return nil
@@ -357,7 +357,7 @@ func (im importer) rateAgain(ctx context.Context, a arrival) error {
 	return im.ratings.Rate(ctx, c.Space, ratings)
 }
 
-// missingRatings are the ratings that lead from have to want.
+// missingRatings returns the ratings that turn have into want.
 func missingRatings(step string, want, have api.Quality) []Rating {
 	var out []Rating
 	for _, n := range []struct {

@@ -50,7 +50,7 @@ func (j judge) findings(ctx context.Context, document string) ([]protocol.Chain,
 				continue
 			}
 			if _, err := protocol.CommonOf(s.Challenge); err != nil {
-				continue // Parse has reported it, at its place
+				continue // Parse has reported it already
 			}
 			use, problem := j.JudgeOf(s)
 			if problem != nil {
@@ -129,8 +129,8 @@ func (j judge) validate(ctx context.Context, use string, s *protocol.Step) ([]pr
 	return out, nil
 }
 
-// outputSchemaProblem adds to what a driver finds that no result can be judged by
-// the output_schema, unless the driver found a fault there itself.
+// outputSchemaProblem adds a finding if the output_schema does not compile, unless
+// the driver already reported one there.
 func outputSchemaProblem(challenge json.RawMessage, found []driver.Diagnostic) []driver.Diagnostic {
 	const pointer = "/output_schema"
 	common, err := protocol.CommonOf(challenge)
@@ -172,7 +172,8 @@ func (v *verdicts) validate(ctx context.Context, drv driver.Challenge, use strin
 	return res, nil
 }
 
-// split refuses on errors and passes warnings on.
+// split returns an error if there are findings of severity error, and the warnings
+// otherwise.
 func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	protocol.SortDiagnostics(found)
 	var errs, warnings []protocol.Diagnostic
@@ -194,11 +195,11 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 		lines[i] = d.String()
 	}
 	return nil, nil, fault.New(fault.StoreFailed, "the document is refused and nothing was stored:\n%s", strings.Join(lines, "\n")).
-		With("diagnostics", errs).WithNext("mend the document and call kairos_mint again")
+		With("diagnostics", errs).WithNext("fix the errors and mint the protocol again with kairos_mint")
 }
 
-// step lets the challenge driver judge one step, and keeps what it says
-// of templates.
+// step validates one step with its challenge driver and keeps the templates that
+// the driver allows.
 func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
 	s := &chain.Steps[i]
 	s.Templates = nil

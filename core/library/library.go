@@ -13,8 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Store is what a database offers the library; one type may implement it
-// whole, or several may share it.
+// Store holds what a database provides for the library. One type may implement all
+// of it, or several types may share it.
 type Store struct {
 	Protocols Protocols
 	Writer    ProtocolWriter
@@ -28,15 +28,15 @@ type Store struct {
 type Options struct {
 	// ScoreThreshold drops weaker search matches; zero: 0.3.
 	ScoreThreshold float64
-	// SimilarThreshold refuses to mint what is this close to another protocol; zero: 0.9.
+	// SimilarThreshold is the score from which mint refuses a protocol as similar to another one; zero: 0.9.
 	SimilarThreshold float64
-	// Embedder compares meanings besides words; nil: only words are compared.
+	// Embedder enables comparison by meaning; nil: only words are compared.
 	Embedder Embedder
 	// EmbedBudget is how long a call waits for the Embedder; zero: 3 s.
 	EmbedBudget time.Duration
-	// Observer hears what was done; nil: nobody does.
+	// Observer is notified of operations; optional.
 	Observer Observer
-	// Clock is the time by which protocols are recorded; nil: this machine's.
+	// Clock provides the recorded times; nil: the clock of this machine.
 	Clock *clock.Clock
 }
 
@@ -55,7 +55,7 @@ type Library struct {
 	versions versions
 }
 
-// New returns a library. It touches neither store nor setups until called.
+// New returns a library. It does not use store and setups before the first call.
 func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Library {
 	opt.ScoreThreshold = cmp.Or(opt.ScoreThreshold, 0.3)
 	opt.SimilarThreshold = cmp.Or(opt.SimilarThreshold, 0.9)
@@ -74,16 +74,16 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Lib
 	}
 }
 
-// Close writes what is still to be written in the background and waits for it.
-// The store must be open until then. Calls that come later are served, but
-// write nothing in the background. It may be called twice.
+// Close finishes the background writes. The store must be open until it returns.
+// Later calls are served, but write nothing in the background. It may be called
+// twice.
 func (l *Library) Close() error {
 	l.ratings.close()
 	return nil
 }
 
-// Ready stores the built-in protocols before the first call that could want
-// them. A start alone touches nothing, because hosts start servers to probe them.
+// Ready stores the built-in protocols before the first call that needs them.
+// Starting the server touches nothing, because hosts start servers to probe them.
 func (l *Library) Ready(ctx context.Context) error { return l.catalog.ready(ctx) }
 
 // FindStep resolves a URI that must name a step the caller can read.
@@ -91,8 +91,9 @@ func (l *Library) FindStep(ctx context.Context, c access.Caller, uri string) (pr
 	return l.catalog.step(ctx, c, uri)
 }
 
-// ChainOf is the protocol that the URI names, for runs of it: they keep the
-// steps as they were when they began, whatever became of the protocol.
+// ChainOf returns the protocol that the URI names, also one that has been deleted:
+// runs keep the steps as they were when they began. absent says why the URI cannot
+// be begun any more.
 func (l *Library) ChainOf(ctx context.Context, c access.Caller, uri string) (chain protocol.Chain, absent error, err error) {
 	return l.catalog.chainOf(ctx, c, uri)
 }
@@ -109,17 +110,16 @@ func (l *Library) Rate(r StepRating) { l.ratings.rate(r) }
 // RatingsLost is how many ratings of steps could not be written since the start.
 func (l *Library) RatingsLost() int64 { return l.ratings.lostRatings() }
 
-// Similarity compares two texts by meaning, or by words where nothing embeds
-// or the endpoint fails.
+// Similarity compares two texts by meaning, or by words without an embedder or if
+// the endpoint fails.
 func (l *Library) Similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
 	return l.meanings.similarity(ctx, in)
 }
 
-// FillVectors gives every stored passage its vector, and those that are minted
-// later, until the context ends. The store says which are missing, so nothing
-// is lost when the process dies. While the endpoint is down it waits. It is
-// called once, by a process that lives for a while; without an embedder it
-// returns at once.
+// FillVectors embeds all stored passages, and those that are minted later, until
+// the context ends. The store knows which are missing, so a crash loses nothing.
+// While the endpoint is down it waits. It is called once, by a long-running
+// process; without an embedder it returns at once.
 func (l *Library) FillVectors(ctx context.Context) { l.meanings.fillForever(ctx) }
 
 // Embeddings asks the endpoint for a vector and the store for missing ones.

@@ -16,30 +16,30 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// ErrTextRefused is in the error of an Embedder that is well but does not take
-// one of the texts.
+// ErrTextRefused is wrapped by an Embedder that works but rejects one of the
+// texts.
 var ErrTextRefused = errors.New("the text is refused")
 
 const (
 	// maxMeaning is how many characters of a query are embedded.
 	maxMeaning = 2000
-	// fillBatch is how many passages are embedded and stored at once, so that
-	// little is lost when the process dies.
+	// fillBatch is how many passages are embedded and stored at once, so that a
+	// crash loses little work.
 	fillBatch = 32
 	// fillWindow is how many missing passages are listed at once.
 	fillWindow = 512
-	// fillIdle is after how long the store is asked again what is missing,
-	// because other processes mint too.
+	// fillIdle is how long FillVectors rests before it asks the store again, because
+	// other processes mint too.
 	fillIdle = 10 * time.Minute
 	// The first and the longest pause after a failure.
 	fillPause, fillPauseMax = time.Second, time.Minute
-	// fillTimes is how often one process embeds a passage that goes missing
-	// again before it leaves it alone.
+	// fillTimes is how often one process embeds a passage whose vector keeps
+	// disappearing.
 	fillTimes = 3
 )
 
 // meanings embeds texts and keeps the vectors of stored passages. Without an
-// embedder it knows nothing.
+// embedder all comparisons use words.
 type meanings struct {
 	embedder Embedder // nil: only words are compared
 	budget   time.Duration
@@ -54,9 +54,9 @@ func newMeanings(vectors Vectors, opt Options, log *slog.Logger) *meanings {
 	return &meanings{embedder: opt.Embedder, budget: opt.EmbedBudget, vectors: vectors, log: log, missing: make(chan struct{}, 1)}
 }
 
-// of returns what a search compares besides words, one for each of the texts:
-// nil where nothing embeds, the endpoint fails or it refuses the text, and words
-// alone decide. All texts share one budget.
+// of returns the embeddings of the texts that a search compares. An entry is nil
+// without an embedder, if the endpoint fails, or if it rejects the text; words
+// alone decide then. All texts share one time budget.
 func (m *meanings) of(ctx context.Context, texts []string) []*Embedding {
 	out := make([]*Embedding, len(texts))
 	if m.embedder == nil {
@@ -94,15 +94,14 @@ func (m *meanings) embedInto(ctx context.Context, texts []string, out []*Embeddi
 	return nil
 }
 
-// saw notes which model embeds. When it is another one than before, everything
-// is missing.
+// saw records the model that embeds. A new model makes every vector missing.
 func (m *meanings) saw(model string) {
 	if before := m.model.Swap(&model); before != nil && *before != model {
 		m.wake()
 	}
 }
 
-// beginning is at most the first n characters.
+// beginning returns at most the first n characters.
 func beginning(text string, n int) string {
 	for i := range text {
 		if n == 0 {
@@ -113,9 +112,9 @@ func beginning(text string, n int) string {
 	return text
 }
 
-// add gives the passages of chains that were stored just now their vectors,
-// as far as the budget reaches; fillForever does the rest. It never fails: the
-// result says what is left to do, and is empty when nothing is.
+// add embeds the passages of chains that were just stored, as far as the budget
+// allows; fillForever does the rest. It never fails: the result describes the
+// remaining work, and is empty if there is none.
 func (m *meanings) add(ctx context.Context, chains ...protocol.Chain) string {
 	if m.embedder == nil {
 		return ""
@@ -156,8 +155,8 @@ func passagesOf(chains []protocol.Chain) []Passage {
 	return out
 }
 
-// fill embeds and stores those of the passages that have no vector yet, and
-// returns what it did not get to.
+// fill embeds and stores the passages that have no vector yet, and returns the
+// ones it did not reach.
 func (m *meanings) fill(ctx context.Context, passages []Passage) (left []Passage, err error) {
 	described, err := m.embedder.Embed(ctx, nil)
 	if err != nil {
@@ -176,7 +175,7 @@ func (m *meanings) fill(ctx context.Context, passages []Passage) (left []Passage
 	return nil, nil
 }
 
-// unknown leaves out the passages that have a vector of the model.
+// unknown returns the passages without a vector of the model.
 func (m *meanings) unknown(ctx context.Context, model string, passages []Passage) ([]Passage, error) {
 	hashes := make([]string, len(passages))
 	for i, p := range passages {
@@ -210,19 +209,18 @@ func (m *meanings) store(ctx context.Context, batch []Passage) error {
 	return nil
 }
 
-// wake tells fillForever that something is missing.
+// wake notifies fillForever of missing vectors.
 func (m *meanings) wake() {
 	select {
 	case m.missing <- struct{}{}:
-	default: // it knows already
+	default: // a wake-up is pending
 	}
 }
 
-// fillForever gives every stored passage its vector, and those that are minted
-// later, until the context ends. What is missing is what the store says is
-// missing, so nothing is lost when the process dies. While the endpoint is
-// down it waits. It is called once, by a process that lives for a while;
-// without an embedder it returns at once.
+// fillForever embeds all stored passages, and those that are minted later, until
+// the context ends. The store knows which are missing, so a crash loses nothing.
+// While the endpoint is down it waits. It is called once, by a long-running
+// process; without an embedder it returns at once.
 func (m *meanings) fillForever(ctx context.Context) {
 	if m.embedder == nil {
 		return
@@ -242,11 +240,11 @@ func (m *meanings) fillForever(ctx context.Context) {
 	}
 }
 
-// filler is what one fillForever remembers.
+// filler is the memory of one fillForever.
 type filler struct {
 	*meanings
 	times map[string]int  // by model and hash: how often it was embedded here
-	aside map[string]bool // by hash: is left alone
+	aside map[string]bool // by hash: given up
 }
 
 func (filler) rest(ctx context.Context, d time.Duration, until <-chan struct{}) {
@@ -259,7 +257,7 @@ func (filler) rest(ctx context.Context, d time.Duration, until <-chan struct{}) 
 	}
 }
 
-// round fills until nothing is missing but what is left alone.
+// round fills until every missing passage is filled or given up.
 func (f filler) round(ctx context.Context) error {
 	for {
 		described, err := f.embedder.Embed(ctx, nil)
@@ -284,8 +282,8 @@ func (f filler) round(ctx context.Context) error {
 	}
 }
 
-// leave reports whether a missing passage is left alone. One that goes missing
-// again and again would be paid for again and again.
+// leave reports whether a missing passage is given up. A vector that keeps
+// disappearing would be paid for again and again.
 func (f filler) leave(model string, p Passage) bool {
 	if !f.aside[p.Hash] && f.times[model+p.Hash] >= fillTimes {
 		f.aside[p.Hash] = true
@@ -294,7 +292,7 @@ func (f filler) leave(model string, p Passage) bool {
 	return f.aside[p.Hash]
 }
 
-// batch fills a few passages unless another process was faster.
+// batch fills some passages unless another process was faster.
 func (f filler) batch(ctx context.Context, model string, batch []Passage) error {
 	batch, err := f.unknown(ctx, model, batch)
 	if err != nil || len(batch) == 0 {
@@ -329,23 +327,23 @@ func titled(p Passage) string {
 	return plain.Clip(title, 80)
 }
 
-// MaxMissing is how far Embeddings counts.
+// MaxMissing is the largest number of missing passages that Embeddings reports.
 const MaxMissing = 1000
 
-// EmbeddingState is how far the stored protocols are embedded.
+// EmbeddingState says how many stored passages are embedded.
 type EmbeddingState struct {
 	Model string // provider/model/dimension
 	// Missing is how many passages have no vector of the model; MaxMissing: or more.
 	Missing int
 }
 
-// state asks the endpoint for a vector and the store for what is missing.
-// Without an embedder the model is empty.
+// state asks the endpoint for a vector and the store for missing ones. Without an
+// embedder the model is empty.
 func (m *meanings) state(ctx context.Context) (EmbeddingState, error) {
 	if m.embedder == nil {
 		return EmbeddingState{}, nil
 	}
-	// A text that nobody has asked for, so that no memory answers instead.
+	// A new text, so that no cache answers.
 	out, err := m.embedder.Embed(ctx, []string{fmt.Sprintf("Does the embedding endpoint answer? %d", rand.Int64())})
 	if err != nil {
 		return EmbeddingState{}, err

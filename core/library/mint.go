@@ -16,13 +16,13 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// maxModel bounds the name of a model, which every protocol of a document and
-// every rating keeps, in bytes.
+// maxModel bounds the name of a model in bytes, because every protocol and every
+// rating stores it.
 const maxModel = 200
 
-// Mint stores the protocols of a document, all or none. Findings that refuse
-// it come with line and JSON pointer. Of two that mint one title at once, one
-// is the older version of the other, or without Force the second is refused.
+// Mint stores the protocols of a document, all or none. Findings have a line and a
+// JSON pointer. If two calls mint one title at once, the second replaces the first
+// if it has Force, and is refused otherwise.
 func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest) (_ api.MintReply, err error) {
 	defer operated(l.opt.Observer, OperationStore, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
@@ -67,8 +67,8 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	return reply, nil
 }
 
-// nothingStored says so where the store could not even be read. A save that is
-// cut off says itself what became of it.
+// nothingStored adds to an error that nothing was stored because the store could
+// not be read. A failed save reports its own outcome.
 func nothingStored(err error) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.StoreUnavailable {
@@ -79,7 +79,7 @@ func nothingStored(err error) error {
 	return &told
 }
 
-// notStored says so of failures that have no code of their own.
+// notStored gives errors without a code of their own a code.
 func notStored(err error) error {
 	if fault.CodeOf(err) != fault.Internal {
 		return err
@@ -96,7 +96,7 @@ type minting struct {
 	force   bool
 }
 
-// rewrites puts the chains where those of their titles are now.
+// rewrites pairs the chains with the stored chains of the same titles.
 func (m minting) rewrites(ctx context.Context, chains []protocol.Chain, now time.Time) ([]rewrite, error) {
 	out := make([]rewrite, len(chains))
 	for i, chain := range chains {
@@ -130,7 +130,7 @@ func (l *Library) Lint(ctx context.Context, document string) ([]protocol.Chain, 
 	return chains, found, err
 }
 
-// existing returns the chain that would be replaced, and refuses doubles.
+// existing returns the chain that would be replaced, and refuses duplicates.
 func (m minting) existing(ctx context.Context, chain protocol.Chain) (*protocol.Chain, error) {
 	old, err := m.catalog.stored(ctx, chain)
 	switch {
@@ -143,7 +143,7 @@ func (m minting) existing(ctx context.Context, chain protocol.Chain) (*protocol.
 	if fault.CodeOf(err) != fault.SimilarMemoryFound {
 		return nil, err
 	}
-	// What is so similar may be the same, stored by another a moment ago.
+	// A similar protocol may be the same one, stored by another call a moment ago.
 	if old, failed := m.catalog.stored(ctx, chain); failed == nil && old != nil {
 		return nil, duplicate(*old)
 	}

@@ -7,22 +7,23 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// Observer hears what the library did, once it is done and stored. It is
-// called concurrently, with values that the caller keeps using, and returns at once.
+// Observer is notified of completed and stored operations. It is called
+// concurrently, must not modify the values, and returns at once.
 type Observer interface {
-	// Operated: a use case on protocols ended.
+	// Operated is called when a use case on protocols ends.
 	Operated(Operation)
-	// Stored: a protocol is stored, anew or in the place of its older version.
+	// Stored is called when a protocol is stored, new or in place of an older
+	// version.
 	Stored(space string, steps int)
-	// Rated: a rating of a step is written.
+	// Rated is called when a rating of a step is written.
 	Rated(Rated)
-	// RatingsLost: ratings could not be written and never will be.
+	// RatingsLost is called when ratings could not be written; they are dropped.
 	RatingsLost(space string, ratings int)
-	// SimilarFound: a mint was refused because of a protocol that is much alike.
+	// SimilarFound is called when a mint was refused because of a similar protocol.
 	SimilarFound(transport, space string)
 }
 
-// OperationKind is what was done with protocols.
+// OperationKind is the kind of an operation on protocols.
 type OperationKind string
 
 // The kinds of operations.
@@ -39,7 +40,7 @@ type Operation struct {
 	Kind  OperationKind
 	Space string // the caller's
 	Took  time.Duration
-	// Done and Failed count what it was asked to do: URIs, or the call itself.
+	// Done and Failed count the URIs of the request, or the call itself.
 	Done, Failed int
 }
 
@@ -55,7 +56,7 @@ type Rated struct {
 	Bonus   float64
 }
 
-// operated tells of an operation that counts as one. It is deferred:
+// operated reports an operation that counts as one. It is deferred:
 //
 //	defer operated(observer, OperationSearch, c, time.Now(), &err)
 func operated(o Observer, kind OperationKind, c access.Caller, began time.Time, err *error) {
@@ -69,14 +70,14 @@ func operated(o Observer, kind OperationKind, c access.Caller, began time.Time, 
 	}
 }
 
-// Retrieved tells of a protocol that was read for a run. It is deferred:
+// Retrieved reports that a protocol was read for a run. It is deferred:
 //
 //	defer l.Retrieved(c.Space, time.Now(), &err)
 func (l *Library) Retrieved(space string, began time.Time, err *error) {
 	operated(l.opt.Observer, OperationRetrieve, access.Caller{Space: space}, began, err)
 }
 
-// operatedOn tells of an operation on several URIs.
+// operatedOn reports an operation on several URIs.
 func operatedOn(o Observer, kind OperationKind, c access.Caller, began time.Time, done, failed *int, err *error) {
 	op := Operation{Kind: kind, Space: c.Space, Took: time.Since(began), Done: *done, Failed: *failed}
 	if *err != nil {
@@ -85,7 +86,7 @@ func operatedOn(o Observer, kind OperationKind, c access.Caller, began time.Time
 	o.Operated(op)
 }
 
-// Silence is the observer where nobody listens.
+// Silence is an observer that does nothing.
 type Silence struct{}
 
 // Operated implements Observer.

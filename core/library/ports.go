@@ -8,45 +8,45 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// The interfaces that the library calls. Every method may wait, honours its
-// context, and is called concurrently. "Not there" is a fault.NotFound error, and
-// a store that cannot be reached at present a fault.StoreUnavailable one.
+// The interfaces that the library calls. Every method may block, honours its
+// context, and is called concurrently. A missing item is a fault.NotFound error,
+// and an unreachable store a fault.StoreUnavailable one.
 
-// Protocols keeps protocols. Every read names the spaces it may see; of several
-// that have what is asked for, the first one wins.
+// Protocols reads protocols. Every read names the spaces it may see; if several
+// have the item, the first one wins.
 type Protocols interface {
 	// StepChain returns the chain that holds the step, and the step's index in Steps.
 	StepChain(ctx context.Context, spaces []string, stepUUID string) (protocol.Chain, int, error)
 	// Chain returns a chain by its id.
 	Chain(ctx context.Context, spaces []string, id string) (protocol.Chain, error)
-	// List returns outlines, which are chains without their steps' texts, of one
-	// space, ordered by the bytes of the title and then of the id: at most limit
-	// (at least 1), after the cursor ("": from the start). next is "" at the end.
-	// A cursor is opaque and stays good whatever changes elsewhere in the list;
-	// one that is none is fault.InvalidArgument.
+	// List returns outlines (chains without the texts of their steps) of one space,
+	// ordered by the bytes of the title and then of the id: at most limit (at least
+	// 1), after the cursor ("": from the start). next is "" at the end. A cursor is
+	// opaque and stays valid whatever changes elsewhere in the list; an invalid one
+	// is fault.InvalidArgument.
 	List(ctx context.Context, space, cursor string, limit int) (chains []protocol.Chain, next string, err error)
-	// Count is how many protocols are in the space, exactly.
+	// Count returns the exact number of protocols in the space.
 	Count(ctx context.Context, space string) (int, error)
-	// Former finds the chain that held a step which no chain of the space holds
-	// any more. NotFound: never heard of.
+	// Former finds the chain that used to have a step which no chain of the space
+	// has any more. NotFound: no chain ever had it.
 	Former(ctx context.Context, spaces []string, stepUUID string) (Former, error)
 }
 
-// Former is the chain that once held a step.
+// Former is the chain that used to have a step.
 type Former struct {
 	Chain   protocol.Chain // the outline of its last version
-	Deleted bool           // the chain is gone as well
+	Deleted bool           // the chain is deleted, too
 }
 
 // ProtocolWriter changes protocols. Each call is atomic, durable when it
 // returns, and visible to the next read.
 type ProtocolWriter interface {
-	// SaveChains stores all the changes or none and returns the new revisions,
-	// in order. Where the stored revision is not Change.Replaces, it is
-	// fault.DuplicateChain if that is 0 and fault.Conflict otherwise. The
-	// Revision that a chain brings along is ignored.
+	// SaveChains stores all the changes or none and returns the new revisions, in
+	// order. If the stored revision differs from Change.Replaces, the error is
+	// fault.DuplicateChain if Replaces is 0 and fault.Conflict otherwise. The
+	// Revision of the given chains is ignored.
 	SaveChains(ctx context.Context, changes []Change) ([]int64, error)
-	// DeleteChain removes a chain; its history stays, and the deletion takes a
+	// DeleteChain removes a chain. Its history stays, and the deletion gets a
 	// revision. fault.Conflict: the stored revision is not replaces.
 	DeleteChain(ctx context.Context, space, id string, replaces int64) error
 }
@@ -54,19 +54,18 @@ type ProtocolWriter interface {
 // Change is a chain to store.
 type Change struct {
 	Chain protocol.Chain
-	// Replaces is the revision that is stored now; 0: none is, a deleted one
-	// being none.
+	// Replaces is the revision that is stored now; 0: none, or a deleted chain.
 	Replaces int64
 }
 
-// ProtocolHistory reads what chains were before.
+// ProtocolHistory reads older versions of chains.
 type ProtocolHistory interface {
-	// Versions of a chain, newest first, the stored one included; also of a
-	// deleted chain, where no space has one that is not. At least the newest 100
-	// are kept.
+	// Versions lists the versions of a chain, newest first, the stored one included.
+	// It finds a deleted chain if none of the spaces has an existing one. At least
+	// the newest 100 versions are kept.
 	Versions(ctx context.Context, spaces []string, id string) ([]Version, error)
-	// Version returns the chain as it was at one of its Versions; a revision
-	// that is a deletion is not found.
+	// Version returns the chain as it was at one of its Versions. The revision of a
+	// deletion is not found.
 	Version(ctx context.Context, spaces []string, id string, revision int64) (protocol.Chain, error)
 }
 
@@ -91,7 +90,7 @@ type Searcher interface {
 type Query struct {
 	Text   string
 	Spaces []string
-	Limit  int // of hits
+	Limit  int // number of hits
 	// Embedding of Text; nil: only words are compared.
 	Embedding *Embedding
 	Explain   bool // fill Hit.Why
@@ -117,23 +116,22 @@ type Match struct {
 	Field  string  `json:"field,omitempty"` // title, slug, label, tags, text or description; empty for vector
 	Step   int     `json:"step"`            // index in Steps
 	Asked  string  `json:"asked,omitempty"` // the word of the query
-	Found  string  `json:"found,omitempty"` // the word that was taken for it
+	Found  string  `json:"found,omitempty"` // the word of the protocol that matched it
 	Score  float64 `json:"score"`
 }
 
 // Vectors keeps embeddings of passages (protocol.Chain.Passage) beside the
 // protocols, by model and by hash (protocol.PassageHash).
 type Vectors interface {
-	// Known returns those of the vectors that are stored.
+	// Known returns the stored vectors with these hashes.
 	Known(ctx context.Context, model string, hashes []string) (map[string][]float32, error)
 	// Missing lists passages of stored chains that have no vector of the model,
 	// at most limit.
 	Missing(ctx context.Context, model string, limit int) ([]Passage, error)
-	// SaveVectors stores vectors by hash; those whose passage is not stored any
-	// more are dropped. Another model or length than the stored vectors have
-	// replaces them all in time: Missing then lists everything.
-	// fault.InvalidArgument: vectors of several lengths, or one that has no
-	// direction (empty, zeros, NaN, infinite).
+	// SaveVectors stores vectors by hash. Vectors whose passage is no longer stored
+	// are dropped. A new model or vector length eventually replaces all stored
+	// vectors: Missing then lists everything. fault.InvalidArgument: vectors of
+	// different lengths, or one without a direction (empty, zeros, NaN, infinite).
 	SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error
 }
 
@@ -143,21 +141,21 @@ type Passage struct {
 	Text string
 }
 
-// Ratings keeps how steps did, by the step's UUID; they outlive new versions
-// of the chain.
+// Ratings keeps the ratings of steps by UUID. They survive new versions of the
+// chain.
 type Ratings interface {
-	// Rate adds each of the ratings atomically; those of steps that the space
-	// does not hold are ignored.
+	// Rate adds each of the ratings atomically. Ratings of steps that the space does
+	// not have are ignored.
 	Rate(ctx context.Context, space string, ratings []Rating) error
-	// Quality returns what is known of the steps of the space; a step without
-	// a rating is left out.
+	// Quality returns the quality of the steps of the space. Steps without a rating
+	// are left out.
 	Quality(ctx context.Context, space string, stepUUIDs []string) (map[string]api.Quality, error)
 }
 
-// Outcome is what a rating counts.
+// Outcome is the kind of a rating.
 type Outcome string
 
-// The outcomes. Stored counts nothing: it only brings a score.
+// The outcomes. Stored is not counted: it only sets a score.
 const (
 	OutcomeStored    Outcome = "stored"
 	OutcomeRetrieved Outcome = "retrieved"
@@ -166,16 +164,17 @@ const (
 	OutcomeFailure   Outcome = "failure"
 )
 
-// Rating is how a step did.
+// Rating is one or several equal ratings of a step.
 type Rating struct {
 	Step    string // UUID
 	Outcome Outcome
-	Times   int64   // that it was so; less than 1: once
-	Bonus   float64 // added to the step's, once
-	// Score and Tier replace the step's; an empty Tier leaves both.
+	Times   int64   // how often; less than 1: once
+	Bonus   float64 // added once to the bonus of the step
+	// Score and Tier replace those of the step; an empty Tier keeps both.
 	Score int
 	Tier  string
-	// Rater, Context and At replace the step's; an empty Rater leaves all three.
+	// Rater, Context and At replace those of the step; an empty Rater keeps all
+	// three.
 	Rater   string
 	Context string
 	At      time.Time
@@ -183,12 +182,12 @@ type Rating struct {
 
 // Embedder turns texts into vectors.
 type Embedder interface {
-	// Embed returns a vector for each text, in order. Without texts it only
-	// says which model it is, asking the endpoint if nobody has yet.
+	// Embed returns a vector for each text, in order. Without texts it only reports
+	// the model, asking the endpoint if it is not known yet.
 	Embed(ctx context.Context, texts []string) (Embedded, error)
 }
 
-// Embedded is what an Embedder made of texts.
+// Embedded is the result of an Embedder.
 type Embedded struct {
 	Model   string // provider/model/dimension
 	Vectors [][]float32

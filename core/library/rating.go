@@ -12,25 +12,25 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// How ratings are written: a few at a time, because nobody waits for them.
+// Ratings are written in batches, because no caller waits for them.
 const (
 	ratingsKept   = 10_000                 // waiting to be written; more are lost
 	ratingsBatch  = 500                    // in one write
-	ratingsLinger = 200 * time.Millisecond // for more to write at once
+	ratingsLinger = 200 * time.Millisecond // before a write, to collect more
 	ratingsWrite  = 5 * time.Second        // one write may take
 )
 
-// unrated is a rating that lacks its grade, which is worked out when it is written.
+// unrated is a rating without its grade, which is computed when it is written.
 type unrated struct {
 	Rating
 	space  string
 	text   string // of the step
-	agent  string // the model that wrote or attested; empty: not known
+	agent  string // the model that wrote or attested; may be empty
 	attest bool
 	grade  func(quality.Measure) quality.Grade
 }
 
-// graded works out the grade; measured holds the texts that were assessed already.
+// graded computes the grade. measured caches the texts that were assessed already.
 func (u unrated) graded(measured map[string]quality.Measure) unrated {
 	if u.grade == nil {
 		return u
@@ -49,8 +49,8 @@ func (u unrated) rated() Rated {
 	return Rated{Space: u.space, Agent: u.agent, Outcome: u.Outcome, Attest: u.attest, Score: u.Score, Tier: u.Tier, Bonus: u.Bonus}
 }
 
-// rater writes ratings in the background. A rating never fails or delays the
-// call that it comes from: what cannot be written is counted and lost.
+// rater writes ratings in the background. A rating never fails or delays the call
+// that causes it: ratings that cannot be written are counted and dropped.
 type rater struct {
 	store    Ratings
 	observer Observer
@@ -88,7 +88,7 @@ func (r *rater) add(ratings ...unrated) {
 	}
 }
 
-// write writes what waits, until nothing does.
+// write writes the waiting ratings until there are none.
 func (r *rater) write() {
 	for {
 		linger := time.NewTimer(ratingsLinger)
@@ -107,7 +107,7 @@ func (r *rater) write() {
 	}
 }
 
-// take returns the next ratings by space. Without any, the writing ends.
+// take returns the next ratings by space. Without any, the background write ends.
 func (r *rater) take() (batch map[string][]unrated, more bool) {
 	r.mu.Lock()
 	n := min(len(r.waiting), ratingsBatch)
@@ -116,7 +116,7 @@ func (r *rater) take() (batch map[string][]unrated, more bool) {
 	r.writing = n > 0
 	r.mu.Unlock()
 	batch = make(map[string][]unrated)
-	measured := make(map[string]quality.Measure) // the steps of a protocol come again with each run
+	measured := make(map[string]quality.Measure) // every run rates the same steps again
 	for _, u := range next {
 		batch[u.space] = append(batch[u.space], u.graded(measured))
 	}
@@ -142,10 +142,10 @@ func (r *rater) flush(space string, graded []unrated) {
 	r.lost += int64(len(ratings))
 	lost := r.lost
 	r.mu.Unlock()
-	r.log.Warn("ratings of steps are lost", "ratings", len(ratings), "lost_since_start", lost, "error", err)
+	r.log.Warn("ratings of steps were dropped", "ratings", len(ratings), "lost_since_start", lost, "error", err)
 }
 
-// close writes what waits and takes nothing more. It may be called twice.
+// close writes the waiting ratings and accepts no more. It may be called twice.
 func (r *rater) close() {
 	r.mu.Lock()
 	if !r.closed {
@@ -156,15 +156,16 @@ func (r *rater) close() {
 	r.done.Wait()
 }
 
-// lostRatings is how many ratings of steps could not be written since the start.
+// lostRatings returns how many ratings of steps could not be written since the
+// start.
 func (r *rater) lostRatings() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lost
 }
 
-// rateStored rates the steps that are new or were changed. The others keep
-// what they have earned.
+// rateStored rates the steps that are new or changed. The others keep their
+// ratings.
 func (r *rater) rateStored(w rewrite, rater string) {
 	before := make(map[string]string)
 	if w.old != nil {
@@ -182,16 +183,16 @@ func (r *rater) rateStored(w rewrite, rater string) {
 	}
 }
 
-// StepRating is how a step of a protocol did.
+// StepRating is a rating of a step of a protocol.
 type StepRating struct {
 	Space   string
 	Step    protocol.Step
 	Outcome Outcome
-	Bonus   float64 // added to the step's
-	// Rater and Context say who rated and about what; an empty Rater leaves the
-	// step's.
+	Bonus   float64 // added to the bonus of the step
+	// Rater and Context say who rated and why; an empty Rater keeps those of the
+	// step.
 	Rater, Context string
-	Agent          string // the model that wrote or attested; empty: not known
+	Agent          string // the model that wrote or attested; may be empty
 	Attest         bool   // it comes from an attestation
 }
 
@@ -213,7 +214,7 @@ func (r *rater) rate(s StepRating) {
 	r.add(u)
 }
 
-// rateRetrieved counts that a search found the step.
+// rateRetrieved records that a search found the step.
 func (r *rater) rateRetrieved(h Hit) {
 	s := h.Chain.Steps[min(h.Step, len(h.Chain.Steps)-1)]
 	r.rate(StepRating{Space: h.Chain.Space, Step: s, Outcome: OutcomeRetrieved})

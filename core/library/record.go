@@ -12,11 +12,11 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Record is what of a protocol its document does not say: with it the document
-// is stored again as it was. It comes from files, so nothing of it is believed.
+// Record holds what the document of a protocol does not say. Together they restore
+// the protocol exactly. Records come from files and are not trusted.
 type Record struct {
 	ChainID   string                 `json:"chain_id"`
-	Title     string                 `json:"title"` // for people; the document's counts
+	Title     string                 `json:"title"` // for people; the title of the document takes precedence
 	Space     string                 `json:"space"`
 	Revision  int64                  `json:"revision"`
 	CreatedAt time.Time              `json:"created_at"`
@@ -52,13 +52,13 @@ func stepUUIDs(c protocol.Chain) []string {
 	return out
 }
 
-// checkAgainst refuses a record that cannot be that of the document.
+// checkAgainst refuses a record that does not match the document.
 func (r Record) checkAgainst(chains []protocol.Chain) error {
 	if len(chains) != 1 {
-		return fault.New(fault.InvalidArgument, "its record is of one protocol, but the document holds %d", len(chains))
+		return fault.New(fault.InvalidArgument, "its record describes one protocol, but the document holds %d", len(chains))
 	}
 	if r.ChainID != chains[0].ID {
-		return fault.New(fault.InvalidArgument, "its record is of another protocol: the title %q has the id %s, the record %q", plain.Clip(chains[0].Title, 80), chains[0].ID, plain.Clip(r.ChainID, 80))
+		return fault.New(fault.InvalidArgument, "its record describes another protocol: the title %q has the id %s, the record %q", plain.Clip(chains[0].Title, 80), chains[0].ID, plain.Clip(r.ChainID, 80))
 	}
 	seen := make(map[string]bool, len(r.Steps))
 	for i, s := range r.Steps {
@@ -76,13 +76,13 @@ func (r Record) checkAgainst(chains []protocol.Chain) error {
 	return nil
 }
 
-// builtinPrefix begins the UUIDs that no random one has.
+// builtinPrefix is a prefix that random UUIDs never have.
 const builtinPrefix = "00000000-0000-0000-0000-"
 
-// applyTo gives the chain what the record knows. Steps that were added to the
-// document since keep what they have.
+// applyTo sets the fields of the chain from the record. Steps that were added to
+// the document later keep theirs.
 func (r Record) applyTo(c *protocol.Chain) {
-	// What the stored version tells of a step is more than its name.
+	// A UUID that the stored version has is better evidence than a name.
 	found := make(map[string]bool, len(c.Steps))
 	for _, s := range c.Steps {
 		found[s.UUID] = true

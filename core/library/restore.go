@@ -12,21 +12,21 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// RestoreReply says what was restored.
+// RestoreReply describes a restored version.
 type RestoreReply struct {
 	ChainID  string `json:"chain_id"`
 	Title    string `json:"title"`
 	Restored int64  `json:"restored"` // the revision that is stored again
-	// Changed: false when just that was stored already, and nothing was done.
+	// Changed is false if exactly this version was stored already.
 	Changed  bool                  `json:"changed"`
 	Items    []api.MintItem        `json:"items"`
 	Warnings []protocol.Diagnostic `json:"warnings,omitempty"`
 }
 
-// Restore stores an old version as the newest one, step UUIDs included; 0: the
-// one before the newest, and of a deleted protocol the last one. It always
-// works: where a driver has become stricter since or does not answer, that is a
-// warning, for what was stored once must not be lost to a newer driver.
+// Restore stores an old version as the newest one, step UUIDs included. Revision 0
+// means the version before the newest, and for a deleted protocol the last one. A
+// driver that rejects the old version or does not answer only causes a warning: a
+// newer driver must not make stored protocols unrecoverable.
 func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
 	j, release := hold(l.setups)
 	defer release()
@@ -80,8 +80,8 @@ func (e edit) restore(ctx context.Context, v versions, ref string, revision int6
 	return reply, nil
 }
 
-// again lets the driver of today judge a step of old. What it says of
-// templates counts; what it refuses is a warning.
+// again validates a step of an old version with the current driver. The templates
+// that the driver allows take effect; its errors become warnings.
 func (j judge) again(ctx context.Context, chain protocol.Chain, i int) []protocol.Diagnostic {
 	s := &chain.Steps[i]
 	before := s.Templates

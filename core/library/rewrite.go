@@ -11,13 +11,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// rewrite is a chain that is to be stored and the one it replaces.
+// rewrite is a chain to store and the one it replaces.
 type rewrite struct {
 	Change
 	old *protocol.Chain // nil: none
 }
 
-// rewriting puts chain where old is; nil: where nothing is.
+// rewriting replaces old by chain; old may be nil.
 func rewriting(chain protocol.Chain, old *protocol.Chain) rewrite {
 	w := rewrite{Change: Change{Chain: chain}, old: old}
 	if old != nil {
@@ -26,8 +26,8 @@ func rewriting(chain protocol.Chain, old *protocol.Chain) rewrite {
 	return w
 }
 
-// sameContent reports whether both chains say the same, whoever stored them
-// when. Blanks in challenges do not count: a store may leave them out.
+// sameContent reports whether both chains have the same content, whoever stored
+// them and when. White space in challenges does not count: a store may drop it.
 func sameContent(a, b protocol.Chain) bool {
 	x, badX := json.Marshal(content(a))
 	y, badY := json.Marshal(content(b))
@@ -44,16 +44,16 @@ func content(c protocol.Chain) protocol.Chain {
 }
 
 func overtaken(cause error) error {
-	return fault.Wrap(cause, fault.Conflict, "the protocol was changed by others again and again meanwhile; nothing was stored").
+	return fault.Wrap(cause, fault.Conflict, "other writers kept changing the protocol; nothing was stored").
 		WithNext("make the call again")
 }
 
-// overtakes bounds how often a change is made anew because another writer was
-// first. Each time one of the writers gets on, so it takes as many of them.
+// overtakes bounds how often a change is retried after a conflict. One of the
+// writers succeeds each time, so this many concurrent writers are served.
 const overtakes = 50
 
-// whileOvertaken repeats a change, from the reading on, as long as another
-// writer is first.
+// whileOvertaken repeats a change, including its reads, while it ends in a
+// conflict.
 func whileOvertaken(ctx context.Context, change func() error) (err error) {
 	for range overtakes {
 		if err = change(); fault.CodeOf(err) != fault.Conflict {

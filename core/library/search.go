@@ -20,8 +20,8 @@ import (
 const (
 	defaultMatches = 5
 	maxMatches     = 10 // with SearchRequest.Limit
-	// maxUnsure is how many matches are offered while none of them is sure: more
-	// would be a list to read, not a choice.
+	// maxUnsure is how many matches are offered while none of them is sure: a longer
+	// list would have to be read, not chosen from.
 	maxUnsure  = 3
 	maxQueries = 5 // rephrasings
 
@@ -48,8 +48,8 @@ type Explanation struct {
 	Why        []Match `json:"why"`
 }
 
-// Search finds protocols. There is always a choice: to refine the search, or
-// to write the protocol that is missing.
+// Search finds protocols. It always offers to refine the search and to write a
+// missing protocol.
 func (l *Library) Search(ctx context.Context, c access.Caller, in api.SearchRequest) (_ api.SearchReply, err error) {
 	defer operated(l.opt.Observer, OperationSearch, c, time.Now(), &err)
 	ctx = access.InSpace(ctx, c.Space)
@@ -57,7 +57,7 @@ func (l *Library) Search(ctx context.Context, c access.Caller, in api.SearchRequ
 	return reply, err
 }
 
-// ExplainSearch is Search that says for each match why it is one.
+// ExplainSearch is Search with the reasons of every match.
 func (l *Library) ExplainSearch(ctx context.Context, c access.Caller, in api.SearchRequest) (ExplainedSearch, error) {
 	reply, hits, err := l.finder.search(ctx, c, in, Query{Explain: true})
 	out := ExplainedSearch{SearchReply: reply}
@@ -135,8 +135,8 @@ func textsOf(in api.SearchRequest) ([]string, error) {
 }
 
 // found returns the protocols that match any of the texts, each with its best
-// score, best first. wordsOnly reports that meanings should have been compared
-// and none was.
+// score, best first. wordsOnly reports that embeddings should have been compared
+// but were not available.
 func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit, wordsOnly bool, err error) {
 	at := map[string]int{} // in hits, by the URI of the protocol
 	embeddings := f.meanings.of(ctx, texts)
@@ -160,7 +160,7 @@ func (f finder) found(ctx context.Context, q Query, texts []string) (hits []Hit,
 			}
 		}
 	}
-	// Equal scores keep the order of the store, that of the first text.
+	// Equal scores keep the order of the store for the first text.
 	slices.SortStableFunc(hits, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
 	return hits, wordsOnly, nil
 }
@@ -173,7 +173,8 @@ func scoreOf(hits []Hit) float64 {
 	return hits[0].Score
 }
 
-// isMeta: the two built-ins are offered in their own roles, never as matches.
+// isMeta reports whether c is a built-in protocol, which is offered in its own
+// role and never as a match.
 func isMeta(c protocol.Chain) bool {
 	id := c.Steps[0].UUID
 	return id == createUUID || id == refineUUID
@@ -200,7 +201,7 @@ func summary(c protocol.Chain) string {
 	return line
 }
 
-// orEmpty keeps null out of replies, whose readers expect a list.
+// orEmpty replaces nil by an empty list, because clients expect a JSON array.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -208,8 +209,8 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// searchReply offers the hits, best first. A call is prefilled where following
-// it is never wrong: to begin a sure match, and to refine a search in vain.
+// searchReply offers the hits, best first. It prefills a call where following it
+// is always right: begin a sure match, or refine a search without matches.
 func searchReply(hits []Hit, sure bool) api.SearchReply {
 	r := api.SearchReply{MustObey: true, Confidence: api.ConfidencePerhaps}
 	for _, h := range hits {

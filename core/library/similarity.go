@@ -10,14 +10,14 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// How two texts were compared, as SimilarityValue.Method says it.
+// The methods of comparison, as in SimilarityValue.Method.
 const (
 	methodEmbedding = "embedding"
 	MethodLexical   = "lexical"
 )
 
-// similarity compares two texts by meaning, or by words where nothing embeds
-// or the endpoint fails.
+// similarity compares two texts by meaning, or by words without an embedder or if
+// the endpoint fails.
 func (m *meanings) similarity(ctx context.Context, in driver.Similarity) driver.SimilarityValue {
 	if m.embedder == nil {
 		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
@@ -29,13 +29,13 @@ func (m *meanings) similarity(ctx context.Context, in driver.Similarity) driver.
 		m.log.DebugContext(ctx, "two texts are compared by words", "error", err)
 		return driver.SimilarityValue{Score: lexicalSimilarity(in.Text, in.Reference), Method: MethodLexical}
 	}
-	// Vectors that point away from each other are as different as can be.
+	// Opposite vectors count as unrelated.
 	return driver.SimilarityValue{Score: max(0, search.Cosine(out.Vectors[0], out.Vectors[1])), Method: methodEmbedding}
 }
 
-// lexicalSimilarity is the cosine of the two texts' word counts, 0..1. Words
-// are cut to their first six letters, a crude stem that works for most
-// languages with an alphabet. It is what can be said without embeddings.
+// lexicalSimilarity is the cosine of the word counts of both texts, 0 to 1. Words
+// are cut to their first six letters, a crude stem that works for most alphabetic
+// languages.
 func lexicalSimilarity(a, b string) float64 {
 	x, y := wordCounts(a), wordCounts(b)
 	var dot float64

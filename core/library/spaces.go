@@ -16,7 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// checkWrite refuses changes of a chain that the caller can read only.
+// checkWrite refuses to change a chain that the caller can only read.
 func checkWrite(c access.Caller, chain protocol.Chain) error {
 	if slices.Contains(c.Writable(), chain.Space) {
 		return nil
@@ -25,8 +25,8 @@ func checkWrite(c access.Caller, chain protocol.Chain) error {
 		WithNext("leave it as it is; for another procedure call kairos_mint with a title of its own")
 }
 
-// mintSpace resolves where to store. Naming no space, or "personal", means the
-// caller's own; a group is named by "Group: x" or x, where x is its id or the
+// mintSpace resolves the space to store in. No name, or "personal", means the
+// caller's own space; a group is named "Group: x" or x, where x is its id or the
 // last part of it.
 func mintSpace(c access.Caller, name string) (string, error) {
 	name = strings.TrimSpace(name)
@@ -47,8 +47,8 @@ func isAppSpace(name string) bool {
 	return strings.EqualFold(name, "kairos app") || name == access.AppSpace
 }
 
-// spaceNamed finds the one of the spaces that is meant by an id, by the last
-// part of one, or by either behind "Group:".
+// spaceNamed finds the space that is named by its id, by the last part of it, or
+// by either after "Group:".
 func spaceNamed(spaces []string, name string) (string, error) {
 	ref, among := name, spaces
 	if rest, ok := cutPrefixFold(name, "group:"); ok && !slices.Contains(spaces, name) {
@@ -84,8 +84,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// narrow is what a search that names a space may see: that space and the
-// built-in protocols. The name is an id, or what kairos_spaces calls it.
+// narrow returns the spaces that a search for one space may see: that space and
+// the built-in protocols. The name is an id or a name from kairos_spaces.
 func narrow(c access.Caller, name string) ([]string, error) {
 	spaces := c.Spaces()
 	name = strings.TrimSpace(name)
@@ -108,7 +108,7 @@ func narrow(c access.Caller, name string) ([]string, error) {
 	return []string{space, access.AppSpace}, nil
 }
 
-// spaceName is what people and agents call a space.
+// spaceName is the display name of a space.
 func spaceName(c access.Caller, space string) string {
 	switch {
 	case space == access.AppSpace:
@@ -121,7 +121,7 @@ func spaceName(c access.Caller, space string) string {
 	return strings.TrimPrefix(space, "space:")
 }
 
-// groupRef is the shortest reference that means this group and no other.
+// groupRef is the shortest unambiguous reference to a group.
 func groupRef(c access.Caller, space string) string {
 	for _, other := range c.Writable() {
 		if other != space && isGroup(other) && strings.EqualFold(lastPart(other), lastPart(space)) {
@@ -133,12 +133,12 @@ func groupRef(c access.Caller, space string) string {
 
 // How many titles kairos_spaces lists at a time.
 const (
-	titlesPage = 500  // unless told
+	titlesPage = 500  // default
 	titlesMost = 1000 // at most
 )
 
-// Spaces lists the caller's spaces, how many protocols are in each, exactly,
-// and on request their titles, a page at a time.
+// Spaces lists the caller's spaces with the exact number of protocols in each and,
+// on request, their titles page by page.
 func (l *Library) Spaces(ctx context.Context, c access.Caller, in api.SpacesRequest) (api.SpacesReply, error) {
 	if err := l.catalog.ready(ctx); err != nil {
 		return api.SpacesReply{}, err

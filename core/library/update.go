@@ -19,9 +19,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Update replaces steps by newly written Markdown, or some of their fields.
-// Each URI succeeds or fails for itself; of two updates of one protocol at
-// once, none is lost.
+// Update replaces steps by new Markdown, or changes some of their fields. Each URI
+// succeeds or fails on its own. Concurrent updates of one protocol are all
+// applied.
 func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequest) (reply api.UpdateReply, err error) {
 	defer operatedOn(l.opt.Observer, OperationUpdate, c, time.Now(), &reply.TotalUpdated, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
@@ -53,7 +53,8 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	return reply, nil
 }
 
-// maxURIs bounds what one call changes: each URI is a transaction and a part of the reply.
+// maxURIs bounds the URIs of one call: each is a transaction and a part of the
+// reply.
 const maxURIs = 1000
 
 func countURIs(uris []string) error {
@@ -67,7 +68,7 @@ func countURIs(uris []string) error {
 	return nil
 }
 
-// stepNamed is what tells URIs of different steps apart.
+// stepNamed identifies the step that a URI names.
 func stepNamed(uri string) string {
 	if id, err := protocol.ParseURI(uri); err == nil {
 		return id
@@ -75,7 +76,7 @@ func stepNamed(uri string) string {
 	return uri
 }
 
-// once leaves out the URIs that are there twice.
+// once removes duplicate URIs.
 func once(uris []string) []string {
 	seen := make(map[string]bool, len(uris))
 	return slices.DeleteFunc(slices.Clone(uris), func(uri string) bool {
@@ -86,9 +87,8 @@ func once(uris []string) []string {
 	})
 }
 
-// readChanges is what each step is to become, by its name. Nothing that was sent
-// is left out silently: not updates beside a document, nor one of two documents
-// for one step.
+// readChanges returns the change for each step. It rejects requests in which one
+// part would be ignored: updates beside a document, or two documents for one step.
 func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 	fields, err := readUpdates(in.Updates)
 	if err != nil {
@@ -114,7 +114,7 @@ func readChanges(in api.UpdateRequest) (map[string]stepChange, error) {
 	return changes, nil
 }
 
-// itemResult tells what became of one URI.
+// itemResult is the result for one URI.
 func itemResult(ctx context.Context, log *slog.Logger, uri, done, message string, err error) api.UpdateResult {
 	if err == nil {
 		return api.UpdateResult{URI: uri, Status: done, Message: message}
@@ -133,19 +133,19 @@ func itemResult(ctx context.Context, log *slog.Logger, uri, done, message string
 	return failed
 }
 
-// stepChange is what a step is to become: a whole document, or single fields.
+// stepChange is a change of a step: a whole document, or single fields.
 type stepChange struct {
 	document  string
 	text      *string
 	label     *string
-	challenge json.RawMessage // null: none any more; nil: as it is
+	challenge json.RawMessage // null: remove it; nil: keep it
 }
 
-// changeable are the fields of a step that updates may set. What else a step
-// has follows from these, or says where it is and whose.
+// changeable lists the fields of a step that updates may set. All other fields
+// follow from these or identify the step.
 const changeable = "text, label and challenge"
 
-// readUpdates takes the fields of `updates`, and refuses the others by name.
+// readUpdates parses `updates` and rejects unknown fields by name.
 func readUpdates(updates json.RawMessage) (stepChange, error) {
 	var change stepChange
 	if len(bytes.TrimSpace(updates)) == 0 {
@@ -187,12 +187,12 @@ func isObject(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &m) == nil && m != nil
 }
 
-// empty: nothing is to be changed.
+// empty reports whether nothing would change.
 func (c stepChange) empty() bool {
 	return c.document == "" && c.text == nil && c.label == nil && c.challenge == nil
 }
 
-// read is step i of the chain as it is to become.
+// read returns step i of the chain after the change.
 func (c stepChange) read(chain protocol.Chain, i int) (protocol.Step, []protocol.Diagnostic, error) {
 	if c.document != "" {
 		step, found := chain.ParseStep(i, []byte(c.document))
@@ -220,7 +220,7 @@ func (c stepChange) read(chain protocol.Chain, i int) (protocol.Step, []protocol
 	case c.challenge != nil:
 		step.Challenge = c.challenge
 	}
-	// Read again as a whole, because a text may end in what swallows a challenge.
+	// Parse it again as a whole: the end of a text may swallow the challenge.
 	step, more := chain.ParseStep(i, []byte(protocol.RenderStep(step)))
 	return step, append(found, more...), nil
 }
@@ -234,9 +234,8 @@ func bodyOf(s protocol.Step) string {
 	return strings.Trim(text, "\r\n")
 }
 
-// Delete removes steps; the rest of the protocol closes the gap. Deleting its
-// first step, by which everybody knows it, deletes the protocol. Old versions
-// are kept either way, and can be restored.
+// Delete removes steps. Deleting the first step of a protocol, which identifies
+// it, deletes the protocol. Old versions are kept and can be restored.
 func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequest) (reply api.DeleteReply, err error) {
 	defer operatedOn(l.opt.Observer, OperationDelete, c, time.Now(), &reply.TotalDeleted, &reply.TotalFailed, &err)
 	ctx = access.InSpace(ctx, c.Space)
@@ -245,7 +244,7 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	}
 	e := l.edit(c, judge{})
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
-	gone := make(map[string]string) // UUIDs of the steps that this call deleted, to what was said of it
+	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
 		message, err := e.deleteOne(ctx, uri, gone)
 		reply.Results = append(reply.Results, api.DeleteResult(itemResult(ctx, l.log, uri, "deleted", message, err)))
