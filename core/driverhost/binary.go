@@ -74,19 +74,19 @@ func openBinary(path string) (*binary, error) {
 }
 
 // hash sets the sum and returns what a later start may rely on.
-func (b *binary) hash() (seenFile, error) {
+func (b *binary) hash() (hashedFile, error) {
 	began := time.Now()
 	before, known := identityOf(b.file)
 	hash := sha256.New()
 	// Not through the file's own offset: somebody else may read it meanwhile.
 	if _, err := io.Copy(hash, io.NewSectionReader(b.file, 0, math.MaxInt64)); err != nil {
-		return seenFile{}, fmt.Errorf("read %s: %w", b.path, err)
+		return hashedFile{}, fmt.Errorf("read %s: %w", b.path, err)
 	}
 	b.sum = hex.EncodeToString(hash.Sum(nil))
 	if !known {
-		return seenFile{}, nil
+		return hashedFile{}, nil
 	}
-	return see(b.file, before, began, b.sum), nil
+	return recordHash(b.file, before, began, b.sum), nil
 }
 
 func (b *binary) close() error { return b.file.Close() }
@@ -117,7 +117,7 @@ func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its binary %s (sha256 %s in the lock) cannot be used: %w; %s", path, want, err, fix)
 	}
-	if e.seen.holds(b.file, want) {
+	if e.hashed.matches(b.file, want) {
 		b.sum = want
 		return b, nil
 	}
@@ -139,13 +139,13 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	before, _ := identityOf(b.file)
-	seen, err := b.hash()
+	hashed, err := b.hash()
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe: %w", err)
 	}
 	printed, err := h.describe(ctx, b)
 	if err == nil {
-		err = b.unchanged(before, seen)
+		err = b.unchanged(before, hashed)
 	}
 	if err != nil {
 		return LockedEntry{}, fmt.Errorf("describe %s: %w", path, err)
@@ -156,16 +156,16 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 	}
 	e = LockedEntry{
 		Name: d.Name, Version: d.Version, File: filepath.Base(path),
-		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, seen: seen,
+		SHA256: map[string]string{Platform(): b.sum}, Descriptor: d, hashed: hashed,
 	}
 	return e, e.compactSchema()
 }
 
 // unchanged returns an error if the file is not as it was before it was hashed:
 // then the sum may not be that of what was executed.
-func (b *binary) unchanged(before identity, seen seenFile) error {
+func (b *binary) unchanged(before identity, hashed hashedFile) error {
 	after, _ := identityOf(b.file)
-	if after == before && seen.holds(b.file, b.sum) {
+	if after == before && hashed.matches(b.file, b.sum) {
 		return nil
 	}
 	sum := b.sum

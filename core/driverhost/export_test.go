@@ -21,7 +21,7 @@ func SplitLines(maxBytes int, chunks ...[]byte) []string {
 	return lines
 }
 
-// States lists the states of a generation and Happenings what can happen to it.
+// States lists the lifecycle states and Events what triggers transitions.
 func States() []string {
 	var out []string
 	for s := range next {
@@ -30,8 +30,8 @@ func States() []string {
 	return out
 }
 
-// Happenings: see States.
-func Happenings() []string {
+// Events: see States.
+func Events() []string {
 	seen := map[string]bool{}
 	var out []string
 	for _, events := range next {
@@ -46,8 +46,8 @@ func Happenings() []string {
 }
 
 // Step is state.step.
-func Step(from, h string) (string, error) {
-	to, err := State(from).step(happening(h))
+func Step(from, e string) (string, error) {
+	to, err := State(from).step(event(e))
 	return string(to), err
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// link is how a generation reaches its driver: a process that serves gRPC, one
+// link is the connection of a generation to its driver: a process that serves gRPC, one
 // process a call, or a process that somebody else has started.
 type link interface {
 	// connect reaches the driver; verified is called when its binary is.
@@ -34,17 +34,16 @@ type link interface {
 	exited() <-chan struct{}
 	// pid is the process number; 0: there is no process of its own.
 	pid() int
-	// explain adds to an error what is known of the driver's end.
+	// explain adds to an error why the driver ended, if that is known.
 	explain(err error) error
-	// protection says in words what the driver is held down with.
+	// protection describes in words how the driver is isolated and limited.
 	protection() []string
 	// stop ends everything within grace and frees it. It may be called twice.
 	stop(grace time.Duration)
 }
 
-// generation is one start of a driver, from the verified binary to the last
-// byte of stderr. It never restarts: a driver that crashed or is swapped gets
-// a new generation.
+// generation is one start of a driver. It never restarts: a driver that crashed or is
+// swapped gets a new generation.
 type generation struct {
 	log    *slog.Logger
 	number int
@@ -54,22 +53,22 @@ type generation struct {
 
 	probing atomic.Bool
 
-	mu     sync.Mutex // guards the fields below
-	open   bool       // takes calls
-	calls  int        // in flight
-	served bool       // has answered a call
-	used   time.Time  // when the last call ended
-	idle   chan struct{}
+	mu      sync.Mutex    // guards the fields below
+	open    bool          // takes calls
+	calls   int           // in flight
+	served  bool          // has answered a call
+	used    time.Time     // when the last call ended
+	drained chan struct{} // closed when withdrawn and without calls
 }
 
 func newGeneration(log *slog.Logger, number int, l link) *generation {
-	return &generation{log: log, number: number, link: l, memory: newMemory(), idle: make(chan struct{})}
+	return &generation{log: log, number: number, link: l, memory: newMemory(), drained: make(chan struct{})}
 }
 
-// bringUp brings the generation to the point where it can take calls. reach is
-// told of every step that succeeded.
-func (g *generation) bringUp(ctx context.Context, s *slot, reach func(happening) error) error {
-	rpc, err := g.link.connect(ctx, func() error { return reach(sumMatched) })
+// bringUp makes the generation ready for calls. It calls reach after every step that
+// succeeded.
+func (g *generation) bringUp(ctx context.Context, s *slot, reach func(event) error) error {
+	rpc, err := g.link.connect(ctx, func() error { return reach(verified) })
 	if err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (g *generation) bringUp(ctx context.Context, s *slot, reach func(happening)
 	}
 	steps := []struct {
 		do   func(context.Context, *slot) error
-		then happening
+		then event
 	}{
 		{g.describe, described}, {g.configure, configured},
 		{func(ctx context.Context, _ *slot) error { return g.rpc.CheckHealth(ctx) }, probed},
@@ -98,14 +97,14 @@ func (g *generation) bringUp(ctx context.Context, s *slot, reach func(happening)
 	return nil
 }
 
-// describe holds the running driver against its descriptor in the lock.
+// describe compares the running driver with its descriptor in the lock.
 func (g *generation) describe(ctx context.Context, s *slot) error {
 	d, err := g.rpc.Describe(ctx)
 	if err != nil {
 		return fmt.Errorf("describe: %w", err)
 	}
 	if !sameDescriptor(d, s.entry.Descriptor) {
-		return errors.New("it describes itself otherwise than in the lock; run `kairos driver lock` if that is wanted")
+		return errors.New("its descriptor differs from drivers.lock; run `kairos driver lock` if you trust the binary")
 	}
 	g.link.settled()
 	return nil
@@ -126,7 +125,7 @@ func sameDescriptor(a, b driver.Descriptor) bool {
 	return reflect.DeepEqual(compact(a), compact(b))
 }
 
-// configure lets the driver judge its configuration before it has to take it.
+// configure lets the driver check its configuration in a dry run first.
 func (g *generation) configure(ctx context.Context, s *slot) error {
 	for _, dryRun := range []bool{true, false} {
 		found, err := g.rpc.Configure(ctx, s.config.Config, dryRun)
@@ -163,7 +162,7 @@ func (g *generation) admit() {
 	g.open, g.used = true, time.Now()
 }
 
-// enter counts a call in; false when the generation takes no calls.
+// enter counts a call in, or returns false if the generation is out of service.
 func (g *generation) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -182,32 +181,32 @@ func (g *generation) leave(answered bool) {
 	g.used = time.Now()
 	g.served = g.served || answered
 	if !g.open && g.calls == 0 {
-		close(g.idle)
+		close(g.drained)
 	}
 }
 
-// crash takes the generation out of service because it died. It reports whether
-// this was news and whether it had served a call.
-func (g *generation) crash() (news, served bool) {
+// withdraw takes the generation out of service. It reports whether it was in service
+// and whether it has served a call.
+func (g *generation) withdraw() (withdrawn, served bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	news, g.open = g.open, false
-	if news && g.calls == 0 {
-		close(g.idle)
+	withdrawn, g.open = g.open, false
+	if withdrawn && g.calls == 0 {
+		close(g.drained)
 	}
-	return news, g.served
+	return withdrawn, g.served
 }
 
-// stumbled notes that one of its processes died, which costs no other call.
-func (g *generation) stumbled() {
+// processDied records that one of several processes died; other calls continue.
+func (g *generation) processDied() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.served = false
 }
 
-// retireUnused takes the generation out of service if no call needed it for so
-// long; else it says how long that will be at least.
-func (g *generation) retireUnused(limit time.Duration) (retired bool, wait time.Duration) {
+// withdrawIdle takes the generation out of service if it was idle for that long;
+// otherwise it returns how long to wait before the next check.
+func (g *generation) withdrawIdle(limit time.Duration) (withdrawn bool, wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.open {
@@ -217,17 +216,17 @@ func (g *generation) retireUnused(limit time.Duration) (retired bool, wait time.
 		return false, max(rest, limit/10)
 	}
 	g.open = false
-	close(g.idle)
+	close(g.drained)
 	return true, 0
 }
 
-// retire takes no more calls and waits until those in flight are done or ctx is.
-func (g *generation) retire(ctx context.Context) {
-	if news, _ := g.crash(); !news {
+// drain takes no more calls and waits for those in flight, or for ctx.
+func (g *generation) drain(ctx context.Context) {
+	if withdrawn, _ := g.withdraw(); !withdrawn {
 		return
 	}
 	select {
-	case <-g.idle:
+	case <-g.drained:
 	case <-ctx.Done():
 		g.log.Warn("driver is stopped under calls that do not end")
 	case <-g.link.exited():
@@ -250,8 +249,8 @@ func (g *generation) dead() bool {
 	}
 }
 
-// lost reports whether an error says that the process is gone and not what the
-// driver thinks. The caller's own context lives, so Canceled is the transport's.
+// lost reports whether the error means that the process is gone. The caller's own
+// context is not done, so Canceled comes from the transport.
 func (g *generation) lost(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled:
@@ -261,29 +260,29 @@ func (g *generation) lost(err error) bool {
 	}
 }
 
-// probeTime is how long a driver that was late may take to say how it is.
+// probeTime is the timeout of the health check after a late call.
 const probeTime = time.Second
 
-// errHung is why a process is replaced that still lives.
+// errHung is the reason to replace a process that is alive but does not answer.
 var errHung = errors.New("it does not answer")
 
-// answers asks a driver that was late whether it still talks at all.
+// answers checks the health of a driver that was late.
 func (g *generation) answers(ctx context.Context) bool {
-	// The caller may leave meanwhile, which says nothing about the driver.
+	// If the caller leaves meanwhile, the driver is not to blame.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 	defer cancel()
 	return g.rpc.CheckHealth(ctx) == nil || ctx.Err() == nil
 }
 
-// Why the breaker opened, where the processes started.
+// Reasons why the breaker opened, other than failed starts.
 var (
 	errDied = errors.New("its process died again and again")
 	errSlow = errors.New("its calls timed out again and again")
 )
 
-// errLate is why a process is replaced that lives and answers.
+// errLate is the reason to replace a process that answers health checks.
 var errLate = errors.New("a call timed out, and may never return")
 
-var errEnded = errors.New("nobody asked it to end")
+var errEnded = errors.New("it ended unexpectedly")
 
 var errStopped = errors.New("it was taken out of service")

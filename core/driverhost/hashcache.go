@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// seenSuffix makes the name of the file beside the lock that says which very
+// hashesSuffix makes the name of the file beside the lock that says which very
 // files were hashed for it. Hashing a binary costs more than the rest of a
 // start; a file that is demonstrably the one that was hashed need not be hashed
 // again. The file is a hint of this machine: without it, or where anything
 // differs, the binary is hashed.
-const seenSuffix = ".seen"
+const hashesSuffix = ".seen"
 
-// settled is how old a file's last change must be when it is hashed, so that
+// minAge is how old a file's last change must be when it is hashed, so that
 // any later change has another time. File systems count in steps of up to 10 ms.
-const settled = 50 * time.Millisecond
+const minAge = 50 * time.Millisecond
 
 // identity is what the file system says of a file. The kernel sets Changed at
 // every change of content or attributes, and only who owns the machine can forge it.
@@ -29,59 +29,59 @@ type identity struct {
 	Changed  int64  `json:"ctime_ns"`
 }
 
-// seenFile is a binary as it was hashed. The zero value has seen nothing.
-type seenFile struct {
+// hashedFile is a binary as it was hashed. The zero value has seen nothing.
+type hashedFile struct {
 	SHA256   string   `json:"sha256"`
 	Identity identity `json:"identity"`
 }
 
 // holds reports whether the open file is the one that was seen with the sum.
-func (s seenFile) holds(file *os.File, sum string) bool {
+func (h hashedFile) matches(file *os.File, sum string) bool {
 	id, ok := identityOf(file)
-	return ok && s.SHA256 == sum && s.Identity == id
+	return ok && h.SHA256 == sum && h.Identity == id
 }
 
-// see notes a file that was hashed; it had the identity before it was hashed,
+// recordHash notes a file that was hashed; it had the identity before it was hashed,
 // at the time began. A file that changed just before, or meanwhile, is not noted.
-func see(file *os.File, before identity, began time.Time, sum string) seenFile {
+func recordHash(file *os.File, before identity, began time.Time, sum string) hashedFile {
 	after, ok := identityOf(file)
-	if !ok || after != before || began.Sub(time.Unix(0, before.Changed)) < settled {
-		return seenFile{}
+	if !ok || after != before || began.Sub(time.Unix(0, before.Changed)) < minAge {
+		return hashedFile{}
 	}
-	return seenFile{SHA256: sum, Identity: before}
+	return hashedFile{SHA256: sum, Identity: before}
 }
 
-// writeSeen writes the hint of a lock, by driver name.
-func writeSeen(lockPath string, l Lock) error {
-	all := map[string]seenFile{}
+// writeHashes writes the hint of a lock, by driver name.
+func writeHashes(lockPath string, l Lock) error {
+	all := map[string]hashedFile{}
 	for _, e := range l.Drivers {
-		if e.seen != (seenFile{}) {
-			all[e.Name] = e.seen
+		if e.hashed != (hashedFile{}) {
+			all[e.Name] = e.hashed
 		}
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
 		return fmt.Errorf("encode the hint: %w", err)
 	}
-	return writeFile(lockPath+seenSuffix, append(b, '\n'))
+	return writeFile(lockPath+hashesSuffix, append(b, '\n'))
 }
 
-// readSeen fills in what the hint of a lock says. It trusts only a file of the
+// readHashes fills in what the hint of a lock says. It trusts only a file of the
 // lock's owner that nobody else can write: who can write it can write the lock.
-func readSeen(lockPath string, l *Lock) {
-	if !sameOwner(lockPath, lockPath+seenSuffix) {
+func readHashes(lockPath string, l *Lock) {
+	if !sameOwner(lockPath, lockPath+hashesSuffix) {
 		return
 	}
-	b, err := os.ReadFile(lockPath + seenSuffix)
+	b, err := os.ReadFile(lockPath + hashesSuffix)
 	if err != nil {
 		return
 	}
-	var all map[string]seenFile
+	var all map[string]hashedFile
 	if json.Unmarshal(b, &all) != nil {
 		return
 	}
 	for i, e := range l.Drivers {
-		l.Drivers[i].seen = all[e.Name]
+		l.Drivers[i].hashed = all[e.Name]
 	}
 }
 

@@ -627,7 +627,7 @@ func TestDriverThatDoesNotStartSaysWhy(t *testing.T) {
 		"exits":                {"alpha", "exit", "", 0, []string{"start driver alpha", "exit status 3", "my disk is", "full"}},
 		"dislikes its config":  {"alpha", "", `{"refuse":1}`, 0, []string{"/refuse", "I do not like it"}},
 		"is sick":              {"alpha", "", `{"sick":1}`, 0, []string{"I am sick"}},
-		"describes itself new": {"otherwise", "", "", 0, []string{"otherwise than in the lock", "kairos driver lock"}},
+		"describes itself new": {"otherwise", "", "", 0, []string{"differs from drivers.lock", "kairos driver lock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KAIROS_TEST_START", tc.start)

@@ -35,7 +35,7 @@ func SumFile(path string) (sum string, err error) {
 // VerifyFile holds the binary of a locked driver against the lock, byte for
 // byte, and starts nothing. The error names both sums and the fix.
 func VerifyFile(dir string, e LockedEntry) error {
-	e.seen = seenFile{} // every byte is read, whatever was seen before
+	e.hashed = hashedFile{} // every byte is read, whatever was seen before
 	b, err := verifyBinary(filepath.Join(dir, e.File), e, false)
 	if err != nil {
 		return fmt.Errorf("driver %s: %w", e.Name, err)

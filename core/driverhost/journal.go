@@ -39,6 +39,34 @@ type journal struct {
 	followers  map[chan Line]struct{}
 }
 
+// journals are those of a host, by driver name.
+type journals struct {
+	mu     sync.Mutex // guards the field below
+	byName map[string]*journal
+}
+
+// of returns the journal of a driver and creates it if need be.
+func (js *journals) of(name string) *journal {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	j := js.byName[name]
+	if j == nil {
+		if js.byName == nil {
+			js.byName = map[string]*journal{}
+		}
+		j = newJournal()
+		js.byName[name] = j
+	}
+	return j
+}
+
+// find returns the journal of a driver, or nil if there never was one of the name.
+func (js *journals) find(name string) *journal {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return js.byName[name]
+}
+
 func newJournal() *journal {
 	return &journal{latency: map[string]*samples{}, followers: map[chan Line]struct{}{}}
 }

@@ -33,7 +33,7 @@ type LaunchConfig struct {
 type Launched struct {
 	host       *Host
 	journal    *journal
-	held       *held
+	pinned     *pinnedBinary
 	link       link
 	descriptor driver.Descriptor
 	calls      driverrpc.Calls
@@ -122,7 +122,7 @@ func Launch(ctx context.Context, path string, cfg LaunchConfig, log *slog.Logger
 	}
 	l := &Launched{
 		host: h, journal: newJournal(), descriptor: e.Descriptor, stop: orDefault(cfg.Stop, DefaultStop),
-		held: hold(filepath.Dir(path), e, false),
+		pinned: pin(filepath.Dir(path), e, false),
 	}
 	if err := l.start(ctx, e, cfg, log.With("driver", e.Name)); err != nil {
 		return nil, errors.Join(fmt.Errorf("launch driver %s: %w", e.Name, err), l.Close())
@@ -138,7 +138,7 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	sp := spec{
 		entry: e, config: DriverConfig{Config: cfg.Config, Folders: cfg.Confinement.Folders}, env: environment(cfg.EnvFrom),
 	}
-	if l.link, err = sp.link(l.host, l.held, log, newSayings(log, l.journal, 1, sp.secret()), within); err != nil {
+	if l.link, err = sp.link(l.host, l.pinned, log, newSayings(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err
 	}
 	if l.calls, err = l.link.connect(ctx, func() error { return nil }); err != nil {
@@ -196,7 +196,7 @@ func (l *Launched) Close() error {
 		if l.link != nil {
 			l.link.stop(l.stop)
 		}
-		l.closed = errors.Join(l.held.close(), l.host.Close())
+		l.closed = errors.Join(l.pinned.close(), l.host.Close())
 	})
 	return l.closed
 }

@@ -2,68 +2,68 @@ package driverhost
 
 import "fmt"
 
-// State is where a driver stands in its life.
+// State is the lifecycle state of a driver.
 type State string
 
-// The states. Ready is the only one in which calls are served.
+// The states. Calls are served only in Ready.
 const (
-	Registered  State = "registered"        // known; nothing has started yet
-	Verifying   State = "verifying"         // its binary is held against the lock
+	Registered  State = "registered"        // has not started yet
+	Verifying   State = "verifying"         // its binary is compared with the lock
 	Starting    State = "starting"          // its process starts and is dialled
-	Describing  State = "describing"        // what it says of itself is held against the lock
+	Describing  State = "describing"        // its descriptor is compared with the lock
 	Configuring State = "configuring"       // dry run first
 	Probing     State = "probing"           // asked for its health
 	Ready       State = "ready"             // serves calls
-	Idle        State = "idle"              // stopped because nobody needed it; the next call starts it
+	Idle        State = "idle"              // stopped because it was idle; the next call starts it
 	Backoff     State = "backoff"           // it failed; waits before the next start
-	BreakerOpen State = "breaker_open"      // it failed too often; nothing is tried for a while
+	BreakerOpen State = "breaker_open"      // it failed too often and is not started for a while
 	HalfOpen    State = "breaker_half_open" // the next call tries one start
-	Draining    State = "draining"          // takes no more calls; those in flight end
-	Stopped     State = "stopped"           // the end
+	Draining    State = "draining"          // takes no more calls and waits for those in flight
+	Stopped     State = "stopped"           // will not start again
 )
 
-// happening is what moves a driver on.
-type happening string
+// event triggers a lifecycle transition.
+type event string
 
 const (
-	wanted     happening = "wanted" // somebody calls, or a swap prepares it
-	sumMatched happening = "sum matched"
-	connected  happening = "connected"
-	described  happening = "described"
-	configured happening = "configured"
-	probed     happening = "probed"
-	failed     happening = "failed"  // a step of the start did not succeed
-	died       happening = "died"    // the process ended or became unreachable
-	overdue    happening = "overdue" // a call timed out, and the process may never return from it
-	tripped    happening = "tripped" // failed, died or was overdue once too often
-	cooled     happening = "cooled"  // the breaker has been open long enough
-	unused     happening = "unused"
-	retired    happening = "retired"
-	ended      happening = "ended"
+	requested  event = "requested" // a call or a swap needs the driver
+	verified   event = "verified"  // the binary has the locked sum
+	connected  event = "connected"
+	described  event = "described"
+	configured event = "configured"
+	probed     event = "probed"
+	failed     event = "failed"    // a step of the start failed
+	died       event = "died"      // the process ended or became unreachable
+	timedOut   event = "timed out" // a call timed out, and the process may never return from it
+	tripped    event = "tripped"   // the breaker opened
+	cooledDown event = "cooled down"
+	idled      event = "idled"
+	closing    event = "closing"
+	drained    event = "drained"
 )
 
-// next is the whole life of a driver. What is not in it cannot happen.
-var next = map[State]map[happening]State{
-	Registered:  {wanted: Verifying, retired: Stopped},
-	Verifying:   {sumMatched: Starting, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Starting:    {connected: Describing, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Describing:  {described: Configuring, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Configuring: {configured: Probing, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Probing:     {probed: Ready, failed: Backoff, tripped: BreakerOpen, retired: Draining},
-	Ready:       {died: Backoff, overdue: Backoff, tripped: BreakerOpen, unused: Idle, retired: Draining},
-	Idle:        {wanted: Verifying, retired: Stopped},
-	Backoff:     {wanted: Verifying, retired: Stopped},
-	BreakerOpen: {cooled: HalfOpen, retired: Stopped},
-	HalfOpen:    {wanted: Verifying, retired: Stopped},
-	Draining:    {ended: Stopped},
+// next is the whole lifecycle of a driver. A pair that is not in it is an error.
+var next = map[State]map[event]State{
+	Registered:  {requested: Verifying, closing: Stopped},
+	Verifying:   {verified: Starting, failed: Backoff, tripped: BreakerOpen, closing: Draining},
+	Starting:    {connected: Describing, failed: Backoff, tripped: BreakerOpen, closing: Draining},
+	Describing:  {described: Configuring, failed: Backoff, tripped: BreakerOpen, closing: Draining},
+	Configuring: {configured: Probing, failed: Backoff, tripped: BreakerOpen, closing: Draining},
+	Probing:     {probed: Ready, failed: Backoff, tripped: BreakerOpen, closing: Draining},
+	Ready:       {died: Backoff, timedOut: Backoff, tripped: BreakerOpen, idled: Idle, closing: Draining},
+	Idle:        {requested: Verifying, closing: Stopped},
+	Backoff:     {requested: Verifying, closing: Stopped},
+	BreakerOpen: {cooledDown: HalfOpen, closing: Stopped},
+	HalfOpen:    {requested: Verifying, closing: Stopped},
+	Draining:    {drained: Stopped},
 	Stopped:     {},
 }
 
-// step returns the state that follows.
-func (s State) step(h happening) (State, error) {
-	to, ok := next[s][h]
+// step returns the next state.
+func (s State) step(e event) (State, error) {
+	to, ok := next[s][e]
 	if !ok {
-		return s, fmt.Errorf("a driver that is %s cannot have %s", s, h)
+		return s, fmt.Errorf("a driver in state %s does not accept %s", s, e)
 	}
 	return to, nil
 }

@@ -13,7 +13,7 @@ import (
 // execLink is a driver that is one process a call, so that nothing runs between
 // calls and nothing can be unreachable.
 type execLink struct {
-	held       *held
+	pinned     *pinnedBinary
 	options    execOptions // all but the binary
 	descriptor driver.Descriptor
 
@@ -23,7 +23,7 @@ type execLink struct {
 
 // connect implements link: it verifies the binary that every call runs.
 func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
-	b, err := l.held.verified()
+	b, err := l.pinned.verified()
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.options
-	o.verified = l.held.verified
+	o.verified = l.pinned.verified
 	l.calls = newExecCalls(o)
 	return &execDriver{ExecClient: driverrpc.NewExecClient(l.calls.run), calls: l.calls, descriptor: l.descriptor}, nil
 }

@@ -20,7 +20,7 @@ import (
 // grpcLink is a process that serves gRPC, and the one connection to it.
 type grpcLink struct {
 	log      *slog.Logger
-	held     *held
+	pinned   *pinnedBinary
 	process  *process
 	client   *plugin.Client
 	within   time.Duration     // what a start may take
@@ -35,13 +35,13 @@ type verification struct {
 }
 
 func newGRPCLink(
-	log *slog.Logger, h *Host, g *guard, held *held, env []string, says *sayings, start time.Duration,
+	log *slog.Logger, h *Host, g *guard, pinned *pinnedBinary, env []string, says *sayings, start time.Duration,
 ) (*grpcLink, error) {
 	base, err := h.sockets.make()
 	if err != nil {
 		return nil, err
 	}
-	l := &grpcLink{log: log, held: held, within: start, hashed: make(chan verification, 1)}
+	l := &grpcLink{log: log, pinned: pinned, within: start, hashed: make(chan verification, 1)}
 	l.process = newProcess(log, g.name, g, says)
 	l.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  driverrpc.Handshake(),
@@ -67,7 +67,7 @@ func newGRPCLink(
 // connect implements link.
 func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
 	go func() { // the binary is hashed while go-plugin makes its certificate
-		b, err := l.held.verified()
+		b, err := l.pinned.verified()
 		l.hashed <- verification{b, err}
 	}()
 	l.process.verify = func() (*binary, error) {

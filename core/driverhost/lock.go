@@ -46,7 +46,7 @@ type LockedEntry struct {
 	SHA256     map[string]string `json:"sha256"`
 	Descriptor driver.Descriptor `json:"descriptor"`
 
-	seen seenFile // of this machine, kept beside the lock
+	hashed hashedFile // of this machine, kept beside the lock
 }
 
 // Platform is the key of this machine in LockedEntry.SHA256.
@@ -119,7 +119,7 @@ func ReadLock(path string) (Lock, error) {
 			return Lock{}, fmt.Errorf("driver lock %s: %w", path, err)
 		}
 	}
-	readSeen(path, &l)
+	readHashes(path, &l)
 	return l, nil
 }
 
@@ -162,7 +162,7 @@ func WriteLock(path string, l Lock) error {
 	if err := writeFile(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("write the driver lock: %w", err)
 	}
-	if err := writeSeen(path, l); err != nil {
+	if err := writeHashes(path, l); err != nil {
 		return fmt.Errorf("write the driver lock: %w", err)
 	}
 	return nil

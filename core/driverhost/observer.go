@@ -37,11 +37,11 @@ type Options struct {
 	Confinement Confinement
 }
 
-// silence is the Observer where nobody listens.
-type silence struct{}
+// noObserver is the Observer where nobody listens.
+type noObserver struct{}
 
-func (silence) Called(Call)                          {}
-func (silence) Started(string, time.Duration, error) {}
-func (silence) Crashed(string)                       {}
-func (silence) BreakerOpened(string)                 {}
-func (silence) Swapped(string, error)                {}
+func (noObserver) Called(Call)                          {}
+func (noObserver) Started(string, time.Duration, error) {}
+func (noObserver) Crashed(string)                       {}
+func (noObserver) BreakerOpened(string)                 {}
+func (noObserver) Swapped(string, error)                {}

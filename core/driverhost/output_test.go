@@ -50,12 +50,12 @@ func TestLinesDoNotDependOnHowTheyArrive(t *testing.T) {
 }
 
 func TestLifecycleOnlyServesWhatWasVerifiedAndEndsInStopped(t *testing.T) {
-	happenings := driverhost.Happenings()
-	slices.Sort(happenings)
+	events := driverhost.Events()
+	slices.Sort(events)
 	rapid.Check(t, func(t *rapid.T) {
 		at, passed := "registered", map[string]bool{"registered": true}
 		for range rapid.IntRange(0, 20).Draw(t, "length") {
-			h := rapid.SampledFrom(happenings).Draw(t, "happening")
+			h := rapid.SampledFrom(events).Draw(t, "happening")
 			to, err := driverhost.Step(at, h)
 			if err != nil {
 				if to != at {
@@ -93,7 +93,7 @@ func reachesStopped(from string) bool {
 			continue
 		}
 		seen[s] = true
-		for _, h := range driverhost.Happenings() {
+		for _, h := range driverhost.Events() {
 			if to, err := driverhost.Step(s, h); err == nil {
 				queue = append(queue, to)
 			}

@@ -10,83 +10,83 @@ import (
 	"sync"
 )
 
-// held is a driver's binary, open for as long as somebody may start it: a
+// pinnedBinary is a driver's binary, open for as long as somebody may start it: a
 // restart, or a rollback, runs the very file that was verified, even when
 // another one has taken its name meanwhile.
-type held struct {
+type pinnedBinary struct {
 	path  string
 	entry LockedEntry
 	dev   bool // any bytes will do
 
 	mu     sync.Mutex // guards the fields below
 	open   *binary    // nil: not there, or let go
-	seen   seenFile   // when it was last hashed
-	pinned bool       // in dev mode too, no other bytes will do
-	gone   bool       // closed for good
+	hashed hashedFile // when it was last hashed
+	exact  bool       // in dev mode too, no other bytes will do
+	closed bool       // closed for good
 }
 
-// hold opens the binary of an entry without hashing it. One that cannot be
+// pin opens the binary of an entry without hashing it. One that cannot be
 // opened now is looked for again when it is needed.
-func hold(dir string, e LockedEntry, dev bool) *held {
-	h := &held{path: filepath.Join(dir, e.File), entry: e, dev: dev, seen: e.seen}
-	h.open, _ = openBinary(h.path)
-	return h
+func pin(dir string, e LockedEntry, dev bool) *pinnedBinary {
+	p := &pinnedBinary{path: filepath.Join(dir, e.File), entry: e, dev: dev, hashed: e.hashed}
+	p.open, _ = openBinary(p.path)
+	return p
 }
 
 // verified returns the binary, whose bytes are the locked ones, open for the
 // caller, who closes it.
-func (h *held) verified() (*binary, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.gone {
+func (p *pinnedBinary) verified() (*binary, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
 		return nil, errStopped
 	}
-	if h.open != nil && h.matches(h.open) {
-		return h.open.again()
+	if p.open != nil && p.matches(p.open) {
+		return p.open.again()
 	}
-	fresh, err := verifyBinary(h.path, h.entry, h.dev)
+	fresh, err := verifyBinary(p.path, p.entry, p.dev)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.letGo(); err != nil {
+	if err := p.closeFile(); err != nil {
 		return nil, errors.Join(fmt.Errorf("close the earlier binary: %w", err), fresh.close())
 	}
-	h.open = fresh
+	p.open = fresh
 	return fresh.again()
 }
 
 // matches reports whether the open file still has the locked bytes. Needs the lock.
-func (h *held) matches(b *binary) bool {
-	want, locked := h.entry.SHA256[Platform()]
-	if h.dev {
-		return h.pinned
+func (p *pinnedBinary) matches(b *binary) bool {
+	want, locked := p.entry.SHA256[Platform()]
+	if p.dev {
+		return p.exact
 	}
 	if !locked {
 		return false
 	}
-	if h.seen.holds(b.file, want) {
+	if p.hashed.matches(b.file, want) {
 		b.sum = want
 		return true
 	}
-	seen, err := b.hash()
+	hashed, err := b.hash()
 	if err != nil || b.sum != want {
 		return false
 	}
-	h.seen = seen
+	p.hashed = hashed
 	return true
 }
 
 // inPlace reports what is wrong with what has the binary's name now: nothing
 // when it is the open file or has the same bytes. What runs is not affected.
-func (h *held) inPlace() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.dev {
+func (p *pinnedBinary) inPlace() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dev {
 		return nil
 	}
-	e := h.entry
-	e.seen = h.seen
-	b, err := verifyBinary(h.path, e, false)
+	e := p.entry
+	e.hashed = p.hashed
+	b, err := verifyBinary(p.path, e, false)
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func (h *held) inPlace() error {
 }
 
 // copyTo writes the locked bytes.
-func (h *held) copyTo(w io.Writer) error {
-	b, err := h.verified()
+func (p *pinnedBinary) copyTo(w io.Writer) error {
+	b, err := p.verified()
 	if err != nil {
 		return err
 	}
@@ -107,31 +107,31 @@ func (h *held) copyTo(w io.Writer) error {
 }
 
 // again is the same binary for another slot, open on its own.
-func (h *held) again() *held {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := &held{path: h.path, entry: h.entry, dev: h.dev, seen: h.seen, pinned: true}
-	if h.open != nil {
-		out.open, _ = h.open.again() // else it is looked for by its name
+func (p *pinnedBinary) again() *pinnedBinary {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := &pinnedBinary{path: p.path, entry: p.entry, dev: p.dev, hashed: p.hashed, exact: true}
+	if p.open != nil {
+		out.open, _ = p.open.again() // else it is looked for by its name
 	}
 	return out
 }
 
 // close lets the file go for good.
-func (h *held) close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.gone = true
-	return h.letGo()
+func (p *pinnedBinary) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	return p.closeFile()
 }
 
-// letGo needs the lock.
-func (h *held) letGo() error {
-	if h.open == nil {
+// closeFile needs the lock.
+func (p *pinnedBinary) closeFile() error {
+	if p.open == nil {
 		return nil
 	}
-	err := h.open.close()
-	h.open = nil
+	err := p.open.close()
+	p.open = nil
 	if errors.Is(err, os.ErrClosed) {
 		return nil
 	}

@@ -135,7 +135,7 @@ func (s *Set) CopyBinary(name string, to io.Writer) error {
 	if !ok {
 		return unknown(name)
 	}
-	return sl.held.copyTo(to)
+	return sl.pinned.copyTo(to)
 }
 
 // Version is which driver it is.
@@ -213,63 +213,41 @@ func change(name string, from, to *slot) Change {
 	return c
 }
 
-func (s *slot) version() Version {
-	return Version{Version: s.entry.Version, SHA256: s.entry.SHA256[Platform()]}
-}
-
-// differences names in words what makes the other another driver.
-func (s spec) differences(o spec) []string {
-	var why []string
-	note := func(same bool, what string) {
-		if !same {
-			why = append(why, what)
-		}
-	}
-	note(s.entry.sameAs(o.entry), "binary")
-	note(sameDocument(s.config.Config, o.config.Config), "configuration")
-	a, b := s.config, o.config
-	a.Config, b.Config = nil, nil
-	note(a.equal(b), "settings")
-	note(slices.Equal(s.env, o.env), "environment")
-	note(s.dir == o.dir && s.dev == o.dev, "folder")
-	return why
-}
-
 type challengeCalls struct{ s *slot }
 
 func (c challengeCalls) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return call(ctx, c.s, asked{method: "Validate"}, soundValidate, func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
+	return call(ctx, c.s, invocation{method: "Validate"}, soundValidate, func(ctx context.Context, rpc driverrpc.Calls) (driver.ValidateResult, error) {
 		return rpc.Challenge().Validate(ctx, req)
 	})
 }
 
 func (c challengeCalls) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	ask := asked{method: "Advance"}
+	in := invocation{method: "Advance"}
 	if len(req.Answers) == 0 {
-		ask.recurs = req // what a step needs; with answers it hardly comes again
+		in.memo = req // what a step needs; with answers it hardly comes again
 	}
-	return call(ctx, c.s, ask, soundAdvance, func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
+	return call(ctx, c.s, in, soundAdvance, func(ctx context.Context, rpc driverrpc.Calls) (driver.AdvanceResult, error) {
 		return rpc.Challenge().Advance(ctx, req)
 	})
 }
 
 type capabilityCalls struct {
-	s      *slot
-	within time.Duration
+	s       *slot
+	timeout time.Duration
 }
 
 func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	ask := asked{method: "Render", within: c.within}
+	in := invocation{method: "Render", timeout: c.timeout}
 	if len(req.Diagnostics) == 0 && req.Links == (driver.Links{}) {
-		ask.recurs = req
+		in.memo = req
 	}
-	return call(ctx, c.s, ask, soundRender, func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
+	return call(ctx, c.s, in, soundRender, func(ctx context.Context, rpc driverrpc.Calls) (driver.RenderResult, error) {
 		return rpc.Capability().Render(ctx, req)
 	})
 }
 
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	return call(ctx, c.s, asked{method: "Interpret", within: c.within}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
+	return call(ctx, c.s, invocation{method: "Interpret", timeout: c.timeout}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)
 	})
 }

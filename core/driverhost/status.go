@@ -94,23 +94,23 @@ func transportOf(d driver.Descriptor) string {
 	return string(d.Transport)
 }
 
-// lifeIn fills in where the driver stands.
+// lifeIn fills in the lifecycle.
 func (s *slot) lifeIn(out *Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.State, out.Since = s.state, s.since
 	out.Breaker = Breaker{State: "closed"}
 	switch {
-	case s.state == BreakerOpen && time.Now().Before(s.notUntil):
-		out.Breaker = Breaker{State: "open", Until: s.notUntil}
+	case s.state == BreakerOpen && s.breaker.waits(time.Now()):
+		out.Breaker = Breaker{State: "open", Until: s.breaker.notBefore}
 	case s.state == BreakerOpen:
-		// Nobody has called since the breaker cooled down: the next call tries.
+		// The breaker has cooled down and the next call tries.
 		out.State, out.Breaker.State = HalfOpen, "half-open"
-	case s.trial:
+	case s.breaker.trial:
 		out.Breaker.State = "half-open"
 	}
 	if s.state == Backoff {
-		out.RetryAt = s.notUntil
+		out.RetryAt = s.breaker.notBefore
 	}
 	if s.gen == nil {
 		return

@@ -127,6 +127,9 @@ func texts(found []driver.Diagnostic, text func(string) string) []driver.Diagnos
 	return found
 }
 
+// shown makes a text of the driver fit to be shown, without its secrets.
+func (r *redactor) shown(text string) string { return r.hide(shown(text)) }
+
 // shown makes a text of a driver fit to be shown. At most maxText bytes of it
 // are.
 func shown(text string) string {

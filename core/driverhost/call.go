@@ -1,0 +1,140 @@
+package driverhost
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// invocation is one call as the driver's methods describe it.
+type invocation struct {
+	method string
+	// memo is the request if it is likely to come again: the answer of a pure
+	// driver to it is kept.
+	memo any
+	// timeout of the call; 0: the driver's own.
+	timeout time.Duration
+}
+
+// notCalledError is the reason why a driver was not reached, so that it cannot
+// have acted.
+type notCalledError struct{ error }
+
+func (e notCalledError) Unwrap() error { return e.error }
+
+// NotCalled distinguishes it from a call that was lost.
+func (notCalledError) NotCalled() bool { return true }
+
+// call makes one call. When the process dies under it, it is made once more on
+// a fresh process, unless the driver changes the world.
+func call[Res any](
+	ctx context.Context, s *slot, in invocation, sound func(Res, func(string) string) (Res, error),
+	do func(context.Context, driverrpc.Calls) (Res, error),
+) (Res, error) {
+	began := time.Now()
+	res, lost, err := attempt(ctx, s, in, do)
+	again := lost && s.entry.Descriptor.Effect != driver.EffectEffects
+	if again {
+		s.journal.repeated()
+		res, lost, err = attempt(ctx, s, in, do)
+	}
+	if lost {
+		err = fmt.Errorf("driver %s: its process died during the call: %w", s.entry.Name, err)
+	}
+	if err == nil {
+		if res, err = sound(res, s.secret.shown); err != nil {
+			err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+		}
+	}
+	took := time.Since(began)
+	s.journal.called(in.method, took, err)
+	s.host.observer.Called(Call{Driver: s.entry.Name, Method: in.method, Took: took, Err: err, Repeated: again})
+	return res, err
+}
+
+// attempt makes the call on the present process, or on one that it waits for.
+// If lost, the process died during the call and its outcome is unknown.
+func attempt[Res any](
+	ctx context.Context, s *slot, in invocation, do func(context.Context, driverrpc.Calls) (Res, error),
+) (res Res, lost bool, err error) {
+	g, err := s.enter(ctx)
+	if err != nil {
+		return res, false, notCalledError{err}
+	}
+	if key, ok := s.memoKey(in); ok {
+		if res, ok := recall[Res](g.memory, key); ok {
+			g.leave(false)
+			return res, false, nil
+		}
+		defer func() {
+			if err == nil {
+				g.memory.keep(key, res)
+			}
+		}()
+	}
+	began, timeout := time.Now(), cmp.Or(in.timeout, s.timeouts().call)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	res, err = do(bounded, g.rpc)
+	// The driver has the same deadline, and may be the first to notice.
+	late := err != nil && ctx.Err() == nil && (bounded.Err() != nil || status.Code(err) == codes.DeadlineExceeded)
+	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
+	gone := err != nil && ctx.Err() != nil // the caller; that says nothing of the driver
+	raw := s.secret.hideIn(err)
+	err = plainError(raw, s.entry.Descriptor.Transport, lost, late, timeout)
+	g.leave(!lost && !late && !gone)
+	switch {
+	case lost && g.link.lasting():
+		s.recordCrash(g, raw)
+		return res, true, err
+	case lost && !gone:
+		s.recordCallCrash(g, raw)
+		return res, true, err
+	case late:
+		s.recordTimeout(ctx, g)
+	case gone && time.Since(began) > probeTime:
+		s.host.work.Go(func() { s.probe(s.ctx, g) })
+	case !gone:
+		s.recordSuccess(g)
+	}
+	if err != nil {
+		err = fmt.Errorf("driver %s: %w", s.entry.Name, err)
+	}
+	return res, false, err
+}
+
+// toldError is an error in words that people and agents may read.
+type toldError struct {
+	text  string
+	cause error
+}
+
+func (e *toldError) Error() string { return e.text }
+
+func (e *toldError) Unwrap() error { return e.cause }
+
+// plainError leaves out what only concerns the transport: status codes and the paths of
+// sockets.
+func plainError(err error, transport driver.Transport, lost, late bool, timeout time.Duration) error {
+	switch {
+	case err == nil:
+		return nil
+	case late:
+		return &toldError{fmt.Sprintf("it did not answer within %v", timeout), err}
+	case lost && transport == driver.TransportGRPC:
+		return &toldError{"the connection to it broke", err}
+	}
+	return &toldError{oneLine(status.Convert(err).Message()), err}
+}
+
+// oneLine makes a driver's error fit for a log line and a terminal.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(shown(text), func(r rune) bool { return r == '\n' }), "; ")
+}

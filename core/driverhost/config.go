@@ -1,0 +1,109 @@
+package driverhost
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// The defaults of Config.
+const (
+	DefaultStart = 10 * time.Second
+	DefaultCall  = 10 * time.Second
+	DefaultStop  = 2 * time.Second
+	DefaultDrain = 30 * time.Second
+	DefaultIdle  = 10 * time.Minute
+	DefaultCool  = 30 * time.Second
+)
+
+// Config says which drivers there are and how they are run. The zero value of
+// every optional field works.
+type Config struct {
+	// Dir is the folder of the binaries; required when the lock has drivers.
+	Dir string
+	// Lock pins the drivers. Only locked drivers start.
+	Lock Lock
+	// Drivers holds settings by driver name; a driver without any is fine.
+	Drivers map[string]DriverConfig
+	// Start bounds a start, from the binary to the first answer. 0: DefaultStart.
+	Start time.Duration
+	// Call bounds a call once its driver runs; its repetition on a fresh process
+	// has the same time again. 0: DefaultCall.
+	Call time.Duration
+	// Stop bounds first the draining of calls and then the voluntary end of a
+	// process, each. 0: DefaultStop.
+	Stop time.Duration
+	// Drain is how long those who hold a retired set may go on. 0: DefaultDrain.
+	Drain time.Duration
+	// Idle is after how much time without a call a driver is stopped; the next
+	// call starts it. 0: DefaultIdle; negative: never.
+	Idle time.Duration
+	// Cool is how long a driver that failed five times within a minute, without
+	// a served call in between, is left alone. 0: DefaultCool.
+	Cool time.Duration
+	// Dev runs binaries whose bytes are not the locked ones. For development only.
+	Dev bool
+	// Attach lists drivers that run already, started with --debug. Dev only.
+	Attach []driverrpc.Attachment
+}
+
+// Network says whether a driver may use the network.
+type Network string
+
+// The network policies. The zero value allows.
+const (
+	NetworkAllow Network = "allow"
+	NetworkDeny  Network = "deny"
+)
+
+// DriverConfig is what an operator says of one driver.
+type DriverConfig struct {
+	// Config is the driver's own configuration; empty: none.
+	Config json.RawMessage
+	// EnvFrom names the variables of the host's environment that the driver
+	// sees. It sees no others.
+	EnvFrom []string
+	// AllowEffects lets a driver of effect class "effects" run.
+	AllowEffects bool
+	// Network; empty: allow.
+	Network Network
+	// MemoryMiB is how much memory the driver should do with; 0: 256.
+	MemoryMiB int
+	// Folders are what the driver may use besides the paths in Config, where it
+	// is isolated by Landlock.
+	Folders []string
+	// Call and Idle take the place of Config.Call and Config.Idle; 0: they do not.
+	// Other values apply to the running process: they do not make another driver.
+	Call, Idle time.Duration
+	// Limits do not make another driver either.
+	Limits Limits
+}
+
+// Limits are what an operator lets a driver vouch for. The zero value limits
+// nothing beyond the driver's descriptor.
+type Limits struct {
+	// MaxProvenance is the strongest provenance that what the driver says is
+	// recorded with; empty: any.
+	MaxProvenance driver.Provenance
+	// NoPerson: the driver may not answer for a person.
+	NoPerson bool
+}
+
+func (c Config) timesOf(name string) times {
+	own := c.Drivers[name]
+	return times{
+		start: orDefault(c.Start, DefaultStart), stop: orDefault(c.Stop, DefaultStop), cool: orDefault(c.Cool, DefaultCool),
+		call: cmp.Or(own.Call, c.Call, DefaultCall), idle: cmp.Or(own.Idle, c.Idle, DefaultIdle),
+	}
+}
+
+// orDefault replaces zero.
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}

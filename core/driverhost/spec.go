@@ -1,0 +1,208 @@
+package driverhost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+)
+
+// spec is what makes a slot: two that are equal are the same driver.
+type spec struct {
+	entry  LockedEntry
+	config DriverConfig
+	env    []string // name=value, as the host's environment was
+	dir    string
+	dev    bool
+	attach *driverrpc.Attachment
+}
+
+func (s spec) equal(o spec) bool {
+	return s.entry.sameAs(o.entry) && s.config.equal(o.config) && slices.Equal(s.env, o.env) && s.dir == o.dir && s.dev == o.dev &&
+		(s.attach == nil) == (o.attach == nil) && (s.attach == nil || *s.attach == *o.attach)
+}
+
+// sameAs compares what is executed here; sums of other platforms do not matter.
+func (e LockedEntry) sameAs(o LockedEntry) bool {
+	return e.Name == o.Name && e.Version == o.Version && e.File == o.File &&
+		e.SHA256[Platform()] == o.SHA256[Platform()] && sameDescriptor(e.Descriptor, o.Descriptor)
+}
+
+func (c DriverConfig) equal(o DriverConfig) bool {
+	return sameDocument(c.Config, o.Config) && slices.Equal(c.EnvFrom, o.EnvFrom) && c.AllowEffects == o.AllowEffects &&
+		c.Network == o.Network && c.MemoryMiB == o.MemoryMiB && slices.Equal(c.Folders, o.Folders)
+}
+
+func sameDocument(a, b json.RawMessage) bool {
+	var x, y any
+	if (len(a) > 0 && json.Unmarshal(a, &x) != nil) || (len(b) > 0 && json.Unmarshal(b, &y) != nil) {
+		return string(a) == string(b)
+	}
+	p, _ := json.Marshal(x)
+	q, _ := json.Marshal(y)
+	return string(p) == string(q)
+}
+
+func (s spec) version() Version {
+	return Version{Version: s.entry.Version, SHA256: s.entry.SHA256[Platform()]}
+}
+
+// differences names in words what makes the other another driver.
+func (s spec) differences(o spec) []string {
+	var why []string
+	note := func(same bool, what string) {
+		if !same {
+			why = append(why, what)
+		}
+	}
+	note(s.entry.sameAs(o.entry), "binary")
+	note(sameDocument(s.config.Config, o.config.Config), "configuration")
+	a, b := s.config, o.config
+	a.Config, b.Config = nil, nil
+	note(a.equal(b), "settings")
+	note(slices.Equal(s.env, o.env), "environment")
+	note(s.dir == o.dir && s.dev == o.dev, "folder")
+	return why
+}
+
+// environment is what a driver sees of the host's environment.
+func environment(names []string) []string {
+	var env []string
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// secret knows what is not to be shown of the driver.
+func (s spec) secret() *redactor {
+	return newRedactor(s.env, s.config.Config, s.entry.Descriptor.ConfigSchema)
+}
+
+// link makes the way to reach the driver that its descriptor asks for.
+func (s spec) link(h *Host, pinned *pinnedBinary, log *slog.Logger, says *sayings, within time.Duration) (link, error) {
+	if s.attach != nil {
+		return &attachLink{to: *s.attach}, nil
+	}
+	guard := newGuard(s.entry.Name, guardConfig{
+		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
+		launcher: s.entry.Descriptor.Has(driver.FeatureLauncher), use: s.config.folders(),
+	}, h.starter, h.confinement, log)
+	if s.entry.Descriptor.Transport == driver.TransportExec {
+		// A folder that is made while the process runs would not be hidden from it.
+		if _, err := h.sockets.make(); err != nil {
+			return nil, err
+		}
+		return &execLink{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{
+			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
+		}}, nil
+	}
+	return newGRPCLink(log, h, guard, pinned, slices.Clone(s.env), says, within)
+}
+
+// memoKey returns the key under which the answer may be kept. Drivers that an
+// author debugs get every call, and of drivers that run one process a call the
+// bytes are checked each time.
+func (s spec) memoKey(in invocation) (memoryKey, bool) {
+	d := s.entry.Descriptor
+	if d.Effect != driver.EffectPure || d.Transport != driver.TransportGRPC || s.attach != nil {
+		return memoryKey{}, false
+	}
+	return keyOf(in.method, in.memo)
+}
+
+// specs works out what there is to run.
+func (c Config) specs(ctx context.Context, hide *confinement) (map[string]spec, Lock, error) {
+	lock := c.Lock
+	if len(lock.Drivers) > 0 {
+		if err := lock.Validate(); err != nil {
+			return nil, Lock{}, fmt.Errorf("driver lock: %w", err)
+		}
+	}
+	if len(lock.Drivers) > 0 && !c.Dev {
+		if err := CheckPermissions(c.Dir); err != nil {
+			return nil, Lock{}, err
+		}
+	}
+	out := make(map[string]spec, len(lock.Drivers))
+	for _, e := range lock.Drivers {
+		out[e.Name] = c.spec(e)
+	}
+	if err := c.attach(ctx, &lock, out); err != nil {
+		return nil, Lock{}, err
+	}
+	for _, sp := range out {
+		if err := hide.check(sp); err != nil {
+			return nil, Lock{}, fmt.Errorf("driver %q: %w", sp.entry.Name, err)
+		}
+	}
+	for name, own := range c.Drivers {
+		if own.Network != "" && own.Network != NetworkAllow && own.Network != NetworkDeny {
+			return nil, Lock{}, fmt.Errorf("driver %q: network is %q, it can be allow or deny", name, own.Network)
+		}
+		if _, ok := out[name]; !ok {
+			return nil, Lock{}, fmt.Errorf("driver %q is configured but not in the lock: "+
+				"put its binary into %s and run `kairos driver lock`", name, c.Dir)
+		}
+	}
+	return out, lock, nil
+}
+
+func (c Config) spec(e LockedEntry) spec {
+	own := c.Drivers[e.Name]
+	return spec{entry: e, config: own, env: environment(own.EnvFrom), dir: c.Dir, dev: c.Dev}
+}
+
+// attach puts the drivers that run already in the place of locked ones.
+func (c Config) attach(ctx context.Context, lock *Lock, out map[string]spec) error {
+	if len(c.Attach) > 0 && !c.Dev {
+		return errors.New("attaching to a running driver needs dev mode")
+	}
+	for _, to := range c.Attach {
+		d, err := describeAttached(ctx, to, orDefault(c.Start, DefaultStart))
+		if err != nil {
+			return err
+		}
+		e := LockedEntry{Name: d.Name, Version: d.Version, File: BinaryPrefix + d.Name, SHA256: map[string]string{}, Descriptor: d}
+		sp := c.spec(e)
+		sp.attach = &to
+		out[d.Name] = sp
+		lock.Drivers = withEntry(lock.Drivers, e)
+	}
+	return nil
+}
+
+func withEntry(entries []LockedEntry, e LockedEntry) []LockedEntry {
+	out := make([]LockedEntry, 0, len(entries)+1)
+	for _, o := range entries {
+		if o.Name != e.Name {
+			out = append(out, o)
+		}
+	}
+	return append(out, e)
+}
+
+func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.Duration) (d driver.Descriptor, err error) {
+	client, stop, err := driverrpc.Dial(to)
+	if err != nil {
+		return d, fmt.Errorf("attach to driver %s at %s: %w", to.Name, to.Address, err)
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if d, err = client.Describe(ctx); err != nil {
+		return d, fmt.Errorf("attach to driver %s at %s: %w (does it still run?)", to.Name, to.Address, err)
+	}
+	return d, nil
+}
+
+var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")

@@ -1,0 +1,224 @@
+package driverhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// plan is what a set is made of.
+type plan struct {
+	lock   Lock
+	specs  map[string]spec
+	times  map[string]times  // by driver
+	limits map[string]Limits // by driver
+	drain  time.Duration
+}
+
+func (c Config) plan(lock Lock, specs map[string]spec) plan {
+	p := plan{
+		lock: lock, specs: specs, times: make(map[string]times, len(specs)), limits: make(map[string]Limits, len(specs)),
+		drain: orDefault(c.Drain, DefaultDrain),
+	}
+	for name := range specs {
+		p.times[name], p.limits[name] = c.timesOf(name), c.Drivers[name].Limits
+	}
+	return p
+}
+
+// follow assembles a set after old and starts what is new in it.
+func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again []string) (*Set, error) {
+	s, err := h.assemble(p, old, files, again)
+	if err != nil {
+		return nil, err
+	}
+	if files == nil {
+		err = s.inPlace(old)
+	}
+	if err = errors.Join(err, s.start(ctx, old)); err != nil {
+		h.Retire(s)
+		h.Forget(s)
+		return nil, err
+	}
+	return s, nil
+}
+
+// assemble makes a set, sharing slots with old where nothing is different. The
+// binaries of files, if any, are taken from its open ones.
+func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return nil, errors.New("the driver host is closed")
+	}
+	set := &Set{
+		host: h, lock: p.lock, times: p.times, limits: p.limits, drain: p.drain,
+		slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{}),
+	}
+	for name, sp := range p.specs {
+		s := reusable(old, name, sp, again)
+		if s == nil {
+			s = newSlot(h, sp, set.times[name], pinFor(files, name, sp))
+		}
+		s.sets++
+		s.keepers++
+		set.slots[name] = s
+	}
+	h.sets[set], h.kept[set] = struct{}{}, struct{}{}
+	if h.inUse == nil {
+		h.inUse = set
+	}
+	return set, nil
+}
+
+// inPlace checks that the files of the drivers that continue to run are the locked
+// ones: after a restart of the server others would not start.
+func (s *Set) inPlace(old *Set) error {
+	var all []error
+	for name, sl := range s.slots {
+		if old == nil || old.slots[name] != sl || sl.attach != nil {
+			continue
+		}
+		if err := sl.pinned.inPlace(); err != nil {
+			all = append(all, fmt.Errorf("driver %s: %w", name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// start brings up every driver that old does not run already, all at once.
+func (s *Set) start(ctx context.Context, old *Set) error {
+	var wg sync.WaitGroup
+	errs := make(chan error, len(s.slots))
+	for name, sl := range s.slots {
+		if old != nil && old.slots[name] == sl {
+			continue
+		}
+		wg.Go(func() {
+			err := sl.ready(ctx)
+			if err != nil && old != nil {
+				s.host.observer.Swapped(name, err)
+			}
+			errs <- err
+		})
+	}
+	wg.Wait()
+	close(errs)
+	var all []error
+	for err := range errs {
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
+
+func reusable(old *Set, name string, sp spec, again []string) *slot {
+	if old == nil || old.slots[name] == nil || !old.slots[name].equal(sp) || slices.Contains(again, name) {
+		return nil
+	}
+	return old.slots[name]
+}
+
+func pinFor(files *Set, name string, sp spec) *pinnedBinary {
+	if files != nil && files.slots[name] != nil {
+		return files.slots[name].pinned.again()
+	}
+	return pin(sp.dir, sp.entry, sp.dev)
+}
+
+// Use makes the set the one that Status and Logs show.
+func (h *Host) Use(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, sl := range s.slots {
+		if h.inUse != nil && h.inUse.slots[name] != sl {
+			h.observer.Swapped(name, nil)
+		}
+		sl.setTimeouts(s.times[name])
+	}
+	h.inUse = s
+}
+
+// Retire lets nobody hold the set any more and, in the background, waits for
+// those who do, within its Drain, and stops the drivers that no other set has.
+// It may be called twice.
+func (h *Host) Retire(s *Set) {
+	if !s.retire() {
+		return
+	}
+	h.work.Go(func() {
+		timer := time.NewTimer(s.drain)
+		defer timer.Stop()
+		select {
+		case <-s.free:
+		case <-timer.C:
+			h.log.Warn("drivers are stopped although calls still need them")
+		case <-h.ctx.Done():
+		}
+		h.dissolve(s)
+	})
+}
+
+// dissolve stops what only this set has.
+func (h *Host) dissolve(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, live := h.sets[s]; !live {
+		return
+	}
+	delete(h.sets, s)
+	for _, sl := range s.slots {
+		if sl.sets--; sl.sets == 0 {
+			sl.close()
+		}
+	}
+}
+
+// Forget closes the binaries of a retired set, which cannot be restored then.
+// It may be called twice.
+func (h *Host) Forget(s *Set) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget(s)
+}
+
+// forget needs the lock.
+func (h *Host) forget(s *Set) {
+	if _, kept := h.kept[s]; !kept {
+		return
+	}
+	delete(h.kept, s)
+	for _, sl := range s.slots {
+		sl.keepers--
+		h.closeBinary(sl)
+	}
+}
+
+// ended notes that nothing of a slot runs any more, nor will.
+func (h *Host) slotEnded(s *slot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.ended = true
+	h.closeBinary(s)
+}
+
+// letGo closes the binary of a slot that nobody starts or restores any more.
+// Those who hold a retired set may start its drivers until it is over. Needs the lock.
+func (h *Host) closeBinary(s *slot) {
+	if s.keepers > 0 || !s.ended {
+		return
+	}
+	if err := s.pinned.close(); err != nil {
+		h.log.Warn("driver binary not closed", "driver", s.entry.Name, "error", err)
+	}
+}
+
+func (h *Host) forgetAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.kept {
+		h.forget(s)
+	}
+}
