@@ -70,7 +70,7 @@ func (release) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adv
 }
 
 // acmeWorld is a world with the drivers of the third party and a protocol that
-// needs them. What its client declared besides elicitation is JSON.
+// needs them, for a client with forms that declared these capabilities.
 func acmeWorld(t *testing.T, sent, declared string) (w *world, uri string) {
 	t.Helper()
 	w = newWorld(t, nil)

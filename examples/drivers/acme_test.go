@@ -344,8 +344,8 @@ func TestAConditionSeesWhatAcmesClientDeclares(t *testing.T) {
 	})
 }
 
-// What a client answers to the method is a stranger's word: it closes the route,
-// or leaves the question open, but never solves the step.
+// An answer that is not one closes the route, or leaves the question open, but
+// never solves the step.
 func TestBadAnswersToAcmesMethodSolveNothing(t *testing.T) {
 	requireAcme(t)
 	for name, tc := range map[string]struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/fields"
 	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
@@ -81,28 +82,27 @@ func (confirmer) Interpret(_ context.Context, req driver.InterpretRequest) (driv
 	if req.ClientError != nil {
 		return driver.CannotInterpret("the client could not ask: " + req.ClientError.Message), nil
 	}
-	var reply struct {
-		Answer string `json:"answer"`
-		By     string `json:"by"`
+	reply := fields.Open(req.Raw, "")
+	answer, _ := reply.String("answer")
+	by, _ := reply.String("by")
+	if by == "" || len(by) > maxBy {
+		reply.Wrong("by", fmt.Sprintf("must be a name of at most %d bytes", maxBy))
 	}
-	if json.Unmarshal(req.Raw, &reply) != nil {
-		return driver.NotAnAnswer(driver.Problem("", `must be {"answer": "yes" | "no" | "later", "by": NAME}`)), nil
+	if problems := reply.Problems(); len(problems) > 0 {
+		return driver.NotAnAnswer(problems...), nil
 	}
-	if reply.By == "" || len(reply.By) > maxBy {
-		return driver.NotAnAnswer(driver.Problem("/by", fmt.Sprintf("must be a name of at most %d bytes", maxBy))), nil
-	}
-	switch reply.Answer {
+	switch answer {
 	case "yes":
-		return driver.Answered(value(req.Input, reply.By), driver.ClientAttested), nil
+		return driver.Answered(value(req.Input, by), driver.ClientAttested), nil
 	case "no":
-		return driver.PersonDeclined(reply.By + " said no"), nil
+		return driver.PersonDeclined(by + " declined"), nil
 	case "later":
-		return driver.PersonDismissed(reply.By + " will answer later"), nil
+		return driver.PersonDismissed(by + " will answer later"), nil
 	}
 	return driver.NotAnAnswer(driver.Problem("/answer", "must be yes, no or later")), nil
 }
 
-// value is a yes, in the form that the input has: evidence in that of user_input.
+// value is the approval in the form of the input: evidence has that of user_input.
 func value(in driver.Input, by string) json.RawMessage {
 	if in.Kind == driver.KindEvidence {
 		return json.RawMessage(`{"confirmation":"approved"}`)
