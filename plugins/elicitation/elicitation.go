@@ -23,7 +23,7 @@ func definition() driver.Driver {
 		Descriptor: driver.Descriptor{
 			Name: "elicitation", Version: "0.1.0", Role: driver.RoleCapability,
 			Handles: handles(), Effect: driver.EffectPure, Features: []string{driver.FeatureHuman},
-			Needs: []string{driver.NeedElicitation}, ConfigSchema: e.Schema(),
+			Needs: []string{driver.NeedElicitation}, Sends: []driver.ClientMethod{{Method: method}}, ConfigSchema: e.Schema(),
 		},
 		Capability: e,
 	}

@@ -23,7 +23,8 @@ func definition() driver.Driver {
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "roots", Version: "0.1.0", Role: driver.RoleCapability,
-			Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}, ConfigSchema: r.Schema(),
+			Handles: []string{driver.KindFiles}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial},
+			Sends: []driver.ClientMethod{{Method: method}}, ConfigSchema: r.Schema(),
 		},
 		Capability: r,
 	}

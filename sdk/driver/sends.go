@@ -112,6 +112,21 @@ func ownCapability(pointer string) bool {
 	return false
 }
 
+// Methods lists the requests that the driver may make of the client.
+func (d Descriptor) Methods() []string {
+	switch {
+	case d.Role == RoleChallenge:
+		return nil
+	case len(d.Sends) == 0:
+		return standardMethods()
+	}
+	var out []string
+	for _, m := range d.Sends {
+		out = append(out, m.Method)
+	}
+	return out
+}
+
 // Demands lists what a client must have declared to be sent the request, as RFC
 // 6901 pointers. The error says why the driver may not send it to anybody. A
 // driver can add to what MCP demands, but not take away from it.

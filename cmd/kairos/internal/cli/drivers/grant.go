@@ -57,6 +57,7 @@ func granted(s config.DriverSettings, d driver.Descriptor, sum string) []grantRo
 		{what: "role", is: string(d.Role) + ", handles " + strings.Join(d.Handles, ", ")},
 		{what: "effect", is: effect},
 		{what: "features", is: cmp.Or(strings.Join(d.Features, ", "), "none")},
+		{what: "sends", is: cmp.Or(strings.Join(d.Methods(), ", "), "nothing to clients")},
 		{what: "vouches", is: vouchesText(vouches(d, limits), d.Has(driver.FeatureHuman) && limits.NoPerson)},
 		{what: "network", is: cmp.Or(s.Network, string(driverhost.NetworkAllow))},
 		{what: "environment", is: cmp.Or(strings.Join(s.EnvFrom, ", "), "no variables")},

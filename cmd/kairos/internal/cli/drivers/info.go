@@ -175,6 +175,7 @@ func printEntry(p *output.Printer, e driverhost.LockedEntry) {
 	printRow(p, "transport", cmp.Or(string(d.Transport), "grpc"))
 	printRow(p, "features", strings.Join(d.Features, ", "))
 	printRow(p, "needs", strings.Join(d.Needs, ", "))
+	printRow(p, "sends", strings.Join(d.Methods(), ", "))
 	printRow(p, "file", e.File)
 	for _, platform := range slices.Sorted(maps.Keys(e.SHA256)) {
 		printRow(p, "sha256", e.SHA256[platform]+"  "+platform)
