@@ -10,12 +10,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// Account is a run with what it was a run of, for those who state what it proves.
+// Account is a run with the protocol it executed, for statements about what it
+// proves.
 type Account struct {
 	Run   run.Run
 	Chain protocol.Chain // as it was when the run began
-	// Challenges that were proved, with templates filled; null: the step had
-	// none, empty: what filled it is not there any more.
+	// Challenges that were proved, with their templates filled; null: the step had
+	// none, empty: the values that filled it are gone.
 	Challenges []json.RawMessage
 }
 
@@ -32,8 +33,8 @@ func (a *Archive) Account(ctx context.Context, c access.Caller, id run.ID) (Acco
 	return account, nil
 }
 
-// proved is the challenge that the proof is for, as it was filled then; empty
-// if it cannot be told.
+// proved returns the challenge of the proof with its templates filled as they
+// were; empty if that cannot be reconstructed.
 func proved(t *runs.Change, i int) json.RawMessage {
 	step := t.Chain.Steps[i]
 	if step.Challenge == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// Store is what a database offers the archive.
+// Store holds what a database provides for the archive.
 type Store struct {
 	Protocols library.Protocols
 	Runs      runs.Runs
@@ -22,14 +22,14 @@ type Store struct {
 
 // Options tune an archive. The zero value is the documented default.
 type Options struct {
-	// RunKeep is how long runs that have ended are kept; zero: for ever.
+	// RunKeep is how long ended runs are kept; zero: forever.
 	RunKeep time.Duration
-	// Clock is the time by which runs end; nil: this machine's.
+	// Clock decides when runs expire; nil: the clock of this machine.
 	Clock *clock.Clock
 }
 
-// Archive keeps runs as records: it lists, tells, explains, redacts and removes
-// them. Its methods may be called concurrently.
+// Archive keeps runs as records: it lists, explains, redacts and removes them. Its
+// methods may be called concurrently.
 type Archive struct {
 	store   Store
 	runs    *runs.Keeper
@@ -38,7 +38,7 @@ type Archive struct {
 	opt     Options
 }
 
-// New returns an archive. It touches neither store nor setups until called.
+// New returns an archive. It does not use store and setups before the first call.
 func New(store Store, keeper *runs.Keeper, lib *library.Library, setups drivers.Setups, opt Options) *Archive {
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
@@ -46,8 +46,8 @@ func New(store Store, keeper *runs.Keeper, lib *library.Library, setups drivers.
 	return &Archive{store: store, runs: keeper, library: lib, setups: setups, opt: opt}
 }
 
-// Standing is where a run stands, whoever's it is: for the server itself. One
-// whose time has passed counts as ended.
+// Standing returns the standing of any run, for the server itself. An expired run
+// counts as ended.
 func (a *Archive) Standing(ctx context.Context, id run.ID) (runs.Standing, error) {
 	return a.runs.Standing(ctx, id)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// Decided is what the decision tree decided in a run, and what came of it.
+// Decided is a decision of the tree in a run, and its result.
 type Decided struct {
 	Run   run.ID    `json:"run"`
 	Step  int       `json:"step"` // its index
@@ -23,9 +23,9 @@ type Decided struct {
 	decision.Past
 }
 
-// Decisions lists what the tree decided in one of the caller's runs, oldest
-// first. Facts that the run still holds are put back into their records, so
-// that another tree, which looks at more of them, can decide as well.
+// Decisions lists the decisions of the tree in one of the caller's runs, oldest
+// first. Facts that the run still holds are put back into their records, so that
+// another tree that looks at more of them can decide, too.
 func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]Decided, error) {
 	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]
 	}
 	events, err := a.store.History.Events(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("read what happened in run %s: %w", id, err)
+		return nil, fmt.Errorf("read the events of run %s: %w", id, err)
 	}
 	list := decisionsOf(events)
 	for i := range list {
@@ -42,12 +42,11 @@ func (a *Archive) Decisions(ctx context.Context, c access.Caller, id run.ID) ([]
 	return list, nil
 }
 
-// decisionsOf finds the decisions of a run and, in what happened later, what
-// came of each.
+// decisionsOf finds the decisions of a run, and their results in later events.
 func decisionsOf(events []run.Event) []Decided {
 	var list []Decided
 	asked := map[int64]int{}          // question number to its decision
-	waiting := map[waitingInput]int{} // what a driver was called for, to its decision
+	waiting := map[waitingInput]int{} // input that a driver was called for, to its decision
 	for _, ev := range events {
 		seq, input := ev.Seq, ev.Input
 		if ev.Attempt != nil {
@@ -86,7 +85,7 @@ type waitingInput struct {
 	input string
 }
 
-// end notes how the route ended, if the event says so.
+// end records how the route ended, if the event says so.
 func (d *Decided) end(ev run.Event) {
 	switch ev.Kind {
 	case run.Supplied, run.Answered, run.Decided:
@@ -103,8 +102,7 @@ func (d *Decided) end(ev run.Event) {
 	d.Took = ev.Took
 }
 
-// walkOf reads the walk that an event carries, and the facts behind it; nil
-// where there is none.
+// walkOf returns the walk that an event carries and the facts behind it, or nil.
 func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
 	var d decision.Decision
 	if len(ev.Walk) == 0 || json.Unmarshal(ev.Walk, &d) != nil {
@@ -120,7 +118,7 @@ func walkOf(ev run.Event) (*decision.Decision, *decision.Record) {
 	return &d, &r
 }
 
-// completeFacts puts back what the record leaves out and the run still holds.
+// completeFacts adds the facts that the record omits and the run still holds.
 func completeFacts(t *runs.Change, d *Decided) {
 	if i := d.Step - 1; i < 0 || i >= len(t.Chain.Steps) {
 		return
@@ -136,7 +134,7 @@ func completeFacts(t *runs.Change, d *Decided) {
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if err != nil || len(missing) > 0 {
-		return // of a run whose evidence was erased; the doubt is then told
+		return // the evidence of the run was erased; the reader is told so
 	}
 	d.Record.Complete("challenge.params", decision.Member(filled, d.Record.Challenge.Type))
 }

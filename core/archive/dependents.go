@@ -19,10 +19,10 @@ type Dependent struct {
 	Reason string `json:"reason"`
 }
 
-// Dependents lists the caller's runs that need the driver at their open step:
-// to judge it, or to bring back the answer that is waited for. It starts no
-// driver. A run of a protocol that the caller no longer sees is left out, and so is
-// one that cannot be read, which Unserved names.
+// Dependents lists the caller's runs that need the driver at their open step: to
+// judge it, or to deliver a pending answer. It starts no driver. Runs of protocols
+// that the caller can no longer see are left out, and so are unreadable runs,
+// which Unserved names.
 func (a *Archive) Dependents(ctx context.Context, c access.Caller, driverName string) ([]Dependent, error) {
 	h, release := a.hold()
 	defer release()
@@ -68,7 +68,7 @@ func (a withSetup) dependent(ctx context.Context, c access.Caller, s run.Summary
 	case r.Step.Question != nil && r.Step.Question.Via == driverName:
 		d.Reason = "its question is open"
 	case r.Step.Call != nil && r.Step.Call.Driver == driverName:
-		d.Reason = "it is waited for"
+		d.Reason = "the run waits for its answer"
 	case a.judges(driverName, step):
 		d.Reason = "it judges the step"
 	default:

@@ -1,3 +1,3 @@
-// Package archive keeps runs as records: it lists them, tells and explains what
-// happened in them, says what they need, redacts them and removes them in time.
+// Package archive keeps runs as records: it lists and explains them, reports what
+// they need, redacts them, and removes them when they are old.
 package archive

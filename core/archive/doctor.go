@@ -17,7 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Trouble is what is wrong with the driver of a challenge.
+// Trouble is a problem with the driver of a challenge.
 type Trouble string
 
 // The troubles.
@@ -26,13 +26,13 @@ const (
 	TroubleGone Trouble = "gone"
 	// TroubleBroken: its driver does not answer.
 	TroubleBroken Trouble = "broken"
-	// TroubleRefuses: its driver no longer takes the challenge.
+	// TroubleRefuses: its driver no longer accepts the challenge.
 	TroubleRefuses Trouble = "refuses"
 	// TroubleUnreadable: the stored run, or the protocol it is pinned to, cannot be read.
 	TroubleUnreadable Trouble = "unreadable"
 )
 
-// Unserved is what no driver serves at present.
+// Unserved lists the steps and runs that no driver serves at present.
 type Unserved struct {
 	// Steps of stored protocols, by protocol and step.
 	Steps []UnservedStep `json:"steps"`
@@ -59,9 +59,9 @@ type UnservedRun struct {
 	UnservedStep
 }
 
-// Unserved asks the drivers whether they still take what is stored: every step
-// of the caller's protocols, and the open step of every run that can go on. It
-// stores nothing and starts the drivers that it asks.
+// Unserved asks the drivers whether they still accept every step of the caller's
+// protocols and the open step of every live run. It stores nothing and starts the
+// drivers that it asks.
 func (a *Archive) Unserved(ctx context.Context, c access.Caller) (Unserved, error) {
 	h, release := a.hold()
 	defer release()
@@ -111,7 +111,7 @@ func (a withSetup) storedSteps(ctx context.Context, c access.Caller) ([]*patient
 	var out []*patient
 	for _, space := range c.Spaces() {
 		err := a.library.EachListed(ctx, space, func(listed protocol.Chain) error {
-			// What is listed may leave out what a challenge says.
+			// The outlines of a list may omit the content of challenges.
 			chain, err := a.store.Protocols.Chain(ctx, []string{space}, listed.ID)
 			if fault.CodeOf(err) == fault.NotFound {
 				return nil // deleted meanwhile
@@ -154,7 +154,7 @@ func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []
 		case ctx.Err() != nil:
 			return nil, nil, ctx.Err()
 		case err != nil:
-			// One damaged run must not hide what is wrong with the others.
+			// One damaged run must not hide the problems of the others.
 			p = &patient{found: UnservedStep{
 				Protocol: s.Title, Step: s.StepIndex, Trouble: TroubleUnreadable, Problem: plain.Clip(err.Error(), 600),
 			}}
@@ -166,7 +166,7 @@ func (a withSetup) openSteps(ctx context.Context, c access.Caller) ([]run.ID, []
 	return ids, out, nil
 }
 
-// openStep is the step that a run waits at, or nil if it has no challenge.
+// openStep returns the step that a run waits at, or nil if it has no challenge.
 func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error) {
 	r, err := a.runs.Read(ctx, s.ID)
 	if err != nil {
@@ -182,7 +182,7 @@ func (a withSetup) openStep(ctx context.Context, s run.Summary) (*patient, error
 	return nil, nil
 }
 
-// examine asks each driver, all drivers at the same time.
+// examine asks all drivers concurrently.
 func (a withSetup) examine(ctx context.Context, all []*patient) error {
 	byDriver := make(map[string][]*patient)
 	for _, p := range all {
@@ -205,8 +205,8 @@ func (a withSetup) examine(ctx context.Context, all []*patient) error {
 	return g.Wait()
 }
 
-// askAll asks one driver. One that fails is not asked again: each try may last
-// as long as a start may take.
+// askAll asks one driver. After a failure it is not asked again: each try may last
+// as long as a driver start.
 func (a withSetup) askAll(ctx context.Context, use string, patients []*patient) error {
 	drv, ok := a.Drivers.Challenge(use)
 	broken := ""

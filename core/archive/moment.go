@@ -14,18 +14,21 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Moment is one thing that happened in a run, told for people.
+// Moment is one event of a run, described for people.
 type Moment struct {
 	At    time.Time `json:"at"`
 	Step  int       `json:"step"`
 	Label string    `json:"label"`
-	// What happened: asked, repaired (asked again after what was no answer), sent
-	// (to the approval page), answered, approved, supplied, judged, not_judged, route_closed,
-	// submitted_before_approval, opened (the approval page), declined, dismissed, called (a driver that changes the world),
-	// waiting (for a driver), outcome_unknown, settled, decided (by a person, after an unknown outcome), approval_lapsed, rejected,
-	// refused, accepted, failed (which the challenge does not forbid), attested, expired, redacted, abandoned.
+	// What is one of asked, repaired (asked again after an unusable answer), sent
+	// (to the approval page), answered, approved, supplied, judged, not_judged,
+	// route_closed, submitted_before_approval, opened (the approval page), declined,
+	// dismissed, called (a driver that changes the world), waiting (for a driver),
+	// outcome_unknown, settled, decided (by a person, after an unknown outcome),
+	// approval_lapsed, rejected, refused, accepted, failed (which the challenge
+	// allows), attested, expired, redacted, abandoned.
 	What string `json:"what"`
-	// Via is the capability driver, of a yes on the approval page "page"; Why the reason that the tree took it.
+	// Via is the capability driver, or "page" for an approval on the approval page;
+	// Why is the reason why the tree chose it.
 	Via string `json:"via,omitempty"`
 	Why string `json:"why,omitempty"`
 	// Driver judged the evidence: name and version.
@@ -33,18 +36,18 @@ type Moment struct {
 	Question   string            `json:"question,omitempty"`
 	Answer     json.RawMessage   `json:"answer,omitempty"`
 	Provenance driver.Provenance `json:"provenance,omitempty"`
-	// Model that generated the answer and why it stopped, as far as told.
+	// Model that generated the answer and why it stopped, if known.
 	Model      string `json:"model,omitempty"`
 	StopReason string `json:"stop_reason,omitempty"`
 	Verdict    string `json:"verdict,omitempty"`
 	ProofHash  string `json:"proof_hash,omitempty"`
-	// Took is how long the route was tried that this ends.
+	// Took is how long the route that ends here was tried.
 	Took time.Duration `json:"took,omitempty"`
-	// Walk is the whole walk through the tree, and Facts what it was made on,
-	// where that was kept.
+	// Walk is the complete walk through the tree, and Facts its input, if they were
+	// kept.
 	Walk  *decision.Decision `json:"walk,omitempty"`
 	Facts *decision.Record   `json:"facts,omitempty"`
-	// Redaction is what was erased from the run.
+	// Redaction says what was erased from the run.
 	Redaction *run.Redaction `json:"redaction,omitempty"`
 }
 
@@ -167,7 +170,7 @@ func tellAccepted(m *Moment, ev run.Event) {
 	}
 }
 
-// because is what happened and, if that is still known, why.
+// because joins an event and, if known, its reason.
 func because(what, why string) string {
 	if why == "" {
 		return what
@@ -175,7 +178,7 @@ func because(what, why string) string {
 	return what + ": " + why
 }
 
-// viaPage is how an answer came that was given on the approval page.
+// viaPage is the Via of answers given on the approval page.
 const viaPage = "page"
 
 func tellAnswer(m *Moment, ev run.Event) {
@@ -185,7 +188,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 		case a.ClientReview:
 			m.Verdict = "left to the client's own review of the request"
 		case a.Basis == run.BasisLink:
-			m.Via = viaPage // whoever sent them there
+			m.Via = viaPage // whichever driver sent the link
 			m.Verdict = "on the approval page, by whoever had its link: nobody was identified" + visits(a.Visits)
 		case a.Basis == run.BasisPage:
 			m.Via = viaPage
@@ -205,7 +208,7 @@ func tellAnswer(m *Moment, ev run.Event) {
 	}
 }
 
-// visits tells how an approval page was reached until it was answered.
+// visits describes how the approval page was reached before it was answered.
 func visits(all []run.Visit) string {
 	if len(all) == 0 {
 		return ""
@@ -224,7 +227,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// howReached describes how the page was reached, of which the server knows little.
+// howReached describes how the page was reached, as far as the server knows.
 func howReached(v run.Visit) string {
 	from := "from " + cmp.Or(string(v.From), "an unknown address")
 	if v.From == run.BehindProxy {
@@ -243,7 +246,7 @@ func named(d run.DriverRef) string {
 	return d.Name + " " + d.Version
 }
 
-// why is the walk in one line: the rule, the route, its condition.
+// why is the walk in one line: rule, route and condition.
 func why(d decision.Decision) string {
 	if d.Route == nil {
 		return d.Rule + ": no route left"

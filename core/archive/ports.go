@@ -8,25 +8,25 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// The interfaces that the archive calls. Every method may wait, honours its
-// context, and is called concurrently. "Not there" is a fault.NotFound error, and
-// a store that cannot be reached at present a fault.StoreUnavailable one.
+// The interfaces that the archive calls. Every method may block, honours its
+// context, and is called concurrently. A missing item is a fault.NotFound error,
+// and an unreachable store a fault.StoreUnavailable one.
 
-// RunArchive goes over runs that may have ended.
+// RunArchive lists and removes runs, also ended ones.
 type RunArchive interface {
-	// AllRuns lists the principal's runs, the last begun one first. next is ""
-	// at the end; a cursor stays good whatever changes elsewhere in the list.
+	// AllRuns lists the principal's runs, the most recently begun first. next is ""
+	// at the end; a cursor stays valid whatever changes elsewhere in the list.
 	AllRuns(ctx context.Context, q Query) (runs []run.Summary, next string, err error)
-	// Overdue lists live runs, whoever's they are, that began before the one
-	// time or stand untouched at their first step since before the other.
+	// Overdue lists live runs of all principals that began before the first time, or
+	// that are still untouched at their first step since before the second.
 	Overdue(ctx context.Context, began, untouched time.Time, limit int) ([]run.ID, error)
-	// RemoveEnded removes runs that are not live and were last changed before
-	// the time, with their events and recorded replies: at most limit, the
-	// longest ended first, durably and all or nothing. It returns how many.
+	// RemoveEnded removes at most limit runs that have ended and were last changed
+	// before the time, with their events and recorded replies, the oldest first,
+	// durably and all or nothing. It returns how many.
 	RemoveEnded(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Query says which runs to list.
+// Query selects runs to list.
 type Query struct {
 	Principal string
 	State     run.State // empty: any
@@ -34,17 +34,17 @@ type Query struct {
 	Limit     int       // at least 1
 }
 
-// Eraser erases values from runs, the one exception from events that never
+// Eraser erases values from runs, the only exception to the rule that events never
 // change.
 type Eraser interface {
-	// EraseRun stores a changed run as SaveRun does, and with it what erase makes
-	// of each event that the run had before; its recorded replies go. erase must
-	// depend on nothing but the event.
+	// EraseRun stores a changed run like SaveRun, replaces each event that the run
+	// had before by the result of erase, and removes its recorded replies. erase
+	// must depend on nothing but the event.
 	EraseRun(ctx context.Context, s runs.Save, erase func(run.Event) run.Event) error
-	// Scrub makes what was erased unreadable in the files of the database, too.
-	// The error says what may still be read.
+	// Scrub makes erased values unreadable in the files of the database. The error
+	// says what may still be readable.
 	Scrub(ctx context.Context) error
 	// Unscrubbed lists the runs whose erased values may still be in the files,
-	// because Scrub failed or was killed. A store resumes that when it is opened.
+	// because Scrub failed or was interrupted. A store resumes it when it is opened.
 	Unscrubbed(ctx context.Context) ([]run.ID, error)
 }

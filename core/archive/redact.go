@@ -15,30 +15,31 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// RedactInput says what to erase of a run.
+// RedactInput selects the values of a run to erase.
 type RedactInput struct {
 	Run    run.ID
 	Step   int // 1-based; 0: all of a run that has ended
 	Reason string
 }
 
-// RedactReply says what was erased.
+// RedactReply describes what was erased.
 type RedactReply struct {
 	RunID string `json:"run_id"`
-	Steps []int  `json:"steps"` // whose evidence is erased now
-	// Quoting are steps of which the texts that quoted those are erased, too.
+	Steps []int  `json:"steps"` // with erased evidence
+	// Quoting are steps whose texts quoted those steps and are erased, too.
 	Quoting []int `json:"quoting,omitempty"`
-	// Verified: the proof chain still holds, and every step has a proof.
+	// Verified reports that the proof chain is still valid and every step has a
+	// proof.
 	Verified bool `json:"verified"`
-	// Remains is why erased values may still be read from the files of the
-	// database by other means; empty: they may not.
+	// Remains says why erased values may still be readable in the files of the
+	// database; empty: they are not.
 	Remains string `json:"remains,omitempty"`
 }
 
-// Redact erases evidence, answers, outputs and what quotes them from a run, its
+// Redact erases evidence, answers, outputs and quotations of them from a run, its
 // events and its recorded replies. The digests stay, so the proof chain still
-// verifies. Of a run that can go on only a solved step is erased, and only if no
-// later step needs what it gave.
+// verifies. In a live run only a solved step can be erased, and only if no later
+// step needs its result.
 func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	claim := a.runs.Claim()
 	defer claim.Release()
@@ -52,7 +53,7 @@ func (a *Archive) Redact(ctx context.Context, c access.Caller, in RedactInput) (
 
 func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (RedactReply, error) {
 	if a.store.Eraser == nil {
-		return RedactReply{}, fault.New(fault.StoreFailed, "this store of runs cannot erase")
+		return RedactReply{}, fault.New(fault.StoreFailed, "the store of the runs cannot erase values")
 	}
 	t, err := a.runs.Open(ctx, c, in.Run)
 	if err != nil {
@@ -78,12 +79,12 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 	return reply, nil
 }
 
-// redactionOf is what erasing a step means for the run; 0: all of it.
+// redactionOf returns what has to be erased for a step; 0: the whole run.
 func redactionOf(t *runs.Change, step int) (run.Redaction, error) {
 	solved := len(t.Run.Proofs)
 	switch {
 	case step == 0 && t.Run.State.Live():
-		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s can still go on: name a solved step to erase, or end the run first", t.Run.ID).
+		return run.Redaction{}, fault.New(fault.InvalidArgument, "run %s is still open: name a solved step to erase, or end the run first", t.Run.ID).
 			WithNext("give --step; or close the run with kairos_attest, or with `kairos runs abandon %s`", t.Run.ID)
 	case step == 0:
 		all := run.Redaction{Whole: true, Steps: []int{}}

@@ -13,21 +13,21 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// RunsInput says which runs to list.
+// RunsInput selects runs to list.
 type RunsInput struct {
 	State  run.State // empty: any
-	Cursor string    // the NextCursor of the reply before; empty: from the start
-	Limit  int       // 0: 100; more than 1000 are never given
+	Cursor string    // NextCursor of the previous reply; empty: from the start
+	Limit  int       // 0: 100; at most 1000
 }
 
-// RunsReply lists runs, the last begun one first.
+// RunsReply lists runs, the most recently begun first.
 type RunsReply struct {
 	Runs       []run.Summary `json:"runs"`
 	NextCursor string        `json:"next_cursor,omitempty"`
 }
 
-// AllRuns lists the caller's runs, also those that cannot go on. A run whose
-// time has passed is listed as ended, though the store may still hold it open.
+// AllRuns lists the caller's runs, also those that have ended. An expired run is
+// listed as ended even if the store has not ended it yet.
 func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
 	runs, next, err := a.store.Archive.AllRuns(ctx, Query{
@@ -45,8 +45,8 @@ func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (R
 	return reply, nil
 }
 
-// Abandon ends one of the caller's runs for good, whatever it waits for. A
-// question that is open about it can be answered no more.
+// Abandon ends one of the caller's runs for good, whatever it waits for. Its open
+// question can no longer be answered.
 func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error) {
 	claim := a.runs.Claim()
 	defer claim.Release()
@@ -69,20 +69,19 @@ func (a *Archive) Abandon(ctx context.Context, c access.Caller, id run.ID, reaso
 	})
 }
 
-// Swept is what one Sweep did.
+// Swept is the result of one Sweep.
 type Swept struct {
-	Expired int // runs that were ended because their time had passed
+	Expired int // runs that were ended because they had expired
 	Removed int // ended runs that were removed
 }
 
-// sweepBatch is how many runs are taken up at a time, so that others get to
-// write in between.
+// sweepBatch is how many runs are handled at a time, so that other writers get a
+// turn in between.
 const sweepBatch = 100
 
-// Sweep ends the runs whose time has passed and removes those that ended
-// longer ago than Options.RunKeep, whoever's they are. Several servers of one
-// database may sweep at the same time. It does what it can: the error says
-// what it could not.
+// Sweep ends expired runs of all principals and removes those that ended longer
+// ago than Options.RunKeep. Several servers of one database may sweep
+// concurrently. It continues after failures; the error says what failed.
 func (a *Archive) Sweep(ctx context.Context) (Swept, error) {
 	var s Swept
 	var errs error
@@ -107,7 +106,7 @@ func (a *Archive) expireOverdue(ctx context.Context) (expired int, errs error) {
 	for {
 		ids, err := a.store.Archive.Overdue(ctx, began, untouched, sweepBatch)
 		if err != nil {
-			return expired, errors.Join(errs, fmt.Errorf("find runs whose time has passed: %w", err))
+			return expired, errors.Join(errs, fmt.Errorf("find expired runs: %w", err))
 		}
 		before := expired
 		for _, id := range ids {
@@ -119,21 +118,21 @@ func (a *Archive) expireOverdue(ctx context.Context) (expired int, errs error) {
 				expired++
 			}
 		}
-		// Those that could not be ended come again, and are left for the next time.
+		// Runs that could not be ended are listed again; they wait for the next sweep.
 		if len(ids) < sweepBatch || expired == before || ctx.Err() != nil {
 			return expired, errs
 		}
 	}
 }
 
-// expireOne ends a run unless somebody changes it just now.
+// expireOne ends a run unless another call changes it at the same time.
 func (a *Archive) expireOne(ctx context.Context, id run.ID) (bool, error) {
 	r, err := a.store.Runs.Run(ctx, id)
 	switch {
 	case fault.CodeOf(err) == fault.NotFound:
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("end run %s, whose time has passed: %w", id, err)
+		return false, fmt.Errorf("end expired run %s: %w", id, err)
 	case !r.State.Live() || !a.runs.Expired(r.Summary()):
 		return false, nil
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Timeline is a run and what happened in it, oldest first.
+// Timeline is a run and its events, oldest first.
 type Timeline struct {
 	Run      run.Summary `json:"run"`
 	Outcome  string      `json:"outcome,omitempty"`
 	Verified bool        `json:"verified"`
 	Problem  string      `json:"problem,omitempty"` // why it is not verified
 	Moments  []Moment    `json:"moments"`
-	// Unscrubbed: values were erased from the run, but copies may still be in
-	// the files of the database.
+	// Unscrubbed reports that values were erased from the run, but copies may still
+	// be in the files of the database.
 	Unscrubbed bool `json:"unscrubbed,omitempty"`
 }
 
-// Erased is the moment in which what was asked in the step, or answered, was
-// erased, and its decisions with it; false: they are there.
+// Erased returns the moment in which the questions, answers and decisions of the
+// step were erased; false: they were not.
 func (l Timeline) Erased(step int) (Moment, bool) {
 	for _, m := range l.Moments {
 		if r := m.Redaction; r != nil && (r.Whole || slices.Contains(r.Steps, step) || slices.Contains(r.Quoting, step)) {
@@ -34,7 +34,7 @@ func (l Timeline) Erased(step int) (Moment, bool) {
 	return Moment{}, false
 }
 
-// Timeline tells what happened in one of the caller's runs.
+// Timeline returns one of the caller's runs with its events.
 func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Timeline, error) {
 	t, err := a.runs.Open(ctx, c, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	}
 	events, err := a.store.History.Events(ctx, id)
 	if err != nil {
-		return Timeline{}, fmt.Errorf("read what happened in run %s: %w", id, err)
+		return Timeline{}, fmt.Errorf("read the events of run %s: %w", id, err)
 	}
 	var reply api.AttestReply
 	t.Verdict(&reply)
@@ -53,7 +53,7 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	if a.store.Eraser != nil {
 		left, err := a.store.Eraser.Unscrubbed(ctx)
 		if err != nil {
-			return Timeline{}, fmt.Errorf("read which erased values are still in the files: %w", err)
+			return Timeline{}, fmt.Errorf("list the runs with erased values in the files: %w", err)
 		}
 		line.Unscrubbed = slices.Contains(left, id)
 	}
@@ -73,13 +73,13 @@ func (a *Archive) Timeline(ctx context.Context, c access.Caller, id run.ID) (Tim
 	}
 	for i, m := range line.Moments {
 		if _, erased := line.Erased(m.Step); erased && string(m.Answer) == "null" {
-			line.Moments[i].Answer = nil // it is not what was answered
+			line.Moments[i].Answer = nil // the answer was erased
 		}
 	}
 	return line, nil
 }
 
-// Runs lists the caller's runs that can go on, last changed first.
+// Runs lists the caller's live runs, last changed first.
 func (a *Archive) Runs(ctx context.Context, c access.Caller) ([]run.Summary, error) {
 	return a.runs.Live(ctx, c)
 }

@@ -75,7 +75,7 @@ func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
 	if _, err := w.redact(id, 2); fault.CodeOf(err) != fault.InvalidArgument {
 		t.Errorf("Redact(the open step) = %v, want it refused", err)
 	}
-	if _, err := w.redact(id, 0); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "can still go on") {
+	if _, err := w.redact(id, 0); fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "is still open") {
 		t.Errorf("Redact(a live run) = %v, want it refused", err)
 	}
 	r = w.next(uris[0], solve(r, `{"ok":true,"note":"kept"}`))
