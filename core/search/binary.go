@@ -23,9 +23,9 @@ func (d Document) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, d.entries...), nil
 }
 
-// append appends the binary form: the word, its term as what it shares with the
-// word and the rest, and the places as differences. Lengths stand in front, so
-// that a word that is not asked for is skipped.
+// append appends the binary form: the word, its term as the length of the prefix
+// shared with the word and the rest, and the places as differences. Lengths come
+// first, so that uninteresting words can be skipped.
 func (e *entry) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(e.text)))
 	b = append(b, e.text...)
@@ -46,10 +46,10 @@ func (e *entry) append(b []byte) []byte {
 	return append(b, places...)
 }
 
-// errDocument says that a document's binary form is not one.
+// errDocument reports that the binary form of a document is invalid.
 var errDocument = errors.New("not the binary form of a document")
 
-// ParseDocument reads what AppendBinary wrote, and fails on anything else. The
+// ParseDocument reads the output of AppendBinary, and rejects anything else. The
 // document keeps b, which must not change.
 func ParseDocument(b []byte) (Document, error) {
 	d, err := OpenDocument(b)
@@ -62,8 +62,8 @@ func ParseDocument(b []byte) (Document, error) {
 	return d, nil
 }
 
-// OpenDocument is ParseDocument for what comes from where nobody else writes:
-// only the head is looked at, and what is damaged further on ends the words.
+// OpenDocument is ParseDocument for trusted sources: it checks only the head, and
+// damage further on ends the list of words.
 func OpenDocument(b []byte) (Document, error) {
 	if len(b) == 0 {
 		return Document{}, errDocument
@@ -86,7 +86,7 @@ func OpenDocument(b []byte) (Document, error) {
 	return d, nil
 }
 
-// whole: the entries are as AppendBinary writes them.
+// whole reports whether the entries are as AppendBinary writes them.
 func (d Document) whole() bool {
 	w := d.walk()
 	var last []byte
@@ -110,7 +110,7 @@ func (d Document) whole() bool {
 	return !w.failed && len(w.rest) == 0
 }
 
-// has reports that a word can be at the place.
+// has reports whether the place exists in the document.
 func (d Document) has(at place) bool {
 	switch f := at.field(); {
 	case f == fieldTrigger:
@@ -149,7 +149,7 @@ func (r *reader) word() uint64 {
 	return v
 }
 
-// uvarint is binary.Uvarint, for numbers that are mostly small.
+// uvarint is binary.Uvarint, optimised for small numbers.
 func uvarint(b []byte) (uint64, int) {
 	if len(b) > 0 && b[0] < 0x80 {
 		return uint64(b[0]), 1

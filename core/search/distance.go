@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Typos is how many typing errors are forgiven in a word: none below four
+// Typos is how many typing errors are tolerated in a word: none below four
 // letters, one up to seven, two in longer words.
 func Typos(word string) int {
 	switch n := utf8.RuneCountInString(word); {
@@ -19,7 +19,8 @@ func Typos(word string) int {
 }
 
 // Distance is the number of typing errors between two words: letters left out,
-// added, changed, or swapped with their neighbour. It is limit+1 when there are more.
+// added, changed, or swapped with their neighbour. It is limit+1 if there are more
+// than limit.
 func Distance(a, b string, limit int) int {
 	if a == b {
 		return 0
@@ -35,7 +36,7 @@ func Distance(a, b string, limit int) int {
 	return min(aligned(x, y, limit), limit+1)
 }
 
-// aligned fills the table of distances row by row; two rows back are enough.
+// aligned fills the table of distances row by row; it keeps three rows.
 func aligned(x, y []rune, limit int) int {
 	var space [3][maxWord + 1]int
 	rows := [3][]int{space[0][:], space[1][:], space[2][:]}

@@ -8,13 +8,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// The limits of a document. A chain that is larger is found by its first words.
+// The limits of a document. A larger chain is found by its first words.
 const (
 	maxEntries = 20_000 // distinct words
 	maxPlaces  = 16     // of one word in one field
 )
 
-// field is where in a chain a word stands. The numbers are stored.
+// field is the part of a chain that has a word. The numbers are stored.
 type field uint8
 
 const (
@@ -30,19 +30,19 @@ const (
 	fields
 )
 
-// name is what explanations call the field.
+// fieldName has the names that explanations use.
 var fieldName = [fields]string{"title", "alt_title", "slug", "triggers", "label", "tags", "tags", "text", "description"}
 
 var fieldWeight = [fields]float64{1, 0.95, 0.95, 0.95, 0.9, 0.85, 0.85, 0.75, 0.75}
 
-// names reports that chains can be called by what the field says.
+// names reports whether the field is a name of the chain.
 func (f field) names() bool { return f <= fieldTrigger }
 
-// ofChain: the field belongs to every step.
+// ofChain reports whether the field belongs to every step.
 func (f field) ofChain() bool { return f.names() || f == fieldChainTags || f == fieldDescription }
 
-// Document is an analysed chain: which words stand in which fields of which
-// steps. It is read-only and safe for concurrent use.
+// Document is an analysed chain: the words of the fields of its steps. It is
+// read-only and safe for concurrent use.
 type Document struct {
 	names   []name // the title, the alternative title, the slug, and the triggers
 	steps   int
@@ -50,14 +50,14 @@ type Document struct {
 	entries []byte // of the words, in their order; see AppendBinary and walk
 }
 
-// name is a way to call a chain.
+// name is the title of a chain or an alternative to it.
 type name struct {
-	exact uint64 // hash of the text; 0: there is none
+	exact uint64 // hash of the text; 0: no name
 	loose uint64 // hash of its words, in any order and form
 	size  int    // number of these words
 }
 
-// entry is one distinct word of a document in the making.
+// entry is one distinct word of a document that is being analysed.
 type entry struct {
 	text   string
 	term   string
@@ -69,7 +69,7 @@ type place uint32
 
 func placeOf(step int, f field) place { return place(step)<<4 | place(f) }
 
-// step is the step of a place in a step; 0 for one that belongs to all.
+// step is the step of a place; 0 if it belongs to the whole chain.
 func (p place) step() int {
 	if p.field() == fieldTrigger {
 		return 0
@@ -80,7 +80,7 @@ func (p place) step() int {
 func (p place) number() int  { return int(p >> 4) }
 func (p place) field() field { return field(p & 15) }
 
-// name is the number of the name that the place is in, which must be one.
+// name is the number of the name at the place, which must be in a name.
 func (p place) name() int { return int(p.field()) + p.number() }
 
 // Analyse returns the document of a chain.
@@ -98,7 +98,7 @@ func Analyse(c protocol.Chain) Document {
 		a.add(i, fieldTrigger, text)
 	}
 	a.add(0, fieldChainTags, strings.Join(c.Tags, " "))
-	// Labels before texts: if there is too much, it is text that is left out.
+	// Labels before texts: beyond the limit it is text that is left out.
 	for i, s := range c.Steps {
 		a.add(i, fieldLabel, s.Label)
 		a.add(i, fieldTags, strings.Join(s.Tags, " "))
@@ -116,13 +116,13 @@ func Analyse(c protocol.Chain) Document {
 	return d
 }
 
-// analysis is a document in the making.
+// analysis builds a document.
 type analysis struct {
 	entries []entry
 	at      map[string]int // in entries
 	stems   *stemmer
 	split   splitter
-	places  []place // memory for the first places of entries
+	places  []place // preallocated for the first places of entries
 	here    place
 }
 
@@ -134,7 +134,8 @@ func (a *analysis) add(step int, f field, text string) {
 	}
 }
 
-// found adds a word. Common ones count only where they may be all there is.
+// found adds a word. Stop words count only in names and labels, where they may be
+// all there is.
 func (a *analysis) found(word []byte, _ bool) {
 	f := a.here.field()
 	if f >= fieldTags && common[string(word)] {
@@ -158,7 +159,7 @@ func (a *analysis) found(word []byte, _ bool) {
 	e.places = append(e.places, a.here)
 }
 
-// roomForPlaces spares most words an allocation.
+// roomForPlaces saves an allocation for most words.
 func (a *analysis) roomForPlaces() []place {
 	const usual = 4
 	if len(a.places) < usual {
@@ -169,7 +170,7 @@ func (a *analysis) roomForPlaces() []place {
 	return room
 }
 
-// full: the word stands in enough places of the field.
+// full reports whether the word has enough places in the field.
 func (e *entry) full(f field) bool {
 	if len(e.places) < maxPlaces {
 		return false
@@ -192,8 +193,8 @@ func nameOf(text string) name {
 	return name{exact: hash(plain), loose: hash(strings.Join(words, " ")), size: len(words)}
 }
 
-// looseWords are the distinct words in one form and order, without the common
-// ones if there are others.
+// looseWords returns the distinct words, normalised and sorted, without stop words
+// if there are others.
 func looseWords(words []string) []string {
 	words = telling(words)
 	s := stemmers.get()
@@ -229,8 +230,8 @@ func hash(s string) uint64 {
 // Steps is the number of steps of the chain.
 func (d Document) Steps() int { return d.steps }
 
-// Rank orders chains of the same score: the shorter title first, and then by
-// the titles, as good as at random but everywhere the same.
+// Rank orders chains with equal scores: shorter titles first, then in an arbitrary
+// order of the titles that is the same in every store.
 func (d Document) Rank() uint64 {
 	title := d.names[fieldTitle]
 	return uint64(min(title.size, 255))<<56 | title.exact>>8

@@ -4,23 +4,23 @@ import (
 	"sync"
 )
 
-// finding is where a chain has the words of a query.
+// finding holds the places where a chain has the words of a query.
 type finding struct {
 	looks  []look    // by word of the query
-	begins [256]bool // how they begin
-	// forgiving: of one of them typing errors are forgiven.
+	begins [256]bool // first bytes of them
+	// forgiving reports that typing errors are tolerated in one of the words.
 	forgiving bool
-	hits      [][]hit   // likewise
-	rarity    []float64 // likewise
-	weights   []float64 // likewise
+	hits      [][]hit   // by word of the query
+	rarity    []float64 // by word of the query
+	weights   []float64 // by word of the query
 	total     float64   // of weights
 	rarest    float64   // of a word that a single chain has
 
 	names      []saying  // by name
-	sums, best []float64 // by step; zero but while they are used
+	sums, best []float64 // by step; zero while not in use
 }
 
-// findings are used again: many chains are judged for one query.
+// findings are reused: many chains are scored for one query.
 var findings = sync.Pool{New: func() any { return &finding{} }}
 
 // hit is one place of one word.
@@ -37,7 +37,7 @@ func (q Query) find(d Document, s Stats) *finding {
 	w := d.walk()
 	for number := 0; w.next(); number++ {
 		if !f.forgiving && (len(w.text) == 0 || !f.begins[w.text[0]]) {
-			continue // most words end here: a word, its term and its root begin alike
+			continue // skips most words: a word, its term and its root have the same first byte
 		}
 		for i := range f.looks {
 			like, ranker := f.looks[i].likeness(&w)
@@ -52,7 +52,7 @@ func (q Query) find(d Document, s Stats) *finding {
 	return f
 }
 
-// begin makes the finding one of nothing.
+// begin resets the finding for a query.
 func (f *finding) begin(q Query, s Stats) {
 	f.looks, f.rarity = f.looks[:0], f.rarity[:0]
 	f.begins, f.forgiving = [256]bool{}, false
@@ -103,7 +103,7 @@ func (f *finding) evidence(d Document) evidence {
 	return e
 }
 
-// say notes that a name has a word of the query.
+// say records that a name has a word of the query.
 func (f *finding) say(word int, h hit) {
 	like := h.weight / fieldWeight[h.at.field()]
 	s := &f.names[h.at.name()]
@@ -125,8 +125,8 @@ func (f *finding) beginNames(n int) {
 	}
 }
 
-// together returns how much of the query the best step covers with what the
-// chain as a whole has; the first of equals.
+// together returns how much of the query the best step covers, together with the
+// fields of the whole chain. The first of equal steps wins.
 func (f *finding) together(steps int) (coverage float64, step int) {
 	if f.total == 0 {
 		return 0, 0

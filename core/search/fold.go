@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxWord bounds a word, in bytes; what is longer is cut, in texts and queries
-// alike. Nobody asks for more, and lines of a megabyte exist.
+// maxWord bounds a word in bytes. Longer ones are cut, in texts and queries alike:
+// nobody asks for more, and lines of a megabyte exist.
 const maxWord = 64
 
 // token is one word of a text, folded.
 type token struct {
 	text string
-	// asked: a query that is written like the text asks for this word. The
-	// others are further ways to find the same place: the parts of camelCase,
-	// a hyphenated word in one piece, single characters of scripts without blanks.
+	// asked reports that a query written like the text contains this word. The other
+	// tokens are further ways to find the same place: the parts of camelCase, a
+	// hyphenated word as one, single characters of scripts without spaces.
 	asked bool
 }
 
@@ -29,15 +29,15 @@ func tokens(text string) []token {
 	return out
 }
 
-// splitter finds the words of texts. Its fields are the state between two
+// splitter splits texts into words. Its fields are the state between two
 // characters.
 type splitter struct {
-	found func(word []byte, asked bool) // word is good until it returns
+	found func(word []byte, asked bool) // word is valid until it returns
 
 	letters []byte // folded, of the compound being read: words joined by hyphens or apostrophes
 	ends    []int  // in letters, of the words before this one
 	start   int    // in letters, of this word
-	humps   []int  // where in letters camelCase goes up
+	humps   []int  // positions in letters of the capitals of camelCase
 	lower   bool   // the last character was a lower-case letter
 	joiner  rune   // 0, or the joiner that was just read
 	hyphen  bool   // one of the joiners of the compound was a hyphen
@@ -89,7 +89,7 @@ func (s *splitter) letter(r rune) {
 	}
 }
 
-// join ends a word that may be a part of a longer one.
+// join ends a word that may be part of a compound.
 func (s *splitter) join(r rune) {
 	if len(s.letters) == s.start || s.joiner != 0 {
 		s.endCompound()
@@ -113,7 +113,7 @@ func (s *splitter) endWord() {
 	s.lower = false
 }
 
-// camel finds the parts of a word like createInvoice.
+// camel splits a word like createInvoice.
 func (s *splitter) camel() {
 	start := s.start
 	for _, end := range append(s.humps, len(s.letters)) {
@@ -149,7 +149,7 @@ func (s *splitter) compound() {
 		}
 		return
 	}
-	// e-mail is asked for as email; a follow-up as its words; l'entreprise as entreprise.
+	// People search for e-mail as email, for a follow-up by its words, and for l'entreprise as entreprise.
 	one, two, both := s.letters[:ends[0]], s.letters[ends[0]:ends[1]], s.letters[:min(ends[1], maxWord)]
 	split := len(one) > 1 && len(two) > 1
 	elided := !s.hyphen && len(one) == 1 && len(two) > 1
@@ -158,12 +158,12 @@ func (s *splitter) compound() {
 	s.found(both, !split && !elided)
 }
 
-// contracted are the ends of a user's, I'd, I'm, we'll, we've and we're, which
-// nobody asks for.
+// contracted are the endings of a user's, I'd, I'm, we'll, we've and we're, which
+// nobody searches for.
 var contracted = set("s d m ll ve re")
 
-// character finds a character of a script without blanks: alone, and in a pair
-// with the one before it, so that a part of a sentence can be found.
+// character emits a character of a script without spaces, alone and in a pair with
+// the one before it, so that parts of sentences can be found.
 func (s *splitter) character(r rune) {
 	s.alone = s.before == 0
 	if s.alone {
@@ -176,7 +176,7 @@ func (s *splitter) character(r rune) {
 	s.before = r
 }
 
-// single finds the last character.
+// single emits the last character.
 func (s *splitter) single(asked bool) {
 	var one [utf8.UTFMax]byte
 	s.found(utf8.AppendRune(one[:0], s.before), asked)
@@ -189,12 +189,13 @@ func (s *splitter) endRun() {
 	}
 }
 
-// separates: words are letters and digits, with the marks that belong to them.
+// separates reports whether a character ends a word. Words consist of letters and
+// digits with their marks.
 func separates(r rune) bool {
 	return r == utf8.RuneError || !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.Co)
 }
 
-// unspaced: scripts that write words without blanks between them.
+// unspaced reports whether the script of a character has no spaces between words.
 func unspaced(r rune) bool {
 	return r > unicode.MaxLatin1 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai,
 		unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -218,8 +219,8 @@ func appendFolded(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, bare(r))
 }
 
-// bare is the character without diacritics, where they are diacritics: the
-// marks of other scripts are letters of their own.
+// bare is the character without its diacritics. The marks of some scripts are
+// letters of their own and stay.
 func bare(r rune) rune {
 	if !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic) {
 		return r
@@ -232,13 +233,13 @@ func bare(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// spelled are letters that Unicode does not take apart.
+// spelled are letters that Unicode does not decompose.
 var spelled = map[rune]string{
 	'ß': "ss", 'æ': "ae", 'œ': "oe", 'ø': "o", 'đ': "d", 'ð': "d", 'þ': "th", 'ł': "l", 'ı': "i", 'ħ': "h", 'ŧ': "t", 'ŋ': "n", 'ς': "σ",
 }
 
-// plain is how titles are compared: the words of the text, or, where it has
-// none, the text itself.
+// plain is the form in which titles are compared: the words of the text or, if it
+// has none, the text itself.
 func plain(text string) string {
 	var b strings.Builder
 	for _, t := range tokens(text) {

@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// How much a word of a chain is the one asked for.
+// How similar a word of a chain is to a word of the query.
 const (
-	likeForm   = 0.97 // another form of it
-	likeRoot   = 0.9  // another form by the rules of Polish
-	likePrefix = 0.8  // it goes on after what was typed; up to likePrefixMore for the share that was
-	likePart   = 0.6  // it has the word inside
+	likeForm   = 0.97 // another form of the word
+	likeRoot   = 0.9  // another form according to Polish endings
+	likePrefix = 0.8  // a completion; up to likePrefixMore is added for the share that was typed
+	likePart   = 0.6  // a word that contains it
 	likeTypo   = 0.85 // one typing error away
 	likeTypos  = 0.75 // two
 
 	likePrefixMore = 0.1
 
-	shortestBeginning = 4 // letters of a word that is completed
-	shortestPart      = 5 // letters of a word that is looked for inside others
+	shortestBeginning = 4 // letters of a word to complete
+	shortestPart      = 5 // letters of a word to find inside others
 )
 
-// look is one word of a query, ready to be compared.
+// look is one word of a query, prepared for comparison.
 type look struct {
 	Word
-	typos int  // forgiven
-	part  bool // it may be a part of another word: no chain has it
+	typos int  // tolerated
+	part  bool // it may match inside other words: no chain has it
 }
 
 func (w Word) look(forgiving bool) look {
@@ -35,7 +35,7 @@ func (w Word) look(forgiving bool) look {
 	return l
 }
 
-// likeness says how much a word is the one looked for; 0: it is another one.
+// likeness returns how similar a word is to the word of the query; 0: not at all.
 func (l *look) likeness(w *walk) (float64, string) {
 	switch {
 	case string(w.text) == l.Text:
@@ -74,23 +74,22 @@ func (l *look) mistyped(found string) float64 {
 	return 0
 }
 
-// errors is the number of typing errors in the word if it should be the found
-// one, or one in another form; 0: it should not.
+// errors returns the number of typing errors if the word was meant to be the found
+// one, or one in another form; 0: it was not.
 func (w Word) errors(found string) int {
 	if n := mistyped(w.Text, found); n > 0 {
 		return n
 	}
 	if w.Root == w.Text || len(w.Root) < 4 || !strings.HasPrefix(found, w.Root[:2]) {
-		return 0 // too much would have to be wrong at once
+		return 0 // too many errors at once
 	}
 	return mistyped(w.Root, root(found))
 }
 
-// mistyped returns how many typing errors make the asked word the found one;
-// 0: it is not a mistyped form of it. The first letter of a short word is
-// taken to be right.
+// mistyped returns how many typing errors turn the asked word into the found one;
+// 0: it is another word. The first letter of a short word is assumed to be right.
 func mistyped(asked, found string) int {
-	// An error changes at most two letters of the set. Most words end here.
+	// An error changes at most two letters of the set. This rejects most words.
 	changed := bits.OnesCount32(lettersOf(asked) ^ lettersOf(found))
 	if changed > 4 {
 		return 0

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Standing is the best place that a term has in a chain.
+// Standing is the most important part of a chain that has a term.
 type Standing uint8
 
-// Standings, the least first. The numbers are stored.
+// Standings, the least important first. The numbers are stored.
 const (
 	InText Standing = iota // or in the description
 	InTags
@@ -19,19 +19,19 @@ const (
 
 var standingOf = [fields]Standing{InName, InName, InName, InName, InLabel, InTags, InTags, InText, InText}
 
-// Weight is what Score counts a word in such a place, about.
+// Weight is approximately what a word in such a place adds to a score.
 func (s Standing) Weight() float64 {
 	return [4]float64{fieldWeight[fieldText], fieldWeight[fieldTags], fieldWeight[fieldLabel], fieldWeight[fieldTitle]}[s&3]
 }
 
-// Posting is a term of a chain and where it stands.
+// Posting is a term of a chain with its standing.
 type Posting struct {
 	Term     string
 	Standing Standing
 }
 
-// Postings are what an index that can rank by itself holds of the chain: the
-// terms of Query.Words and Query.Names, distinct and sorted by term.
+// Postings are the entries of a chain in an index that ranks by itself: the terms
+// of Query.Words and Query.Names, distinct and sorted by term.
 func (d Document) Postings() []Posting {
 	out := make([]Posting, 0, d.words+2*len(d.names))
 	for w := d.walk(); w.next(); {

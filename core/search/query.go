@@ -8,30 +8,31 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of a query; what is beyond is not looked at.
+// The limits of a query; the rest of it is ignored.
 const (
 	maxQuery = 64 << 10 // bytes
 	maxWords = 24       // the longest ones
 )
 
-// Query is what somebody looks for. It is read-only and safe for concurrent use.
+// Query is an analysed query. It is read-only and safe for concurrent use.
 type Query struct {
 	text   string
 	name   name
 	words  []Word
-	filler bool // the words say nothing
+	filler bool // it consists of stop words
 }
 
 // Word is one word of a query.
 type Word struct {
 	Text string // folded
-	// Term is the entry of Document.Terms of every chain that has the word, in
-	// whatever form.
+	// Term is the entry of Document.Terms of every chain that has the word in any
+	// form.
 	Term string
-	// Root begins, in Document.Vocabulary, the words that the query's word is
-	// another form of. Empty: the word is too short to have any.
+	// Root is the prefix, in Document.Vocabulary, of the other forms of the word.
+	// Empty: the word is too short to have any.
 	Root string
-	// Unfinished: the word was typed last and may go on. It is completed.
+	// Unfinished reports that the word was typed last and may be incomplete. It is
+	// completed.
 	Unfinished bool
 
 	short, last bool // too short to be completed; typed last
@@ -44,30 +45,30 @@ func (w Word) TitleTerm() string { return inTitle + w.Term }
 // LabelTerm is that of chains that have it in the label of a step.
 func (w Word) LabelTerm() string { return inLabel + w.Term }
 
-// Completed returns the word with the term of a word of the vocabulary instead
-// of its own, to look that up.
+// Completed returns the word with the term of a word of the vocabulary in place of
+// its own, to look that up.
 func (w Word) Completed(vocabulary string) Word {
 	w.Term = term(vocabulary)
 	return w
 }
 
-// Completes says whether a word of the vocabulary is another form of the
-// query's word, or how an unfinished one may go on.
+// Completes reports whether a word of the vocabulary is another form of the
+// query's word, or a completion of an unfinished one.
 func (w Word) Completes(vocabulary string) bool {
 	return w.formOf(vocabulary) || w.Unfinished && strings.HasPrefix(vocabulary, w.Text)
 }
 
-// formOf: by the rules of Polish.
+// formOf reports whether both are forms of one word according to Polish endings.
 func (w Word) formOf(vocabulary string) bool { return len(w.Root) >= 4 && root(vocabulary) == w.Root }
 
-// inside says whether the word is a part of another one.
+// inside reports whether the word is a part of another one.
 func (w Word) inside(vocabulary string) bool {
 	return utf8.RuneCountInString(w.Text) >= shortestPart && strings.Contains(vocabulary, w.Text)
 }
 
-// Mistyped says how far a word of the vocabulary is from the query's: the number
-// of typing errors, 1 when it only goes on, 3 when it has the word inside, 0 when
-// it has nothing to do with it.
+// Mistyped returns how far a word of the vocabulary is from the query's word: the
+// number of typing errors, 1 for a completion, 3 if it contains the word, and 0
+// for an unrelated word.
 func (w Word) Mistyped(vocabulary string) int {
 	if n := w.errors(vocabulary); n > 0 {
 		return n
@@ -81,7 +82,7 @@ func (w Word) Mistyped(vocabulary string) int {
 	return 0
 }
 
-// lettersOf is the set of a word's letters, as far as 32 bits tell them apart.
+// lettersOf is the set of letters of a word, hashed into 32 bits.
 func lettersOf(word string) uint32 {
 	var set uint32
 	for i := range len(word) {
@@ -90,27 +91,27 @@ func lettersOf(word string) uint32 {
 	return set
 }
 
-// likely rules words out before Mistyped looks at them.
+// likely is a fast check before Mistyped.
 type likely struct {
 	letters uint32
 	changed int
 }
 
-// likely is for the word.
+// likely returns the check for the word.
 func (w Word) likely() likely {
 	// An error changes at most two letters of the set.
 	return likely{letters: lettersOf(w.Text), changed: 2 * Typos(w.Text)}
 }
 
-// is says whether Mistyped may be more than 0 for a word with the letters. For
-// words that begin like the root it always may.
+// is reports whether Mistyped may be more than 0 for a word with these letters.
+// For words that begin with the root it always may.
 func (l likely) is(letters uint32) bool {
 	return bits.OnesCount32(l.letters^letters) <= l.changed || l.letters&^letters == 0
 }
 
-// Ask reads a query. Words that say nothing are left out, unless there are no
-// others; then a title must have all of them. The same words in another order
-// are the same query but for exact titles.
+// Ask analyses a query. Stop words are left out unless there are no other words;
+// then a title must have all of them. The order of words matters only for exact
+// titles.
 func Ask(text string) Query {
 	if len(text) > maxQuery {
 		text = text[:maxQuery]
@@ -131,8 +132,8 @@ func Ask(text string) Query {
 	return q
 }
 
-// lastTyped is the last of the words if the text ends with it; empty: there is
-// a mark or a blank behind it.
+// lastTyped is the last of the words if the text ends with it; empty if
+// punctuation or a blank follows.
 func lastTyped(text string, words []string) string {
 	if r, _ := utf8.DecodeLastRuneInString(text); len(words) == 0 || separates(r) {
 		return ""
@@ -159,7 +160,7 @@ func distinct(words []string) []string {
 	})
 }
 
-// longest leaves the longest words, in their order.
+// longest keeps the longest words, in their order.
 func longest(words []string) []string {
 	if len(words) <= maxWords {
 		return words
@@ -178,8 +179,8 @@ func longest(words []string) []string {
 func (q Query) Words() []Word { return slices.Clone(q.words) }
 
 // Names are the entries of Document.Terms of chains whose title, alternative
-// title, slug or trigger is the query, or has exactly its words.
+// title, slug or trigger equals the query or has exactly its words.
 func (q Query) Names() []string { return q.name.terms() }
 
-// Blank reports that there is nothing to look for.
+// Blank reports whether the query has no words.
 func (q Query) Blank() bool { return q.name.exact == 0 }

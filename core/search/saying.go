@@ -1,10 +1,10 @@
 package search
 
-// saying is what a query says of a name.
+// saying records which words of a name a query contains.
 type saying struct {
 	words []saidWord
-	next  int // word of the query that would go on
-	row   int // words that follow each other, in the form of the name
+	next  int // word of the query that would continue the row
+	row   int // consecutive words, spelled like in the name
 }
 
 // saidWord is a word of a name.
@@ -14,7 +14,7 @@ type saidWord struct {
 	rarity float64
 }
 
-// say adds a word, the best of those of the query that are it.
+// say adds a word. Of several words of the query that match it, the best counts.
 func (s *saying) say(w saidWord) {
 	for i, have := range s.words {
 		if have.number == w.number {
@@ -27,8 +27,8 @@ func (s *saying) say(w saidWord) {
 	s.words = append(s.words, w)
 }
 
-// share is how much of a name of so many words is said, and whether that is
-// the whole name, beyond doubt.
+// share returns how much of a name with this many words the query contains, and
+// whether it certainly contains the whole name.
 func (s *saying) share(size int) (share float64, whole bool) {
 	told, alike := 0.0, 0.0
 	for _, w := range s.words {

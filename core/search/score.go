@@ -4,13 +4,12 @@ import (
 	"math"
 )
 
-// A score says how likely a chain is the one that somebody asks for. A name that
-// is asked for as it is, or with its words in any order and form, has a score of
-// its own: scoreExact, scoreLoose. Otherwise three things count: how much of one
-// of the chain's names the query says, so that a title in the middle of a long
-// sentence is heard; how much of the query the chain covers, where the rarest
-// words weigh most; and how many rare words of the query the chain has, however
-// long the query is:
+// A score is how likely a chain is the one that is meant. A query that equals a
+// name of the chain, or has its words in any order and form, has a fixed score:
+// scoreExact, scoreLoose. Otherwise three things count: how much of one of the
+// names the query contains, so that a title in the middle of a long sentence
+// counts; how much of the query the chain covers, weighted by rarity; and how many
+// rare words of the query the chain has, however long the query is:
 //
 //	share    = rarity of the words said / (that + unsaidRarity * words unsaid)
 //	coverage = sum(weight * field * likeness) / sum(weight)
@@ -19,38 +18,39 @@ import (
 //	score    = max((MaxUnsure - saidScore) * chance, textScore * step coverage) + saidScore * share
 //
 // Step coverage is the coverage of the best step alone. It finds a few words that
-// stand together in a text.
+// occur together in a text.
 //
-// Only a chain of which a whole name is said scores more than MaxUnsure, because
-// any other score is also reached by requests for something that is not stored.
+// Only chains whose whole name is in the query score more than MaxUnsure, because
+// requests for something that is not stored reach any other score, too.
 //
-// The constants were fitted to that half of the queries of testdata/search that is
-// not held out; decision 64 says how.
+// The constants were fitted to the half of the queries of testdata/search that is
+// not held out; see decision 64.
 const (
 	shareWeight  = 9.0
 	coverWeight  = 4.5
 	foundWeight  = 4.5
 	doubt        = 10.6
-	textScore    = 0.51 // of what stands together
-	saidScore    = 0.05 // of a name, so that more of a title ranks higher
-	unsaidRarity = 3.5  // taken for the words of names that are not asked for
+	textScore    = 0.51 // for words in one step
+	saidScore    = 0.05 // for a name, so that more of a title ranks higher
+	unsaidRarity = 3.5  // rarity assumed for words of names that the query lacks
 
-	heaviest      = 4    // words that weigh fully
-	lightWeight   = 0.15 // of the others, as a share
-	shortQuery    = 4    // words; longer ones contain words that say nothing here
-	unknownWeight = 2.0  // of a word that no chain has, in longer ones
+	heaviest      = 4    // number of words with full weight
+	lightWeight   = 0.15 // factor for the others
+	shortQuery    = 4    // words; longer queries contain irrelevant words
+	unknownWeight = 2.0  // of a word that no chain has, in longer queries
 
-	unfinishedWeight = 0.3 // of such a word that is typed last and too short to be completed, as a share
+	unfinishedWeight = 0.3 // factor for such a word if it is typed last and too short to be completed
 )
 
 const (
-	// MaxInexact is the highest score of a chain that is not asked for by name.
+	// MaxInexact is the highest score of a chain whose name is not the query.
 	MaxInexact = 0.83
-	// MaxUnsure is the highest score of a chain of which no whole name is said.
+	// MaxUnsure is the highest score of a chain whose whole name is not in the
+	// query.
 	MaxUnsure = sureAlone - 0.001
 
 	// minCoverage is the least share of the query, or of a name, for a match. Below
-	// it, only words that say little are there.
+	// it, only insignificant words match.
 	minCoverage = 0.1
 )
 
@@ -59,7 +59,7 @@ var (
 	scoreLoose = [...]float64{fieldTitle: 0.95, fieldAltTitle: 0.94, fieldSlug: 0.93, fieldTrigger: 0.94}
 )
 
-// The rankers that explanations name.
+// The rankers in explanations.
 const (
 	RankerWords  = "words"
 	RankerPrefix = "prefix"
@@ -70,7 +70,7 @@ const (
 // Result is how well a chain answers a query.
 type Result struct {
 	Score float64 // above 0, at most 1
-	Step  int     // index of the step that answers best; 0 when it is the chain as a whole
+	Step  int     // index of the best step; 0 if the whole chain matches
 }
 
 // Match is one reason for a score.
@@ -83,7 +83,7 @@ type Match struct {
 	Score  float64
 }
 
-// Score judges a chain, and reports whether it is a match at all.
+// Score scores a chain, and reports whether it matches at all.
 func (q Query) Score(d Document, s Stats) (Result, bool) {
 	f := q.find(d, s)
 	defer findings.Put(f)
@@ -98,15 +98,15 @@ func (q Query) Score(d Document, s Stats) (Result, bool) {
 	return Result{Score: e.score(), Step: e.step}, true
 }
 
-// evidence is what the score of a chain is made of.
+// evidence has the parts of the score of a chain.
 type evidence struct {
-	covered  float64 // share of the query that stands somewhere in the chain
-	found    float64 // how many of its words do; a word as rare as can be counts 1
-	together float64 // share of it that the best step has with what belongs to all steps
+	covered  float64 // share of the query that is somewhere in the chain
+	found    float64 // sum over its words; a word of maximal rarity counts 1
+	together float64 // share of it that the best step and the fields of the chain have
 	step     int     // the best one
 	inTitle  int     // words of the query that the title has
-	said     float64 // share of a name that the query says
-	whole    bool    // it says a name from its first word to its last
+	said     float64 // share of a name that the query has
+	whole    bool    // the query has a whole name
 }
 
 func (e evidence) score() float64 {
@@ -117,14 +117,14 @@ func (e evidence) score() float64 {
 	return score
 }
 
-// chance is how likely somebody who asks so means the chain.
+// chance is the probability that the chain is meant.
 func (e evidence) chance() float64 {
 	z := shareWeight*e.said*math.Sqrt(e.said) + coverWeight*e.covered + foundWeight*math.Sqrt(e.found) - doubt
 	return 1 / (1 + math.Exp(-z))
 }
 
-// Explain returns why the chain has its score: for each word of the query that
-// it has, the best place.
+// Explain returns the reasons for the score of the chain: the best place of each
+// word of the query that it has.
 func (q Query) Explain(d Document, s Stats) []Match {
 	f := q.find(d, s)
 	defer findings.Put(f)
@@ -156,7 +156,7 @@ func (d Document) word(number int) string {
 	return string(w.text)
 }
 
-// named is the score of a chain that is asked for by a name; 0: it is not.
+// named is the score of a chain whose name is the query; 0: it is not.
 func (q Query) named(d Document) float64 {
 	if q.name.exact == 0 {
 		return 0

@@ -373,11 +373,11 @@ func TestFusedScoresKeepTheirOrder(t *testing.T) {
 }
 
 func TestWordsThatSayNothingFindOnlyTitlesWithAllOfThem(t *testing.T) {
-	l := libraryOf(written("What to do with the rest of it", "Sort | Some of it goes, some of it stays."), written("Roll back", "Stop | Do not go on to the end of it."))
+	l := libraryOf(written("What to do with the rest of it", "Sort | Some of it goes, some of it stays."), written("Roll back", "Stop | Do not continue to the end of it."))
 	if _, ok := l.score("to do of", 0); !ok {
 		t.Errorf("a title with all the words is not found")
 	}
-	for _, query := range []string{"the of and or", "to do of who", "not on of"} {
+	for _, query := range []string{"the of and or", "to do of who", "not to of"} {
 		for i := range l {
 			if r, ok := l.score(query, i); ok {
 				t.Errorf("Score(%q, chain %d) = %v, want no match", query, i, r)

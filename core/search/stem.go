@@ -9,12 +9,11 @@ import (
 	"github.com/blevesearch/snowballstem/german"
 )
 
-// term is the form of a word that the index holds. The language of a word is
-// unknown, of a query's word above all, so every word goes through the English
-// rules and then through the German ones: what one language has done, the
-// other finds done, and both forms of a word come out the same. That makes
-// some words the same that are not (time and timer); scoring looks at the
-// words themselves and counts those a little less.
+// term is the form of a word in the index. The language of a word, especially in a
+// query, is unknown, so every word passes the English rules and then the German
+// ones, and different forms of a word get the same term. Some different words get
+// the same term, too (time and timer); scoring compares the words themselves and
+// gives those a little less.
 func term(word string) string {
 	if len(word) < 3 || !ascii(word) {
 		return word
@@ -28,8 +27,8 @@ func term(word string) string {
 	return germanStem(englishStem(word))
 }
 
-// germanNouns are endings that the German rules leave on words they shorten
-// otherwise: Prüfung and prüfen, Installation and installieren.
+// germanNouns are endings that the German rules keep although they shorten related
+// words: Prüfung and prüfen, Installation and installieren.
 var germanNouns = []string{"ierungen", "ierung", "ierten", "ieren", "ierte", "iert", "ungen", "ung"}
 
 func englishStem(word string) string {
@@ -53,9 +52,9 @@ func ascii(s string) bool {
 	return true
 }
 
-// root is a word without the endings of Polish, which has more of them than a
-// stemmer for other languages takes off. At least four letters stay. Nothing
-// is indexed by roots: they begin all forms of a word.
+// root is a word without Polish endings, of which there are more than other
+// stemmers remove. At least four letters stay. Roots are not indexed: they are
+// prefixes of all forms of a word.
 func root(word string) string {
 	if !ascii(word) {
 		return word
@@ -74,14 +73,14 @@ var polishEndings = strings.Fields(`iami iach iego iemu owie
 	ow om em ie ia iu ej ich ych im ym
 	a e i o u y`)
 
-// stemmer remembers the terms of words. It belongs to one goroutine at a time.
+// stemmer caches the terms of words. It belongs to one goroutine at a time.
 type stemmer struct{ known map[string]stemmed }
 
 type stemmed struct{ word, term string }
 
-// stemmers are shared: most words of a text have been seen before. They outlive
-// garbage collections, unlike what is in a sync.Pool: a library is read in
-// while there are many.
+// stemmers are shared, because most words of a text were seen before. Unlike a
+// sync.Pool they survive garbage collections, of which there are many while a
+// library is loaded.
 var stemmers = stemmerList{idle: make(chan *stemmer, runtime.GOMAXPROCS(0))}
 
 type stemmerList struct{ idle chan *stemmer }
@@ -102,7 +101,7 @@ func (l stemmerList) put(s *stemmer) {
 	}
 }
 
-// rememberedWords bounds the memory of a stemmer to about 4 MB.
+// rememberedWords bounds the cache of a stemmer to about 4 MB.
 const rememberedWords = 32 << 10
 
 func (s *stemmer) term(word string) string {

@@ -2,9 +2,8 @@ package search
 
 import "strings"
 
-// common are words that say little about what is meant, and those that make a
-// request polite, in English, German, French, Spanish and Polish, folded. A
-// word that stands in an earlier language is not repeated.
+// common are stop words and polite phrases in English, German, French, Spanish and
+// Polish, folded. A word is listed once, under the first language that has it.
 var common = set(`
 	a able actually after afterwards again all almost along already also although always am amongst an and
 	another any anybody anymore anyone anything anyway anyways apparently are around as ask asked asks at away

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// The first characters of terms that are not words of any field. No word has an underscore.
+// The prefixes of terms that are not plain words. No word has an underscore.
 const (
 	inTitle = "t_" // words of names
 	inLabel = "l_" // words of labels
-	isExact = "x_" // one of these texts as a whole
-	isLoose = "y_" // its words in any order and form
+	isExact = "x_" // hash of a name
+	isLoose = "y_" // hash of the words of a name in any order and form
 )
 
-// Terms are what a backend indexes to find the chain: distinct, sorted, of
-// lower-case letters, digits, marks and underscores, so that blanks may stand
-// between them. Query.Words and Query.Names say what to look for.
+// Terms are the index entries of the chain: distinct, sorted, of lower-case
+// letters, digits, marks and underscores, so that they can be joined by blanks.
+// Query.Words and Query.Names have the terms to look up.
 func (d Document) Terms() []string { return d.terms(func(place) bool { return true }) }
 
-// StepTerms are the terms of one step; those of the chain (title, description)
+// StepTerms are the terms of one step. Those of the chain (title, description)
 // belong to every step.
 func (d Document) StepTerms(step int) []string {
 	return d.terms(func(p place) bool { return p.field().ofChain() || p.step() == step })
@@ -65,9 +65,9 @@ func (n name) terms() []string {
 	return []string{isExact + strconv.FormatUint(n.exact, 36), isLoose + strconv.FormatUint(n.loose, 36)}
 }
 
-// Vocabulary are the distinct words of the chain as they are written, folded,
-// sorted; what a word that is mistyped or not typed to its end can be
-// completed to. Words that nobody types are not among them.
+// Vocabulary returns the distinct words of the chain as they are written, folded
+// and sorted, to complete and correct words of queries. It leaves out words that
+// nobody types.
 func (d Document) Vocabulary() []string {
 	var out []string
 	for w := d.walk(); w.next(); {
@@ -82,8 +82,9 @@ func hasLetter(word []byte) bool {
 	return bytes.ContainsFunc(word, func(r rune) bool { return r > '9' })
 }
 
-// Trigrams are those of the words of title, alternative title, slug, tags and
-// labels: distinct and sorted, for backends that find mistyped words by them.
+// Trigrams returns the trigrams of the words of title, alternative title, slug,
+// tags and labels, distinct and sorted, for backends that find mistyped words by
+// them.
 func (d Document) Trigrams() []string {
 	found := map[string]bool{}
 	for w := d.walk(); w.next(); {

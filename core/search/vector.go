@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// Background is how similar a query is to texts that have nothing to do with
-// it. Each embedding model has its own idea of that: with some, nothing is below 0.7.
+// Background is how similar a query is to unrelated texts. It depends on the
+// embedding model: with some, no similarity is below 0.7.
 type Background struct {
 	Mean      float64 // cosine
 	Deviation float64
 }
 
 const (
-	fewSamples = 8 // a background cannot be told from fewer
+	fewSamples = 8 // fewer give no background
 	minShare   = 0.35
 )
 
 // BackgroundOf estimates the background from the cosines of the query with a
-// random sample of all stored vectors. A few that do have to do with it do no harm.
+// random sample of all stored vectors. A few related ones in the sample do no
+// harm.
 func BackgroundOf(cosines []float64) Background {
 	if len(cosines) < fewSamples {
 		return Background{Mean: 0.25, Deviation: 0.05}
@@ -29,21 +30,21 @@ func BackgroundOf(cosines []float64) Background {
 		sorted[i] = math.Abs(c - median)
 	}
 	slices.Sort(sorted)
-	const ofMedian = 1.4826 // from the median of deviations to the standard deviation, for a normal distribution
+	const ofMedian = 1.4826 // converts the median deviation of a normal distribution to its standard deviation
 	return Background{Mean: median, Deviation: ofMedian * sorted[len(sorted)/2]}
 }
 
-// How a cosine becomes a score. Questions are short and passages long, so that
-// with most models the right passage is only 0.3 to 0.5 above the background:
-// the exponent gives that distance a score that passes the default threshold.
-// What is no further than the largest of a few hundred random cosines is none.
+// The conversion of a cosine to a score. Questions are short and passages long, so
+// that with most models the right passage is only 0.3 to 0.5 above the background:
+// the exponent gives that distance a score above the default threshold. A cosine
+// below the largest of a few hundred random ones does not count as a match.
 const (
 	cosineExponent   = 0.48
 	cosineDeviations = 3.5
 )
 
-// Score is the calibrated form of a cosine, 0..MaxUnsure: how far it is from
-// the background towards the same text. Zero: the vector alone is no match.
+// Score is the calibrated cosine, 0..MaxUnsure: its position between the
+// background and an identical text. Zero: the vector alone does not match.
 func (b Background) Score(cosine float64) float64 {
 	if math.IsNaN(cosine) || cosine < b.Mean+cosineDeviations*b.Deviation || b.Mean >= 1 {
 		return 0
@@ -55,10 +56,10 @@ func (b Background) Score(cosine float64) float64 {
 	return MaxUnsure * share
 }
 
-// Fuse is the score of a chain from its words and from its vectors, each 0 when
-// that ranker did not find it; vector is at most MaxUnsure. It is at least the better of the two, and more
-// when both agree. What is asked for by name stays as it is, and vectors alone
-// never make a match sure.
+// Fuse combines the scores of a chain by words and by vectors, each 0 if that
+// ranker did not find it; vector is at most MaxUnsure. The result is at least the
+// better of the two, and more if both agree. A match by name keeps its score, and
+// vectors alone never make a match sure.
 func Fuse(words, vector float64) float64 {
 	best, other := max(words, vector), min(words, vector)
 	most := MaxInexact
@@ -71,8 +72,8 @@ func Fuse(words, vector float64) float64 {
 	return best + 0.5*other*(most-best)
 }
 
-// Fused is the result with what the vector of a step says, 0: nothing. The step
-// is the vector's where that says more than the words.
+// Fused is the result fused with the score of the vector of a step, or 0. The step
+// is that of the vector if it scores better than the words.
 func (r Result) Fused(vector float64, step int) Result {
 	if vector > r.Score {
 		r.Step = step
@@ -81,7 +82,7 @@ func (r Result) Fused(vector float64, step int) Result {
 	return r
 }
 
-// Cosine of two vectors; 0 when their lengths differ or one has no direction.
+// Cosine of two vectors; 0 if their lengths differ or one has no direction.
 func Cosine(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return 0

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxRecent words are kept aside until they are sorted in.
+	// maxRecent is how many words are kept aside before they are merged into the sorted ones.
 	maxRecent = 512
-	// What a word is completed or corrected to, at most.
+	// The most completions and corrections of a word.
 	maxCompletions = 40
 	maxCorrections = 20
 )
 
-// Vocabulary is the words that stand in some chain, about 50 bytes each. It is
-// read-only and safe for concurrent use; the zero value has no words.
+// Vocabulary is the set of words of all chains, about 50 bytes each. It is
+// read-only and safe for concurrent use; the zero value is empty.
 type Vocabulary struct {
 	sorted  []string
 	letters []uint32 // of the sorted
@@ -26,7 +26,7 @@ type Vocabulary struct {
 // Len is the number of words; one that was added twice may count twice.
 func (v Vocabulary) Len() int { return len(v.sorted) + len(v.recent) }
 
-// Missing are those of the words that the vocabulary lacks.
+// Missing returns the words that the vocabulary lacks.
 func (v Vocabulary) Missing(words []string) []string {
 	var out []string
 	for _, w := range words {
@@ -37,7 +37,7 @@ func (v Vocabulary) Missing(words []string) []string {
 	return out
 }
 
-// With is the vocabulary with these words too.
+// With returns the vocabulary with additional words.
 func (v Vocabulary) With(words []string) Vocabulary {
 	recent := slices.Concat(v.recent, words)
 	if len(recent) <= maxRecent {
@@ -52,7 +52,7 @@ func (v Vocabulary) With(words []string) Vocabulary {
 	return Vocabulary{sorted: sorted, letters: letters}
 }
 
-// merged is both sorted lists as one, without repeats.
+// merged merges two sorted lists without duplicates.
 func merged(a, b []string) []string {
 	out := make([]string, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
@@ -68,14 +68,14 @@ func merged(a, b []string) []string {
 	return append(append(out, a...), b...)
 }
 
-// Words are all of them, sorted.
+// Words returns all words, sorted.
 func (v Vocabulary) Words() []string {
 	recent := slices.Sorted(slices.Values(v.recent))
 	return merged(v.sorted, slices.Compact(recent))
 }
 
-// Completions are the terms of the other forms of the word and, where it is
-// unfinished, of the words that go on after it; the shortest words first.
+// Completions returns the terms of the other forms of the word and, if it is
+// unfinished, of its completions, the shortest words first.
 func (v Vocabulary) Completions(w Word) []string {
 	if w.Root == "" {
 		return nil
@@ -100,7 +100,7 @@ func (v Vocabulary) beginning(root string) (from, to int) {
 	return from, to
 }
 
-// Corrections are the terms of the words that a mistyped one may be, and of
+// Corrections returns the terms of words that a mistyped word may mean, and of
 // those that contain it, the likeliest first.
 func (v Vocabulary) Corrections(w Word) []string {
 	type correction struct {
@@ -136,7 +136,7 @@ func (v Vocabulary) Corrections(w Word) []string {
 	return w.termsOf(words)
 }
 
-// termsOf are the distinct terms of words that stand in for w.
+// termsOf returns the distinct terms of alternatives to w.
 func (w Word) termsOf(words []string) []string {
 	var out []string
 	for _, word := range words {

@@ -4,21 +4,21 @@ import (
 	"iter"
 )
 
-// walk goes through the words of a document in their order.
+// walk iterates over the words of a document in order.
 type walk struct {
 	rest   []byte
 	left   int // words
 	failed bool
 
 	text   []byte
-	shared int    // how much of it the term begins with
-	more   []byte // how the term goes on
+	shared int    // length of the prefix of text that the term shares
+	more   []byte // rest of the term
 	places []byte // binary
 }
 
 func (d Document) walk() walk { return walk{rest: d.entries, left: d.words} }
 
-// next goes to the next word, or ends.
+// next advances to the next word; false: the end.
 func (w *walk) next() bool {
 	if w.left == 0 || w.failed {
 		return false
@@ -40,7 +40,8 @@ func (w *walk) next() bool {
 	return !w.failed
 }
 
-// nextSmall is next where all numbers take one byte, as nearly all do.
+// nextSmall is next for entries whose numbers all take one byte, which nearly all
+// do.
 func (w *walk) nextSmall() bool {
 	b := w.rest
 	if len(b) < 4 || b[0] >= 0x80 {
@@ -63,7 +64,7 @@ func (w *walk) nextSmall() bool {
 	return true
 }
 
-// take takes bytes with their number in front.
+// take reads bytes that are preceded by their number.
 func (w *walk) take() []byte {
 	v, n := uvarint(w.rest)
 	if n <= 0 || v > uint64(len(w.rest)-n) {
@@ -79,12 +80,12 @@ func (w *walk) take() []byte {
 // term is the term of the word.
 func (w *walk) term() string { return string(w.text[:w.shared]) + string(w.more) }
 
-// hasTerm says whether that is the word's term.
+// hasTerm reports whether the word has the term.
 func (w *walk) hasTerm(term string) bool {
 	return len(term) == w.shared+len(w.more) && term[:w.shared] == string(w.text[:w.shared]) && term[w.shared:] == string(w.more)
 }
 
-// each are the places of the word.
+// each iterates over the places of the word.
 func (w *walk) each() iter.Seq[place] {
 	return func(yield func(place) bool) {
 		at := place(0)

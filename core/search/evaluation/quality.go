@@ -1,6 +1,6 @@
-// Package evaluation measures how well protocols are found: it fills a store with
-// the protocols of testdata/search, asks the labelled queries that stand beside
-// them, and counts. It judges any store and knows nothing of how one searches.
+// Package evaluation measures the quality of search: it fills a store with the
+// protocols of testdata/search, asks the labelled queries beside them, and counts.
+// It works with any store.
 package evaluation
 
 import (
@@ -21,7 +21,7 @@ import (
 // Space is where the protocols are stored.
 const Space = "user:quality:library"
 
-// Threshold is the score below which the engine drops a match by default.
+// Threshold is the score below which the library drops a match by default.
 const Threshold = 0.3
 
 // maxHits is how many matches a client is shown.
@@ -57,7 +57,7 @@ func Lexical() []Kind {
 	return []Kind{Exact, TitleDE, TitlePL, Partial, Prefix, Keyword, WordForm, Typo}
 }
 
-// wantsNothing reports whether no protocol answers queries of the kind.
+// wantsNothing reports whether queries of the kind should find nothing.
 func (k Kind) wantsNothing() bool { return k == Negative || k == Gibberish }
 
 // Half is one of the two parts that the queries are split into.
@@ -65,11 +65,11 @@ type Half string
 
 // The halves.
 const (
-	Tune    Half = "tune"     // looked at while the scores are worked on
-	HeldOut Half = "held out" // only measured
+	Tune    Half = "tune"     // used to tune the scores
+	HeldOut Half = "held out" // only used to measure
 )
 
-// Query is a query and what it should find.
+// Query is a query with its expected results.
 type Query struct {
 	Text string `json:"query"`
 	Kind Kind   `json:"kind"`
@@ -78,8 +78,8 @@ type Query struct {
 	Want []string `json:"want"`
 }
 
-// Half is the part that the query belongs to. It follows from the text alone,
-// so that nobody can choose it.
+// Half is the half that the query belongs to. It follows from the text alone and
+// cannot be chosen.
 func (q Query) Half() Half {
 	if sha256.Sum256([]byte(q.Text))[0]%2 == 0 {
 		return Tune
@@ -171,7 +171,7 @@ func (s *Set) addQuery(line []byte) error {
 	return nil
 }
 
-// Library is a store that is measured.
+// Library is a store to measure.
 type Library interface {
 	library.ProtocolWriter
 	library.Searcher
@@ -221,8 +221,8 @@ func embed(ctx context.Context, into library.Vectors, embedder library.Embedder,
 	return into.SaveVectors(ctx, made.Model, vectors)
 }
 
-// Ask puts all queries to a store and cuts the matches at the threshold. With
-// an embedder meanings are compared besides words.
+// Ask runs all queries and drops matches below the threshold. With an embedder it
+// compares embeddings, too.
 func (s Set) Ask(ctx context.Context, store library.Searcher, embedder library.Embedder, threshold float64) (Report, error) {
 	var r Report
 	for _, q := range s.Queries {

@@ -10,10 +10,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// Report is what a store answered to the queries of a set, in their order.
+// Report has the answers of a store to the queries of a set, in order.
 type Report struct{ Answers []Answer }
 
-// Answer is what a store answered to a query.
+// Answer is the answer of a store to a query.
 type Answer struct {
 	Query Query
 	Found []Found // best first
@@ -36,7 +36,7 @@ func (a Answer) within(n int) bool {
 	return at >= 0 && at < n
 }
 
-// right reports whether the first match is one of the wanted protocols.
+// right reports whether the first match is one of the expected protocols.
 func (a Answer) right() bool {
 	return len(a.Found) > 0 && slices.Contains(a.Query.Want, a.Found[0].Title)
 }
@@ -52,7 +52,7 @@ func (a Answer) sure() bool {
 	return search.Sure(a.Found[0].Score, a.Found[1].Score)
 }
 
-// String says what was asked, wanted and found.
+// String describes the query, its expected and its found protocols.
 func (a Answer) String() string {
 	var found []string
 	for _, f := range a.Found[:min(5, len(a.Found))] {
@@ -61,19 +61,19 @@ func (a Answer) String() string {
 	return fmt.Sprintf("%s %q wants %q, found [%s]", a.Query.Kind, a.Query.Text, a.Query.Want, strings.Join(found, " | "))
 }
 
-// Figures are the figures of some queries. The first three are shares, 0..1, of
-// the queries that want something.
+// Figures are metrics over some queries. The first three are shares, 0..1, of the
+// queries that should find something.
 type Figures struct {
 	Queries      int
 	Recall1      float64 // the best protocol comes first
 	Recall5      float64 // it is among the first five
 	MRR          float64 // mean of one divided by its place, 0 beyond the tenth
-	FalseMatches int     // queries that want nothing and found something
+	FalseMatches int     // queries that should find nothing and found something
 	Sure         int     // queries whose first match would be begun without asking
-	SureWrong    int     // those of them for which it is not a wanted one
+	SureWrong    int     // those of them whose first match is wrong
 }
 
-// Figures are those of the queries of the kinds; of all without one.
+// Figures computes the figures of the queries of the kinds, or of all queries.
 func (r Report) Figures(kinds ...Kind) Figures {
 	var f Figures
 	wanted := 0.0
@@ -119,8 +119,8 @@ func (r Report) Of(half Half) Report {
 	return Report{slices.DeleteFunc(slices.Clone(r.Answers), func(a Answer) bool { return a.Query.Half() != half })}
 }
 
-// Misses are the answers without the best protocol among the first five, and
-// those that found something where nothing is wanted.
+// Misses returns the answers without the best protocol among the first five, and
+// those that found something although they should not.
 func (r Report) Misses(kinds ...Kind) []Answer {
 	return slices.DeleteFunc(r.of(kinds), func(a Answer) bool {
 		if len(a.Query.Want) == 0 {
@@ -130,8 +130,8 @@ func (r Report) Misses(kinds ...Kind) []Answer {
 	})
 }
 
-// SameTop is the share, 0..1, of the queries that want something for which both
-// stores found the same protocol first, or both none.
+// SameTop is the share, 0..1, of the queries for which both stores agree on the
+// first match, or on finding none. Queries that should find nothing do not count.
 func (r Report) SameTop(other Report) float64 {
 	same, all := 0.0, 0.0
 	for i, a := range r.Answers {
@@ -156,7 +156,8 @@ func (a Answer) top() string {
 // Named is the report of a store or of another search engine.
 type Named struct {
 	Name string
-	// RanksOnly: the scores say nothing but the order, so nothing is sure.
+	// RanksOnly reports that the scores are meaningful only as an order, so no match
+	// is sure.
 	RanksOnly bool
 	Report
 }
@@ -183,10 +184,10 @@ func Print(to io.Writer, reports ...Named) error {
 	return w.Flush()
 }
 
-// all stands for all kinds in a table.
+// all names the row of all kinds in a table.
 const all Kind = "all"
 
-// cells are the figures that make sense for queries of the kind.
+// cells are the figures that apply to queries of the kind.
 func (f Figures) cells(k Kind, ranksOnly bool) []any {
 	share := func(part, of int) string { return fmt.Sprintf("%d (%.0f %%)", part, 100*float64(part)/float64(of)) }
 	out := []any{f.Queries, "", "", "", "", "", ""}
