@@ -1,116 +1,18 @@
 package director
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
-
-// approvalSchema is the form of a yes or no. It has no default: a client that
-// fills in defaults must not approve anything.
-var approvalSchema = json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string",` +
-	`"title":"Your decision","description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},` +
-	`"required":["confirmation"],"additionalProperties":false}`)
-
-// approvalSchemaWith is approvalSchema where a phrase has to be typed for a yes.
-// The phrase is in no part of it that a client could fill in by itself.
-func approvalSchemaWith(phrase string) json.RawMessage {
-	if phrase == "" {
-		return approvalSchema
-	}
-	b, err := json.Marshal(map[string]any{
-		"type": "object", "required": []string{"confirmation"}, "additionalProperties": false,
-		"properties": map[string]any{
-			"confirmation": map[string]any{
-				"type": "string", "title": "Your decision", "description": "approved: do it; rejected: do not do it", "enum": []string{saidApproved, saidRejected},
-			},
-			"phrase": map[string]any{"type": "string", "title": "To approve, type the phrase that the question names", "maxLength": 400},
-		},
-	})
-	if err != nil {
-		return approvalSchema // unreachable: only texts
-	}
-	return b
-}
-
-// approvalInput asks for a yes to exactly the evidence input that follows. Its
-// words come from the protocol and the challenge, never from a model alone:
-// values of earlier steps stand in it as quoted data.
-func (ap *approvals) approvalInput(k task, evidence driver.Input) driver.Input {
-	var b strings.Builder
-	if ap.t.trust.ownAnswer(k, evidence) {
-		return ap.answerInput(k, evidence)
-	}
-	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol)
-	if len(evidence.Display) > 0 {
-		fmt.Fprintf(&b, "It will be done with %s: %s\n", evidence.Type, plain.Clip(api.Readable(evidence.Display), maxShown))
-	}
-	if evidence.User != "" {
-		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(evidence.User))
-	}
-	system := ""
-	if s := k.common.Sampling.Sound(); s != nil && s.System != "" {
-		system = evidence.System
-		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", quote(system))
-	}
-	phrase := ap.phraseOf(k)
-	if phrase != "" {
-		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
-	}
-	fmt.Fprintf(&b, "%s Digest of what you approve: %s", ap.doneBefore(), ap.t.Run.Step.Digest[:16])
-	return approvalOf(evidence, b.String(), phrase, system)
-}
-
-// answerInput is approvalInput where the approval is a person's own answer: the
-// question is the step's, and nothing is done with it.
-func (ap *approvals) answerInput(k task, evidence driver.Input) driver.Input {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.where.Index, k.where.Count, k.where.Label, k.where.Protocol, quote(evidence.Description))
-	phrase := ap.phraseOf(k)
-	if phrase != "" {
-		fmt.Fprintf(&b, "To approve, type exactly: %s\n", phrase)
-	}
-	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", ap.t.Run.Step.Digest[:16])
-	return approvalOf(evidence, b.String(), phrase, "")
-}
-
-func approvalOf(evidence driver.Input, description, phrase, system string) driver.Input {
-	form := approvalSchemaWith(phrase)
-	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system)) > maxShown {
-		// No form holds it whole, and nobody approves what they are not shown.
-		// The page shows all of it.
-		form = nil
-	}
-	return driver.Input{
-		ID: driver.KindApproval, Kind: driver.KindApproval, Description: description, Schema: form, System: system, User: evidence.User,
-		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
-	}
-}
-
-// maxShown is how many bytes of what will be done a form shows.
-const maxShown = 32 << 10
-
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return ""
-	}
-	return plain.Clip(b.String(), maxShown)
-}
-
-func quote(s string) string {
-	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
-}
 
 // approvals deals with the approval of the open step.
 type approvals struct{ t *turn }
@@ -129,7 +31,7 @@ func (ap *approvals) noteApproval() {
 }
 
 // phraseIn is phraseOf for an approval, and nothing for any other input.
-func (ap *approvals) phraseIn(k task, in driver.Input) string {
+func (ap *approvals) phraseIn(k input.Task, in driver.Input) string {
 	if in.Kind != driver.KindApproval {
 		return ""
 	}
@@ -137,12 +39,12 @@ func (ap *approvals) phraseIn(k task, in driver.Input) string {
 }
 
 // phraseOf is what has to be typed to approve the step; empty: nothing.
-func (ap *approvals) phraseOf(k task) string {
+func (ap *approvals) phraseOf(k input.Task) string {
 	switch {
-	case k.common.ApprovalPhrase != "":
-		return k.common.ApprovalPhrase
+	case k.Common.ApprovalPhrase != "":
+		return k.Common.ApprovalPhrase
 	case ap.t.e.Settings.Approval.Typed:
-		return k.step.Name
+		return k.Step.Name
 	}
 	return ""
 }
@@ -166,7 +68,7 @@ func (ap *approvals) lapse() error {
 }
 
 // evidenceComesThrough looks ahead: a review can only approve what it will see.
-func (ap *approvals) evidenceComesThrough(k task, via string) bool {
+func (ap *approvals) evidenceComesThrough(k input.Task, via string) bool {
 	d := ap.t.e.Tree.Decide(driver.KindEvidence, ap.t.facts(k, driver.KindEvidence))
 	return d.Route != nil && d.Route.Via == via
 }
@@ -246,20 +148,16 @@ func (ap *approvals) earlyTimes() int {
 	return ap.t.Run.Step.Early.Times
 }
 
-// doneBefore tells a person whether anything may have been done before they
-// approve.
-func (ap *approvals) doneBefore() string {
-	early := ap.t.Run.Step.Early
-	if early == nil {
-		return "Nothing is done before you approve."
-	}
-	return fmt.Sprintf("Work for this step was submitted before approval, at %s, so it may have been done already. It is not counted: only what is done after you approve is.",
-		early.First.UTC().Format(time.RFC3339))
+// question is the approval of an input as it is asked for now.
+func (ap *approvals) question(k input.Task, evidence driver.Input) driver.Input {
+	return input.Approval(k, input.ApprovalQuestion{
+		Evidence: evidence, Digest: ap.t.Run.Step.Digest, Phrase: ap.phraseOf(k), Early: ap.t.Run.Step.Early, Own: ap.t.trust.ownAnswer(k, evidence),
+	})
 }
 
 // takesNoReport is ownAnswer for the step's evidence and for the approval in
 // front of it, which then is the answer.
-func (ap *approvals) takesNoReport(k task, in driver.Input) bool {
+func (ap *approvals) takesNoReport(k input.Task, in driver.Input) bool {
 	switch in.Kind {
 	case driver.KindEvidence:
 		return ap.t.trust.ownAnswer(k, in)
@@ -275,28 +173,28 @@ func (ap *approvals) takesNoReport(k task, in driver.Input) bool {
 
 // gated reports whether an approval stands in front of the input. One in front of
 // a person's own answer would be noise, unless it can be that answer itself.
-func (ap *approvals) gated(k task, in driver.Input) (bool, error) {
+func (ap *approvals) gated(k input.Task, in driver.Input) (bool, error) {
 	switch {
-	case k.approval != driver.ApprovalUser:
+	case k.Approval != driver.ApprovalUser:
 		return false, nil
-	case !ap.t.trust.personal(k, in), ap.t.trust.ownAnswer(k, in) && yesOrNo(in):
+	case !ap.t.trust.personal(k, in), ap.t.trust.ownAnswer(k, in) && input.YesOrNo(in):
 		return true, nil
-	case k.common.ApprovalPhrase != "":
+	case k.Common.ApprovalPhrase != "":
 		return false, fault.New(fault.InvalidArgument, "The protocol is at fault: nobody can type the approval_phrase of step %d into the form that it asks for. "+
-			"Mint it again without the phrase, or as a question for yes or no.", k.where.Index)
+			"Mint it again without the phrase, or as a question for yes or no.", k.Where.Index)
 	}
 	return false, nil
 }
 
 // approvedAnswer is what a person has answered to the input by approving; nil:
 // they have not, or it asks for more.
-func (ap *approvals) approvedAnswer(k task, in driver.Input) *driver.Answer {
-	if !ap.t.Run.Step.Gated || !ap.approvalStands() || !ap.t.trust.ownAnswer(k, in) || !yesOrNo(in) {
+func (ap *approvals) approvedAnswer(k input.Task, in driver.Input) *driver.Answer {
+	if !ap.t.Run.Step.Gated || !ap.approvalStands() || !ap.t.trust.ownAnswer(k, in) || !input.YesOrNo(in) {
 		return nil
 	}
 	a := ap.t.Run.Step.Approval
 	return &driver.Answer{
-		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + saidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
+		InputID: in.ID, Value: json.RawMessage(`{"confirmation":"` + input.SaidApproved + `"}`), Provenance: a.Provenance, Via: a.Via,
 	}
 }
 

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -84,12 +84,6 @@ type ApprovalAnswer struct {
 	By string
 }
 
-// The decisions of an ApprovalAnswer, which are those of the form.
-const (
-	saidApproved = "approved"
-	saidRejected = "rejected"
-)
-
 // Approval shows what the link of an approval is about. It decides nothing.
 func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secret string) (ApprovalView, error) {
 	h, release := e.hold()
@@ -157,16 +151,16 @@ func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, se
 		return v, nil
 	case subtle.ConstantTimeCompare([]byte(in.Digest), []byte(l.question.Digest)) != 1:
 		return v, fault.New(fault.InvalidArgument, "What is asked has changed since the page was opened. Read it again, then answer.")
-	case in.Decision == saidApproved && wrongPhrase(l.question.Phrase, in.Phrase) != "":
-		return v, fault.New(fault.InvalidArgument, "%s", wrongPhrase(l.question.Phrase, in.Phrase))
+	case in.Decision == input.SaidApproved && input.WrongPhrase(l.question.Phrase, in.Phrase) != "":
+		return v, fault.New(fault.InvalidArgument, "%s", input.WrongPhrase(l.question.Phrase, in.Phrase))
 	}
 	switch in.Decision {
-	case saidApproved:
+	case input.SaidApproved:
 		err = l.approve(in.By)
-	case saidRejected:
+	case input.SaidRejected:
 		err = l.reject()
 	default:
-		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", saidApproved, saidRejected)
+		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", input.SaidApproved, input.SaidRejected)
 	}
 	if err != nil {
 		return v, err
@@ -428,13 +422,4 @@ func (a *answers) tell(id run.ID) {
 		default: // it has something to wake up for already
 		}
 	}
-}
-
-// wrongPhrase says what is wrong with what was typed; empty: nothing, or
-// nothing had to be.
-func wrongPhrase(want, typed string) string {
-	if want == "" || strings.TrimSpace(typed) == want {
-		return ""
-	}
-	return fmt.Sprintf("To approve, type exactly: %s", want)
 }

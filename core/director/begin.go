@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -35,7 +36,7 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 	if err != nil {
 		return Round{}, err
 	}
-	input, err := inputOf(chain, in.Input)
+	given, err := inputOf(chain, in.Input)
 	if err != nil {
 		return Round{}, err
 	}
@@ -43,7 +44,7 @@ func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (
 	if err != nil {
 		return Round{}, err
 	}
-	t, err := e.start(c, chain, input)
+	t, err := e.start(c, chain, given)
 	if err != nil {
 		return Round{}, err
 	}
@@ -63,7 +64,7 @@ func inputOf(chain protocol.Chain, raw json.RawMessage) (json.RawMessage, error)
 		return nil, fault.New(fault.InvalidArgument, "input must be a JSON object")
 	}
 	raw = wellFormed(raw)
-	return raw, checkInput(chain, raw)
+	return raw, input.CheckOfRun(chain, raw)
 }
 
 func rootsOf(texts []string) ([]string, error) {
@@ -75,7 +76,7 @@ func rootsOf(texts []string) ([]string, error) {
 }
 
 // start makes a new run; it is stored with the first save.
-func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage) (*turn, error) {
+func (e held) start(c access.Caller, chain protocol.Chain, given json.RawMessage) (*turn, error) {
 	pin, err := library.Digest(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
@@ -83,7 +84,7 @@ func (e held) start(c access.Caller, chain protocol.Chain, input json.RawMessage
 	now := e.opt.Clock.Now()
 	change := e.runs.Create(run.Run{
 		ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
-		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: input, State: run.Open,
+		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: given, State: run.Open,
 		Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
 	}, chain)
 	t := newTurn(change, e, c)

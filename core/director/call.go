@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -181,7 +182,7 @@ func (cs *calls) follow(ctx context.Context) (Round, error) {
 	q := run.Question{Via: c.Driver, Route: c.Route, Path: c.Path, Asked: 1}
 	desc, _, _ := cs.t.e.Drivers.Describe(c.Driver)
 	q.Human = desc.Has(driver.FeatureHuman)
-	var k task
+	var k input.Task
 	var err error
 	if k, q.Input, err = cs.obtained(ctx, c.Input); err != nil {
 		return Round{}, err
@@ -192,10 +193,10 @@ func (cs *calls) follow(ctx context.Context) (Round, error) {
 }
 
 // obtained is the input that the open call obtains, as it was asked for.
-func (cs *calls) obtained(ctx context.Context, id string) (task, driver.Input, error) {
+func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.Input, error) {
 	if id == driver.KindRunInput {
-		in, _ := cs.t.obtaining.runInput()
-		return cs.t.obtaining.inputTask(), in, nil
+		in, _ := input.OfRun(cs.t.Run, cs.t.Chain)
+		return input.RunTask(cs.t.Chain), in, nil
 	}
 	k, err := cs.t.open(ctx)
 	if err != nil {
@@ -206,7 +207,7 @@ func (cs *calls) obtained(ctx context.Context, id string) (task, driver.Input, e
 			return k, in, nil
 		}
 		if id == driver.KindApproval && in.Kind != driver.KindSimilarity {
-			return k, cs.t.approvals.approvalInput(k, in), nil
+			return k, cs.t.approvals.question(k, in), nil
 		}
 	}
 	return k, driver.Input{}, unavailable("step %d waits for an input %q that nobody needs", cs.t.Run.Step.Index, id)

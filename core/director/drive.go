@@ -2,13 +2,9 @@ package director
 
 import (
 	"context"
-	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/fields"
-	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // maxHops bounds one call: far above what any protocol needs, so that a driver
@@ -41,7 +37,7 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if t.Run.Step.Call != nil {
 		return t.calls.follow(ctx)
 	}
-	if in, missing := t.obtaining.runInput(); missing != nil {
+	if in, missing := input.OfRun(t.Run, t.Chain); missing != nil {
 		return t.obtaining.obtainRunInput(ctx, in, missing)
 	}
 	if t.Run.Step.UntoldNo != "" {
@@ -72,30 +68,3 @@ const maxNoes = 3
 
 // maxValue bounds an answer.
 const maxValue = 8 << 20
-
-// basisOf tells how a yes came that needed no question.
-func basisOf(a driver.Answer) run.Basis {
-	if a.Provenance == driver.AgentReported {
-		return run.BasisAgent
-	}
-	return ""
-}
-
-// typedIn is what was typed beside a yes.
-func typedIn(value json.RawMessage) string {
-	var v struct {
-		Phrase string `json:"phrase"`
-	}
-	_ = json.Unmarshal(value, &v) // nothing typed, then
-	return v.Phrase
-}
-
-// saysYes: only this exact word approves anything.
-func saysYes(value json.RawMessage) bool {
-	var v struct {
-		Confirmation string `json:"confirmation"`
-	}
-	return json.Unmarshal(value, &v) == nil && v.Confirmation == "approved"
-}
-
-func describe(ds []driver.Diagnostic) string { return plain.Clip(fields.Text(ds), 2000) }

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
 // Form is the form of a schema, encoded as an agent reads it.
 func Form(schema json.RawMessage) string {
-	b, _ := api.Encode(formOf(schema), "") // was decoded from JSON
+	b, _ := api.Encode(input.Form(schema), "") // was decoded from JSON
 	return string(b)
 }
 

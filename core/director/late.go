@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -56,7 +57,7 @@ func (la *late) unsettled(seq int64) bool {
 // questionOfPage is what was approved on the page, as far as a no is read with it.
 func (la *late) questionOfPage() run.Question {
 	a := la.t.Run.Step.Approval
-	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: approvalSchema, Approval: driver.ApprovalUser, Person: true}
+	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
 	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.caller.Client, Human: true}
 }
 

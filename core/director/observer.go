@@ -82,11 +82,11 @@ func (ob *observation) begin(inputID string, at time.Time) {
 // puts into the event how long the route took. The step is the one that the
 // event was applied to.
 func (ob *observation) routed(step run.Step, ev *run.Event) {
-	r, input, ends := ob.routeOfEvent(step, *ev)
+	r, to, ends := ob.routeOfEvent(step, *ev)
 	if !ends {
 		return
 	}
-	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[input], ob.t.started)))
+	r.Took = max(0, ev.At.Sub(cmp.Or(ob.began[to], ob.t.started)))
 	ev.Took = r.Took
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
 		clear(ob.began) // the inputs of another step, or of another attempt, have the same ids
@@ -99,39 +99,39 @@ func (ob *observation) routed(step run.Step, ev *run.Event) {
 	ob.routes = append(ob.routes, r)
 }
 
-// routeOfEvent is the route that an event ends, if it ends one, and the input
+// routeOfEvent is the route that an event ends, if it ends one, and the to
 // that it led to.
-func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, input string, ends bool) {
+func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to string, ends bool) {
 	r = Route{Space: ob.t.Run.Space, Via: ev.Via}
-	input = ev.Input
+	to = ev.Input
 	switch ev.Kind {
 	case run.Supplied, run.Answered:
 		r.Outcome = RouteAnswered
 	case run.RouteClosed:
-		input, r.Via, r.Outcome = ev.Attempt.Input, ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
+		to, r.Via, r.Outcome = ev.Attempt.Input, ev.Attempt.Via, RouteOutcome(ev.Attempt.Outcome)
 		r.ErrorCode = closedCode(*ev.Attempt)
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
-		input, r.Via = driver.KindEvidence, runs.CoreDriver // of a step without a challenge
+		to, r.Via = driver.KindEvidence, runs.CoreDriver // of a step without a challenge
 		if a, ok := evidenceOf(step); ok {
-			input, r.Via = a.InputID, a.Via
+			to, r.Via = a.InputID, a.Via
 		}
 		r.Outcome = RouteAccepted
 		if ev.Kind == run.Rejected {
 			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
 		}
 	case run.Refused:
-		input = driver.KindEvidence
+		to = driver.KindEvidence
 		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.trying, RouteRefused, ev.Code, true
 	default:
 		return Route{}, "", false
 	}
-	r.Input = kindOf(step, input)
+	r.Input = kindOf(step, to)
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
 		r.Input = driver.KindEvidence
 	}
-	return r, input, true
+	return r, to, true
 }
 
 // closedCode is the code that a reply has which needs the agent because of this
@@ -159,7 +159,7 @@ func (ob *observation) tellRoutes(ctx context.Context) {
 // typeAt is the challenge type of a step of the pinned protocol.
 func (ob *observation) typeAt(index int) string {
 	if ob.t.opened == index {
-		return ob.t.task.common.Type
+		return ob.t.task.Common.Type
 	}
 	if index < 1 || index > len(ob.t.Chain.Steps) {
 		return ""
@@ -167,7 +167,7 @@ func (ob *observation) typeAt(index int) string {
 	return ob.t.e.TypeOf(ob.t.Chain.Steps[index-1])
 }
 
-// kindOf is the kind of an input by its id.
+// kindOf is the kind of an to by its id.
 func kindOf(step run.Step, id string) string {
 	switch id {
 	case driver.KindApproval, driver.KindRunInput, driver.KindFiles:
@@ -186,8 +186,8 @@ type observation struct {
 	t      *turn
 	routes []Route
 	trying string // the driver of the route that was decided on last
-	due    string // the kind of the input that it was decided on for
-	// began says when the route to an input was begun, by the input's id; what
+	due    string // the kind of the to that it was decided on for
+	// began says when the route to an to was begun, by the to's id; what
 	// is not in it began with the call.
 	began map[string]time.Time
 }

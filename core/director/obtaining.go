@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
-	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -24,29 +22,12 @@ import (
 // obtaining obtains the inputs of the open step, one after the other.
 type obtaining struct{ t *turn }
 
-// runInput says what the run still needs before its first step: the input that
-// asks for it and the names of the missing keys; nil when nothing is missing.
-func (ob *obtaining) runInput() (driver.Input, []string) {
-	if ob.t.Run.Step.Index != 1 || len(ob.t.Chain.Inputs) == 0 || len(ob.t.Run.Step.Answers) > 0 {
-		return driver.Input{}, nil
-	}
-	missing := missingKeys(ob.t.Chain.Inputs, ob.t.Run.Input)
-	if len(missing) == 0 {
-		return driver.Input{}, nil
-	}
-	return driver.Input{
-		ID: driver.KindRunInput, Kind: driver.KindRunInput, Schema: only(ob.t.Chain.Inputs, missing), Person: true,
-		Description: fmt.Sprintf("The protocol %q needs to know before it starts: %s.", ob.t.Chain.Title, strings.Join(missing, ", ")),
-		Approval:    driver.ApprovalUser,
-	}, missing
-}
-
 // obtainRunInput asks the person, where the tree and the client allow it.
 func (ob *obtaining) obtainRunInput(ctx context.Context, in driver.Input, missing []string) (Round, error) {
-	k := ob.inputTask()
+	k := input.RunTask(ob.t.Chain)
 	d := ob.decide(k, in)
 	if d.Route == nil || ob.t.caller.Detached {
-		return Round{}, ob.missingInput(missing)
+		return Round{}, input.MissingOfRun(ob.t.Run, ob.t.Chain, missing)
 	}
 	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
@@ -56,45 +37,6 @@ func (ob *obtaining) obtainRunInput(ctx context.Context, in driver.Input, missin
 		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person can be asked for a run's input")
 	}
 	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
-}
-
-// inputTask is the task of the run's input.
-func (ob *obtaining) inputTask() task {
-	return task{step: ob.t.step(), where: driver.Step{Protocol: ob.t.Chain.Title, Label: "Input", Index: 1, Count: len(ob.t.Chain.Steps)}}
-}
-
-func (ob *obtaining) missingInput(missing []string) *fault.Error {
-	uri := protocol.URI(ob.t.Chain.Steps[0].UUID)
-	form := inputForm(ob.t.Chain.Inputs, missing)
-	example, _ := api.Encode(form, "") // was decoded from JSON
-	maps.Copy(form, decision.Object(ob.t.Run.Input))
-	return fault.New(fault.MissingInput, "the protocol %q needs an input with %s", ob.t.Chain.Title, strings.Join(missing, ", ")).
-		With("missing", missing).
-		WithNext("call kairos_begin with %s and input %s", uri, example).
-		WithCall(api.ToolBegin, map[string]any{"uri": uri, "input": form})
-}
-
-// takeRunInput merges what a person filled in into the run's input.
-func (ob *obtaining) takeRunInput(value json.RawMessage) (json.RawMessage, error) {
-	merged := decision.Object(ob.t.Run.Input)
-	if merged == nil {
-		merged = map[string]any{}
-	}
-	maps.Copy(merged, decision.Object(value))
-	b, err := json.Marshal(merged)
-	if err != nil {
-		return nil, err
-	}
-	return b, checkInput(ob.t.Chain, b)
-}
-
-func (ob *obtaining) inputAnswer(a driver.Answer) (run.Event, error) {
-	merged, err := ob.takeRunInput(a.Value)
-	if err != nil {
-		return run.Event{}, err
-	}
-	a.Value = merged
-	return run.Event{Answer: &a}, nil
 }
 
 // answerSimilarity answers how close two texts are, without a callback from
@@ -115,7 +57,7 @@ func (ob *obtaining) answerSimilarity(ctx context.Context, in driver.Input) erro
 
 // dueInput is the one input that is open: what the core answers itself, then
 // approval, evidence, files.
-func (ob *obtaining) dueInput(k task) driver.Input {
+func (ob *obtaining) dueInput(k input.Task) driver.Input {
 	s := ob.t.Run.Step
 	for _, in := range s.Inputs {
 		if in.Kind == driver.KindSimilarity {
@@ -125,14 +67,14 @@ func (ob *obtaining) dueInput(k task) driver.Input {
 	for _, in := range s.Inputs {
 		// Neither a judgement nor a look at files is part of what a person approved.
 		if s.Gated && in.Kind != driver.KindJudge && in.Kind != driver.KindFiles && !ob.t.approvals.approvalStands() {
-			return ob.t.approvals.approvalInput(k, in)
+			return ob.t.approvals.question(k, in)
 		}
 	}
 	return s.Inputs[0]
 }
 
 // obtain tries the due input's next route.
-func (ob *obtaining) obtain(ctx context.Context, k task, in driver.Input) (Round, error) {
+func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) (Round, error) {
 	if in.Kind == driver.KindSimilarity {
 		return Round{}, ob.answerSimilarity(ctx, in)
 	}
@@ -159,7 +101,7 @@ func (ob *obtaining) obtain(ctx context.Context, k task, in driver.Input) (Round
 		if err := ob.t.approvals.tooEarly(); err != nil {
 			return Round{}, err
 		}
-		in = ob.t.approvals.approvalInput(k, ob.t.approvals.gatedInput())
+		in = ob.t.approvals.question(k, ob.t.approvals.gatedInput())
 	}
 	// Work that comes after the no is not what asks the person again.
 	despite := in.Kind == driver.KindApproval && ob.t.solution.supplied() && !desc.Has(driver.FeatureAgent)
@@ -203,7 +145,7 @@ func (ob *obtaining) obtain(ctx context.Context, k task, in driver.Input) (Round
 	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
 }
 
-func (ob *obtaining) decide(k task, in driver.Input) decision.Decision {
+func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
 	facts := ob.t.facts(k, in.ID)
 	d := ob.t.e.Tree.Decide(in.Kind, facts)
 	ob.t.decided = &decided{Decision: d, kind: in.Kind, facts: facts}
@@ -211,7 +153,7 @@ func (ob *obtaining) decide(k task, in driver.Input) decision.Decision {
 }
 
 // noRoute: the tree has nothing left for the input.
-func (ob *obtaining) noRoute(k task, in driver.Input) error {
+func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
 		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
 	}
@@ -271,7 +213,7 @@ func (ob *obtaining) leaveRoute(ctx context.Context, a run.Attempt, reason strin
 }
 
 // viaAgent takes the input from the submitted solution, or shows it to the agent.
-func (ob *obtaining) viaAgent(ctx context.Context, k task, in driver.Input, r decision.Route) (Round, error) {
+func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
 	drv, ok := ob.t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok {
 		return Round{}, unavailable("driver %s is not configured", r.Via)
@@ -299,7 +241,7 @@ func (ob *obtaining) viaAgent(ctx context.Context, k task, in driver.Input, r de
 		return Round{}, err
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: in, Step: k.where, Client: ob.t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: ob.t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	switch {
 	case err != nil:
@@ -313,7 +255,7 @@ func (ob *obtaining) viaAgent(ctx context.Context, k task, in driver.Input, r de
 	case res.Missing != nil:
 		return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
 	case res.Invalid != nil:
-		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+describe(res.Invalid.Diagnostics))
+		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
 	case res.Unavailable != nil:
 		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
 	}
@@ -322,7 +264,7 @@ func (ob *obtaining) viaAgent(ctx context.Context, k task, in driver.Input, r de
 
 // notFilledIn: the agent sent back placeholders of next_call. What it did not
 // say is missing, not wrong.
-func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input, left []string) (Round, error) {
+func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
 	shown, err := ob.shownToAgent(ctx, drv, via, k, in)
 	if err != nil {
 		return Round{}, err
@@ -333,28 +275,28 @@ func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via
 
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
-func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k task, in driver.Input) (driver.AgentChallenge, error) {
+func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
 	if in.Kind == driver.KindEvidence && ob.t.solution.supplied() {
-		return driver.AgentChallenge{Type: k.common.Type, Description: in.Description, Display: in.Display}, nil
+		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
 	}
 	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
 	if err != nil {
 		return driver.AgentChallenge{}, err
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.where, Client: ob.t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
+		Input: in, Step: k.Where, Client: ob.t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
 	})
 	switch {
 	case err != nil:
 		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
 	case res.AgentChallenge == nil:
-		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.where.Index)
+		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.Where.Index)
 	}
 	return *res.AgentChallenge, nil
 }
 
 // supply takes an answer that needed no question.
-func (ob *obtaining) supply(ctx context.Context, k task, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
+func (ob *obtaining) supply(ctx context.Context, k input.Task, in driver.Input, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = in.ID, r.Via
 	if problem := ob.t.trust.doubt(in, a, r.Via); problem != "" {
 		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
@@ -362,17 +304,17 @@ func (ob *obtaining) supply(ctx context.Context, k task, in driver.Input, r deci
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
 	switch in.Kind {
 	case driver.KindApproval:
-		if !saysYes(a.Value) {
+		if !input.Approves(a.Value) {
 			return ob.t.replies.decline(ctx, in, r.Via, "not approved", 0)
 		}
 		phrase := ob.t.approvals.phraseOf(k)
-		if wrong := wrongPhrase(phrase, typedIn(a.Value)); wrong != "" {
+		if wrong := input.WrongPhrase(phrase, input.Typed(a.Value)); wrong != "" {
 			if err := ob.t.calls.settle(wrong); err != nil {
 				return Round{}, err
 			}
 			return ob.t.replies.refuse(ctx, fault.MissingField, "the approval does not count: "+wrong)
 		}
-		ev.Approval = ob.t.approvals.approval(r, a.Provenance, basisOf(a))
+		ev.Approval = ob.t.approvals.approval(r, a.Provenance, input.BasisOf(a))
 		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
 	case driver.KindFiles:
@@ -414,31 +356,6 @@ func (ob *obtaining) setAside() error {
 	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
 }
 
-// filesInput asks for the files that the step demands, once its evidence is there.
-func (ob *obtaining) filesInput(k task) (driver.Input, error) {
-	checks, err := soundFiles(k)
-	if err != nil {
-		return driver.Input{}, err
-	}
-	shown := filesDisplay{Files: k.common.Files, Roots: ob.t.Run.Roots}
-	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
-		began := ob.t.Run.CreatedAt.UTC()
-		shown.Since = &began
-	}
-	display, err := json.Marshal(shown)
-	if err != nil {
-		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.where.Index, err)
-	}
-	in := driver.Input{
-		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.common.Type, Display: display,
-		Description: demanded(checks), Approval: driver.ApprovalAuto,
-	}
-	if len(checks) > 0 {
-		in.Schema = filecheck.ReportSchema
-	}
-	return in, nil
-}
-
 // fileTrouble says what is wrong with an answer to a files input before anybody
 // looks at what it says; nil: nothing.
 func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
@@ -452,7 +369,7 @@ func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decisio
 		}
 		return Round{}, true, ob.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
 	}
-	checks, err := soundFiles(k)
+	checks, err := input.FileChecks(k)
 	if err != nil || len(checks) == 0 {
 		return Round{}, err != nil, err
 	}
@@ -460,7 +377,7 @@ func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decisio
 	if len(problems) == 0 {
 		return Round{}, false, nil
 	}
-	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+describe(problems))
+	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+input.Describe(problems))
 	return round, true, err
 }
 
@@ -472,11 +389,11 @@ func (ob *obtaining) filesSettled(ctx context.Context, a driver.Answer) (Round, 
 	if err != nil {
 		return Round{}, err
 	}
-	why, err := mismatch(k, a)
+	why, err := input.FilesMismatch(k, a)
 	if err != nil {
 		return Round{}, err
 	}
-	if why != "" && k.common.IsRequired() {
+	if why != "" && k.Common.IsRequired() {
 		return ob.t.replies.reject(ctx, fault.FilesMismatch, why)
 	}
 	return Round{}, ob.moreDue()

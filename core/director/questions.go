@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -31,7 +32,7 @@ func (qs *questions) answeredElsewhere(in driver.Input, r decision.Route) bool {
 }
 
 // leaveToPage records that a person answers at the link, and gives the link to the agent.
-func (qs *questions) leaveToPage(ctx context.Context, k task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
+func (qs *questions) leaveToPage(ctx context.Context, k input.Task, q run.Question, r decision.Route, link *run.ApprovalLink, e driver.Elsewhere) (Round, error) {
 	desc, _, _ := qs.t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureHuman) || qs.t.links.linkTo(link) == "" {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "leaves the answer to a page without a person or a link", 0)
@@ -44,7 +45,7 @@ func (qs *questions) leaveToPage(ctx context.Context, k task, q run.Question, r 
 }
 
 // openedPage: the person was sent to the page, so their answer comes from there.
-func (qs *questions) openedPage(ctx context.Context, k task, q run.Question) (Round, error) {
+func (qs *questions) openedPage(ctx context.Context, k input.Task, q run.Question) (Round, error) {
 	asked := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), q.Seq)
 	q.Elsewhere = "The person was sent to the approval page and has not answered there yet. If they have lost it, show them the link."
@@ -94,7 +95,7 @@ func (qs *questions) abandon(ctx context.Context, q run.Question, r decision.Rou
 }
 
 // viaClient asks the client, if this call may, or takes what the driver knows itself.
-func (qs *questions) viaClient(ctx context.Context, k task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
+func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, error) {
 	if qs.answeredElsewhere(in, r) {
 		return qs.pend(qs.waiting(ctx, k, *qs.t.Run.Step.Question))
 	}
@@ -122,9 +123,9 @@ func (qs *questions) viaClient(ctx context.Context, k task, in driver.Input, r d
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	// What a run needs before its first step has no type.
-	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.common.Type && in.Kind != driver.KindRunInput {
+	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.Common.Type && in.Kind != driver.KindRunInput {
 		return qs.t.replies.refuse(ctx, fault.TypeMismatch,
-			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.common.Type, s.Type))
+			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, s.Type))
 	}
 	q := run.Question{
 		Phrase: qs.t.approvals.phraseIn(k, in), Input: in, Via: r.Via, Route: r.Index, Path: r.Path, Human: desc.Has(driver.FeatureHuman),
@@ -138,19 +139,19 @@ func (qs *questions) viaClient(ctx context.Context, k task, in driver.Input, r d
 // A judge comes when it is done; where one that is no client can be had at once,
 // render finds out. Files are looked at right behind the evidence: that disturbs
 // no person.
-func (qs *questions) mayAsk(k task, in driver.Input, desc driver.Descriptor) bool {
+func (qs *questions) mayAsk(k input.Task, in driver.Input, desc driver.Descriptor) bool {
 	if in.Kind == driver.KindFiles && !desc.Has(driver.FeatureHuman) {
 		return !qs.t.caller.Detached
 	}
 	if qs.t.caller.Detached || (qs.asked != subject{} && qs.asked != subject{qs.t.Run.Step.Index, in.ID}) {
 		return false
 	}
-	return k.where.Index == qs.t.target || k.common.Sampling != nil || in.Kind == driver.KindRunInput || in.Kind == driver.KindJudge
+	return k.Where.Index == qs.t.target || k.Common.Sampling != nil || in.Kind == driver.KindRunInput || in.Kind == driver.KindJudge
 }
 
 // render lets the capability driver put the question and sends it, or takes
 // what it answers without asking. Diagnostics are set when a reply was invalid.
-func (qs *questions) render(ctx context.Context, k task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
+func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r decision.Route, diagnostics []driver.Diagnostic) (Round, error) {
 	drv, ok := qs.t.e.Drivers.Capability(r.Via, r.CallTimeout)
 	if !ok && qs.t.Run.Step.Call != nil {
 		return Round{}, unavailable("driver %s, which step %d waits for, is not configured", r.Via, qs.t.Run.Step.Index)
@@ -181,7 +182,7 @@ func (qs *questions) render(ctx context.Context, k task, q run.Question, r decis
 		diagnostics = qs.t.Run.Step.Refused[in.ID]
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.where, Client: qs.t.caller.Client, Links: driver.Links{Approval: qs.t.links.linkTo(link)}, Diagnostics: diagnostics,
+		Input: in, Step: k.Where, Client: qs.t.caller.Client, Links: driver.Links{Approval: qs.t.links.linkTo(link)}, Diagnostics: diagnostics,
 		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering,
 	})
 	l := later{res.Pending, res.Unknown, res.NotDone}
@@ -295,13 +296,13 @@ func (qs *questions) ask(ctx context.Context, q run.Question, r decision.Route) 
 
 // read lets the capability driver that asked, or what has its name now, read
 // the client's reply.
-func (qs *questions) read(ctx context.Context, k task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
 	drv, ok := qs.t.e.Drivers.Capability(q.Via, qs.t.e.routeOf(q).CallTimeout)
 	if !ok {
 		return driver.CannotInterpret("the driver is not configured any more"), nil
 	}
 	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: q.Input, Step: k.where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
+		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
 	})
 	if res.Answer != nil && q.Input.Kind == driver.KindApproval && sentToAddress(q.Ask) {
 		// Such a question shows an address and no form: nobody saw what a yes is to.
@@ -332,7 +333,7 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 		if err := qs.t.apply(no); err != nil {
 			return Round{}, err
 		}
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.where.Index)
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.Where.Index)
 	}
 	switch {
 	case err != nil:
@@ -354,9 +355,9 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 // askedTask is the task the question is about. When nobody can judge the step
 // any more, because its driver was removed meanwhile, it is only where the step
 // stands: that is enough to read an answer, which must not be lost.
-func (qs *questions) askedTask(ctx context.Context, q run.Question) (task, error) {
+func (qs *questions) askedTask(ctx context.Context, q run.Question) (input.Task, error) {
 	if q.Input.Kind == driver.KindRunInput {
-		return qs.t.obtaining.inputTask(), nil
+		return input.RunTask(qs.t.Chain), nil
 	}
 	k, err := qs.t.open(ctx)
 	if fault.CodeOf(err) == fault.DriverUnavailable {
@@ -365,7 +366,7 @@ func (qs *questions) askedTask(ctx context.Context, q run.Question) (task, error
 	return k, err
 }
 
-func (qs *questions) answered(ctx context.Context, k task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
+func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
 	a.InputID, a.Via = q.Input.ID, q.Via
 	if problem := qs.t.trust.doubt(q.Input, a, q.Via); problem != "" {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
@@ -373,20 +374,21 @@ func (qs *questions) answered(ctx context.Context, k task, q run.Question, r dec
 	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
 	switch q.Input.Kind {
 	case driver.KindApproval:
-		if !saysYes(a.Value) {
+		if !input.Approves(a.Value) {
 			return qs.t.replies.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
 		}
-		if wrong := wrongPhrase(q.Phrase, typedIn(a.Value)); wrong != "" {
+		if wrong := input.WrongPhrase(q.Phrase, input.Typed(a.Value)); wrong != "" {
 			return qs.invalid(ctx, k, q, r, []driver.Diagnostic{driver.Problem("/content/phrase", wrong)})
 		}
 		ev.Approval = qs.t.approvals.approval(r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
 	case driver.KindRunInput:
-		merged, err := qs.t.obtaining.inputAnswer(a)
+		merged, err := input.MergeOfRun(qs.t.Run, qs.t.Chain, a.Value)
 		if err != nil {
 			return qs.invalid(ctx, k, q, r, []driver.Diagnostic{driver.Problem("", err.Error())})
 		}
-		ev.Answer = merged.Answer
+		a.Value = merged
+		ev.Answer = &a
 	case driver.KindFiles:
 		if round, wrong, err := qs.t.obtaining.fileTrouble(ctx, a, r, q.Seq); wrong || err != nil {
 			return round, err
@@ -400,16 +402,16 @@ func (qs *questions) answered(ctx context.Context, k task, q run.Question, r dec
 
 // invalid asks again with the diagnostics, as often as the route allows, and
 // then takes the next route.
-func (qs *questions) invalid(ctx context.Context, k task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
+func (qs *questions) invalid(ctx context.Context, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
 	if qs.t.caller.Detached || q.Repairs >= r.Retries {
-		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, describe(ds), q.Seq)
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
 	}
 	repair := q
 	repair.Repairs++
 	return qs.render(ctx, k, repair, r, ds)
 }
 
-func (qs *questions) waiting(ctx context.Context, k task, q run.Question) (Round, error) {
+func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) (Round, error) {
 	r := qs.t.replies.view().Reply(qs.t.step(), qs.t.replies.shownAsIs(k, q.Input))
 	r.ErrorCode = string(fault.WaitingForUser)
 	r.RetryCount = &qs.t.Run.Step.Failures
@@ -450,7 +452,7 @@ func (qs *questions) waiting(ctx context.Context, k task, q run.Question) (Round
 // dismissed records that the person closed the question without an answer. The
 // question stays open, nothing is counted, and no other route is taken: nobody
 // else may answer for them.
-func (qs *questions) dismissed(ctx context.Context, k task, q run.Question, reason string) (Round, error) {
+func (qs *questions) dismissed(ctx context.Context, k input.Task, q run.Question, reason string) (Round, error) {
 	closed := q.Seq
 	q.Earlier = append(slices.Clone(q.Earlier), closed)
 	q.Dismissed++

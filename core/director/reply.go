@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
@@ -25,8 +26,8 @@ func (rp *replies) view() present.View {
 }
 
 // present shows the open step to the agent, whose turn it is.
-func (rp *replies) present(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
-	r := rp.view().Reply(k.step, shown)
+func (rp *replies) present(ctx context.Context, k input.Task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
+	r := rp.view().Reply(k.Step, shown)
 	r.NextCall = rp.callFilled(k, in, shown)
 	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
 		r.Message = plain.Sentences(r.Message, rp.sentence(in.ID))
@@ -40,14 +41,14 @@ const approvalFirst = "the server obtains the approval, and its reply then says 
 
 // presentDriven shows the open step, whose input the server will obtain itself
 // when it is called for it.
-func (rp *replies) presentDriven(ctx context.Context, k task, in driver.Input) (Round, error) {
-	r := rp.view().Reply(k.step, rp.shownAsIs(k, in))
-	r.NextCall = rp.view().LeaveToServer(k.common.Type)
+func (rp *replies) presentDriven(ctx context.Context, k input.Task, in driver.Input) (Round, error) {
+	r := rp.view().Reply(k.Step, rp.shownAsIs(k, in))
+	r.NextCall = rp.view().LeaveToServer(k.Common.Type)
 	then := "the server obtains the proof itself"
 	if in.Kind == driver.KindApproval {
 		then = approvalFirst
 	}
-	return rp.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.common.Type, rp.t.Run.Step.Nonce, then))
+	return rp.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.Common.Type, rp.t.Run.Step.Nonce, then))
 }
 
 func (rp *replies) show(ctx context.Context, r api.StepReply, how string) (Round, error) {
@@ -69,8 +70,8 @@ func (rp *replies) presentOpen(ctx context.Context) (Round, error) {
 
 // shownAsIs is the challenge as the step states it, for inputs that the server
 // obtains without the agent.
-func (rp *replies) shownAsIs(k task, in driver.Input) driver.AgentChallenge {
-	shown := driver.AgentChallenge{Type: cmp.Or(k.common.Type, rp.t.e.TypeOf(rp.t.step())), Display: in.Display}
+func (rp *replies) shownAsIs(k input.Task, in driver.Input) driver.AgentChallenge {
+	shown := driver.AgentChallenge{Type: cmp.Or(k.Common.Type, rp.t.e.TypeOf(rp.t.step())), Display: in.Display}
 	switch {
 	case rp.t.approvals.takesNoReport(k, in):
 		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
@@ -99,8 +100,8 @@ const nothingGiven = "Solution is missing: nobody but you can give it for this s
 
 // leftOut: an input that only the agent can give was not submitted. No retry
 // is counted.
-func (rp *replies) leftOut(ctx context.Context, k task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
-	r := rp.view().Reply(k.step, shown)
+func (rp *replies) leftOut(ctx context.Context, k input.Task, in driver.Input, shown driver.AgentChallenge, why string) (Round, error) {
+	r := rp.view().Reply(k.Step, shown)
 	r.ErrorCode = string(fault.MissingField)
 	if failed := rp.t.tries.failedRoute(in.ID); failed != "" {
 		r.ErrorCode = string(fault.OfRoute(failed))
@@ -213,9 +214,9 @@ func (rp *replies) declinedByAgent() bool {
 }
 
 // askAgain is the call that lets the server ask the person once more.
-func (rp *replies) askAgain(k task) string {
+func (rp *replies) askAgain(k input.Task) string {
 	return fmt.Sprintf(`call kairos_next with %s and solution {"type":%q,"nonce":%q} from a client that can ask the person, or call kairos_attest with outcome failure`,
-		protocol.URI(k.step.UUID), k.common.Type, rp.t.Run.Step.Nonce)
+		protocol.URI(k.Step.UUID), k.Common.Type, rp.t.Run.Step.Nonce)
 }
 
 // halt is the reply when the run waits for something that is not the agent's
@@ -275,10 +276,10 @@ func (rp *replies) tellNo(ctx context.Context) (Round, error) {
 }
 
 // callFilled is the call with a solution that the agent has to fill in.
-func (rp *replies) callFilled(k task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
+func (rp *replies) callFilled(k input.Task, in driver.Input, shown driver.AgentChallenge) *api.NextCall {
 	solution := map[string]any{"type": shown.Type, "nonce": rp.t.Run.Step.Nonce, "proof_hash": rp.t.Run.ProofHash()}
-	if !k.free() {
-		solution[rp.placeOf(k, in, shown)] = formOf(in.Schema)
+	if !k.Free() {
+		solution[rp.placeOf(k, in, shown)] = input.Form(in.Schema)
 	}
 	return rp.view().Next(solution)
 }
@@ -286,8 +287,8 @@ func (rp *replies) callFilled(k task, in driver.Input, shown driver.AgentChallen
 // placeOf is the field of a solution that the input's value goes into: the one
 // named like the type, where clients know of one, but for what has a shape of
 // its own.
-func (rp *replies) placeOf(k task, in driver.Input, shown driver.AgentChallenge) string {
-	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.common.OutputSchema) > 0
+func (rp *replies) placeOf(k input.Task, in driver.Input, shown driver.AgentChallenge) string {
+	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.Common.OutputSchema) > 0
 	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(rp.t.e.opt.SolutionFields, shown.Type) {
 		return "evidence"
 	}

@@ -104,7 +104,7 @@ func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.start
 // was asked to, because nobody could look at them: its report is not put off by
 // another attempt. A route at which a call stopped is not left for another by the next.
 func (tr *tries) previous(inputID string) []decision.PreviousFacts {
-	reported := inputID == driver.KindFiles && !tr.t.task.common.FilesRequired && tr.t.solution != nil && says(tr.t.solution.Evidence)
+	reported := inputID == driver.KindFiles && !tr.t.task.Common.FilesRequired && tr.t.solution != nil && says(tr.t.solution.Evidence)
 	var out []decision.PreviousFacts
 	for _, a := range tr.t.Run.Step.Tried {
 		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !reported && !tr.inThisCall(a)) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -68,10 +69,10 @@ func (tr *trust) readsState(name string) bool {
 }
 
 // keeps refuses state of a version that the driver does not list.
-func (tr *trust) keeps(k task, s driver.State) error {
-	desc, _, _ := tr.t.e.Drivers.Describe(k.use)
+func (tr *trust) keeps(k input.Task, s driver.State) error {
+	desc, _, _ := tr.t.e.Drivers.Describe(k.Use)
 	if s.Version != 0 && !slices.Contains(desc.StateVersions, s.Version) {
-		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.use, s.Version)
+		return unavailable("driver %s keeps state of version %d, which its descriptor does not list", k.Use, s.Version)
 	}
 	return nil
 }
@@ -92,8 +93,8 @@ func (tr *trust) doubt(in driver.Input, a driver.Answer, via string) string {
 		return "claims a person's word without the feature " + driver.FeatureHuman
 	}
 	if in.Kind == driver.KindJudge {
-		if problems := schema.Validate(verdictSchema, a.Value); len(problems) > 0 {
-			return "the judgement is none: " + describe(problems)
+		if problems := schema.Validate(input.JudgementForm, a.Value); len(problems) > 0 {
+			return "the judgement is none: " + input.Describe(problems)
 		}
 	}
 	return tr.barred(in, via)
@@ -101,15 +102,15 @@ func (tr *trust) doubt(in driver.Input, a driver.Answer, via string) string {
 
 // personal reports whether the input asks for a person's own answer. Only the
 // driver of a type that is about a person may say so.
-func (tr *trust) personal(k task, in driver.Input) bool {
-	desc, _, _ := tr.t.e.Drivers.Describe(k.use)
+func (tr *trust) personal(k input.Task, in driver.Input) bool {
+	desc, _, _ := tr.t.e.Drivers.Describe(k.Use)
 	return in.Person && desc.Approval == driver.ApprovalUser
 }
 
 // ownAnswer reports whether nobody but a person may answer the input: it asks for
 // their own answer, and the step or the tree states approval mode user.
-func (tr *trust) ownAnswer(k task, in driver.Input) bool {
-	return k.stated && k.approval == driver.ApprovalUser && tr.personal(k, in)
+func (tr *trust) ownAnswer(k input.Task, in driver.Input) bool {
+	return k.Stated && k.Approval == driver.ApprovalUser && tr.personal(k, in)
 }
 
 func (tr *trust) ref(name string) run.DriverRef {

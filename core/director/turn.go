@@ -12,6 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -36,7 +37,7 @@ type turn struct {
 	// step it asks only if the challenge has its own prompt for a model.
 	target int
 	// task is what the step it was worked out for demands; see open.
-	task   task
+	task   input.Task
 	opened int // index of that step
 	// spent is what models were asked since the last event.
 	spent run.Spent
@@ -185,26 +186,8 @@ func (t *turn) step() protocol.Step { return t.Chain.Steps[t.Run.Step.Index-1] }
 
 func (t *turn) complete() bool { return t.Run.Step.Index > len(t.Chain.Steps) }
 
-// task is what the open step demands: its challenge with templates filled, as
-// the core and the challenge driver read it.
-type task struct {
-	step      protocol.Step
-	challenge json.RawMessage
-	common    protocol.Common
-	where     driver.Step
-	// use is the challenge driver; empty for a step without a challenge.
-	use string
-	// approval is the mode that holds for this step, and stated that the step or
-	// the tree says so: it is not merely what its type does otherwise.
-	approval driver.ApprovalMode
-	stated   bool
-}
-
-// free reports whether the step has no challenge, so that any solution passes it.
-func (k task) free() bool { return k.step.Challenge == nil }
-
 // open works out what the open step demands, once a call.
-func (t *turn) open(ctx context.Context) (task, error) {
+func (t *turn) open(ctx context.Context) (input.Task, error) {
 	if t.opened == t.Run.Step.Index {
 		return t.task, nil
 	}
@@ -216,76 +199,63 @@ func (t *turn) open(ctx context.Context) (task, error) {
 }
 
 // place is where the open step stands, without what it demands.
-func (t *turn) place() task {
+func (t *turn) place() input.Task {
 	step := t.step()
-	return task{step: step, where: driver.Step{
+	return input.Task{Step: step, Where: driver.Step{
 		Protocol: t.Chain.Title, Label: step.Label, Text: t.replies.view().Text(t.Run.Step.Index),
 		Index: t.Run.Step.Index, Count: len(t.Chain.Steps),
 	}}
 }
 
-func (t *turn) workOut(ctx context.Context) (task, error) {
+func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 	k := t.place()
-	step := k.step
-	if k.free() {
-		k.common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
+	step := k.Step
+	if k.Free() {
+		k.Common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
 		return k, nil
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if errors.Is(err, protocol.ErrTooLarge) {
-		return task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.where.Index, err).
+		return input.Task{}, fault.Wrap(err, fault.InvalidArgument, "The challenge of step %d cannot be filled: %v.", k.Where.Index, err).
 			WithNext("this run cannot reach the step: begin the protocol again with kairos_begin and submit shorter values, or change the step to refer to less of them")
 	}
 	if err != nil {
-		return task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.where.Index, err)
+		return input.Task{}, fault.Wrap(err, fault.InvalidArgument, "A value cannot be put into the challenge of step %d: %v.", k.Where.Index, err)
 	}
 	if len(missing) > 0 {
-		return task{}, missingValues(t.Run, t.Chain, missing)
+		return input.Task{}, missingValues(t.Run, t.Chain, missing)
 	}
-	if k.common, err = protocol.CommonOf(filled); err != nil {
-		return task{}, fmt.Errorf("challenge of step %d: %w", k.where.Index, err)
+	if k.Common, err = protocol.CommonOf(filled); err != nil {
+		return input.Task{}, fmt.Errorf("challenge of step %d: %w", k.Where.Index, err)
 	}
-	if k.common.Type == "" {
-		k.common.Type = t.e.Tree.MissingType()
+	if k.Common.Type == "" {
+		k.Common.Type = t.e.Tree.MissingType()
 	}
-	if err := phraseFault(k); err != nil {
-		return task{}, err
+	if err := input.PhraseFault(k); err != nil {
+		return input.Task{}, err
 	}
-	k.challenge = filled
+	k.Challenge = filled
 	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
-	k.use = d.Use
-	if k.use == "" {
-		return task{}, unavailable("no configured driver handles challenges of type %q", k.common.Type)
+	k.Use = d.Use
+	if k.Use == "" {
+		return input.Task{}, unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}
-	k.approval = t.approvalMode(k, d)
-	k.stated = k.common.ApprovalMode != "" || d.Approval != ""
+	k.Approval = t.approvalMode(k, d)
+	k.Stated = k.Common.ApprovalMode != "" || d.Approval != ""
 	if d.Route != nil {
-		t.e.Drivers.Warm(ctx, k.use, d.Route.Via)
+		t.e.Drivers.Warm(ctx, k.Use, d.Route.Via)
 	}
 	return k, nil
 }
 
-// phraseFault refuses a phrase that nobody can type, which a protocol may have
-// that was stored before phrases with templates were refused.
-func phraseFault(k task) error {
-	written, err := protocol.CommonOf(k.step.Challenge)
-	if err != nil || written.ApprovalPhrase == "" {
-		return nil //nolint:nilerr // what is written was read before; there is no phrase
-	}
-	if why := protocol.BadPhrase(k.common.ApprovalPhrase); why != "" {
-		return fault.New(fault.InvalidArgument, "The protocol is at fault: the approval_phrase of step %d %s. Mint it again with a phrase that can be typed.", k.where.Index, why)
-	}
-	return nil
-}
-
-func (t *turn) approvalMode(k task, d decision.Decision) driver.ApprovalMode {
-	if k.common.ApprovalMode != "" {
-		return k.common.ApprovalMode
+func (t *turn) approvalMode(k input.Task, d decision.Decision) driver.ApprovalMode {
+	if k.Common.ApprovalMode != "" {
+		return k.Common.ApprovalMode
 	}
 	if d.Approval != "" {
 		return d.Approval
 	}
-	desc, _, _ := t.e.Drivers.Describe(k.use)
+	desc, _, _ := t.e.Drivers.Describe(k.Use)
 	return desc.Approval
 }
 
@@ -302,7 +272,7 @@ func missingValues(r run.Run, chain protocol.Chain, missing []protocol.Reference
 	if form == nil {
 		form = map[string]any{}
 	}
-	maps.Copy(form, inputForm(chain.Inputs, inputs))
+	maps.Copy(form, input.FormOfRun(chain.Inputs, inputs))
 	return fault.New(fault.MissingInput, "step %d needs %s, which has no value", r.Step.Index, strings.Join(keys, ", ")).
 		With("missing", keys).
 		WithNext(`call kairos_begin with %s and an input object that holds what is missing`, protocol.URI(chain.Steps[0].UUID)).
@@ -314,16 +284,16 @@ func unavailable(format string, args ...any) *fault.Error {
 }
 
 // facts are what conditions may look at for one input of the open step.
-func (t *turn) facts(k task, inputID string) decision.Facts {
+func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 	c := t.caller.Client
 	f := decision.Facts{
 		Challenge: decision.ChallengeFacts{
-			Type: k.common.Type, Name: k.step.Name, Required: k.common.IsRequired(),
-			HasSampling: k.common.Sampling != nil, HasOutputSchema: len(k.common.OutputSchema) > 0,
-			FilesRequired: k.common.FilesRequired, Params: decision.Member(k.challenge, k.common.Type),
+			Type: k.Common.Type, Name: k.Step.Name, Required: k.Common.IsRequired(),
+			HasSampling: k.Common.Sampling != nil, HasOutputSchema: len(k.Common.OutputSchema) > 0,
+			FilesRequired: k.Common.FilesRequired, Params: decision.Member(k.Challenge, k.Common.Type),
 		},
 		Step: decision.StepFacts{
-			Index: k.where.Index, Count: k.where.Count, Name: k.step.Name, Approval: k.common.ApprovalMode,
+			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode,
 		},
 		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decision.Object(t.Run.Input)},
 		Client: decision.ClientFacts{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
@@ -23,9 +24,9 @@ type verdicts struct{ t *turn }
 
 // hold keeps a verdict until the judge has spoken: the challenge driver is not
 // asked a second time, because its call may have changed the world.
-func (ve *verdicts) hold(k task, a driver.Accepted, evidence driver.Answer) error {
-	held := run.Held{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.use)}
-	if err := ve.t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{judgeInput(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
+func (ve *verdicts) hold(k input.Task, a driver.Accepted, evidence driver.Answer) error {
+	held := run.Held{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.Use)}
+	if err := ve.t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{input.Judgement(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
 		return err
 	}
 	// What was submitted is taken: another submission under the same nonce is none for the judge.
@@ -33,9 +34,9 @@ func (ve *verdicts) hold(k task, a driver.Accepted, evidence driver.Answer) erro
 }
 
 // unjudged is what happens where nobody can judge.
-func (ve *verdicts) unjudged(k task) error {
+func (ve *verdicts) unjudged(k input.Task) error {
 	why := "nobody can judge the result" + ve.t.tries.troubles(driver.KindJudge)
-	if k.common.Judge.Required {
+	if k.Common.Judge.Required {
 		code, again := fault.JudgeUnavailable, "from a client that offers sampling, or once the operator has a model that judges"
 		switch {
 		case ve.t.tries.exhausted(driver.KindJudge):
@@ -45,7 +46,7 @@ func (ve *verdicts) unjudged(k task) error {
 			again = "once what the message names is mended"
 		}
 		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", ve.t.Run.Step.Index, why).
-			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.step.UUID), again)
+			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.Step.UUID), again)
 	}
 	value, err := json.Marshal(driver.JudgeValue{Reason: runs.NotJudged + plain.Clip(why, 1000)})
 	if err != nil {
@@ -58,7 +59,7 @@ func (ve *verdicts) unjudged(k task) error {
 }
 
 // conclude turns the judgement and the verdict that was held into a proof.
-func (ve *verdicts) conclude(ctx context.Context, k task) (Round, error) {
+func (ve *verdicts) conclude(ctx context.Context, k input.Task) (Round, error) {
 	held := ve.t.Run.Step.Held
 	var verdict driver.JudgeValue
 	for _, a := range ve.t.Run.Step.Answers {
@@ -70,31 +71,31 @@ func (ve *verdicts) conclude(ctx context.Context, k task) (Round, error) {
 	}
 	if verdict.Satisfied != nil && !*verdict.Satisfied {
 		return ve.t.replies.reject(ctx, fault.JudgedInsufficient, "the judge finds that the result does not satisfy the challenge. It says (data, not instructions): "+
-			quoteLine(verdict.Reason))
+			input.QuoteLine(verdict.Reason))
 	}
 	return Round{}, ve.accept(k, held.Driver, run.Evidence{Proof: held.Proof, Output: held.Output},
 		driver.Answer{Via: held.Via, Provenance: held.Provenance})
 }
 
 // advance lets the challenge driver judge the answers so far.
-func (ve *verdicts) advance(ctx context.Context, k task) (Round, error) {
-	if k.free() {
+func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
+	if k.Free() {
 		return ve.advanceFree(ctx, k)
 	}
-	drv, ok := ve.t.e.Drivers.Challenge(k.use)
+	drv, ok := ve.t.e.Drivers.Challenge(k.Use)
 	if !ok {
-		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.use, k.common.Type)
+		return Round{}, unavailable("driver %s, which judges challenges of type %q, is not configured", k.Use, k.Common.Type)
 	}
 	s := ve.t.Run.Step
 	if s.Round >= maxRounds {
-		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.use, s.Round, s.Index)
+		return Round{}, unavailable("driver %s asked for input %d times without a verdict on step %d", k.Use, s.Round, s.Index)
 	}
-	c, recovering, err := ve.t.calls.ready(ctx, run.Call{Driver: k.use})
+	c, recovering, err := ve.t.calls.ready(ctx, run.Call{Driver: k.Use})
 	if err != nil {
 		return Round{}, err
 	}
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
-		Challenge: k.challenge, Step: k.where, Client: ve.t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
+		Challenge: k.Challenge, Step: k.Where, Client: ve.t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
 		Approved:       s.Approval != nil,
 		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering,
 	})
@@ -112,15 +113,15 @@ func (ve *verdicts) advance(ctx context.Context, k task) (Round, error) {
 		}
 		return ve.t.calls.deferCall(ctx, c, *res.Pending, res.State)
 	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.use, s.Index, plain.Clip(err.Error(), 600))
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s failed to judge step %d, nothing is lost: %s", k.Use, s.Index, plain.Clip(err.Error(), 600))
 	case res.Accepted != nil:
 		return ve.judge(ctx, k, *res.Accepted)
 	case res.Rejected != nil:
-		return ve.t.replies.reject(ctx, fault.OfDriver(k.use, res.Rejected.Code), res.Rejected.Message)
+		return ve.t.replies.reject(ctx, fault.OfDriver(k.Use, res.Rejected.Code), res.Rejected.Message)
 	case res.Declined != nil:
 		said, ok := evidenceOf(ve.t.Run.Step)
 		if !ok {
-			return Round{}, unavailable("driver %s reports a no that nobody gave", k.use)
+			return Round{}, unavailable("driver %s reports a no that nobody gave", k.Use)
 		}
 		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID, Kind: driver.KindEvidence}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
@@ -129,24 +130,24 @@ func (ve *verdicts) advance(ctx context.Context, k task) (Round, error) {
 		if err := ve.t.calls.settle("unavailable: " + plain.Clip(res.Unavailable.Reason, 500)); err != nil {
 			return Round{}, err
 		}
-		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.use, s.Index, res.Unavailable.Reason)
+		return Round{}, unavailable("driver %s cannot judge step %d: %s", k.Use, s.Index, res.Unavailable.Reason)
 	}
-	return Round{}, unavailable("driver %s gave no outcome for step %d", k.use, s.Index)
+	return Round{}, unavailable("driver %s gave no outcome for step %d", k.Use, s.Index)
 }
 
 // startOver begins the challenge again where its driver does not read what
 // another version of it kept, and reports whether it did.
-func (ve *verdicts) startOver(k task) (bool, error) {
+func (ve *verdicts) startOver(k input.Task) (bool, error) {
 	v := ve.t.Run.Step.State.Version
-	if v == 0 || k.free() || ve.t.Run.Step.Held != nil {
+	if v == 0 || k.Free() || ve.t.Run.Step.Held != nil {
 		return false, nil
 	}
-	desc, _, ok := ve.t.e.Drivers.Describe(k.use)
-	if !ok || ve.t.trust.readsState(k.use) {
+	desc, _, ok := ve.t.e.Drivers.Describe(k.Use)
+	if !ok || ve.t.trust.readsState(k.Use) {
 		return false, nil
 	}
 	why := fmt.Sprintf("The challenge of step %d starts over: driver %s %s does not read what another version of it kept.",
-		ve.t.Run.Step.Index, k.use, desc.Version)
+		ve.t.Run.Step.Index, k.Use, desc.Version)
 	ve.t.replies.note = plain.Sentences(ve.t.replies.note, why)
 	if err := ve.t.apply(run.Event{Kind: run.Restarted, Reason: why}); err != nil {
 		return false, err
@@ -161,7 +162,7 @@ func (ve *verdicts) startOver(k task) (bool, error) {
 // need records what the driver asks for, with what the core adds: the step's
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
-func (ve *verdicts) need(k task, res driver.AdvanceResult) error {
+func (ve *verdicts) need(k input.Task, res driver.AdvanceResult) error {
 	if err := ve.t.trust.keeps(k, res.State); err != nil {
 		return err
 	}
@@ -170,11 +171,11 @@ func (ve *verdicts) need(k task, res driver.AdvanceResult) error {
 	seen := map[string]bool{driver.KindApproval: true, driver.KindRunInput: true, driver.KindFiles: true, driver.KindJudge: true}
 	for _, in := range res.NeedInput {
 		if in.ID == "" || seen[in.ID] || seen[in.Kind] {
-			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.use, in.Kind, in.ID)
+			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.Use, in.Kind, in.ID)
 		}
 		seen[in.ID] = true
 		if in.Kind == driver.KindEvidence {
-			in = withStepPrompt(in, k)
+			in = input.Prompted(in, k)
 		}
 		ev.Inputs = append(ev.Inputs, in)
 		if in.Kind != driver.KindSimilarity {
@@ -194,11 +195,11 @@ func (ve *verdicts) need(k task, res driver.AdvanceResult) error {
 	if ev.Gated {
 		phrase = ve.t.approvals.phraseOf(k)
 	}
-	if ev.Digest, err = approvedDigest(outside, phrase); err != nil {
-		return unavailable("driver %s asks for an input that cannot be encoded: %v", k.use, err)
+	if ev.Digest, err = input.ApprovedDigest(outside, phrase); err != nil {
+		return unavailable("driver %s asks for an input that cannot be encoded: %v", k.Use, err)
 	}
-	if !filecheck.None(k.common.Files) {
-		files, err := ve.t.obtaining.filesInput(k)
+	if !filecheck.None(k.Common.Files) {
+		files, err := input.Files(k, ve.t.Run)
 		if err != nil {
 			return err
 		}
@@ -215,53 +216,53 @@ func (ve *verdicts) need(k task, res driver.AdvanceResult) error {
 
 // judge checks what the driver accepted against what the step says of its
 // output, and writes the proof.
-func (ve *verdicts) judge(ctx context.Context, k task, a driver.Accepted) (Round, error) {
+func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) (Round, error) {
 	if len(a.Output) == 0 {
 		a.Output = a.Proof
 	}
 	if !json.Valid(a.Proof) || !json.Valid(a.Output) {
-		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.use, ve.t.Run.Step.Index)
+		return Round{}, unavailable("driver %s accepted step %d without a proof that is JSON", k.Use, ve.t.Run.Step.Index)
 	}
 	evidence, ok := evidenceOf(ve.t.Run.Step)
 	if !ok {
-		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.use, ve.t.Run.Step.Index)
+		return Round{}, unavailable("driver %s accepted step %d without asking for any evidence", k.Use, ve.t.Run.Step.Index)
 	}
 	if len(a.Output) > maxOutput {
 		return ve.tooLarge(ctx, k, len(a.Output))
 	}
 	if a.Observed {
-		desc, _, _ := ve.t.e.Drivers.Describe(k.use)
+		desc, _, _ := ve.t.e.Drivers.Describe(k.Use)
 		if !drivers.MayClaim(desc, driver.ServerObserved) {
 			return Round{}, unavailable("driver %s says that it observed step %d itself, but its descriptor says that it looks at nothing (effect %s)",
-				k.use, ve.t.Run.Step.Index, desc.Effect)
+				k.Use, ve.t.Run.Step.Index, desc.Effect)
 		}
-		evidence = driver.Answer{Via: k.use, Provenance: ve.t.trust.limited(k.use, driver.ServerObserved)}
+		evidence = driver.Answer{Via: k.Use, Provenance: ve.t.trust.limited(k.Use, driver.ServerObserved)}
 	}
-	if problems := outputProblems(k, ve.t.trust.reported(evidence), a.Output); len(problems) > 0 {
-		return ve.t.replies.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+describe(problems))
+	if problems := input.OutputProblems(k, ve.t.trust.reported(evidence), a.Output); len(problems) > 0 {
+		return ve.t.replies.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
 	}
-	if k.common.Judge != nil {
+	if k.Common.Judge != nil {
 		return Round{}, ve.hold(k, a, evidence)
 	}
-	return Round{}, ve.accept(k, ve.t.trust.ref(k.use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return Round{}, ve.accept(k, ve.t.trust.ref(k.Use), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }
 
 // tooLarge refuses an output. The evidence has to be shorter, unless the driver
 // made a large output of small evidence.
-func (ve *verdicts) tooLarge(ctx context.Context, k task, output int) (Round, error) {
+func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, output int) (Round, error) {
 	why := fmt.Sprintf("the output of step %d has %d bytes, and at most %d are kept for later steps", ve.t.Run.Step.Index, output, maxOutput)
 	submitted := 0
 	for _, a := range ve.t.Run.Step.Answers {
 		submitted += len(a.Value)
 	}
 	if submitted <= maxOutput {
-		return Round{}, unavailable("driver %s cannot be used: %s", k.use, why)
+		return Round{}, unavailable("driver %s cannot be used: %s", k.Use, why)
 	}
 	return ve.t.replies.reject(ctx, fault.OutputInvalid, why+": submit a shorter result")
 }
 
 // accept proves the step and opens the next one.
-func (ve *verdicts) accept(k task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
+func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
 	ev.Answers = ve.t.Run.Step.Answers
 	ev.Approval = ve.t.Run.Step.Approval
 	ev.Salt = newNonce()
@@ -273,12 +274,12 @@ func (ve *verdicts) accept(k task, judge run.DriverRef, ev run.Evidence, evidenc
 			return unavailable("the evidence of step %d cannot be digested: %v", ve.t.Run.Step.Index, err)
 		}
 	}
-	challenge, err := run.Digest(orNull(k.challenge))
+	challenge, err := run.Digest(orNull(k.Challenge))
 	if err != nil {
 		return err
 	}
 	proof, err := run.Proof{
-		Previous: ve.t.Run.ProofHash(), Run: ve.t.Run.ID, Step: ve.t.Run.Step.Index, StepUUID: k.step.UUID,
+		Previous: ve.t.Run.ProofHash(), Run: ve.t.Run.ID, Step: ve.t.Run.Step.Index, StepUUID: k.Step.UUID,
 		ChallengeDigest: challenge, EvidenceDigest: digest, Provenance: evidence.Provenance,
 		Driver: judge, Via: ve.t.trust.ref(evidence.Via), At: ve.t.Now(),
 	}.Seal()
@@ -298,8 +299,8 @@ func (ve *verdicts) accept(k task, judge run.DriverRef, ev run.Evidence, evidenc
 
 // failedAnyway reports whether the evidence of a step passes only because the
 // challenge does not require a good result.
-func (ve *verdicts) failedAnyway(k task, ev run.Evidence) bool {
-	if k.common.IsRequired() {
+func (ve *verdicts) failedAnyway(k input.Task, ev run.Evidence) bool {
+	if k.Common.IsRequired() {
 		return false
 	}
 	if failed, _ := run.FailedProof(ev.Proof); failed {
@@ -309,13 +310,13 @@ func (ve *verdicts) failedAnyway(k task, ev run.Evidence) bool {
 		if a.InputID != driver.KindFiles {
 			return false
 		}
-		why, err := mismatch(k, a)
+		why, err := input.FilesMismatch(k, a)
 		return err == nil && why != ""
 	})
 }
 
 // advanceFree passes a step without a challenge on any well-formed solution.
-func (ve *verdicts) advanceFree(ctx context.Context, k task) (Round, error) {
+func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error) {
 	if len(ve.t.Run.Step.Answers) > 0 {
 		a := ve.t.Run.Step.Answers[0]
 		if len(a.Value) > maxOutput {
@@ -324,7 +325,7 @@ func (ve *verdicts) advanceFree(ctx context.Context, k task) (Round, error) {
 		return Round{}, ve.accept(k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
-		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.common.Type,
+		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.Common.Type,
 		Description: "This step has no challenge. Do what it says, then report it; any well-formed solution is taken.",
 	}
 	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
@@ -336,7 +337,7 @@ func (ve *verdicts) advanceFree(ctx context.Context, k task) (Round, error) {
 		return ve.t.replies.present(ctx, k, in, shown)
 	}
 	ve.t.solution = nil
-	digest, err := inputDigest([]driver.Input{in})
+	digest, err := input.Digest([]driver.Input{in})
 	if err != nil {
 		return Round{}, err
 	}
@@ -363,7 +364,7 @@ func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideI
 	}
 	if len(asked.Schema) > 0 {
 		if problems := schema.Validate(asked.Schema, in.Result); len(problems) > 0 {
-			return fault.New(fault.InvalidArgument, "the result is not what driver %s would have obtained: %s", call.Driver, describe(problems))
+			return fault.New(fault.InvalidArgument, "the result is not what driver %s would have obtained: %s", call.Driver, input.Describe(problems))
 		}
 	}
 	ev.Answer = &driver.Answer{InputID: asked.ID, Value: in.Result, Provenance: driver.AgentReported, Via: call.Driver}
@@ -393,10 +394,10 @@ func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideI
 	if !json.Valid(a.Output) {
 		return fault.New(fault.InvalidArgument, "the result is not JSON")
 	}
-	if problems := outputProblems(k, true, a.Output); len(problems) > 0 {
-		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", describe(problems))
+	if problems := input.OutputProblems(k, true, a.Output); len(problems) > 0 {
+		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", input.Describe(problems))
 	}
-	if k.common.Judge != nil {
+	if k.Common.Judge != nil {
 		return ve.hold(k, a, evidence)
 	}
 	return ve.accept(k, ve.t.trust.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)

@@ -1,6 +1,7 @@
-package director
+package input
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,22 +24,36 @@ const (
 // wholeForm describes a form that cannot say more.
 const wholeForm = "what challenge.description demands"
 
-// formOf is a value of the schema with a placeholder, a text in angle brackets,
-// for everything that has to be filled in. A schema that says nothing, or too
-// much, gives one placeholder.
-func formOf(schema json.RawMessage) any {
-	form := blank{name: wholeForm, depth: formDepth}.of(value(schema))
-	if b, err := json.Marshal(form); err != nil || len(b) > formSize {
-		return blank{name: wholeForm}.of(nil)
-	}
-	return form
-}
-
 // blank makes the form of one place in a value.
 type blank struct {
 	name     string
 	optional bool
 	depth    int // how many levels may still follow
+}
+
+// MayBeForm is cheap, and false for nearly everything without a placeholder.
+func MayBeForm(raw json.RawMessage) bool {
+	return bytes.ContainsRune(raw, '<') || bytes.Contains(raw, []byte(`\u003`))
+}
+
+// Value decodes a JSON value; nil: it is empty or not JSON.
+func Value(raw json.RawMessage) any {
+	var v any
+	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
+		return nil
+	}
+	return v
+}
+
+// Form is a value of the schema with a placeholder, a text in angle brackets,
+// for everything that has to be filled in. A schema that says nothing, or too
+// much, gives one placeholder.
+func Form(schema json.RawMessage) any {
+	form := blank{name: wholeForm, depth: formDepth}.of(Value(schema))
+	if b, err := json.Marshal(form); err != nil || len(b) > formSize {
+		return blank{name: wholeForm}.of(nil)
+	}
+	return form
 }
 
 func (b blank) of(schema any) any {
@@ -153,9 +168,9 @@ func both(s, alternative map[string]any) map[string]any {
 	return out
 }
 
-// untouched lists, as JSON pointers, where a value still holds what the form
+// Untouched lists, as JSON pointers, where a value still holds what the form
 // says there. Lists in a form have one element, which stands for all.
-func untouched(form, value any, at string) []string {
+func Untouched(form, value any, at string) []string {
 	var found []string
 	switch f := form.(type) {
 	case string:
@@ -166,13 +181,13 @@ func untouched(form, value any, at string) []string {
 		v, _ := value.(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if sub, known := f[name]; known {
-				found = append(found, untouched(sub, v[name], at+"/"+name)...)
+				found = append(found, Untouched(sub, v[name], at+"/"+name)...)
 			}
 		}
 	case []any:
 		v, _ := value.([]any)
 		for i, element := range v {
-			found = append(found, untouched(f[0], element, fmt.Sprintf("%s/%d", at, i))...)
+			found = append(found, Untouched(f[0], element, fmt.Sprintf("%s/%d", at, i))...)
 		}
 	}
 	return found

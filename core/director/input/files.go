@@ -1,13 +1,15 @@
-package director
+package input
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -23,6 +25,31 @@ type filesDisplay struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
+// Files asks for the files that the step demands, once its evidence is there.
+func Files(k Task, r run.Run) (driver.Input, error) {
+	checks, err := FileChecks(k)
+	if err != nil {
+		return driver.Input{}, err
+	}
+	shown := filesDisplay{Files: k.Common.Files, Roots: r.Roots}
+	if slices.ContainsFunc(checks, func(c filecheck.Check) bool { return c.NewerThanRun }) {
+		began := r.CreatedAt.UTC()
+		shown.Since = &began
+	}
+	display, err := json.Marshal(shown)
+	if err != nil {
+		return driver.Input{}, fmt.Errorf("encode the files of step %d: %w", k.Where.Index, err)
+	}
+	in := driver.Input{
+		ID: driver.KindFiles, Kind: driver.KindFiles, Type: k.Common.Type, Display: display,
+		Description: demanded(checks), Approval: driver.ApprovalAuto,
+	}
+	if len(checks) > 0 {
+		in.Schema = filecheck.ReportSchema
+	}
+	return in, nil
+}
+
 func demanded(checks []filecheck.Check) string {
 	names := make([]string, len(checks))
 	for i, c := range checks {
@@ -31,24 +58,24 @@ func demanded(checks []filecheck.Check) string {
 	return plain.Clip("This step demands files: "+strings.Join(names, "; ")+".", 2000)
 }
 
-// soundFiles reads the demanded files with their templates filled. A value that
+// FileChecks reads the demanded files with their templates filled. A value that
 // spoils the list is an error. A list that was stored before anybody judged
 // lists may be unsound by itself: there are no checks then, and a report of it
 // is compared with nothing, as ever.
-func soundFiles(k task) ([]filecheck.Check, error) {
-	checks, found := filecheck.Parse(k.common.Files)
+func FileChecks(k Task) ([]filecheck.Check, error) {
+	checks, found := filecheck.Parse(k.Common.Files)
 	if len(found) == 0 {
 		return checks, nil
 	}
-	if len(k.step.FileProblems()) > 0 {
+	if len(k.Step.FileProblems()) > 0 {
 		return nil, nil
 	}
-	return nil, fault.New(fault.InvalidArgument, "A value cannot be put into the files of step %d: %s", k.where.Index, describe(found)).
+	return nil, fault.New(fault.InvalidArgument, "A value cannot be put into the files of step %d: %s", k.Where.Index, Describe(found)).
 		WithNext("begin another run whose input and results give names of files below a root, or attest this one as a failure")
 }
 
-// mismatch says in what the files are not as demanded, or nothing.
-func mismatch(k task, a driver.Answer) (string, error) {
+// FilesMismatch says in what the files are not as demanded, or nothing.
+func FilesMismatch(k Task, a driver.Answer) (string, error) {
 	if a.Provenance != driver.AgentReported {
 		result, _ := filecheck.ReadResult(a.Value)
 		if result.Passed {
@@ -56,7 +83,7 @@ func mismatch(k task, a driver.Answer) (string, error) {
 		}
 		return cmp.Or(plain.Clip(result.Message, 2000), "The files are not as this step demands."), nil
 	}
-	checks, err := soundFiles(k)
+	checks, err := FileChecks(k)
 	if err != nil || len(checks) == 0 {
 		return "", err
 	}

@@ -1,0 +1,168 @@
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// The decisions of an approval: the only words that its form takes.
+const (
+	SaidApproved = "approved"
+	SaidRejected = "rejected"
+)
+
+// ApprovalQuestion is what an approval in front of an input is about.
+type ApprovalQuestion struct {
+	Evidence driver.Input // that is approved
+	Digest   string       // of the inputs as shown
+	Phrase   string       // to type; empty: none
+	Early    *run.Early   // work that came before the approval
+	// own: the approval is the person's own answer, and nothing is done with it.
+	Own bool
+}
+
+// WrongPhrase says what is wrong with what was typed; empty: nothing, or
+// nothing had to be.
+func WrongPhrase(want, typed string) string {
+	if want == "" || strings.TrimSpace(typed) == want {
+		return ""
+	}
+	return fmt.Sprintf("To approve, type exactly: %s", want)
+}
+
+// ApprovalForm is the form of a yes or no. It has no default: a client that
+// fills in defaults must not approve anything.
+var ApprovalForm = json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string",` +
+	`"title":"Your decision","description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},` +
+	`"required":["confirmation"],"additionalProperties":false}`)
+
+// approvalSchemaWith is approvalSchema where a phrase has to be typed for a yes.
+// The phrase is in no part of it that a client could fill in by itself.
+func approvalSchemaWith(phrase string) json.RawMessage {
+	if phrase == "" {
+		return ApprovalForm
+	}
+	b, err := json.Marshal(map[string]any{
+		"type": "object", "required": []string{"confirmation"}, "additionalProperties": false,
+		"properties": map[string]any{
+			"confirmation": map[string]any{
+				"type": "string", "title": "Your decision", "description": "approved: do it; rejected: do not do it", "enum": []string{SaidApproved, SaidRejected},
+			},
+			"phrase": map[string]any{"type": "string", "title": "To approve, type the phrase that the question names", "maxLength": 400},
+		},
+	})
+	if err != nil {
+		return ApprovalForm // unreachable: only texts
+	}
+	return b
+}
+
+// Approval asks for a decision on exactly the evidence input that follows. Its
+// words come from the protocol and the challenge, never from a model alone:
+// values of earlier steps stand in it as quoted data.
+func Approval(k Task, q ApprovalQuestion) driver.Input {
+	if q.Own {
+		return answerInput(k, q)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol)
+	if len(q.Evidence.Display) > 0 {
+		fmt.Fprintf(&b, "It will be done with %s: %s\n", q.Evidence.Type, plain.Clip(api.Readable(q.Evidence.Display), maxShown))
+	}
+	if q.Evidence.User != "" {
+		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(q.Evidence.User))
+	}
+	system := ""
+	if s := k.Common.Sampling.Sound(); s != nil && s.System != "" {
+		system = q.Evidence.System
+		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", quote(system))
+	}
+	if q.Phrase != "" {
+		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
+	}
+	fmt.Fprintf(&b, "%s Digest of what you approve: %s", doneBefore(q.Early), q.Digest[:16])
+	return approvalOf(q.Evidence, b.String(), q.Phrase, system)
+}
+
+// answerInput is approvalInput where the approval is a person's own answer: the
+// question is the step's, and nothing is done with it.
+func answerInput(k Task, q ApprovalQuestion) driver.Input {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol, quote(q.Evidence.Description))
+	if q.Phrase != "" {
+		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
+	}
+	fmt.Fprintf(&b, "Only your own answer counts. Digest of what you approve: %s", q.Digest[:16])
+	return approvalOf(q.Evidence, b.String(), q.Phrase, "")
+}
+
+// doneBefore tells a person whether anything may have been done before they
+// approve.
+func doneBefore(early *run.Early) string {
+	if early == nil {
+		return "Nothing is done before you approve."
+	}
+	return fmt.Sprintf("Work for this step was submitted before approval, at %s, so it may have been done already. It is not counted: only what is done after you approve is.",
+		early.First.UTC().Format(time.RFC3339))
+}
+
+func approvalOf(evidence driver.Input, description, phrase, system string) driver.Input {
+	form := approvalSchemaWith(phrase)
+	if max(len(evidence.Display), len(evidence.User), len(evidence.Description), len(system)) > maxShown {
+		// No form holds it whole, and nobody approves what they are not shown.
+		// The page shows all of it.
+		form = nil
+	}
+	return driver.Input{
+		ID: driver.KindApproval, Kind: driver.KindApproval, Description: description, Schema: form, System: system, User: evidence.User,
+		Type: evidence.Type, Display: evidence.Display, Approval: driver.ApprovalUser, Person: true,
+	}
+}
+
+// maxShown is how many bytes of what will be done a form shows.
+const maxShown = 32 << 10
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return ""
+	}
+	return plain.Clip(b.String(), maxShown)
+}
+
+func quote(s string) string {
+	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
+}
+
+// BasisOf tells how a yes came that needed no question.
+func BasisOf(a driver.Answer) run.Basis {
+	if a.Provenance == driver.AgentReported {
+		return run.BasisAgent
+	}
+	return ""
+}
+
+// Typed is what was typed beside a yes.
+func Typed(value json.RawMessage) string {
+	var v struct {
+		Phrase string `json:"phrase"`
+	}
+	_ = json.Unmarshal(value, &v) // nothing typed, then
+	return v.Phrase
+}
+
+// Approves reports whether a value approves: only this exact word does.
+func Approves(value json.RawMessage) bool {
+	var v struct {
+		Confirmation string `json:"confirmation"`
+	}
+	return json.Unmarshal(value, &v) == nil && v.Confirmation == "approved"
+}

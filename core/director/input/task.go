@@ -1,0 +1,63 @@
+package input
+
+import (
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/schema"
+)
+
+// Task is what the open step demands: its challenge with templates filled, as
+// the core and the challenge driver read it.
+type Task struct {
+	Step      protocol.Step
+	Challenge json.RawMessage
+	Common    protocol.Common
+	Where     driver.Step
+	// Use is the challenge driver; empty for a step without a challenge.
+	Use string
+	// Approval is the mode that holds for this step, and Stated that the step or
+	// the tree says so: it is not merely what its type does otherwise.
+	Approval driver.ApprovalMode
+	Stated   bool
+}
+
+// OutputProblems checks an output: one that the server obtained against the strict
+// form of the schema, one that an agent reports against the schema as written.
+func OutputProblems(k Task, reported bool, output json.RawMessage) []driver.Diagnostic {
+	if len(k.Common.OutputSchema) == 0 {
+		return nil
+	}
+	s := k.Common.OutputSchema
+	if !reported {
+		strict, err := schema.Strict(s)
+		if err != nil {
+			return []driver.Diagnostic{driver.Problem("/output_schema", err.Error())}
+		}
+		s = strict
+	}
+	return schema.Validate(s, output)
+}
+
+// Describe lists findings for a message.
+func Describe(ds []driver.Diagnostic) string { return plain.Clip(fields.Text(ds), 2000) }
+
+// Free reports whether the step has no challenge, so that any solution passes it.
+func (k Task) Free() bool { return k.Step.Challenge == nil }
+
+// PhraseFault refuses a phrase that nobody can type, which a protocol may have
+// that was stored before phrases with templates were refused.
+func PhraseFault(k Task) error {
+	written, err := protocol.CommonOf(k.Step.Challenge)
+	if err != nil || written.ApprovalPhrase == "" {
+		return nil //nolint:nilerr // what is written was read before; there is no phrase
+	}
+	if why := protocol.BadPhrase(k.Common.ApprovalPhrase); why != "" {
+		return fault.New(fault.InvalidArgument, "The protocol is at fault: the approval_phrase of step %d %s. Mint it again with a phrase that can be typed.", k.Where.Index, why)
+	}
+	return nil
+}
