@@ -23,7 +23,7 @@ const (
 // argument their titles, or URIs once what is typed begins like one, and for a
 // reference to kairos://mem/ the ids of their first steps. What is typed is part
 // of the title, or the beginning of the URI or id.
-type completion struct{ server *Server }
+type completion struct{ protocols protocols }
 
 // CompletePromptArgument implements server.PromptCompletionProvider.
 func (c completion) CompletePromptArgument(
@@ -55,7 +55,7 @@ func (c completion) complete(ctx context.Context, typed string, shown func(api.C
 	}
 	var out mcp.Completion
 	seen := 0
-	err := c.server.eachTitle(ctx, c.server.caller(ctx, mcp.CallToolRequest{}), func(p api.ChainInfo) bool {
+	err := c.protocols.each(ctx, c.protocols.callers.of(ctx, mcp.CallToolRequest{}), func(p api.ChainInfo) bool {
 		seen++
 		if fits(p, typed, isURI) {
 			if len(out.Values) == maxValues {
@@ -72,7 +72,7 @@ func (c completion) complete(ctx context.Context, typed string, shown func(api.C
 	if !out.HasMore {
 		out.Total = len(out.Values)
 	}
-	return &out, c.server.unknown(ctx, err, typed)
+	return &out, c.protocols.notFound(ctx, err, typed)
 }
 
 func fits(p api.ChainInfo, typed string, isURI bool) bool {
@@ -82,10 +82,10 @@ func fits(p api.ChainInfo, typed string, isURI bool) bool {
 	return strings.Contains(strings.ToLower(p.Title), typed) || strings.HasPrefix(p.URI, memPrefix+typed)
 }
 
-// eachTitle goes through the caller's protocols until do says no.
-func (s *Server) eachTitle(ctx context.Context, c access.Caller, do func(api.ChainInfo) bool) error {
+// each calls do for each protocol that the caller may read until it returns false.
+func (ps protocols) each(ctx context.Context, c access.Caller, do func(api.ChainInfo) bool) error {
 	for in := (api.SpacesRequest{Titles: true, Limit: titlesPage}); ; {
-		page, err := s.engine.Spaces(ctx, c, in)
+		page, err := ps.engine.Spaces(ctx, c, in)
 		if err != nil {
 			return err
 		}

@@ -3,9 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -18,11 +20,11 @@ import (
 // peer carries messages to the client of one request. It is the seam between
 // the exchange and a transport; methods are called concurrently.
 type peer interface {
-	// hears reports whether a request would reach the client.
-	hears() bool
+	// reachable reports whether a request would reach the client.
+	reachable() bool
 	// call sends a question, closes its out, and waits for the reply: a
 	// result, the client's own error, or an error when the reply can no longer
-	// come; errUnheard if the client could not be reached.
+	// come; errUnreachable if the client could not be reached.
 	call(ctx context.Context, q *question, r clientRequest) (json.RawMessage, *driver.ClientError, error)
 	// rejoin says that this request waits for that question, too. It is sent
 	// again if the way that it was sent by was lost.
@@ -66,11 +68,6 @@ func originOf(ctx context.Context) *origin {
 		return o
 	}
 	return &origin{}
-}
-
-// operator is who calls where requests do not say it.
-func (s *Server) operator() access.Caller {
-	return access.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
 }
 
 // initialized keeps what the client said of itself in the legacy handshake.
@@ -122,7 +119,7 @@ const maxDeclaration = 8 << 10
 // declaration is all that a client declared, for drivers and conditions. What the
 // protocol means by an elicitation without a mode is written out. A declaration
 // that is too large is left out: then the client has what describe read of it.
-func (s *Server) declaration(ctx context.Context, capabilities map[string]any) json.RawMessage {
+func (cs callers) declaration(ctx context.Context, capabilities map[string]any) json.RawMessage {
 	if len(capabilities) == 0 {
 		return nil
 	}
@@ -132,7 +129,7 @@ func (s *Server) declaration(ctx context.Context, capabilities map[string]any) j
 	}
 	raw, err := json.Marshal(capabilities)
 	if err != nil || len(raw) > maxDeclaration {
-		s.log.WarnContext(ctx, "the client's capabilities are too large to be kept: only elicitation, sampling and roots count",
+		cs.log.WarnContext(ctx, "the client's capabilities are too large to be kept: only elicitation, sampling and roots count",
 			"bytes", len(raw), "limit", maxDeclaration)
 		return nil
 	}
@@ -152,19 +149,25 @@ func capabilitiesIn(message json.RawMessage) map[string]any {
 	return m.Params.Capabilities
 }
 
-// caller says who makes this request, in either era.
-func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) access.Caller {
+// callers identifies who makes a request, and how long it may wait.
+type callers struct {
+	plainWait, progressWait time.Duration // without and with a progress token
+	log                     *slog.Logger
+}
+
+// of returns the caller of a request of either era.
+func (cs callers) of(ctx context.Context, req mcp.CallToolRequest) access.Caller {
 	from := originOf(ctx)
-	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: s.cfg.PlainWait}
+	c := access.Caller{Principal: from.who.Principal, Space: from.who.Space, Groups: from.who.Groups, CanWait: cs.plainWait}
 	if progressToken(req) != nil {
-		c.CanWait = s.cfg.ProgressWait
+		c.CanWait = cs.progressWait
 	}
 	if server.IsModernRequest(ctx) {
 		info := server.RequestProtocolInfoFromContext(ctx)
 		c.Client = describe(info.ClientInfo, info.ClientCapabilities, info.ProtocolVersion, from.transport)
 		if req.Params.Meta != nil {
 			declared, _ := req.Params.Meta.AdditionalFields[mcp.MetaKeyClientCapabilities].(map[string]any)
-			c.Client.Capabilities = s.declaration(ctx, declared)
+			c.Client.Capabilities = cs.declaration(ctx, declared)
 		}
 		return c
 	}
@@ -176,16 +179,16 @@ func (s *Server) caller(ctx context.Context, req mcp.CallToolRequest) access.Cal
 	c.Connection = conn.id
 	c.Client = conn.legacyClient()
 	c.Client.Transport = from.transport
-	if !from.peer.hears() {
-		c.Client = deaf(c.Client)
+	if !from.peer.reachable() {
+		c.Client = unreachable(c.Client)
 	}
-	c.Holding = func(id run.ID, seq int64) bool { return conn.questions.holds(questionKey{id, seq}) }
+	c.Holding = func(id run.ID, seq int64) bool { return conn.questions.isOpen(questionKey{id, seq}) }
 	c.Asked = func(id run.ID, seq int64) { conn.questions.expect(questionKey{id, seq}) }
 	return c
 }
 
-// deaf is the client without what needs a way to reach it.
-func deaf(c driver.Client) driver.Client {
+// unreachable is the client without what needs a way to reach it.
+func unreachable(c driver.Client) driver.Client {
 	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
@@ -24,7 +25,7 @@ import (
 
 // NewFixture returns a server with the tools, resources and prompts that the
 // official conformance suite calls, instead of ours. Everything between its
-// HTTP endpoint and these is what serves KAIROS: the links, the sessions, the
+// HTTP endpoint and these is what serves KAIROS: the transports, the sessions, the
 // checks of arguments, the exchange of questions, the sealed requestState.
 func NewFixture(cfg Config, log *slog.Logger) (*Server, error) {
 	s, err := New(cfg, scripted{}, log)
@@ -36,10 +37,17 @@ func NewFixture(cfg Config, log *slog.Logger) (*Server, error) {
 		s.mcp.DeleteResources(guidePrefix + g.file)
 	}
 	s.mcp.DeletePrompts(promptName)
-	s.addFixtureTools()
-	s.addFixtureResources()
-	s.addFixturePrompts()
+	f := fixture{s.mcp, s.tools}
+	f.addTools()
+	f.addResources()
+	f.addPrompts()
 	return s, nil
+}
+
+// fixture adds what the conformance suite calls to a server.
+type fixture struct {
+	mcp   *server.MCPServer
+	tools *tools
 }
 
 // Small files, in base64.
@@ -57,39 +65,40 @@ const jsonSchemaTool = `{"$schema":"https://json-schema.org/draft/2020-12/schema
 "if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},
 "then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`
 
-func (s *Server) addFixtureTools() {
-	s.fixture("test_simple_text", "", says(mcp.NewTextContent("This is a simple text response for testing.")))
-	s.fixture("test_image_content", "", says(mcp.NewImageContent(redPixel, "image/png")))
-	s.fixture("test_audio_content", "", says(mcp.NewAudioContent(silence, "audio/wav")))
-	s.fixture("test_embedded_resource", "", says(embedded("test://embedded-resource", "text/plain",
+func (f fixture) addTools() {
+	f.tool("test_simple_text", "", says(mcp.NewTextContent("This is a simple text response for testing.")))
+	f.tool("test_image_content", "", says(mcp.NewImageContent(redPixel, "image/png")))
+	f.tool("test_audio_content", "", says(mcp.NewAudioContent(silence, "audio/wav")))
+	f.tool("test_embedded_resource", "", says(embedded("test://embedded-resource", "text/plain",
 		"This is an embedded resource content.")))
-	s.fixture("test_multiple_content_types", "", says(mcp.NewTextContent("Multiple content types test:"),
+	f.tool("test_multiple_content_types", "", says(mcp.NewTextContent("Multiple content types test:"),
 		mcp.NewImageContent(redPixel, "image/png"),
 		embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`)))
-	s.fixture("test_logging_tool", "", s.withLogging)
-	s.fixture("test_tool_with_logging", "", s.withLogging)
-	s.fixture("json_schema_2020_12_tool", jsonSchemaTool, says(mcp.NewTextContent("The arguments fit.")))
-	s.fixture("test_error_handling", "", func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return s.failed(ctx, req, fault.New(fault.InvalidArgument, "This tool intentionally returns an error for testing"))
+	f.tool("test_logging_tool", "", f.withLogging)
+	f.tool("test_tool_with_logging", "", f.withLogging)
+	f.tool("json_schema_2020_12_tool", jsonSchemaTool, says(mcp.NewTextContent("The arguments fit.")))
+	f.tool("test_error_handling", "", func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return failed(ctx, f.tools.clientLog.log, req, fault.New(fault.InvalidArgument, "This tool intentionally returns an error for testing"))
 	})
-	s.fixture("test_tool_with_progress", "", s.withProgress)
-	s.fixture("test_missing_capability", "", s.needsSampling)
+	f.tool("test_tool_with_progress", "", f.withProgress)
+	f.tool("test_missing_capability", "", f.needsSampling)
 	for name, script := range scripts {
-		s.fixture(name, script.schema, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return s.exchange(ctx, req, func(context.Context, access.Caller) (director.Round, error) {
+		f.tool(name, script.schema, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return f.tools.exchange.run(ctx, req, func(context.Context, access.Caller) (director.Round, error) {
 				return script.round(run.ID(name+"/"+rand.Text()), 1, req.GetArguments())
 			})
 		})
 	}
 }
 
-// fixture serves a tool as the real ones are served.
-func (s *Server) fixture(name, schema string, h handler) {
+// tool serves a tool as the real ones are served.
+func (f fixture) tool(name, schema string, h handler) {
 	if schema == "" {
 		schema = `{"type":"object"}`
 	}
 	tool := mcp.Tool{Name: name, Description: "A tool of the conformance suite", RawInputSchema: json.RawMessage(schema)}
-	s.addTool(tool, func() (inputCheck, error) { return newInputCheck(name, []byte(schema)) }, h)
+	f.tools.checks[name] = func() (inputCheck, error) { return newInputCheck(name, []byte(schema)) }
+	f.tools.add(tool, h)
 }
 
 func says(content ...mcp.Content) handler {
@@ -103,23 +112,23 @@ func embedded(uri, kind, text string) mcp.EmbeddedResource {
 }
 
 // withLogging says three things, to a client that has asked to hear them.
-func (s *Server) withLogging(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (f fixture) withLogging(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	for _, text := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-		s.say(ctx, mcp.LoggingLevelInfo, text)
+		f.tools.clientLog.say(ctx, mcp.LoggingLevelInfo, text)
 	}
 	return mcp.NewToolResultText("done"), nil
 }
 
 // withProgress sends notes the way that a waiting call does. A modern call has
 // no such way, because it never waits for its client: there they go by mcp-go.
-func (s *Server) withProgress(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (f fixture) withProgress(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	token := progressToken(req)
 	for i := range 3 {
 		if token == nil {
 			break
 		}
 		params := map[string]any{"progressToken": token, "progress": 50 * i, "total": 100}
-		notify := func() error { return s.mcp.SendNotificationToClient(ctx, "notifications/progress", params) }
+		notify := func() error { return f.mcp.SendNotificationToClient(ctx, "notifications/progress", params) }
 		if from := originOf(ctx); from.peer != nil {
 			notify = func() error { return from.peer.notify("notifications/progress", params) }
 		}
@@ -132,8 +141,8 @@ func (s *Server) withProgress(ctx context.Context, req mcp.CallToolRequest) (*mc
 }
 
 // needsSampling cannot do without what the client has not declared.
-func (s *Server) needsSampling(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	if s.caller(ctx, req).Client.Sampling {
+func (f fixture) needsSampling(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if f.tools.callers.of(ctx, req).Client.Sampling {
 		return mcp.NewToolResultText("The client can sample."), nil
 	}
 	noteFrom(ctx).data = map[string]any{"requiredCapabilities": map[string]any{"sampling": map[string]any{}}}
@@ -255,9 +264,9 @@ func (scripted) Waiting(context.Context, access.Caller, run.ID, int64) (api.Step
 	return api.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
 }
 
-func (s *Server) addFixtureResources() {
+func (f fixture) addResources() {
 	text := func(uri, kind, body string) {
-		s.mcp.AddResource(mcp.NewResource(uri, uri, mcp.WithMIMEType(kind), mcp.WithResourceDescription("A test resource")),
+		f.mcp.AddResource(mcp.NewResource(uri, uri, mcp.WithMIMEType(kind), mcp.WithResourceDescription("A test resource")),
 			func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 				return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: kind, Text: body}}, nil
 			})
@@ -265,11 +274,11 @@ func (s *Server) addFixtureResources() {
 	text("test://static-text", "text/plain", "This is the content of the static text resource.")
 	text("test://watched-resource", "text/plain", "Nobody watches.")
 	const binary = "test://static-binary"
-	s.mcp.AddResource(mcp.NewResource(binary, binary, mcp.WithMIMEType("image/png"), mcp.WithResourceDescription("A test resource")),
+	f.mcp.AddResource(mcp.NewResource(binary, binary, mcp.WithMIMEType("image/png"), mcp.WithResourceDescription("A test resource")),
 		func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			return []mcp.ResourceContents{mcp.BlobResourceContents{URI: binary, MIMEType: "image/png", Blob: redPixel}}, nil
 		})
-	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate("test://template/{id}/data", "template"),
+	f.mcp.AddResourceTemplate(mcp.NewResourceTemplate("test://template/{id}/data", "template"),
 		func(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			id := strings.TrimSuffix(strings.TrimPrefix(req.Params.URI, "test://template/"), "/data")
 			body := fmt.Sprintf(`{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, id, id)
@@ -279,13 +288,13 @@ func (s *Server) addFixtureResources() {
 		})
 }
 
-func (s *Server) addFixturePrompts() {
+func (f fixture) addPrompts() {
 	add := func(name string, messages func(args map[string]string) []mcp.Content, arguments ...string) {
 		options := []mcp.PromptOption{mcp.WithPromptDescription("A prompt of the conformance suite")}
 		for _, a := range arguments {
 			options = append(options, mcp.WithArgument(a, mcp.RequiredArgument()))
 		}
-		s.mcp.AddPrompt(mcp.NewPrompt(name, options...),
+		f.mcp.AddPrompt(mcp.NewPrompt(name, options...),
 			func(_ context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 				res := &mcp.GetPromptResult{}
 				for _, c := range messages(req.Params.Arguments) {

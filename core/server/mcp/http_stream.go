@@ -57,7 +57,7 @@ func canFlush(w http.ResponseWriter) bool {
 }
 
 // speaks reports whether a message can still be sent before the reply.
-func (s *postStream) speaks() bool {
+func (s *postStream) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.able && !s.ended

@@ -2,16 +2,23 @@ package mcp
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 )
 
+// clientLog sends log messages to clients.
+type clientLog struct {
+	mcp *server.MCPServer
+	log *slog.Logger
+}
+
 // logged tells a client what became of its call, if it has asked for messages
 // of that level: by logging/setLevel, or in the modern era by the level in the
 // _meta of the call. Who has not asked is told nothing: a message makes an
 // event stream of a reply over HTTP, which not every client expects.
-func (s *Server) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
+func (l clientLog) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if wantedLevel(ctx) == "" {
 			return h(ctx, req)
@@ -24,13 +31,13 @@ func (s *Server) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 		case n != nil && n.errorCode != "":
 			level, data["error_code"] = mcp.LoggingLevelWarning, n.errorCode
 		}
-		s.say(ctx, level, data)
+		l.say(ctx, level, data)
 		return res, err
 	}
 }
 
 // say sends a log message about the present call to its client.
-func (s *Server) say(ctx context.Context, level mcp.LoggingLevel, data any) {
+func (l clientLog) say(ctx context.Context, level mcp.LoggingLevel, data any) {
 	if !level.ShouldSendTo(wantedLevel(ctx)) {
 		return
 	}
@@ -39,10 +46,10 @@ func (s *Server) say(ctx context.Context, level mcp.LoggingLevel, data any) {
 	if from := originOf(ctx); from.peer != nil {
 		err = from.peer.notify(methodLogMessage, params)
 	} else {
-		err = s.mcp.SendNotificationToClient(ctx, methodLogMessage, params)
+		err = l.mcp.SendNotificationToClient(ctx, methodLogMessage, params)
 	}
 	if err != nil {
-		s.log.DebugContext(ctx, "log message not sent", "error", err)
+		l.log.DebugContext(ctx, "log message not sent", "error", err)
 	}
 }
 

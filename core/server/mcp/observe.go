@@ -30,8 +30,8 @@ type ToolCall struct {
 const rpcFailed = "RPC_ERROR"
 
 // observed is the one place where calls are told, whatever their transport.
-func (s *Server) observed(h server.ToolHandlerFunc) server.ToolHandlerFunc {
-	if s.cfg.Observer == nil {
+func observed(observer Observer, h server.ToolHandlerFunc) server.ToolHandlerFunc {
+	if observer == nil {
 		return h
 	}
 	return func(ctx context.Context, req mcp.CallToolRequest) (res *mcp.CallToolResult, err error) {
@@ -47,7 +47,7 @@ func (s *Server) observed(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 					c.ErrorCode = n.errorCode
 				}
 			}
-			s.cfg.Observer.ToolCalled(c)
+			observer.ToolCalled(c)
 		}()
 		return h(ctx, req)
 	}

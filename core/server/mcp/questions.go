@@ -13,15 +13,15 @@ import (
 
 // Bounds of what one connection may hold.
 const (
-	maxHeld    = 512 // unanswered questions
+	maxOpen    = 512 // unanswered questions
 	maxSettled = 128 // answered ones that a slower call may still join
 )
 
 var (
 	errGone        = errors.New("the connection ended before the client answered")
-	errUnheard     = errors.New("the client has no stream open on which it could be asked")
+	errUnreachable = errors.New("the client has no stream open on which it could be asked")
 	errLost        = errors.New("taking the client's answer failed")
-	errTooManyHeld = fault.New(fault.Conflict,
+	errTooManyOpen = fault.New(fault.Conflict,
 		"Too many questions on this connection are unanswered: answer or cancel some, then call again.")
 )
 
@@ -61,7 +61,7 @@ type questions struct {
 	mu      sync.Mutex // guards the fields below and each question's
 	closed  bool
 	coming  map[run.ID]int64 // seq of a question that a call is about to join
-	held    map[questionKey]*question
+	byKey   map[questionKey]*question
 	recent  map[questionKey]*question // settled without error
 	settled []questionKey             // of recent, oldest first
 }
@@ -70,10 +70,10 @@ func newQuestions() *questions {
 	return &questions{} // the maps are made when needed: most connections are idle
 }
 
-func (qs *questions) holds(k questionKey) bool {
+func (qs *questions) isOpen(k questionKey) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	_, ok := qs.held[k]
+	_, ok := qs.byKey[k]
 	seq, coming := qs.coming[k.run]
 	return ok || coming && seq == k.seq
 }
@@ -117,7 +117,7 @@ func (qs *questions) join(
 		q.waiters++
 		return q, false, nil
 	}
-	if q, ok := qs.held[key]; ok {
+	if q, ok := qs.byKey[key]; ok {
 		q.waiters++
 		q.caller = caller
 		return q, false, nil
@@ -125,23 +125,23 @@ func (qs *questions) join(
 	if qs.closed {
 		return nil, false, errGone
 	}
-	for k, old := range qs.held {
+	for k, old := range qs.byKey {
 		if k.run == key.run {
 			qs.settleLocked(old, director.Round{Ask: a}, nil)
 			old.cancel()
 		}
 	}
-	if len(qs.held) >= maxHeld {
-		return nil, false, errTooManyHeld
+	if len(qs.byKey) >= maxOpen {
+		return nil, false, errTooManyOpen
 	}
 	q = &question{
 		key: key, waiters: 1, caller: caller, cancel: cancel,
 		out: make(chan struct{}), settled: make(chan struct{}), resolved: make(chan struct{}),
 	}
-	if qs.held == nil {
-		qs.held, qs.recent = map[questionKey]*question{}, map[questionKey]*question{}
+	if qs.byKey == nil {
+		qs.byKey, qs.recent = map[questionKey]*question{}, map[questionKey]*question{}
 	}
-	qs.held[key] = q
+	qs.byKey[key] = q
 	return q, true, nil
 }
 
@@ -157,7 +157,7 @@ func (qs *questions) leave(q *question) {
 func (qs *questions) giveUp(q *question) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q.waiters != 0 || qs.held[q.key] != q {
+	if q.waiters != 0 || qs.byKey[q.key] != q {
 		return false
 	}
 	qs.settleLocked(q, director.Round{}, errLost)
@@ -165,11 +165,11 @@ func (qs *questions) giveUp(q *question) bool {
 	return true
 }
 
-// open is the number of questions that wait for an answer.
-func (qs *questions) open() int {
+// openCount is the number of questions that wait for an answer.
+func (qs *questions) openCount() int {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	return len(qs.held)
+	return len(qs.byKey)
 }
 
 // forget lets go of the settled questions, when there is no call that might
@@ -178,8 +178,8 @@ func (qs *questions) forget() {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	qs.settled = nil
-	if len(qs.held) == 0 {
-		qs.held, qs.recent = nil, nil
+	if len(qs.byKey) == 0 {
+		qs.byKey, qs.recent = nil, nil
 		return
 	}
 	clear(qs.recent)
@@ -205,10 +205,10 @@ func (qs *questions) settle(q *question, round director.Round, err error) {
 // settleLocked keeps a question that went well for a while: a call that saw it
 // open in the run record may arrive here after it was answered.
 func (qs *questions) settleLocked(q *question, round director.Round, err error) {
-	if qs.held[q.key] != q {
+	if qs.byKey[q.key] != q {
 		return // superseded before
 	}
-	delete(qs.held, q.key)
+	delete(qs.byKey, q.key)
 	q.round, q.err = round, err
 	close(q.settled)
 	if err != nil {
@@ -239,7 +239,7 @@ func (qs *questions) abandon() {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	qs.closed = true
-	for _, q := range qs.held {
+	for _, q := range qs.byKey {
 		q.cancel()
 	}
 }

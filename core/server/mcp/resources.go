@@ -5,12 +5,15 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 //go:embed doc/*.md
@@ -42,7 +45,7 @@ func text(file string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-func (s *Server) addResources() error {
+func addResources(to *server.MCPServer, ps protocols) error {
 	for _, g := range guides {
 		content, err := text(g.file)
 		if err != nil {
@@ -51,7 +54,7 @@ func (s *Server) addResources() error {
 		contents := []mcp.ResourceContents{
 			mcp.TextResourceContents{URI: guidePrefix + g.file, MIMEType: "text/markdown", Text: content + "\n"},
 		}
-		s.mcp.AddResource(
+		to.AddResource(
 			mcp.NewResource(guidePrefix+g.file, g.name,
 				mcp.WithMIMEType("text/markdown"), mcp.WithResourceDescription(g.description), mcp.WithResourceIcons(icon(guideDrawing))),
 			func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) { return contents, nil },
@@ -61,12 +64,12 @@ func (s *Server) addResources() error {
 	if err != nil {
 		return fmt.Errorf("prompt %s: %w", promptName, err)
 	}
-	s.mcp.AddPrompt(
+	to.AddPrompt(
 		mcp.NewPrompt(promptName, mcp.WithPromptTitle(promptTitle), mcp.WithPromptDescription(promptDescription),
 			mcp.WithPromptIcons(icon(guideDrawing)),
 			mcp.WithArgument(promptProtocol, mcp.ArgumentDescription("Title or URI of the protocol to run; left out: only the policy"))),
 		func(ctx context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-			order, err := s.order(ctx, strings.TrimSpace(req.Params.Arguments[promptProtocol]))
+			order, err := ps.order(ctx, strings.TrimSpace(req.Params.Arguments[promptProtocol]))
 			if err != nil {
 				return nil, err
 			}
@@ -77,27 +80,34 @@ func (s *Server) addResources() error {
 	return nil
 }
 
-// order is what the prompt says beside the policy: which protocol to run.
-func (s *Server) order(ctx context.Context, protocol string) (string, error) {
+// protocols finds protocols for the prompt and for completions.
+type protocols struct {
+	engine  toolset.Engine
+	callers callers
+	log     *slog.Logger
+}
+
+// order is the sentence of the prompt that names the protocol to run.
+func (ps protocols) order(ctx context.Context, protocol string) (string, error) {
 	if protocol == "" {
 		return "", nil
 	}
-	c, err := s.protocolOf(ctx, protocol)
+	c, err := ps.find(ctx, protocol)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("\nNow run the protocol %q: call kairos_begin with %s\n", c.Title, c.URI), nil
 }
 
-// protocolOf finds a protocol of the caller's by its title or the URI of a step.
-func (s *Server) protocolOf(ctx context.Context, protocol string) (api.ChainInfo, error) {
-	caller := s.caller(ctx, mcp.CallToolRequest{})
+// find finds a protocol that the caller may read by its title or the URI of a step.
+func (ps protocols) find(ctx context.Context, protocol string) (api.ChainInfo, error) {
+	caller := ps.callers.of(ctx, mcp.CallToolRequest{})
 	if strings.HasPrefix(strings.ToLower(protocol), memPrefix) {
-		whole, err := s.engine.Dump(ctx, caller, api.DumpRequest{URI: protocol, Protocol: true})
-		return api.ChainInfo{URI: whole.URI, Title: whole.Label}, s.unknown(ctx, err, protocol)
+		whole, err := ps.engine.Dump(ctx, caller, api.DumpRequest{URI: protocol, Protocol: true})
+		return api.ChainInfo{URI: whole.URI, Title: whole.Label}, ps.notFound(ctx, err, protocol)
 	}
 	var found api.ChainInfo
-	err := s.eachTitle(ctx, caller, func(c api.ChainInfo) bool {
+	err := ps.each(ctx, caller, func(c api.ChainInfo) bool {
 		if !strings.EqualFold(c.Title, protocol) {
 			return true
 		}
@@ -107,18 +117,18 @@ func (s *Server) protocolOf(ctx context.Context, protocol string) (api.ChainInfo
 	if err == nil && found.URI == "" {
 		err = fault.New(fault.NotFound, "no such protocol")
 	}
-	return found, s.unknown(ctx, err, protocol)
+	return found, ps.notFound(ctx, err, protocol)
 }
 
-// unknown tells the client that it named no protocol of its own, and of any
-// other failure only that there was one.
-func (s *Server) unknown(ctx context.Context, err error, protocol string) error {
+// notFound is the error for a client: that it may read no such protocol, or
+// without details that reading failed.
+func (ps protocols) notFound(ctx context.Context, err error, protocol string) error {
 	switch fault.CodeOf(err) {
 	case "":
 		return nil
 	case fault.NotFound, fault.InvalidArgument:
 		return invalidParams(fmt.Errorf("%s: no protocol %.200q in your spaces", promptProtocol, protocol))
 	}
-	s.log.ErrorContext(ctx, "protocols could not be read", "error", err)
+	ps.log.ErrorContext(ctx, "protocols could not be read", "error", err)
 	return errors.New("the protocols cannot be read now")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -33,7 +34,7 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 // failed turns an error into what the client sees: a result that is an error,
 // because a model reads results, or a JSON-RPC error for a broken exchange and
 // for calls that nobody waits for.
-func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
+func failed(ctx context.Context, log *slog.Logger, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
 	var undecoded *toolset.ArgumentsError
 	if errors.As(err, &undecoded) {
 		return nil, invalidParams(fmt.Errorf("arguments: %w", fields.Plain(undecoded.Unwrap())))
@@ -47,10 +48,10 @@ func (s *Server) failed(ctx context.Context, req mcp.CallToolRequest, err error)
 	}
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code == fault.Internal {
-		s.log.ErrorContext(ctx, "tool call failed", "tool", req.Params.Name, "error", err)
+		log.ErrorContext(ctx, "tool call failed", "tool", req.Params.Name, "error", err)
 		f = fault.New(fault.Internal, "Internal error. Nothing was decided; the server's log has the cause.")
 	} else if f.Unwrap() != nil {
-		s.log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
+		log.WarnContext(ctx, "tool call refused", "tool", req.Params.Name, "error", err)
 	}
 	noteCode(ctx, string(f.Code))
 	return errorResult(req, f)

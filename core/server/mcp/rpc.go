@@ -212,40 +212,40 @@ type clientReply struct {
 	err    *driver.ClientError
 }
 
-// asked are the requests to one client that it has not answered yet. The zero
+// openRequests are the requests to one client that it has not answered yet. The zero
 // value is ready.
-type asked struct {
+type openRequests struct {
 	mu      sync.Mutex // guards the field below
 	pending map[int64]chan clientReply
 }
 
 // open waits for the answer to a request, until close.
-func (a *asked) open(id int64) <-chan clientReply {
+func (r *openRequests) open(id int64) <-chan clientReply {
 	answer := make(chan clientReply, 1)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.pending == nil {
-		a.pending = map[int64]chan clientReply{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending == nil {
+		r.pending = map[int64]chan clientReply{}
 	}
-	a.pending[id] = answer
+	r.pending[id] = answer
 	return answer
 }
 
-func (a *asked) close(id int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.pending, id)
+func (r *openRequests) close(id int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, id)
 }
 
 // answered takes the client's reply and reports whether anybody waits for it.
 // One that nobody waits for changes nothing, and gets no answer itself, which
 // would be taken for a reply to a request.
-func (a *asked) answered(m rpcMessage) bool {
+func (r *openRequests) answered(m rpcMessage) bool {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	a.mu.Lock()
-	waiting, ok := a.pending[id]
-	delete(a.pending, id)
-	a.mu.Unlock()
+	r.mu.Lock()
+	waiting, ok := r.pending[id]
+	delete(r.pending, id)
+	r.mu.Unlock()
 	if err != nil || !ok {
 		return false
 	}

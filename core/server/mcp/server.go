@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -152,26 +151,12 @@ func (c Config) withDefaults() Config {
 
 // Server is the MCP face of an engine. Its methods may be called concurrently.
 type Server struct {
-	cfg    Config
-	engine Engine
-	log    *slog.Logger
-	mcp    *server.MCPServer
-	seal   sealer
-	first  sync.Once
-	next   typedTool
-	checks map[string]func() (inputCheck, error) // of the other tools; fixed by New
-	web    *web
-
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	links  map[*stdioLink]link
-	served sync.WaitGroup
-}
-
-// link is a connection that is being served.
-type link struct {
-	conn *connection
-	stop func()
+	cfg   Config
+	log   *slog.Logger
+	mcp   *server.MCPServer
+	tools *tools
+	http  *httpTransport
+	stdio stdioConns
 }
 
 // New returns a server for the engine. It starts nothing and has no side effects.
@@ -180,9 +165,10 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, engine: e, log: log, links: map[*stdioLink]link{}, checks: map[string]func() (inputCheck, error){}}
-	s.seal = newSealer(cfg.StateKey, cfg.StateTTL, cfg.Clock)
-	s.web = newWeb(s)
+	s := &Server{cfg: cfg, log: log}
+	s.http = newHTTPTransport(s)
+	callers := callers{plainWait: cfg.PlainWait, progressWait: cfg.ProgressWait, log: log}
+	found := protocols{engine: e, callers: callers, log: log}
 	instructions, err := text("instructions")
 	if err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
@@ -191,18 +177,25 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		server.WithInstructions(instructions),
 		server.WithIcons(icon(serverDrawing)),
 		server.WithCompletions(),
-		server.WithPromptCompletionProvider(completion{s}),
-		server.WithResourceCompletionProvider(completion{s}),
+		server.WithPromptCompletionProvider(completion{found}),
+		server.WithResourceCompletionProvider(completion{found}),
 		server.WithToolCapabilities(false), // see hooks
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
 		server.WithLogging(),
-		server.WithHooks(s.hooks()),
+		server.WithHooks(s.hooks(callers)),
 	)
-	if err := s.addTools(); err != nil {
+	s.tools = &tools{
+		mcp: s.mcp, engine: e, callers: callers, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,
+		types: cfg.ChallengeTypes, firstCall: cfg.FirstCall,
+		exchange: &exchange{
+			engine: e, callers: callers, seal: newSealer(cfg.StateKey, cfg.StateTTL, cfg.Clock), progressEvery: cfg.ProgressEvery, log: log,
+		},
+	}
+	if err := s.tools.addAll(); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
-	if err := s.addResources(); err != nil {
+	if err := addResources(s.mcp, found); err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
 	return s, nil
@@ -211,10 +204,10 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 // hooks keep what mcp-go would lose: the capabilities of a legacy client, which
 // it overwrites with those of any modern request on the same session, and the
 // JSON-RPC code of a handler's error.
-func (s *Server) hooks() *server.Hooks {
+func (s *Server) hooks(callers callers) *server.Hooks {
 	h := &server.Hooks{}
 	h.AddBeforeListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest) {
-		if err := s.next.refresh(s); err != nil {
+		if err := s.tools.refresh(); err != nil {
 			s.log.ErrorContext(ctx, "tool list is not up to date", "error", err)
 		}
 	})
@@ -222,7 +215,7 @@ func (s *Server) hooks() *server.Hooks {
 		if from := originOf(ctx); from.conn != nil {
 			client := describe(&req.Params.ClientInfo, &req.Params.Capabilities, res.ProtocolVersion, from.transport)
 			if n := noteFrom(ctx); n != nil {
-				client.Capabilities = s.declaration(ctx, capabilitiesIn(n.message))
+				client.Capabilities = callers.declaration(ctx, capabilitiesIn(n.message))
 			}
 			from.conn.initialized(client)
 		}
@@ -248,15 +241,15 @@ func (s *Server) hooks() *server.Hooks {
 // Close ends all connections and waits for them: calls in flight get
 // Config.DrainTimeout. It may be called more than once.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	for _, l := range s.links {
-		l.stop()
-	}
-	s.mu.Unlock()
-	err := s.web.close(s.cfg.DrainTimeout)
-	s.served.Wait()
+	s.stdio.close()
+	err := s.http.close(s.cfg.DrainTimeout)
+	s.stdio.served.Wait()
 	return err
+}
+
+// operator is the caller of requests that do not identify one.
+func (s *Server) operator() access.Caller {
+	return access.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
 }
 
 // randomKey is a key nobody else has.

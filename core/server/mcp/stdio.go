@@ -1,8 +1,6 @@
 package mcp
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +31,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	defer stopWork()
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()
-	l := &stdioLink{
+	l := &stdioConn{
 		server: s, log: s.log, out: out,
 		broken: make(chan struct{}), gone: make(chan struct{}),
 	}
@@ -46,10 +44,10 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			})
 		},
 	}
-	if !s.register(l, link{conn, stopReading}) {
+	if !s.stdio.add(l, stdioServed{conn, stopReading}) {
 		return errors.New("the server is closed")
 	}
-	defer s.unregister(l)
+	defer s.stdio.remove(l)
 	l.session = &session{id: conn.id, conn: conn}
 	from := &origin{transport: "stdio", who: s.operator(), conn: conn, peer: l}
 	serving := s.mcp.WithContext(withOrigin(work, from), l.session)
@@ -68,29 +66,70 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // errStopped: the connection was ended from this side.
 var errStopped = errors.New("stopped")
 
-// register keeps a link until it is unregistered; false: the server is closed.
-func (s *Server) register(l *stdioLink, as link) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+// stdioConns are the links that are being served. The zero value is ready.
+type stdioConns struct {
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	links  map[*stdioConn]stdioServed
+	served sync.WaitGroup
+}
+
+// stdioServed is one link with its client and the function that ends it.
+type stdioServed struct {
+	conn *connection
+	stop func()
+}
+
+// add keeps a link until it is removed, or returns false after close.
+func (ls *stdioConns) add(l *stdioConn, as stdioServed) bool {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.closed {
 		return false
 	}
-	s.links[l] = as
-	s.served.Add(1)
+	if ls.links == nil {
+		ls.links = map[*stdioConn]stdioServed{}
+	}
+	ls.links[l] = as
+	ls.served.Add(1)
 	return true
 }
 
-func (s *Server) unregister(l *stdioLink) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.links, l)
-	s.served.Done()
+func (ls *stdioConns) remove(l *stdioConn) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.links, l)
+	ls.served.Done()
 }
 
-// stdioLink is our own link between the streams and mcp-go. mcp-go's would
+// close ends all links. It does not wait for them.
+func (ls *stdioConns) close() {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.closed = true
+	for _, l := range ls.links {
+		l.stop()
+	}
+}
+
+// toolsChanged notifies the clients that have completed a legacy handshake.
+func (ls *stdioConns) toolsChanged(log *slog.Logger) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for l, served := range ls.links {
+		if served.conn.legacyClient().Era == "" {
+			continue
+		}
+		if err := l.notify(string(mcp.MethodNotificationToolsListChanged), map[string]any{}); err != nil {
+			log.Debug("tools/list_changed not sent", "error", err)
+		}
+	}
+}
+
+// stdioConn is our own link between the streams and mcp-go. mcp-go's would
 // share one session among all servers of the process, serve five calls at a
 // time, drop the code of a client's error and lose large request ids.
-type stdioLink struct {
+type stdioConn struct {
 	server *Server
 	log    *slog.Logger
 
@@ -104,60 +143,13 @@ type stdioLink struct {
 	broken  chan struct{} // closed with failed
 
 	lastID   atomic.Int64
-	asked    asked
+	requests openRequests
 	inflight inflights
-}
-
-// line is one line of input, or why there is none.
-type line struct {
-	text    []byte
-	tooLong bool
-}
-
-// readLines reads in a goroutine of its own, because a read cannot be
-// cancelled. The channel is closed at the end of the input.
-func readLines(ctx context.Context, in io.Reader) <-chan line {
-	lines := make(chan line)
-	go func() {
-		defer close(lines)
-		r := bufio.NewReaderSize(in, 64<<10)
-		for {
-			l, err := readLine(r)
-			if len(bytes.TrimSpace(l.text)) > 0 || l.tooLong {
-				select {
-				case lines <- l:
-				case <-ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return lines
-}
-
-// readLine reads to the end of the line, and drops it when it is too long.
-func readLine(r *bufio.Reader) (line, error) {
-	var l line
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(l.text)+len(part) > maxMessage {
-			l.text, l.tooLong = nil, true
-		}
-		if !l.tooLong {
-			l.text = append(l.text, part...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return l, err
-		}
-	}
 }
 
 // serve takes messages until the input ends, done is closed, or the client
 // cannot be written to.
-func (l *stdioLink) serve(ctx context.Context, done <-chan struct{}, lines <-chan line) error {
+func (l *stdioConn) serve(ctx context.Context, done <-chan struct{}, lines <-chan line) error {
 	for {
 		select {
 		case <-done:
@@ -174,7 +166,7 @@ func (l *stdioLink) serve(ctx context.Context, done <-chan struct{}, lines <-cha
 }
 
 // receive sorts one line: a reply to us, a notification, a request, or rubbish.
-func (l *stdioLink) receive(ctx context.Context, in line) {
+func (l *stdioConn) receive(ctx context.Context, in line) {
 	if in.tooLong {
 		l.refuse(nil, mcp.INVALID_REQUEST, fmt.Sprintf("message longer than %d bytes", maxMessage))
 		return
@@ -186,7 +178,7 @@ func (l *stdioLink) receive(ctx context.Context, in line) {
 	}
 	switch kind {
 	case isAnswer:
-		if !l.asked.answered(m) {
+		if !l.requests.answered(m) {
 			l.log.WarnContext(ctx, "client answered a question that is not open")
 		}
 	case isNotification:
@@ -196,7 +188,7 @@ func (l *stdioLink) receive(ctx context.Context, in line) {
 	}
 }
 
-func (l *stdioLink) notified(ctx context.Context, m rpcMessage, raw json.RawMessage) {
+func (l *stdioConn) notified(ctx context.Context, m rpcMessage, raw json.RawMessage) {
 	if *m.Method == string(mcp.MethodNotificationCancelled) {
 		l.inflight.cancelled(m.Params)
 		return
@@ -207,7 +199,7 @@ func (l *stdioLink) notified(ctx context.Context, m rpcMessage, raw json.RawMess
 
 // request serves a request in a goroutine of its own. Only initialize is served
 // at once, since what follows depends on it.
-func (l *stdioLink) request(ctx context.Context, m rpcMessage, raw json.RawMessage) {
+func (l *stdioConn) request(ctx context.Context, m rpcMessage, raw json.RawMessage) {
 	ctx, cancel := context.WithCancel(ctx)
 	r, err := l.inflight.add(m.ID, cancel)
 	switch {
@@ -225,7 +217,7 @@ func (l *stdioLink) request(ctx context.Context, m rpcMessage, raw json.RawMessa
 	}
 }
 
-func (l *stdioLink) handle(ctx context.Context, id json.RawMessage, r *inflight, raw json.RawMessage) {
+func (l *stdioConn) handle(ctx context.Context, id json.RawMessage, r *inflight, raw json.RawMessage) {
 	defer r.cancel()
 	defer l.recovered(ctx, id)
 	defer l.inflight.remove(id, r) // also after a panic
@@ -238,7 +230,7 @@ func (l *stdioLink) handle(ctx context.Context, id json.RawMessage, r *inflight,
 }
 
 // recovered keeps a panic in one handler from ending the process.
-func (l *stdioLink) recovered(ctx context.Context, id json.RawMessage) {
+func (l *stdioConn) recovered(ctx context.Context, id json.RawMessage) {
 	if r := recover(); r != nil {
 		l.log.ErrorContext(ctx, "panic in a request handler", "panic", r, "stack", string(debug.Stack()))
 		if id != nil {
@@ -247,18 +239,18 @@ func (l *stdioLink) recovered(ctx context.Context, id json.RawMessage) {
 	}
 }
 
-func (l *stdioLink) refuse(id json.RawMessage, code int, text string) {
+func (l *stdioConn) refuse(id json.RawMessage, code int, text string) {
 	l.send(context.Background(), refusal(id, &replyError{Code: code, Message: text}))
 }
 
 // send logs what it cannot write; serve ends with the error.
-func (l *stdioLink) send(ctx context.Context, v any) {
+func (l *stdioConn) send(ctx context.Context, v any) {
 	if err := l.write(v); err != nil {
 		l.log.WarnContext(ctx, "message to client not sent", "error", err)
 	}
 }
 
-func (l *stdioLink) write(v any) error {
+func (l *stdioConn) write(v any) error {
 	text, err := api.Encode(v, "")
 	if err != nil {
 		return fmt.Errorf("encode message: %w", err)
@@ -277,18 +269,18 @@ func (l *stdioLink) write(v any) error {
 }
 
 // hears is always true: whoever is connected reads.
-func (l *stdioLink) hears() bool { return true }
+func (l *stdioConn) reachable() bool { return true }
 
 // rejoin does nothing: what was written to a stream arrives.
-func (l *stdioLink) rejoin(questionKey) {}
+func (l *stdioConn) rejoin(questionKey) {}
 
 // call sends a request to the client and waits for its reply.
-func (l *stdioLink) call(
+func (l *stdioConn) call(
 	ctx context.Context, q *question, r clientRequest,
 ) (json.RawMessage, *driver.ClientError, error) {
 	id := l.lastID.Add(1)
-	answer := l.asked.open(id)
-	defer l.asked.close(id)
+	answer := l.requests.open(id)
+	defer l.requests.close(id)
 	if err := l.write(ourRequest{mcp.JSONRPC_VERSION, id, r}); err != nil {
 		return nil, nil, fmt.Errorf("ask client: %w", err)
 	}
@@ -306,11 +298,11 @@ func (l *stdioLink) call(
 	}
 }
 
-func (l *stdioLink) notify(method string, params any) error { return l.write(notice(method, params)) }
+func (l *stdioConn) notify(method string, params any) error { return l.write(notice(method, params)) }
 
 // drain lets calls finish after the client has gone: an answer that was taken
 // is worth writing down. What takes longer is cancelled.
-func (l *stdioLink) drain(stopWork context.CancelFunc, limit time.Duration) error {
+func (l *stdioConn) drain(stopWork context.CancelFunc, limit time.Duration) error {
 	close(l.gone)
 	done := make(chan struct{})
 	go func() {

@@ -196,10 +196,10 @@ func TestPanicInTheEngineEndsOnlyItsCall(t *testing.T) {
 	w.reply(w.request("ping", obj{}))
 }
 
-// deaf is a client that has closed its end.
-type deaf struct{}
+// unreachable is a client that has closed its end.
+type unreachable struct{}
 
-func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (unreachable) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestClientThatCannotBeWrittenToEndsTheConnection(t *testing.T) {
 	s, err := mcpserver.New(config(), newDirector(), testLog(t))
@@ -208,7 +208,7 @@ func TestClientThatCannotBeWrittenToEndsTheConnection(t *testing.T) {
 	}
 	inR, inW := io.Pipe()
 	go io.WriteString(inW, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
-	if err := s.ServeStdio(t.Context(), inR, deaf{}); !errors.Is(err, io.ErrClosedPipe) {
+	if err := s.ServeStdio(t.Context(), inR, unreachable{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("ServeStdio = %v, want the write error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // ToolSchema is what clients are told of a tool, for faces other than MCP.
@@ -22,7 +23,7 @@ type ToolSchema struct {
 // Tools lists the nine tools as they are now: the schema of kairos_next names
 // the types of challenges that there are. It may be called concurrently.
 func (s *Server) Tools() []ToolSchema {
-	if err := s.next.refresh(s); err != nil {
+	if err := s.tools.refresh(); err != nil {
 		s.log.Error("tool list is not up to date", "error", err)
 	}
 	served := s.mcp.ListTools() // New has added all of them
@@ -39,7 +40,7 @@ func (s *Server) Tools() []ToolSchema {
 // Check judges the arguments of a tool as a call of it would, for faces other
 // than MCP; nil: they are taken. What is wrong is a *fault.Error.
 func (s *Server) Check(tool string, arguments json.RawMessage) error {
-	check, ok := s.checks[tool]
+	check, ok := s.tools.checks[tool]
 	if !ok {
 		return fault.New(fault.NotFound, "no tool %q", tool)
 	}
@@ -50,5 +51,17 @@ func (s *Server) Check(tool string, arguments json.RawMessage) error {
 	if f := c.problem(arguments); f != nil {
 		return f
 	}
+	return nil
+}
+
+// Refresh notifies clients if their list of tools is out of date. Call it after the
+// types of challenges may have changed. Clients of the modern era ask again by
+// themselves, after the time to live of their list.
+func (s *Server) Refresh() error {
+	if err := s.tools.refresh(); err != nil || !s.tools.announce() {
+		return err
+	}
+	s.stdio.toolsChanged(s.log)
+	s.http.sessions.broadcast(notice(string(mcp.MethodNotificationToolsListChanged), map[string]any{}))
 	return nil
 }

@@ -1,0 +1,153 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// inputCheck judges arguments against a tool's input schema.
+type inputCheck struct{ schema *jsonschema.Schema }
+
+// enforced is the check of a tool's arguments.
+func enforced(t toolset.Tool) (inputCheck, error) {
+	input, err := t.Input()
+	if err != nil {
+		return inputCheck{}, err
+	}
+	schema, err := json.Marshal(input)
+	if err != nil {
+		return inputCheck{}, err
+	}
+	return newInputCheck(t.Name, schema)
+}
+
+// newInputCheck compiles the schema that is enforced. It is the one agents see,
+// but for the solution of kairos_next: leaving it or a part of it out is an
+// answer that the engine deals with, and so is a type whose driver was removed.
+func newInputCheck(tool string, schema []byte) (inputCheck, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return inputCheck{}, err
+	}
+	if tool == api.Next.Name {
+		relaxSolution(doc)
+	}
+	c := jsonschema.NewCompiler()
+	url := "kairos:///" + tool
+	if err := c.AddResource(url, doc); err != nil {
+		return inputCheck{}, err
+	}
+	compiled, err := c.Compile(url)
+	return inputCheck{compiled}, err
+}
+
+func relaxSolution(doc any) {
+	root, _ := doc.(map[string]any)
+	root["required"] = []any{"uri"}
+	properties, _ := root["properties"].(map[string]any)
+	dropRequired(properties["solution"])
+}
+
+func dropRequired(schema any) {
+	m, ok := schema.(map[string]any)
+	if !ok {
+		return
+	}
+	delete(m, "required")
+	properties, _ := m["properties"].(map[string]any)
+	for _, p := range properties {
+		dropRequired(p)
+	}
+}
+
+// problem says what is wrong with the arguments, nil: nothing. A null is taken
+// as left out, which is how some clients send what they do not use.
+func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
+	if len(object(arguments)) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(arguments))
+	if err != nil {
+		return invalidInput("arguments: not JSON")
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return invalidInput("arguments: must be an object")
+	}
+	for k, field := range m {
+		if field == nil {
+			delete(m, k)
+		}
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(c.schema.Validate(m), &invalid) {
+		return nil
+	}
+	f := invalidInput(strings.Join(leaves(invalid, nil), "; "))
+	if len(invalid.Causes) > 0 && atURI(invalid) {
+		f = f.WithNext("call kairos_search with what you are looking for, and use the uri of a choice")
+	}
+	return f
+}
+
+func invalidInput(text string) *fault.Error {
+	return fault.New(fault.InvalidArgument, "Input validation error: %s", text).
+		WithNext("correct what the message names and call the tool again")
+}
+
+// maxLeaves bounds an error text; an agent repairs the first ones first.
+const maxLeaves = 8
+
+// leaves lists the findings with the path of the field each is about.
+func leaves(e *jsonschema.ValidationError, found []string) []string {
+	causes := slices.Clone(e.Causes) // their order is that of a map
+	slices.SortStableFunc(causes, func(a, b *jsonschema.ValidationError) int {
+		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
+	})
+	for _, cause := range causes {
+		found = leaves(cause, found)
+	}
+	if len(e.Causes) > 0 || len(found) >= maxLeaves {
+		return found
+	}
+	path := strings.Join(e.InstanceLocation, ".")
+	if missing, ok := e.ErrorKind.(*kind.Required); ok {
+		for _, name := range missing.Missing {
+			found = append(found, strings.TrimPrefix(path+"."+name, ".")+": is required")
+		}
+		return found
+	}
+	text := e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	return append(found, strings.TrimPrefix(path+": "+text, ": "))
+}
+
+func atURI(e *jsonschema.ValidationError) bool {
+	for _, cause := range e.Causes {
+		if at := cause.InstanceLocation; len(at) > 0 && (at[0] == "uri" || at[0] == "uris") {
+			return true
+		}
+		if missing, ok := cause.ErrorKind.(*kind.Required); ok && len(missing.Missing) > 0 && missing.Missing[0] == "uri" {
+			return true
+		}
+	}
+	return false
+}
+
+// object is a JSON value that may be left out, by absence or by null.
+func object(raw json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(raw)) == "null" {
+		return nil
+	}
+	return raw
+}

@@ -1,0 +1,82 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// delete ends a session at the request of its client.
+func (t *httpTransport) delete(rw http.ResponseWriter, r *http.Request, who access.Caller) {
+	s, release, ok := t.sessions.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	if !ok {
+		noSession(rw)
+		return
+	}
+	defer release()
+	t.sessions.end(s)
+	rw.WriteHeader(http.StatusOK)
+}
+
+// get serves a stream of messages that do not belong to a call.
+func (t *httpTransport) get(rw http.ResponseWriter, r *http.Request, who access.Caller) {
+	s, release, ok := t.sessions.use(r.Header.Get(mcp.HeaderSessionID), who.Principal)
+	switch {
+	case !ok:
+		noSession(rw)
+		return
+	case !accepts(r.Header, "text/event-stream"):
+		release()
+		refuseHTTP(rw, http.StatusNotAcceptable, codeBadRequest, "the Accept header must list text/event-stream")
+		return
+	case !canFlush(rw):
+		release()
+		rw.Header().Set("Allow", http.MethodPost)
+		refuseHTTP(rw, http.StatusMethodNotAllowed, codeBadRequest, "streams are not supported here")
+		return
+	}
+	defer release()
+	_ = http.NewResponseController(rw).SetReadDeadline(time.Time{})
+	l := newListener()
+	s.listen(l)
+	defer s.unlisten(l)
+	startEvents(rw)
+	if err := writeNow(rw, []byte(": open\n\n")); err != nil {
+		return
+	}
+	if err := l.carry(r.Context(), rw, s.gone); err != nil {
+		t.log.DebugContext(r.Context(), "stream ended", "error", err)
+	}
+}
+
+// carry writes messages, and now and then a comment, until the stream is over.
+func (l *listener) carry(ctx context.Context, rw http.ResponseWriter, gone <-chan struct{}) error {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case v := <-l.out:
+			text, err := api.Encode(v, "")
+			if err != nil {
+				return err
+			}
+			if err := writeEvent(rw, text); err != nil {
+				return err
+			}
+		case <-ping.C:
+			if err := writeNow(rw, []byte(": ping\n\n")); err != nil {
+				return err
+			}
+		case <-l.over:
+			return errStreamOver
+		case <-gone:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package mcp
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// legacy serves a message of the eras with a handshake. One without a session
+// is that of a client that can do nothing itself.
+func (p *post) legacy(version string) {
+	initializing := p.kind == isRequest && *p.msg.Method == string(mcp.MethodInitialize)
+	if initializing {
+		p.initialize()
+		return
+	}
+	if !p.checkVersion(version) {
+		return
+	}
+	id := p.r.Header.Get(mcp.HeaderSessionID)
+	if id == "" {
+		p.sessionless(version)
+		return
+	}
+	sess, release, ok := p.http.sessions.use(id, p.who.Principal)
+	if !ok {
+		noSession(p.w)
+		return
+	}
+	defer release()
+	switch p.kind {
+	case isAnswer:
+		if !sess.requests.answered(p.msg) {
+			p.http.log.DebugContext(p.r.Context(), "client answered a question that is not open")
+		}
+		p.w.WriteHeader(http.StatusAccepted)
+	case isNotification:
+		p.notified(sess)
+	case isRequest:
+		p.serve(p.origin(sess), sess, legacyStatus)
+	}
+}
+
+// checkVersion refuses unknown versions. Old clients send none.
+func (p *post) checkVersion(version string) bool {
+	if version == "" || mcp.IsValidProtocolVersion(version) {
+		return true
+	}
+	p.refuse(&replyError{Code: codeBadRequest, Message: fmt.Sprintf(
+		"unsupported protocol version %q; supported are %s", version, strings.Join(mcp.ValidProtocolVersions, ", "))})
+	return false
+}
+
+func (p *post) sessionless(version string) {
+	switch p.kind {
+	case isAnswer:
+		refuseHTTP(p.w, http.StatusBadRequest, codeBadRequest, "an answer needs the session of its question")
+	case isNotification:
+		p.w.WriteHeader(http.StatusAccepted)
+	case isRequest:
+		p.serve(&origin{transport: transportHTTP, who: p.who, era: version}, nil, legacyStatus)
+	}
+}
+
+func legacyStatus(*reply) int { return http.StatusOK }
+
+func (p *post) notified(sess *httpSession) {
+	if *p.msg.Method == string(mcp.MethodNotificationCancelled) {
+		sess.inflight.cancelled(p.msg.Params)
+	} else {
+		p.http.server.mcp.HandleMessage(withOrigin(p.r.Context(), p.origin(sess)), p.body)
+	}
+	p.w.WriteHeader(http.StatusAccepted)
+}
+
+func (p *post) origin(sess *httpSession) *origin {
+	return &origin{transport: transportHTTP, who: p.who, conn: &sess.connection}
+}
+
+// initialize serves the handshake and keeps the session if it went well.
+func (p *post) initialize() {
+	sess := p.http.newSession(p.who.Principal)
+	ctx := p.http.server.mcp.WithContext(withOrigin(p.r.Context(), p.origin(sess)), &session{id: sess.id, conn: &sess.connection})
+	r := p.http.server.respond(ctx, p.msg.ID, p.body)
+	switch {
+	case r == nil:
+		p.w.WriteHeader(http.StatusAccepted)
+		return
+	case r.Error != nil:
+	case !p.http.sessions.add(sess):
+		unavailable(p.w, "too many sessions are in use")
+		return
+	default:
+		p.w.Header().Set(mcp.HeaderSessionID, sess.id)
+	}
+	writeJSON(p.w, http.StatusOK, r)
+}
