@@ -16,9 +16,9 @@ func notJSON(err error) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind)
 }
 
-// ordered puts vectors in the order of the texts and checks that they are
-// vectors: one for each text, equally long, of finite numbers, not zero. They
-// come back with unit length.
+// ordered sorts vectors by the index of their texts and validates them: one for
+// each text, of equal length, of finite numbers, not zero. The result has unit
+// length.
 func ordered(items []openai.Embedding, want int) ([][]float32, error) {
 	if len(items) != want {
 		return nil, &invalid{fmt.Sprintf("it has %d vectors for %d texts", len(items), want)}
@@ -51,7 +51,7 @@ func unit(v []float32) ([]float32, error) {
 	for _, x := range v {
 		sum += float64(x) * float64(x)
 	}
-	// NaN and the infinities make the sum one, too.
+	// NaN and infinities propagate to the sum.
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return nil, &invalid{"a vector has a number that is not finite"}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Down is the error while the endpoint is left alone after a failure.
+// Down is the error while the circuit breaker is open after a failure.
 type Down struct {
 	Until time.Time // when it is asked again
 	Cause error     // of the failure
@@ -19,8 +19,8 @@ func (d *Down) Error() string {
 
 func (d *Down) Unwrap() error { return d.Cause }
 
-// circuit remembers that the endpoint failed just now. When its time has
-// passed one caller tries; the others are told no until that one is back.
+// circuit is a circuit breaker. After the cool-down one caller tries; the others
+// get Down until that one is back.
 type circuit struct {
 	first time.Duration // the shortest cool-down
 	log   *slog.Logger
@@ -35,7 +35,7 @@ type circuit struct {
 // maxCoolDowns bounds how often the cool-down doubles: 16 times its length.
 const maxCoolDowns = 16
 
-// enter asks whether the endpoint may be asked now.
+// enter reports whether the endpoint may be called now.
 func (c *circuit) enter() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *circuit) enter() error {
 	return nil
 }
 
-// answered is what a caller who was let in says afterwards.
+// answered closes the circuit after a successful call.
 func (c *circuit) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,14 +59,16 @@ func (c *circuit) answered() {
 	c.cause, c.wait, c.probing = nil, 0, false
 }
 
-// gaveUp: the caller left before the endpoint could answer, which proves nothing.
+// gaveUp is called if the caller left before the endpoint could answer, which
+// proves nothing.
 func (c *circuit) gaveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probing = false
 }
 
-// failed closes the endpoint for a while, at least for as long as it asked for.
+// failed opens the circuit for the cool-down, at least for the time that the
+// endpoint asked for.
 func (c *circuit) failed(cause error, atLeast time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
-// Client asks one endpoint for the vectors of one model. It is safe for
+// Client gets the vectors of one model from one endpoint. It is safe for
 // concurrent use, starts nothing in the background and needs no Close.
 type Client struct {
 	cfg     Config
@@ -33,7 +33,7 @@ type Client struct {
 
 var _ library.Embedder = (*Client)(nil)
 
-// New returns a client. It asks nothing yet.
+// New returns a client. It sends nothing yet.
 func New(cfg Config, log *slog.Logger) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -58,14 +58,14 @@ func New(cfg Config, log *slog.Logger) (*Client, error) {
 	return c, nil
 }
 
-// errOtherLength: the endpoint's vectors became longer or shorter.
+// errOtherLength reports that the length of the endpoint's vectors changed.
 var errOtherLength = errors.New("the endpoint changes the length of its vectors")
 
-// probe is what is embedded only to learn the dimension.
+// probe is embedded only to learn the dimension.
 const probe = "kairos"
 
-// Embed implements library.Embedder. All vectors of one answer are of one model
-// and have unit length; callers do not change them. It fails as a whole.
+// Embed implements library.Embedder. All vectors of a reply belong to one model
+// and have unit length; callers must not change them. It fails as a whole.
 func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	if len(texts) == 0 {
 		if n := c.known(); n > 0 {
@@ -85,7 +85,7 @@ func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, e
 	defer cancel()
 	out, err := c.embed(within, texts)
 	if errors.Is(err, errOtherLength) {
-		// What was kept is of another model now: once more, from the start.
+		// The cached vectors belong to another model: start again.
 		out, err = c.embed(within, texts)
 	}
 	c.judge(ctx, time.Since(started), err)
@@ -99,14 +99,14 @@ func (c *Client) Embed(ctx context.Context, texts []string) (library.Embedded, e
 	return out, nil
 }
 
-// judge tells the circuit what an Embed says about the endpoint.
+// judge reports the outcome of an Embed to the circuit breaker.
 func (c *Client) judge(ctx context.Context, took time.Duration, err error) {
 	var r *refusal
 	switch {
 	case err == nil:
 		c.circuit.answered()
 	case errors.As(err, &r) && r.content():
-		c.circuit.answered() // it judged a text, so it is well
+		c.circuit.answered() // it examined a text, so it works
 	case errors.Is(ctx.Err(), context.Canceled), ctx.Err() != nil && took < min(time.Second, c.cfg.Timeout):
 		c.circuit.gaveUp() // the caller had no time for it
 	case r != nil:
@@ -126,7 +126,7 @@ func (c *Client) known() int {
 	return c.dimension
 }
 
-// remembered looks texts up in memory; missing are the ones that are not there,
+// remembered looks texts up in the cache; missing are those that are not there,
 // each once.
 func (c *Client) remembered(texts []string) (out library.Embedded, missing []string) {
 	c.mu.Lock() // so that all are of one dimension
@@ -145,8 +145,8 @@ func (c *Client) remembered(texts []string) (out library.Embedded, missing []str
 	return out, missing
 }
 
-// remember keeps vectors. Vectors of another length than before empty the
-// memory: errOtherLength.
+// remember caches vectors. Vectors of another length empty the cache:
+// errOtherLength.
 func (c *Client) remember(texts []string, vectors [][]float32) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Client) remember(texts []string, vectors [][]float32) error {
 	return nil
 }
 
-// embed gets what is not remembered, batch by batch.
+// embed gets the vectors that are not cached, batch by batch.
 func (c *Client) embed(ctx context.Context, texts []string) (library.Embedded, error) {
 	out, missing := c.remembered(texts)
 	fresh := make(map[string][]float32, len(missing))
@@ -192,7 +192,7 @@ func (c *Client) embed(ctx context.Context, texts []string) (library.Embedded, e
 			out.Vectors[i] = fresh[text]
 		}
 		if len(out.Vectors[i]) != len(out.Vectors[0]) {
-			return out, errOtherLength // another call emptied the memory meanwhile
+			return out, errOtherLength // another call emptied the cache meanwhile
 		}
 	}
 	out.Model = c.name(len(out.Vectors[0]))
@@ -211,12 +211,12 @@ func (c *Client) batch(texts []string) int {
 	return len(texts)
 }
 
-// shortest is the length in bytes under which a text is not cut any more.
+// shortest is the length in bytes below which a text is not shortened any more.
 const shortest = 500
 
-// ask gets the vectors of a batch. Where the endpoint finds it too much, half
-// of it is asked for; a single text that is too long is embedded by its
-// beginning, as endpoints do that cut texts themselves.
+// ask gets the vectors of a batch. If the endpoint finds it too large, it is
+// split; a single text that is too long is shortened, like endpoints do that
+// truncate texts themselves.
 func (c *Client) ask(ctx context.Context, texts []string) ([][]float32, error) {
 	out, err := c.persist(ctx, texts)
 	var r *refusal
@@ -256,7 +256,7 @@ func beginning(text string) string {
 // attempts bounds how often one request is sent.
 const attempts = 5
 
-// persist sends a request until it succeeds, cannot succeed, or the time is up.
+// persist sends a request until it succeeds, fails permanently, or the time is up.
 func (c *Client) persist(ctx context.Context, texts []string) ([][]float32, error) {
 	pause := c.cfg.Backoff
 	for i := 1; ; i++ {
@@ -268,7 +268,7 @@ func (c *Client) persist(ctx context.Context, texts []string) ([][]float32, erro
 		if bad := (*invalid)(nil); errors.As(err, &bad) || errors.As(err, &r) && !r.passing() || ctx.Err() != nil || i == attempts {
 			return nil, err
 		}
-		// Jitter, so that many servers do not come back at the same moment.
+		// Jitter, so that many servers do not retry at the same moment.
 		wait := pause/2 + rand.N(pause/2+1)
 		if r != nil {
 			wait = max(wait, r.after)

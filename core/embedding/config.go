@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Config says which endpoint is asked and how. URL and Model are required.
+// Config describes the endpoint. URL and Model are required.
 type Config struct {
 	// Provider is the first part of the name that vectors are stored under.
 	Provider string
@@ -20,33 +20,33 @@ type Config struct {
 	Model string
 	// Key is sent as a bearer token; empty: none.
 	Key Secret
-	// Dimension that every vector must have; zero: that of the first answer.
+	// Dimension of every vector; zero: that of the first answer.
 	Dimension int
-	// AskDimension also asks the endpoint for vectors of that length, which
-	// only some models can do.
+	// AskDimension requests vectors of that length from the endpoint, which only
+	// some models support.
 	AskDimension bool
 	// Timeout of one request; zero: 10 s.
 	Timeout time.Duration
-	// Budget of one Embed with all its requests and repetitions, if the
-	// context has no nearer deadline; zero: 1 min.
+	// Budget of one Embed with all its requests and retries, if the context has no
+	// earlier deadline; zero: 1 min.
 	Budget time.Duration
-	// Batch is how many texts go into a request; zero: 32, what TEI takes.
+	// Batch is how many texts go into a request; zero: 32, the default limit of TEI.
 	Batch int
 	// BatchCharacters is how many characters go into a request; zero: 100,000.
-	// A longer text goes alone.
+	// A longer text is sent alone.
 	BatchCharacters int
-	// Backoff is the pause before the first repetition; it doubles. Zero: 250 ms.
+	// Backoff is the pause before the first retry; it doubles. Zero: 250 ms.
 	Backoff time.Duration
-	// CoolDown is for how long an endpoint that failed is left alone; it
-	// doubles up to 16 times its length while it goes on failing. Zero: 5 s.
+	// CoolDown is how long a failed endpoint is not called; it doubles up to 16
+	// times its length while failures continue. Zero: 5 s.
 	CoolDown time.Duration
-	// Kept is how many vectors are kept in memory; zero: 2048.
+	// Kept is how many vectors are cached; zero: 2048.
 	Kept int
-	// Observer hears of every request; nil: nobody does.
+	// Observer is notified of every request; optional.
 	Observer Observer
 }
 
-// Secret is a text that nothing prints.
+// Secret is a text that is never printed.
 type Secret string
 
 const hidden = "(hidden)"
@@ -64,9 +64,9 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(hidden) }
 func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
 const (
-	// maxDimension is more than any model has.
+	// maxDimension is larger than that of any model.
 	maxDimension = 16384
-	// maxBatch is what the largest endpoint takes.
+	// maxBatch is the limit of the largest endpoint.
 	maxBatch = 2048
 )
 

@@ -1,6 +1,5 @@
-// Package embedding turns texts into vectors by asking an OpenAI-compatible
+// Package embedding turns texts into vectors by calling an OpenAI-compatible
 // endpoint: OpenAI itself, Ollama, vLLM or Hugging Face's text embeddings
-// inference (TEI). It believes nothing of what the endpoint answers, keeps
-// what it heard for a while, and while the endpoint is down it says so at once
-// instead of making everybody wait. It stores nothing.
+// inference (TEI). It trusts no answer of the endpoint, caches vectors, and fails
+// fast while the endpoint is down. It stores nothing.
 package embedding

@@ -2,14 +2,14 @@ package embedding
 
 import "time"
 
-// Observer hears of requests to the endpoint. It is called concurrently and
+// Observer is notified of requests to the endpoint. It is called concurrently and
 // returns at once.
 type Observer interface{ Requested(Request) }
 
-// Request is one request to the endpoint. What is answered from memory is none.
+// Request is one request to the endpoint. Cache hits are not requests.
 type Request struct {
 	Provider string
-	Space    string // for whom; empty: in the background
+	Space    string // of the caller; empty: in the background
 	Texts    int
 	// Dimension of the vectors; zero: it failed.
 	Dimension int
@@ -17,7 +17,7 @@ type Request struct {
 	Err       error
 }
 
-// requested tells of a request.
+// requested notifies the observer of a request.
 func (c *Client) requested(space string, texts int, vectors [][]float32, took time.Duration, err error) {
 	if c.cfg.Observer == nil {
 		return

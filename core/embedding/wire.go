@@ -17,11 +17,11 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// refusal is an answer that is not 200 OK.
+// refusal is an answer with a status other than 200 OK.
 type refusal struct {
 	status  int
-	message string // what the endpoint says, cleaned
-	// after is how long the endpoint wants to be left alone; zero: it does not say.
+	message string // of the endpoint, sanitised
+	// after is the Retry-After of the endpoint; zero: none.
 	after time.Duration
 }
 
@@ -46,7 +46,7 @@ func (r *refusal) passing() bool {
 	return r.status == http.StatusTooManyRequests || r.status >= 500
 }
 
-// content reports whether this request was refused for what is in it.
+// content reports whether this request was refused because of its content.
 func (r *refusal) content() bool {
 	return r.status == http.StatusBadRequest || r.status == http.StatusRequestEntityTooLarge || r.status == http.StatusUnprocessableEntity
 }
@@ -56,8 +56,9 @@ type invalid struct{ problem string }
 
 func (e *invalid) Error() string { return "its answer cannot be used: " + e.problem }
 
-// doer is what the client library sends requests with. It bounds the answer
-// and makes every status but 200 an error with what the library would drop.
+// doer sends the requests of the client library. It limits the size of the answer
+// and turns every status but 200 into an error with the details that the library
+// would drop.
 type doer struct {
 	http *http.Client
 	key  Secret
@@ -68,7 +69,7 @@ func newDoer(key Secret) doer {
 	transport.MaxIdleConnsPerHost = 4
 	return doer{&http.Client{
 		Transport: transport,
-		// A redirect could lead the texts and the key elsewhere.
+		// A redirect could send the texts and the key elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, key}
 }
@@ -89,12 +90,13 @@ func (d doer) Do(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	defer func() { _ = res.Body.Close() }()
-	// An error that is cut short or not read to its end is still the error.
+	// A truncated error message is still the error.
 	text, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
 	return nil, &refusal{res.StatusCode, d.clean(string(text)), retryAfter(res.Header)}
 }
 
-// clean makes what the endpoint says fit for a log: one short line without the key.
+// clean sanitises a message of the endpoint for logs: one short line without the
+// key.
 func (d doer) clean(text string) string {
 	if d.key != "" {
 		text = strings.ReplaceAll(text, string(d.key), hidden)
@@ -117,7 +119,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// limitKey carries the largest answer, in bytes, through the library.
+// limitKey passes the largest size of the answer, in bytes, through the library.
 type limitKey struct{}
 
 var errTooLong = &invalid{"it is far longer than vectors can be"}
@@ -136,13 +138,13 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// maxAnswer is more bytes than the vectors of so many texts take.
+// maxAnswer is more bytes than the vectors of this many texts take.
 func maxAnswer(texts int) int64 {
 	const number, most = 32, 128 << 20
 	return min(64<<10+int64(texts)*number*maxDimension, most)
 }
 
-// once sends one request and tells of it.
+// once sends one request and notifies the observer.
 func (c *Client) once(ctx context.Context, texts []string) ([][]float32, error) {
 	began := time.Now()
 	out, err := c.request(ctx, texts)
@@ -150,7 +152,7 @@ func (c *Client) once(ctx context.Context, texts []string) ([][]float32, error) 
 	return out, err
 }
 
-// request sends one and checks what comes back.
+// request sends one request and validates the answer.
 func (c *Client) request(ctx context.Context, texts []string) ([][]float32, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -166,7 +168,7 @@ func (c *Client) request(ctx context.Context, texts []string) ([][]float32, erro
 	return ordered(res.Data, len(texts))
 }
 
-// explain tells apart what went wrong with a request.
+// explain classifies the failure of a request.
 func (c *Client) explain(ctx context.Context, err error) error {
 	var r *refusal
 	var i *invalid

@@ -13,12 +13,12 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// outline is what the parser needs of a Markdown document: where its headings
-// and code blocks stand. All positions are byte offsets into src.
+// outline is the block structure of a Markdown document that the parser needs: its
+// headings and code blocks. All positions are byte offsets into src.
 type outline struct {
 	src      string
 	raw      []byte // src, as goldmark wants it
-	newlines []int  // where the line ends stand
+	newlines []int  // offsets of the line ends
 	headings []heading
 	fences   []fence
 	html     []span
@@ -46,16 +46,16 @@ type fence struct {
 	span
 	language string
 	content  string
-	// lines holds where each line of the content begins in the document.
+	// lines holds the offset in the document of each line of the content.
 	lines  []int
 	closed bool
-	// alone: nothing but blanks stands before the opening fence on its line.
+	// alone reports that only blanks precede the opening fence on its line.
 	alone bool
 }
 
-// outlineOf reads the block structure as CommonMark has it. Inline structure
-// is of no interest, so no inline parser runs. Beyond a limit it stops, and
-// excess says which one.
+// outlineOf parses the block structure according to CommonMark. Inline structure
+// is not needed, so no inline parser runs. Parsing stops at a limit, which excess
+// names.
 func outlineOf(src string) outline {
 	o := outline{src: src, raw: []byte(src)}
 	lines := strings.Count(src, "\n")
@@ -78,9 +78,9 @@ func outlineOf(src string) outline {
 	return o
 }
 
-// scan is the reader of a document that takes blocks out of goldmark's tree as
-// soon as they are closed: what the tree holds stays small however long the
-// document is, and a limit ends the document where it is exceeded.
+// scan is the reader of a document that removes blocks from goldmark's tree as
+// soon as they are closed: the tree stays small however long the document is, and
+// a document that exceeds a limit ends there.
 type scan struct {
 	text.Reader
 	outline *outline
@@ -91,7 +91,7 @@ type scan struct {
 	steps   int
 }
 
-// AdvanceLine is called by the parser behind each line.
+// AdvanceLine is called by the parser after each line.
 func (s *scan) AdvanceLine() {
 	s.Reader.AdvanceLine()
 	line, at := s.Position()
@@ -127,7 +127,7 @@ func (s *scan) take(end bool) {
 	}
 }
 
-// collect notes what the outline wants of a block and of those in it.
+// collect adds a block and its children to the outline.
 func (s *scan) collect(n ast.Node, top bool) {
 	o := s.outline
 	if s.blocks++; s.blocks > maxBlocks {
@@ -162,8 +162,8 @@ func (s *scan) heading(h heading) {
 	}
 }
 
-// reopen corrects blocks that the end of their list closed, where the line
-// behind them looks like their closing fence but opens the next block.
+// reopen corrects blocks that end with their list, where the next line looks like
+// their closing fence but opens the next block.
 func (o outline) reopen() {
 	for i := range o.fences {
 		f := &o.fences[i]
@@ -201,8 +201,8 @@ func atxContent(line string, level int) (string, bool) {
 	return rest, true
 }
 
-// trimClosing removes closing sequences of #, until none is left: then the
-// text is the same when it is written as an ATX heading and read again.
+// trimClosing removes closing sequences of # until none is left, so that the text
+// stays the same when it is written as an ATX heading and parsed again.
 func trimClosing(s string) string {
 	for {
 		s = strings.TrimSpace(s)
@@ -272,7 +272,8 @@ func (o outline) lineStart(pos int) int {
 	return o.newlines[line-1] + 1
 }
 
-// lineEnd is the offset behind the line that begins at start, its newline included.
+// lineEnd is the offset after the line that begins at start, including its
+// newline.
 func (o outline) lineEnd(start int) int {
 	line, _ := slices.BinarySearch(o.newlines, start)
 	if line == len(o.newlines) {
@@ -321,13 +322,13 @@ func (o outline) lastFence(body span) (fence, bool) {
 	return all[len(all)-1], true
 }
 
-// textBehind is where the first text behind a block stands.
+// textBehind is the offset of the first text after a block.
 func (o outline) textBehind(f fence) int {
 	rest := o.src[f.end:]
 	return f.end + len(rest) - len(strings.TrimLeftFunc(rest, unicode.IsSpace))
 }
 
-// positionIn is where an offset of a block's content stands in the document.
+// positionIn is the offset in the document of an offset in a block's content.
 func (o outline) positionIn(f fence, offset int) int {
 	line := strings.Count(f.content[:min(offset, len(f.content))], "\n")
 	if line >= len(f.lines) {
@@ -337,7 +338,7 @@ func (o outline) positionIn(f fence, offset int) int {
 	return min(f.lines[line]+column, len(o.src))
 }
 
-// placesOf says where each line of a member of a block begins in the document.
+// placesOf returns the place in the document of each line of a member of a block.
 func (o outline) placesOf(f fence, m member) []Place {
 	places := []Place{o.placeOf(o.positionIn(f, m.start))}
 	first := strings.Count(f.content[:m.start], "\n")

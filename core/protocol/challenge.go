@@ -15,9 +15,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 )
 
-// CommonOf reads the part of a challenge that the core owns. A nil challenge
-// has the zero Common. An approval phrase without an approval mode means that a
-// person approves.
+// CommonOf decodes the part of a challenge that the core owns. A nil challenge has
+// the zero Common. An approval phrase without an approval mode implies approval by
+// a person.
 func CommonOf(challenge json.RawMessage) (Common, error) {
 	var c Common
 	if len(challenge) == 0 {
@@ -32,8 +32,8 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 	return c, nil
 }
 
-// commonKeys are the keys of Common; beside them stand "type" and the object
-// that is named like the type.
+// commonKeys are the keys of Common; the other keys of a challenge are "type" and
+// the object named after the type.
 var commonKeys = map[string]bool{
 	"type": true, "name": true, "required": true, "approval_mode": true, "approval_phrase": true, "output_schema": true,
 	"sampling": true, "files": true, "files_required": true, "judge": true,
@@ -42,8 +42,8 @@ var commonKeys = map[string]bool{
 // maxQuestion is the longest question to a judge, in bytes.
 const maxQuestion = 4000
 
-// takeChallenge reads the challenge of a step's body into s and returns the
-// body without it.
+// takeChallenge parses the challenge of a step's body into s and returns the rest
+// of the body.
 func (p *parse) takeChallenge(s *Step, body span) string {
 	if f, ok := p.lastFence(body); ok {
 		if challenge, ok := p.challengeBlock(s, f, body); ok {
@@ -57,8 +57,8 @@ func (p *parse) takeChallenge(s *Step, body span) string {
 	return p.takeLegacy(s, body)
 }
 
-// warnExamples tells of blocks that may have been meant as the challenge of a
-// step that has none.
+// warnExamples warns of blocks that may be meant as the challenge of a step
+// without one.
 func (p *parse) warnExamples(s *Step, body span) {
 	all := p.within(body)
 	for _, f := range all[:len(all)-1] {
@@ -68,8 +68,8 @@ func (p *parse) warnExamples(s *Step, body span) {
 	}
 }
 
-// looksLikeChallenge reports whether the author of the block will have meant
-// a challenge.
+// looksLikeChallenge reports whether the author probably meant the block as a
+// challenge.
 func looksLikeChallenge(f fence) bool { return f.objectWith("challenge") }
 
 // objectWith reports whether the block seems to be a JSON object with the key.
@@ -78,8 +78,8 @@ func (f fence) objectWith(key string) bool {
 		strings.Contains(f.content, `"`+key+`"`)
 }
 
-// challengeBlock returns the challenge object of a step's last fenced block,
-// false when it is something else; it reports what looks like a mistake.
+// challengeBlock returns the challenge object of a step's last fenced block;
+// false: it is something else. It reports probable mistakes.
 func (p *parse) challengeBlock(s *Step, f fence, body span) (member, bool) {
 	if !looksLikeChallenge(f) {
 		if strings.Contains(f.content, `"challenge"`) && strings.EqualFold(f.language, "json") {
@@ -185,12 +185,12 @@ func (s Step) judgeCommon() []Diagnostic {
 	return append(found, s.unknownKeys(c.Type)...)
 }
 
-// FileProblems says what is wrong with the files that the step demands, before
-// its templates are filled. Pointers begin at the challenge.
+// FileProblems validates the required files of the step before its templates are
+// filled. Pointers are relative to the challenge.
 func (s Step) FileProblems() []driver.Diagnostic {
 	c, err := CommonOf(s.Challenge)
 	if err != nil {
-		return nil // told as a problem of the whole challenge
+		return nil // reported as a problem of the whole challenge
 	}
 	var found []driver.Diagnostic
 	for _, d := range filecheck.Lint(c.Files, templatePattern) {
@@ -203,10 +203,10 @@ func (s Step) FileProblems() []driver.Diagnostic {
 	return found
 }
 
-// maxPhrase is how many characters somebody can be asked to type.
+// maxPhrase is how many characters a person may have to type.
 const maxPhrase = 100
 
-// phraseProblem says why the phrase, as written, must not be asked for.
+// phraseProblem says why the phrase, as written, is not allowed.
 func (c Common) phraseProblem() string {
 	switch {
 	case templatePattern.MatchString(c.ApprovalPhrase):
@@ -217,7 +217,7 @@ func (c Common) phraseProblem() string {
 	return BadPhrase(c.ApprovalPhrase)
 }
 
-// BadPhrase says why nobody can type the phrase; empty: they can.
+// BadPhrase says why nobody can type the phrase; empty: it is fine.
 func BadPhrase(phrase string) string {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch n := utf8.RuneCountInString(phrase); {
@@ -229,13 +229,13 @@ func BadPhrase(phrase string) string {
 	return ""
 }
 
-// blockKeys are the keys of the blocks that are the core's.
+// blockKeys are the keys of the blocks that the core owns.
 var blockKeys = map[string][]string{
 	"sampling": {"system", "user", "temperature", "top_p", "max_tokens"},
 	"judge":    {"question", "required"},
 }
 
-// unknownIn says what is wrong with a key that means nothing in its block.
+// unknownIn describes a key that its block does not define.
 func unknownIn(block, key string) string {
 	if strings.Contains(key, "/") || slices.ContainsFunc(blockKeys[block], func(k string) bool { return strings.EqualFold(k, key) }) {
 		return ""
@@ -243,8 +243,9 @@ func unknownIn(block, key string) string {
 	return fmt.Sprintf("unknown key %.80q in %q%s", key, block, fields.Suggestion(key, blockKeys[block]))
 }
 
-// unknownKeys tells of keys that mean nothing. In judge they are errors. A challenge without type may be
-// of an older shape whose keys only its driver knows.
+// unknownKeys reports unknown keys, which are errors in judge and warnings
+// elsewhere. A challenge without a type may have an older form whose keys only its
+// driver knows.
 func (s Step) unknownKeys(kind string) []Diagnostic {
 	if kind == "" {
 		return nil
@@ -255,7 +256,7 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 		if block, inner, below := strings.Cut(key, "/"); below && blockKeys[block] != nil && len(found) < maxFindings {
 			if message := unknownIn(block, inner); message != "" {
 				d := s.problemAt(at, pointer, message)
-				if block != "judge" { // a question that is not seen would be replaced by another one
+				if block != "judge" { // with a misspelt question the judge would answer the default one
 					d.Severity = driver.SeverityWarning
 				}
 				found = append(found, d)
@@ -271,7 +272,7 @@ func (s Step) unknownKeys(kind string) []Diagnostic {
 	return found
 }
 
-// jsonProblem reports a fault in a block's JSON at its place in the document.
+// jsonProblem reports an error in a block's JSON at its place in the document.
 func (p *parse) jsonProblem(f fence, step string, err error) {
 	var at *jsonError
 	if !errors.As(err, &at) {

@@ -8,13 +8,13 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// ParseStep reads the text that is to replace step i, as the function
-// ParseStep does, and makes of it a step of this chain: it keeps the UUID, the
-// heading where the text has none, and the form of a document that is one text
-// without H2. What RenderStep writes gives an equal step.
+// ParseStep parses the new text of step i, like the function ParseStep, and makes
+// it a step of this chain: it keeps the UUID, the heading if the text has none,
+// and the form of a document that is a single text without H2. The output of
+// RenderStep is parsed to an equal step.
 //
-// The names of a chain depend on each other: call Rename once the step is in
-// its place.
+// The names of a chain depend on each other: call Rename once the step is in its
+// place.
 func (c Chain) ParseStep(i int, doc []byte) (Step, []Diagnostic) {
 	old := c.Steps[i]
 	s, found := c.parseStep(i, doc)
@@ -27,9 +27,9 @@ func (c Chain) ParseStep(i int, doc []byte) (Step, []Diagnostic) {
 	return s, found
 }
 
-// ParseText is ParseStep for a text that is kept whole: it may begin with the
-// step's own H2, and any other heading that would begin a step or a protocol is
-// an error.
+// ParseText is ParseStep for the text of a step alone: it may begin with the
+// step's own H2, and any other heading that would begin a step or a protocol is an
+// error.
 func (c Chain) ParseText(i int, doc []byte) (Step, []Diagnostic) {
 	s, found := c.ParseStep(i, doc)
 	src, problem := source(doc)
@@ -83,8 +83,8 @@ func (c Chain) isOneText() bool {
 	return len(c.Steps) == 1 && !c.Steps[0].headed() && c.Steps[0].Challenge == nil
 }
 
-// oneText reads the text of a chain that has no H2. It reports false when the
-// text gives the step a heading or a challenge, or the chain another title.
+// oneText parses the text of a chain without H2. It reports false if the text
+// gives the step a heading or a challenge, or the chain another title.
 func (c Chain) oneText(src string) (Step, bool) {
 	p := &parse{outline: outlineOf(src)}
 	p.front.title = c.frontTitle()
@@ -109,7 +109,7 @@ func (c Chain) frontTitle() string {
 	return front.title
 }
 
-// headingOf is a label as an H2 keeps it.
+// headingOf is a label in the form in which an H2 preserves it.
 func headingOf(label string) string {
 	label = sanitise(trimClosing(strings.Join(strings.Fields(label), " ")))
 	if label == "" {
@@ -118,9 +118,8 @@ func headingOf(label string) string {
 	return label
 }
 
-// Rename returns the chain with the names its steps have by their challenges
-// and headings, after steps were changed or taken out. Its findings are names
-// that are given twice.
+// Rename returns the chain with its steps named by their challenges and headings,
+// after steps were changed or removed. It reports duplicate names.
 func (c Chain) Rename() (Chain, []Diagnostic) {
 	c.Steps = slices.Clone(c.Steps)
 	for i := range c.Steps {
@@ -134,16 +133,15 @@ var (
 	bodyEnd   = regexp.MustCompile(`(?i)<!--\s*KAIROS:BODY-END\s*-->`)
 )
 
-// ParseStep reads the text that is to replace a step. Between the markers
-// KAIROS:BODY-START and KAIROS:BODY-END, if there are any, it reads only what
-// they enclose. A lone H1 is taken for the step's heading. Without a heading
-// the Label is empty and the Text has none: the caller keeps the label and
-// puts "## label" above the text. The Name is the challenge's or the slug of
-// the label, and may be empty.
+// ParseStep parses the new text of a step. If the markers KAIROS:BODY-START and
+// KAIROS:BODY-END are present, only the text between them counts. A lone H1 is the
+// heading of the step. Without a heading the Label is empty and the Text has no
+// heading: the caller keeps the label and puts "## label" above the text. The Name
+// is that of the challenge or the slug of the label, and may be empty.
 func ParseStep(doc []byte) (Step, []Diagnostic) { return parseStep(doc, (*parse).checkClosed) }
 
-// parseStep reads a step; check refuses what cannot stand where the step will,
-// with the number of headings that it has to have.
+// parseStep parses a step; check rejects what is not allowed at its place, given
+// the expected number of headings.
 func parseStep(doc []byte, check func(p *parse, s Step, headings int)) (Step, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
@@ -213,7 +211,7 @@ func (p *parse) onlyStep() Step {
 	return s
 }
 
-// bodyOnly reads a step without heading.
+// bodyOnly parses a step without heading.
 func (p *parse) bodyOnly() Step {
 	s := Step{Line: 1}
 	s.Text = trimBlank(p.takeChallenge(&s, span{0, len(p.src)}))
@@ -221,8 +219,8 @@ func (p *parse) bodyOnly() Step {
 	return s
 }
 
-// checkClosed refuses a text that, written as a step, would swallow the step
-// after it or begin others. It has to hold the given number of headings.
+// checkClosed rejects a text that, as a step, would absorb the next step or begin
+// others. It must contain the given number of headings.
 func (p *parse) checkClosed(s Step, headings int) {
 	written := parse{outline: outlineOf(RenderStep(s) + "\n## after\n")}
 	all := written.outer()
@@ -231,8 +229,8 @@ func (p *parse) checkClosed(s Step, headings int) {
 	}
 }
 
-// checkLast is checkClosed for the last step of a chain: what it leaves open
-// without a challenge behind it swallows nothing.
+// checkLast is checkClosed for the last step of a chain: without a challenge after
+// it, an open block absorbs nothing.
 func (p *parse) checkLast(s Step, headings int) {
 	if s.Challenge != nil {
 		p.checkClosed(s, headings)

@@ -18,8 +18,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// The limits of front matter. Those of tokens and nesting keep the YAML
-// parser, whose time grows with the square of both, far below a second.
+// The limits of front matter. Those of tokens and nesting keep the YAML parser,
+// whose time is quadratic in both, far below a second.
 const (
 	maxFrontMatter = 64 << 10 // bytes
 	maxYAMLTokens  = 10_000
@@ -36,7 +36,7 @@ type frontMatter struct {
 	span         // in the document, with the lines of dashes
 	raw   string // between them
 	line  int    // 1-based line of the document at which raw begins
-	title string // as a heading would read
+	title string // in the form of a heading
 	slug  string
 	// version is as written: 1.10 is not 1.1.
 	version string
@@ -44,22 +44,21 @@ type frontMatter struct {
 	// triggers are phrases that people say when they need the protocol.
 	triggers []string
 
-	ofOne []frontKey // those that only one protocol can have
+	ofOne []frontKey // keys that apply to a single protocol
 }
 
-// frontKey is a key and where it stands.
+// frontKey is a key and its place.
 type frontKey struct {
 	name string
 	at   Place
 }
 
 var (
-	// A thematic break is a line of dashes, too. What follows is front matter
-	// when it begins with a key, at once or behind comments; behind blank lines
-	// with one of ours.
+	// A thematic break is a line of dashes, too. Front matter begins with a key,
+	// immediately or after comments; after blank lines with one of our keys.
 	startsWithKey = regexp.MustCompile(`\A(?:(?:[ \t]*\n)+(?:slug|version|title|tags|triggers)` +
 		`|(?:#[^\n]*\n)*(?:"[^"\n]*"|'[^'\n]*'|[A-Za-z_][\w .-]*))[ \t]*:(?:[ \t\n]|\z)`)
-	// With one of our keys it is meant as front matter even where it is faulty.
+	// With one of our keys it is treated as front matter even if it is faulty.
 	hasOurKey  = regexp.MustCompile(`(?m)^(?:slug|version|title|tags|triggers)[ \t]*:(?:[ \t]|$)`)
 	endOfFront = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t\r]*$`)
 
@@ -82,7 +81,7 @@ func takeFrontMatter(src string) (f frontMatter, rest string, found findings) {
 		broken.Line += f.line - 1
 		if !hasOurKey.MatchString(f.raw) {
 			broken.Severity = driver.SeverityWarning
-			broken.Message = "the text below the first line is read as Markdown, because it is no front matter: " + broken.Message
+			broken.Message = "the text below the first line is read as Markdown, because it is not front matter: " + broken.Message
 		}
 		found.add(*broken)
 		return frontMatter{}, src, found
@@ -111,7 +110,7 @@ func findFrontMatter(src string) (f frontMatter, ok bool, problem *Diagnostic) {
 	f = frontMatter{line: strings.Count(src[:from], "\n") + 1}
 	within := rest
 	if len(rest) > maxFrontMatter {
-		within = rest[:strings.LastIndexByte(rest[:maxFrontMatter], '\n')+1] // no half line
+		within = rest[:strings.LastIndexByte(rest[:maxFrontMatter], '\n')+1] // whole lines
 	}
 	end := endOfFront.FindStringIndex(within)
 	if end == nil {
@@ -126,8 +125,8 @@ func findFrontMatter(src string) (f frontMatter, ok bool, problem *Diagnostic) {
 	return f, true, nil
 }
 
-// readYAML returns the members of the mapping that the text is, or why it is
-// none, at a line of the text.
+// readYAML returns the members of the YAML mapping in the text, or an error with
+// its line in the text.
 func readYAML(text string) ([]*ast.MappingValueNode, *Diagnostic) {
 	bad := func(tk *token.Token, format string, args ...any) *Diagnostic {
 		at := placeOf(tk)
@@ -181,7 +180,7 @@ func placeOf(tk *token.Token) Place {
 // in is the place of a token in the document.
 func (f frontMatter) in(tk *token.Token) Place {
 	at := placeOf(tk)
-	// The parser's idea of a line behind a long scalar is not always ours.
+	// The line numbers of the YAML parser may be too large after a long scalar.
 	at.Line = f.line - 1 + min(at.Line, strings.Count(f.raw, "\n")+1)
 	return at
 }
@@ -226,7 +225,7 @@ func (p *frontParser) readKeys(members []*ast.MappingValueNode) {
 	}
 }
 
-// scalar is the text of a value; empty, with a finding, when it has none.
+// scalar is the text of a value; empty, with a finding, if it has none.
 func (p *frontParser) scalar(name string, n ast.Node) string {
 	at := p.front.in(n.GetToken())
 	text := ""
@@ -262,7 +261,7 @@ func (p *frontParser) word(name string, n ast.Node) string {
 }
 
 func (p *frontParser) title(n ast.Node) string {
-	// Written as a heading and read again it must be the same.
+	// It must survive being written as a heading and parsed again.
 	text := trimClosing(p.scalar("title", n))
 	if count := utf8.RuneCountInString(text); count > maxTitle {
 		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: title has %d characters; at most %d are allowed", count, maxTitle))
@@ -271,7 +270,7 @@ func (p *frontParser) title(n ast.Node) string {
 	return text
 }
 
-// tags reads a list of tags, or one text with commas between them.
+// tags parses a list of tags, or one text separated by commas.
 func (p *frontParser) tags(n ast.Node) []string {
 	if list, ok := n.(*ast.SequenceNode); ok {
 		return p.list("tags", "a tag", list, maxTags)
@@ -286,7 +285,7 @@ func (p *frontParser) tags(n ast.Node) []string {
 	return tags[:min(len(tags), maxTags)]
 }
 
-// triggers reads a list of phrases, or a single one, which may contain commas.
+// triggers parses a list of phrases, or a single one, which may contain commas.
 func (p *frontParser) triggers(n ast.Node) []string {
 	if list, ok := n.(*ast.SequenceNode); ok {
 		return p.list("triggers", "a trigger", list, MaxTriggers)
@@ -297,7 +296,7 @@ func (p *frontParser) triggers(n ast.Node) []string {
 	return appendNew(nil, p.word("a trigger", n))
 }
 
-// list reads at most limit different texts.
+// list parses at most limit distinct texts.
 func (p *frontParser) list(name, one string, n *ast.SequenceNode, limit int) []string {
 	if len(n.Values) > limit {
 		p.addAt(driver.SeverityError, p.front.in(n.GetToken()), fmt.Sprintf("front matter: %d %s; at most %d are allowed", len(n.Values), name, limit))
@@ -318,8 +317,8 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// withFront gives the chains what the front matter says. Only tags and version
-// can be meant for several.
+// withFront applies the front matter to the chains. Only tags and version can
+// apply to several.
 func (p *parse) withFront(chains []Chain) {
 	f := p.front
 	for i := range chains {
@@ -338,6 +337,6 @@ func (p *parse) withFront(chains []Chain) {
 		return
 	}
 	for _, key := range f.ofOne {
-		p.addAt(driver.SeverityError, key.at, fmt.Sprintf("front matter: %s cannot be meant for %d protocols; give each its own document", key.name, len(chains)))
+		p.addAt(driver.SeverityError, key.at, fmt.Sprintf("front matter: %s cannot apply to %d protocols; give each its own document", key.name, len(chains)))
 	}
 }

@@ -21,8 +21,8 @@ var numberings = []*regexp.Regexp{
 
 var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// sanitise removes the numbering from a step heading, as often as it is
-// numbered, and only while something readable is left.
+// sanitise removes all numbering from a step heading, as long as readable text is
+// left.
 func sanitise(label string) string {
 	label = strings.TrimSpace(label)
 	for {
@@ -45,9 +45,8 @@ func readable(s string) bool {
 	}) >= 0
 }
 
-// Slug returns the name that a label gives a step: [a-z0-9_]+, not starting
-// with a digit, at most 64 characters; empty when the label has no such
-// characters at all.
+// Slug returns the name that a label gives a step: [a-z0-9_]+, not starting with a
+// digit, at most 64 characters; empty if the label has no such characters.
 func Slug(label string) string {
 	var b strings.Builder
 	gap := false
@@ -72,9 +71,9 @@ func Slug(label string) string {
 	return strings.TrimRight(s, "_")
 }
 
-// nameSteps gives each step its name: the challenge's own, else the slug of
-// its label, else its position. Own names are given away first, so that a
-// label elsewhere never takes one.
+// nameSteps names each step: by its challenge, else by the slug of its label, else
+// by its position. Names of challenges take precedence, so that a label elsewhere
+// never takes one.
 func nameSteps(steps []Step) []Diagnostic {
 	var found []Diagnostic
 	taken := map[string]bool{}
@@ -104,7 +103,7 @@ func nameSteps(steps []Step) []Diagnostic {
 	return found
 }
 
-// unique is the base, or the base with the next free number from 2 on.
+// unique is the base, or the base with the next free number, starting at 2.
 func unique(base string, taken map[string]bool, next map[string]int) string {
 	if !taken[base] {
 		return base

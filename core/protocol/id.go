@@ -16,9 +16,9 @@ var titleSpace = uuid.MustParse("6f1d7e2b-8f7b-4b1e-9c8f-2f2f0b1a2e11")
 
 var uriPattern = regexp.MustCompile(`(?i)^kairos://mem/([0-9a-f-]{36})$`)
 
-// ChainID returns the identifier of the chain with the title: a UUIDv5, so
-// that the same title is the same protocol wherever it is stored. Case and
-// the amount of blanks do not count.
+// ChainID returns the identifier of the chain with the title: a UUIDv5, so that
+// the same title is the same protocol in every store. Case and amount of white
+// space do not matter.
 func ChainID(title string) string {
 	key := strings.ToLower(strings.Join(strings.Fields(title), " "))
 	return uuid.NewSHA1(titleSpace, []byte(key)).String()
@@ -27,8 +27,8 @@ func ChainID(title string) string {
 // URI returns the memory URI of a step's UUID.
 func URI(id string) string { return uriPrefix + id }
 
-// ParseURI returns the lower-case UUID of a memory URI. Its error says which
-// form was expected.
+// ParseURI returns the lower-case UUID of a memory URI. Its error names the
+// expected form.
 func ParseURI(s string) (string, error) {
 	m := uriPattern.FindStringSubmatch(s)
 	if m == nil {

@@ -13,7 +13,7 @@ import (
 // maxDepth bounds the nesting of a challenge.
 const maxDepth = 64
 
-// jsonError is a fault in a JSON text with its byte offset.
+// jsonError is an error in a JSON text with its byte offset.
 type jsonError struct {
 	offset  int
 	pointer string
@@ -22,23 +22,23 @@ type jsonError struct {
 
 func (e *jsonError) Error() string { return e.message }
 
-// jsonWalker visits the members and strings of a JSON text with their
-// positions, so that the text can be changed without being written anew.
+// jsonWalker visits the members and strings of a JSON text with their positions,
+// so that the text can be edited in place.
 type jsonWalker struct {
 	raw  []byte // valid JSON
 	pos  int    // everything before has been visited
 	path []byte // the pointer of the value that is visited
 	// onString is called for each string value; start and end are its quotes.
 	onString func(pointer string, start, end int, value string)
-	// onMember is called for each member, after its value was visited; key,
-	// start and end are where its key and its value begin, and its end.
+	// onMember is called for each member after its value; key, start and end are the
+	// offsets of its key, of its value and of its end.
 	onMember func(pointer string, key, start, end int)
-	// onValue is called for each value before what is in it.
+	// onValue is called for each value before its content.
 	onValue func(pointer string, start int)
 }
 
 // walkJSON visits the whole text; it fails on invalid JSON, duplicate keys,
-// excessive nesting and anything behind the value.
+// excessive nesting and trailing data.
 func walkJSON(raw []byte, w jsonWalker) error {
 	w.raw = raw
 	if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
@@ -47,8 +47,8 @@ func walkJSON(raw []byte, w jsonWalker) error {
 	return w.value(0)
 }
 
-// EditStrings returns the JSON with each string value replaced by what edit makes
-// of it, by its JSON pointer. Keys and everything else stay as they are written.
+// EditStrings returns the JSON with each string value replaced by the result of
+// edit, which gets its JSON pointer. Keys and everything else stay verbatim.
 func EditStrings(raw json.RawMessage, edit func(pointer, text string) string) (json.RawMessage, error) {
 	var out bytes.Buffer
 	done := 0
@@ -71,7 +71,7 @@ func EditStrings(raw json.RawMessage, edit func(pointer, text string) string) (j
 	return out.Bytes(), nil
 }
 
-// locate says where the text is no JSON.
+// locate finds the place where the text is invalid JSON.
 func (w *jsonWalker) locate(err error) error {
 	offset := len(bytes.TrimRight(w.raw, " \t\r\n"))
 	var syntax *json.SyntaxError
@@ -110,7 +110,7 @@ func (w *jsonWalker) value(depth int) error {
 	return nil
 }
 
-// object visits what stands behind the opening brace.
+// object visits the members after the opening brace.
 func (w *jsonWalker) object(depth int) error {
 	seen, outer := map[string]bool{}, len(w.path)
 	for {
@@ -136,7 +136,7 @@ func (w *jsonWalker) object(depth int) error {
 	}
 }
 
-// array visits what stands behind the opening bracket.
+// array visits the elements after the opening bracket.
 func (w *jsonWalker) array(depth int) error {
 	outer := len(w.path)
 	for i := int64(0); ; i++ {
@@ -164,7 +164,7 @@ func (w *jsonWalker) quoted() []byte {
 	return w.raw[start:w.pos]
 }
 
-// unquote is what a valid string says.
+// unquote decodes a valid string.
 func unquote(quoted []byte) string {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return string(inner)
@@ -176,8 +176,8 @@ func unquote(quoted []byte) string {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// next goes on to the next byte that is none of the given ones, and returns
-// where it is. The text is valid, so there is one.
+// next advances to the next byte that is not one of the given ones, and returns
+// its offset. The text is valid, so there is one.
 func (w *jsonWalker) next(others string) int {
 	for strings.IndexByte(others, w.raw[w.pos]) >= 0 {
 		w.pos++
@@ -185,7 +185,7 @@ func (w *jsonWalker) next(others string) int {
 	return w.pos
 }
 
-// member is one member of an object, verbatim, and where it stands in the text.
+// member is one member of an object, verbatim, with its offsets in the text.
 type member struct {
 	value      json.RawMessage
 	key, start int // offsets of the key and of the value

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// legacyLine is the way in which challenges were written before they were
-// JSON. Documents with it are still in use.
+// legacyLine is the form of challenges before they were JSON. Documents with it
+// are still in use.
 var legacyLine = regexp.MustCompile(`(?i)^\s*(?:[-*+]\s+)?(?:\*\*|__)?\s*PROOF OF WORK\s*(?:\*\*|__)?\s*:\s*(?:\*\*|__)?\s*` +
 	`(?:\[?timeout\s+(\d{1,9})(ms|s|m|h)\b\]?\s+)?(\S.*)$`)
 
 const legacyTimeout = 60 // seconds
 
-// legacyChallenge is the stored shape of a legacy line. It has no type: who
-// reads a challenge without type knows the default.
+// legacyChallenge is the stored form of a legacy line. It has no type: readers of
+// a challenge without a type apply the default.
 type legacyChallenge struct {
 	Cmd            string  `json:"cmd"`
 	TimeoutSeconds float64 `json:"timeout_seconds"`
 	Required       bool    `json:"required"`
 }
 
-// takeLegacy reads the first legacy line of a step into s and returns the
-// body without it.
+// takeLegacy parses the first legacy line of a step into s and returns the body
+// without it.
 func (p *parse) takeLegacy(s *Step, body span) string {
 	for start := body.start; start < body.end; {
 		end := min(p.lineEnd(start), body.end)
@@ -33,8 +33,8 @@ func (p *parse) takeLegacy(s *Step, body span) string {
 			continue
 		}
 		s.Challenge, s.ChallengeLine = legacyJSON(m[1], m[2], m[3]), p.lineOf(start)
-		// A blank line is left in its place: without it the lines around
-		// could become one paragraph, or a heading.
+		// A blank line replaces it: otherwise the lines around it could become one
+		// paragraph, or a heading.
 		rest := p.src[body.start:start] + "\n" + p.src[end:body.end]
 		p.checkClosed(Step{Label: s.Label, Text: joinHeading(s.Label, rest)}, min(1, len(s.Label)))
 		return rest

@@ -10,13 +10,13 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// MaxDocument is how many bytes a document may have.
+// MaxDocument is the largest document in bytes.
 const MaxDocument = 10 << 20
 
 // The other limits of a document.
 const (
 	maxSteps    = 10_000
-	maxHeadings = 50_000 // beside those of steps
+	maxHeadings = 50_000 // not counting those of steps
 	maxLines    = 500_000
 	maxBlocks   = 200_000   // headings, paragraphs, lists, their items, code blocks, ...
 	maxNested   = 1_000_000 // open blocks of a line beyond freeNesting, summed over the lines
@@ -27,9 +27,9 @@ const (
 	maxNesting  = 200   // markers of quotes and lists on one line, two columns of indentation counting as one
 )
 
-// Parse reads a Markdown document, or a JSON string literal of one, into one
-// chain per H1. The chains have no UUIDs, space and times. Errors among the
-// diagnostics mean that the document must be refused. Line ends become \n.
+// Parse parses a Markdown document, or a JSON string literal of one, into one
+// chain per H1. The chains have no UUIDs, space and times. The document must be
+// rejected if there are errors among the diagnostics. Line ends become \n.
 func Parse(doc []byte) ([]Chain, []Diagnostic) {
 	src, problem := source(doc)
 	if problem != nil {
@@ -58,7 +58,7 @@ type parse struct {
 	front frontMatter
 }
 
-// section is an H1 with all that belongs to it.
+// section is an H1 with its content.
 type section struct {
 	span
 	title    *heading // nil: the document has no H1
@@ -89,7 +89,7 @@ func (p *parse) chains() []Chain {
 	return chains
 }
 
-// exceeded reports whether the document is beyond a limit, and tells which.
+// exceeded reports whether the document exceeds a limit, and adds a finding.
 func (p *parse) exceeded() bool {
 	if p.excess == "" {
 		return false
@@ -98,7 +98,7 @@ func (p *parse) exceeded() bool {
 	return true
 }
 
-// warnHeadings tells of H2s that may not be meant as steps.
+// warnHeadings warns of H2s that may not be meant as steps.
 func (p *parse) warnHeadings() {
 	hashed := slices.ContainsFunc(p.headings, func(h heading) bool { return h.level == 2 && !h.underlined })
 	for _, h := range p.headings {
@@ -117,7 +117,8 @@ func (o outline) stepHeadings(s span) []heading {
 	return slices.DeleteFunc(slices.Clone(o.headingsIn(s)), func(h heading) bool { return !h.isStep() })
 }
 
-// sections splits the document at its H1s. Without one, all of it is a section.
+// sections splits the document at its H1s. Without one, the whole document is a
+// section.
 func (p *parse) sections() []section {
 	var out []section
 	for i, h := range p.headings {
@@ -144,7 +145,7 @@ func (p *parse) sections() []section {
 	return out
 }
 
-// chain reads one section; it reports false for a section with nothing in it.
+// chain parses one section; false: the section is empty.
 func (p *parse) chain(s section) (Chain, bool) {
 	if len(s.headings) == 0 {
 		if strings.TrimSpace(p.src[s.title.end:s.end]) == "" {
@@ -182,8 +183,8 @@ func (p *parse) chain(s section) (Chain, bool) {
 	return c, true
 }
 
-// single reads text without step headings as a chain of one step. Such a
-// step has no challenge, as existing clients know it.
+// single parses text without step headings as a chain of one step. Such a step has
+// no challenge, as existing clients expect.
 func (p *parse) single(s span) Chain {
 	label := p.singleLabel(s)
 	step := Step{Label: label, Text: trimBlank(p.src[s.start:s.end]), Line: p.lineOf(s.start)}
@@ -200,7 +201,7 @@ func (p *parse) single(s span) Chain {
 	return c
 }
 
-// singleLabel is a title that a heading can hold, too.
+// singleLabel is a title that fits into a heading.
 func (p *parse) singleLabel(s span) string {
 	for _, h := range p.headingsIn(s) {
 		if label := trimClosing(cut(h.text)); label != "" {
@@ -218,7 +219,7 @@ func (p *parse) singleLabel(s span) string {
 	return "Memory"
 }
 
-// cut is what of s a label or a message may hold.
+// cut shortens s for a label or a message.
 func cut(s string) string {
 	if r := []rune(s); len(r) > maxFallback {
 		s = string(r[:maxFallback])
@@ -226,7 +227,7 @@ func cut(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// step reads one step: its heading and the body behind it.
+// step parses one step: its heading and the body after it.
 func (p *parse) step(h heading, body span) Step {
 	s := Step{Label: sanitise(h.text), Line: p.lineOf(h.start)}
 	if n := utf8.RuneCountInString(s.Label); n > maxTitle {

@@ -496,7 +496,7 @@ func TestHostileDocumentsTakeLittleTime(t *testing.T) {
 }
 
 // costsLikeProse compares with prose of the same length, on the same machine at
-// the same time. What grows with the square of the length costs minutes, and many
+// the same time. Quadratic work costs minutes, and many
 // thousand times as much.
 func costsLikeProse(t *testing.T, name, doc string) {
 	t.Helper()
@@ -585,9 +585,9 @@ func TestTags(t *testing.T) {
 		"# Bare Steps": {"bare", "steps"},
 		"## The one two three four five six seven":                                                           {"the", "one", "two", "three", "four", "five"},
 		"## A\n- Run the linter now\n* Run all tests":                                                        {"linter", "tests"},
-		"## Go on\n```go\nfunc (s *S) Parse() {}\ntype Chain struct{}\nfunc Parse() {}\n```":                 {"parse", "chain"},
-		"## Go on\nfunc Parse()":                                                                             nil,
-		"## Go on\n~~~\nimport { useState }\nclass\tclass Ab\nfn 9abc\ntype\u00e9 Not_This(x)\ndef _x9\n~~~": {"usestate", "_x9"},
+		"## Do it\n```go\nfunc (s *S) Parse() {}\ntype Chain struct{}\nfunc Parse() {}\n```":                 {"parse", "chain"},
+		"## Do it\nfunc Parse()":                                                                             nil,
+		"## Do it\n~~~\nimport { useState }\nclass\tclass Ab\nfn 9abc\ntype\u00e9 Not_This(x)\ndef _x9\n~~~": {"usestate", "_x9"},
 	} {
 		if diff := cmp.Diff(want, protocol.Tags(protocol.Step{Text: text})); diff != "" {
 			t.Errorf("Tags(%q) (-want +got):\n%s", text, diff)
@@ -598,7 +598,7 @@ func TestTags(t *testing.T) {
 func TestTagsAreReadFromTheBeginningOfALongStep(t *testing.T) {
 	const read = 128 << 10
 	// The two bytes of é are on both sides of the bound.
-	before := "## Go on\n" + fence + "\nfunc first()\n"
+	before := "## Do it\n" + fence + "\nfunc first()\n"
 	text := before + strings.Repeat("-", read-len(before)-1) + "é\nfunc second()\n" + fence + "\n- Third fourth\n"
 	if diff := cmp.Diff([]string{"first"}, protocol.Tags(protocol.Step{Text: text})); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)

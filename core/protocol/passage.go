@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxPassage is how many characters of a step are embedded: more than models
-// with short contexts read, and enough for the others to know what it is about.
+// maxPassage is how many characters of a step are embedded: more than models with
+// a short context read, and enough for the others.
 const maxPassage = 8000
 
-// Passage is the text that stands for step i where meaning is compared: what
-// the protocol is called, then the step. It is deterministic, because vectors
-// are kept by its hash, and at most 8,000 characters long.
+// Passage is the text that represents step i in comparisons by meaning: the names
+// of the protocol, then the step. It is deterministic, because vectors are stored
+// by its hash, and at most 8,000 characters long.
 func (c Chain) Passage(i int) string {
 	s := c.Steps[i]
 	var lines []string
@@ -27,12 +27,12 @@ func (c Chain) Passage(i int) string {
 	add(strings.Join(c.Triggers, "\n"))
 	add(strings.Join(c.Tags, ", "))
 	add(s.Label)
-	// The text begins with the heading, which the label has said already.
+	// The text begins with the heading, which repeats the label.
 	add(strings.TrimPrefix(s.Text, "## "+s.Label))
 	return firstRunes(strings.Join(lines, "\n"), maxPassage)
 }
 
-// firstRunes is at most the first n characters of s.
+// firstRunes returns at most the first n characters of s.
 func firstRunes(s string, n int) string {
 	for i := range s {
 		if n == 0 {

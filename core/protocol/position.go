@@ -8,10 +8,10 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Position is where the value at a JSON pointer of the step's challenge stands
-// in the document the step was parsed from. Where there is no such value it is
-// that of the innermost one around it; of a step that was not parsed from a
-// document it is the first line.
+// Position is the place in the parsed document of the value at a JSON pointer of
+// the step's challenge. If there is no such value it is the place of the innermost
+// value around it, and for a step that was not parsed from a document the first
+// line.
 func (s Step) Position(pointer string) Place { return s.Positions(pointer)[0] }
 
 // Positions is Position for many pointers, in one pass over the challenge.
@@ -23,7 +23,7 @@ func (s Step) Positions(pointers ...string) []Place {
 		}
 		return out
 	}
-	wanted := map[string]int{"": 0} // pointers and what is around them
+	wanted := map[string]int{"": 0} // pointers and their prefixes
 	for _, p := range pointers {
 		for ; p != "" && p[0] == '/'; p = p[:strings.LastIndexByte(p, '/')] {
 			wanted[p] = -1
@@ -46,7 +46,7 @@ func (s Step) Positions(pointers ...string) []Place {
 	return out
 }
 
-// placeAt is where an offset of the challenge stands in the document.
+// placeAt is the place in the document of an offset of the challenge.
 func (s Step) placeAt(offset int) Place {
 	before := s.Challenge[:min(max(offset, 0), len(s.Challenge))]
 	line := bytes.Count(before, []byte{'\n'})

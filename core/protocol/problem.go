@@ -2,7 +2,7 @@ package protocol
 
 import "github.com/kairos-mcp/kairos/sdk/driver"
 
-// Problem is an error at a place of the step's challenge, by JSON Pointer.
+// Problem is an error at a JSON pointer of the step's challenge.
 func (s Step) Problem(pointer, message string) *Diagnostic {
 	at := s.Position(pointer)
 	return &Diagnostic{

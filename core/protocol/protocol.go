@@ -1,7 +1,6 @@
-// Package protocol is what a protocol is: a titled chain of steps, each with
-// at most one challenge. It parses Markdown into chains, renders them back
-// without loss, and fills templates. It is pure data: it stores nothing and
-// knows no challenge type.
+// Package protocol defines protocols: titled chains of steps, each with at most
+// one challenge. It parses Markdown into chains, renders them back without loss,
+// and fills templates. It is pure: it stores nothing and knows no challenge type.
 package protocol
 
 import (
@@ -18,15 +17,15 @@ import (
 type Chain struct {
 	ID    string `json:"id"` // ChainID(Title)
 	Space string `json:"space"`
-	// Revision is assigned by the store: 1 for the first version of the title
-	// in its space, and never used again, not even after a deletion.
+	// Revision is assigned by the store: 1 for the first version of the title in its
+	// space, and never reused, not even after a deletion.
 	Revision int64  `json:"revision,omitempty"`
 	Title    string `json:"title"`
 	// FrontMatter is the YAML between the --- lines at the start of the
 	// document, verbatim, without those lines; empty: none.
 	FrontMatter string `json:"front_matter,omitempty"`
-	// Slug, Version and Tags are what the front matter says, AltTitle its title
-	// where that differs from Title.
+	// Slug, Version and Tags come from the front matter, as does AltTitle, its title
+	// if it differs from Title.
 	Slug     string   `json:"slug,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	AltTitle string   `json:"alt_title,omitempty"`
@@ -37,10 +36,10 @@ type Chain struct {
 	Triggers []string `json:"triggers,omitempty"`
 	// Description is the Markdown between the title and the first step.
 	Description string `json:"description,omitempty"`
-	// Inputs is the JSON Schema of a run's input; nil: takes none.
+	// Inputs is the JSON Schema of a run's input; nil: no input.
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Steps     []Step          `json:"steps"`
-	ModelID   string          `json:"model_id,omitempty"` // who stored it, as the caller said
+	ModelID   string          `json:"model_id,omitempty"` // model that stored it, according to the caller
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
 }
@@ -49,7 +48,7 @@ type Chain struct {
 type Step struct {
 	UUID  string `json:"uuid"`
 	Label string `json:"label"`
-	// Name is how templates of later steps call its output: the challenge's
+	// Name is the name of its output in templates of later steps: the challenge's
 	// name, else the slug of the label; unique in its chain.
 	Name string `json:"name"`
 	// Text is the Markdown of the step, its heading line first, without the
@@ -57,19 +56,19 @@ type Step struct {
 	Text string `json:"text"`
 	// Challenge is the challenge object as written; nil: none.
 	Challenge json.RawMessage `json:"challenge,omitempty"`
-	// Templates says where templates may stand and how they are escaped, as
-	// the challenge driver declared when the step was stored.
+	// Templates declares where templates are allowed and how they are escaped,
+	// according to the challenge driver when the step was stored.
 	Templates []driver.Template `json:"templates,omitempty"`
 	Tags      []string          `json:"tags,omitempty"`
 	Line      int               `json:"-"` // 1-based line of the heading in the parsed document
 	// ChallengeLine is the 1-based line of the challenge block's opening fence.
 	ChallengeLine int `json:"-"`
-	// Places says where each line of Challenge begins in the parsed document;
-	// nil where the challenge does not stand there as it is.
+	// Places holds the place of each line of Challenge in the parsed document; nil
+	// if the challenge is not there verbatim.
 	Places []Place `json:"-"`
 }
 
-// Clone is a copy that shares nothing with the chain that can be changed.
+// Clone returns a deep copy of the chain.
 func (c Chain) Clone() Chain {
 	c.Tags, c.Triggers = slices.Clone(c.Tags), slices.Clone(c.Triggers)
 	c.Inputs, c.Steps = slices.Clone(c.Inputs), slices.Clone(c.Steps)
@@ -90,7 +89,7 @@ type Common struct {
 	Name         string              `json:"name,omitempty"`
 	Required     *bool               `json:"required,omitempty"` // nil means true
 	ApprovalMode driver.ApprovalMode `json:"approval_mode,omitempty"`
-	// ApprovalPhrase has to be typed by who approves the step; empty: none.
+	// ApprovalPhrase must be typed by the person who approves the step; optional.
 	ApprovalPhrase string          `json:"approval_phrase,omitempty"`
 	OutputSchema   json.RawMessage `json:"output_schema,omitempty"`
 	Sampling       *Sampling       `json:"sampling,omitempty"`
@@ -99,17 +98,16 @@ type Common struct {
 	Judge          *Judge          `json:"judge,omitempty"`
 }
 
-// Judge demands that a model judges the step's result.
+// Judge requires that a model judges the step's result.
 type Judge struct {
-	// Question that the judge answers; empty: whether the result satisfies the
-	// challenge.
+	// Question for the judge; empty: whether the result satisfies the challenge.
 	Question string `json:"question,omitempty"`
-	// Required: the step does not pass without a judgement.
+	// Required means that the step does not pass without a judgement.
 	Required bool `json:"required,omitempty"`
 }
 
-// Sampling is what a step wants asked of a model; set fields override the
-// challenge driver's prompt.
+// Sampling is a step's request to a model; set fields override the challenge
+// driver's prompt.
 type Sampling struct {
 	System      string   `json:"system,omitempty"`
 	User        string   `json:"user,omitempty"`
@@ -118,7 +116,7 @@ type Sampling struct {
 	MaxTokens   *int     `json:"max_tokens,omitempty"`
 }
 
-// IsRequired reports whether the step can only be passed by an accepted result.
+// IsRequired reports whether the step passes only with an accepted result.
 func (c Common) IsRequired() bool { return c.Required == nil || *c.Required }
 
 // Diagnostic is one finding about a protocol document.
@@ -131,14 +129,14 @@ type Diagnostic struct {
 	Message  string          `json:"message"`
 }
 
-// SortDiagnostics puts findings in the order of the document.
+// SortDiagnostics sorts findings by their position in the document.
 func SortDiagnostics(found []Diagnostic) {
 	slices.SortStableFunc(found, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
 	})
 }
 
-// String is the finding as compilers print them: line, column, what.
+// String formats the finding like a compiler: line, column, message.
 func (d Diagnostic) String() string {
 	where := fmt.Sprintf("%d:%d: %s", d.Line, d.Column, d.Severity)
 	if d.Step != "" {

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// Render writes a chain as the Markdown document from which Parse reads an
-// equal one.
+// Render writes a chain as the Markdown document that Parse reads back as an equal
+// one.
 func Render(c Chain) string {
 	front := ""
 	if c.FrontMatter != "" {

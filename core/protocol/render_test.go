@@ -197,7 +197,7 @@ func readsBack(t failer, doc []byte) {
 		}
 		updatesBack(t, want)
 		if once, twice := protocol.Render(want), protocol.Render(again[0]); once != twice {
-			t.Fatalf("Render is no fixed point for %q:\n%s", doc, cmp.Diff(once, twice))
+			t.Fatalf("Render is not a fixed point for %q:\n%s", doc, cmp.Diff(once, twice))
 		}
 	}
 }

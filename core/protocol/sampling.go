@@ -6,16 +6,16 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Bounds of what a step may want of a model.
+// The bounds of a step's request to a model.
 const (
-	// MaxTokens is the longest answer that can be granted.
+	// MaxTokens is the largest allowed length of an answer.
 	MaxTokens      = 1_000_000
 	maxTemperature = 2.0
 	maxTopP        = 1.0
 )
 
-// Sound is the block without the values that are out of bounds, which are then
-// as if they were not there: older servers stored them. Nil stays nil.
+// Sound is the block without values that are out of bounds, which older servers
+// stored. Nil stays nil.
 func (s *Sampling) Sound() *Sampling {
 	if s == nil {
 		return nil
@@ -34,7 +34,8 @@ func (s *Sampling) Sound() *Sampling {
 	return &sound
 }
 
-// problems are the values out of bounds. Pointers begin at the block.
+// problems reports values that are out of bounds. Pointers are relative to the
+// block.
 func (s *Sampling) problems() []driver.Diagnostic {
 	if s == nil {
 		return nil

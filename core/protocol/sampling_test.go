@@ -7,7 +7,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// What an older server stored goes on with the defaults.
+// Values out of bounds that an older server stored are replaced by the defaults.
 func TestValuesOutOfBoundsAreAsIfTheyWereNotThere(t *testing.T) {
 	for stored, want := range map[string]string{
 		`{"system":"s","temperature":9,"top_p":-1,"max_tokens":-5}`: `{"system":"s"}`,

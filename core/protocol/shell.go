@@ -9,9 +9,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// shellWord is a value as one single-quoted POSIX shell word, to stand behind
-// the text before it. A quoted word is safe only where the shell reads words:
-// inside quotes, comments and the like it would come apart.
+// shellWord is a value as one single-quoted POSIX shell word, to follow the text
+// before it. A quoted word is safe only where the shell expects words: inside
+// quotes, comments and the like it would be split.
 func shellWord(value, before string) (string, error) {
 	if strings.ContainsRune(value, 0) {
 		return "", errors.New("a value for a command contains a NUL character")
@@ -22,7 +22,8 @@ func shellWord(value, before string) (string, error) {
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'", nil
 }
 
-// misplaced says why Fill would refuse a template in a command; empty: it would not.
+// misplaced says why Fill would reject a template in a command; empty: it would
+// not.
 func misplaced(s Step, r Reference, before string) string {
 	if escapingAt(s.Templates, r.Pointer) != driver.EscapeShell {
 		return ""
@@ -33,9 +34,8 @@ func misplaced(s Step, r Reference, before string) string {
 	return ""
 }
 
-// shellPlace says in which place the text behind a piece of shell stands;
-// empty where a quoted word is safe. It knows less than a shell and errs on
-// the side of refusing.
+// shellPlace names the context that follows a piece of shell; empty: a quoted word
+// is safe there. It knows less than a shell and rejects in doubt.
 func shellPlace(text string) string {
 	for i := 0; i < len(text); {
 		length, place := shellToken(text[i:], i == 0 || strings.IndexByte(" \t\n;&|()", text[i-1]) >= 0)
@@ -47,8 +47,8 @@ func shellPlace(text string) string {
 	return ""
 }
 
-// shellToken is the length of what the text begins with, or the place behind
-// it when it does not end or is not read to its end.
+// shellToken is the length of the first token of the text, or the context after it
+// if it does not end or is not understood.
 func shellToken(text string, atWord bool) (int, string) {
 	switch {
 	case text[0] == '#' && atWord:
@@ -83,11 +83,11 @@ func shellToken(text string, atWord bool) (int, string) {
 
 const inQuotes = "inside quotes; take the quotes away, or assign it to a variable first"
 
-// plainSubstitution is one whose end is plain to see.
+// plainSubstitution is a substitution whose end is certain.
 var plainSubstitution = regexp.MustCompile("^(?:\\$\\{[^{}$\"'`\\\\]*\\}|\\$\\([^()\"'`\\\\#<\n]*\\))")
 
-// doubleQuoted reads a quotation. Substitutions in it have quotes of their
-// own: behind those that are not plain nothing is trusted.
+// doubleQuoted parses a quoted string. Substitutions in it have quotes of their
+// own: nothing is trusted after those that are not plain.
 func doubleQuoted(text string) (int, string) {
 	for i := 1; i < len(text); {
 		rest := text[i:]

@@ -12,12 +12,12 @@ import (
 
 var (
 	lineEnds = regexp.MustCompile(`\r+\n`)
-	// Joined files have byte order marks inside, too; before a # they would hide a heading.
+	// Concatenated files have byte order marks inside, too; before a # they would hide a heading.
 	byteOrderMarks = regexp.MustCompile(`(?m)^\x{feff}+`)
 )
 
-// source is the document as it is parsed: decoded, without byte order marks,
-// with \n at the line ends.
+// source is the normalised document: decoded, without byte order marks, with \n at
+// the line ends.
 func source(doc []byte) (string, *Diagnostic) {
 	bad := func(format string, args ...any) (string, *Diagnostic) {
 		return "", &Diagnostic{Severity: driver.SeverityError, Line: 1, Column: 1, Message: fmt.Sprintf(format, args...)}
@@ -47,8 +47,8 @@ func source(doc []byte) (string, *Diagnostic) {
 	return lineEnds.ReplaceAllString(s, "\n"), nil
 }
 
-// invalidUTF8 is where the first byte stands that no character begins or goes
-// on with; -1: nowhere.
+// invalidUTF8 is the offset of the first byte that is not part of a valid
+// character; -1: none.
 func invalidUTF8(b []byte) int {
 	if utf8.Valid(b) {
 		return -1
@@ -63,13 +63,13 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// lineAndColumn is where the text after this one begins. Columns count characters.
+// lineAndColumn is the place after the text. Columns count characters.
 func lineAndColumn(before string) (line, column int) {
 	last := strings.LastIndexByte(before, '\n') + 1
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[last:])
 }
 
-// unwrap decodes JSON string literals, as often as one is wrapped in another.
+// unwrap decodes JSON string literals, also nested ones.
 func unwrap(doc []byte) string {
 	s := withoutMarks(string(doc))
 	for {
@@ -84,13 +84,13 @@ func unwrap(doc []byte) string {
 
 func withoutMarks(s string) string {
 	if !strings.Contains(s, "\ufeff") {
-		return s // the usual case, in no time
+		return s // the common case, without cost
 	}
 	return byteOrderMarks.ReplaceAllString(s, "")
 }
 
-// tooDeep finds the first line that nests more quotes and lists than any text
-// needs, because the depth of nesting is the depth of the parser's stack.
+// tooDeep finds the first line that nests too many quotes and lists: the depth of
+// nesting is the depth of the parser's stack.
 func tooDeep(s string) int {
 	n := 0
 	for line := range strings.Lines(s) {

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// How many tags a step has at most, of each kind.
+// The largest numbers of tags of a step.
 const (
 	maxHeadingTags = 6
 	maxWordTags    = 8
 	maxCodeTags    = 5
 )
 
-// maxTagged is how many bytes of a step's text are read for tags, so that
-// reading a long step costs little more than reading a short one.
+// maxTagged is how many bytes of a step's text are read for tags, so that a long
+// step costs little more than a short one.
 const maxTagged = 128 << 10
 
 var (
@@ -61,7 +61,8 @@ func Tags(s Step) []string {
 	return tags
 }
 
-// beginning is the first n bytes of s, without a character that is cut in two.
+// beginning is the first n bytes of s, without a character that would be cut in
+// two.
 func beginning(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -80,7 +81,7 @@ func words(s string, n int) []string {
 
 func firstTwo(s []string) []string { return s[:min(2, len(s))] }
 
-// codeNames are the names that fenced code declares or imports.
+// codeNames yields the names that fenced code declares or imports.
 func codeNames(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if !strings.Contains(text, "```") && !strings.Contains(text, "~~~") {
@@ -96,8 +97,9 @@ func codeNames(text string) iter.Seq[string] {
 	}
 }
 
-// declaredNames are the names of 3 to 49 characters that follow a word of declares.
-// One pass, because code can be long: a regular expression takes ten times as long.
+// declaredNames yields the names of 3 to 49 characters that follow a word of
+// declares. It takes one pass, because code can be long: a regular expression
+// takes ten times as long.
 func declaredNames(code string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for code != "" {
@@ -123,9 +125,8 @@ const (
 	maxReceiver = 200 // bytes
 )
 
-// beforeName is the text behind a word that declares something, without what
-// may stand before the name: the receiver of a func, the brace of an import.
-// It begins with a blank; otherwise no name follows and it is empty.
+// beforeName is the text after a declaring word, without the receiver of a func or
+// the brace of an import. It begins with a blank; it is empty if no name follows.
 func beforeName(word, rest string) string {
 	inner := strings.TrimLeft(rest, blanks)
 	switch {
@@ -142,7 +143,7 @@ func beforeName(word, rest string) string {
 	return rest
 }
 
-// nextWord returns the first word of s and what is behind it.
+// nextWord returns the first word of s and the rest.
 func nextWord(s string) (word, rest string) {
 	i := 0
 	for i < len(s) && !wordByte(s[i]) {
@@ -151,7 +152,7 @@ func nextWord(s string) (word, rest string) {
 	return leadingWord(s[i:])
 }
 
-// leadingWord returns the word that s begins with and what is behind it.
+// leadingWord returns the word that s begins with and the rest.
 func leadingWord(s string) (word, rest string) {
 	n := 0
 	for n < len(s) && wordByte(s[n]) {

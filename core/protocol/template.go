@@ -15,7 +15,7 @@ import (
 )
 
 // A path is dotted names; digits index lists. Anything else in braces is not a
-// template, so that commands may use braces of their own.
+// template, so that commands may use braces, too.
 var templatePattern = regexp.MustCompile(`\{\{\s*(?:(input)|(steps)\.([a-z_][a-z0-9_]*))((?:\.[A-Za-z0-9_-]+)+)\s*\}\}`)
 
 // Sources of a Reference.
@@ -26,41 +26,41 @@ const (
 
 // Reference is one template in a challenge.
 type Reference struct {
-	Pointer string   // of the string that holds it, in the challenge
+	Pointer string   // of its string in the challenge
 	Source  string   // FromInput or FromSteps
 	Step    string   // the step's name, for FromSteps
 	Path    []string // at least one element
 	Text    string   // as written, braces included
 }
 
-// Scope is where templates get their values.
+// Scope holds the values for templates.
 type Scope struct {
 	Input json.RawMessage
 	// Steps holds the outputs of earlier steps by name.
 	Steps map[string]json.RawMessage
 }
 
-// Value is what a template stands for, and whether there is anything.
+// Value is the value of a template, and whether it has one.
 func (s Scope) Value(r Reference) (json.RawMessage, bool) {
 	f := filler{scope: s, nodes: make(map[string]node)}
 	return f.lookup(r)
 }
 
-// References lists the templates of a challenge in the order of the text. It
-// is empty for what is not JSON.
+// References lists the templates of a challenge in the order of the text. It is
+// empty for invalid JSON.
 func References(challenge json.RawMessage) []Reference {
 	var out []Reference
 	eachTemplate(challenge, func(r Reference, _ int, _ string) { out = append(out, r) })
 	return out
 }
 
-// eachTemplate visits the templates of a challenge: at is where one stands in
-// it, before the text of its string in front of it.
+// eachTemplate visits the templates of a challenge: at is the offset of the
+// template, before the text of its string in front of it.
 func eachTemplate(challenge json.RawMessage, visit func(r Reference, at int, before string)) {
 	_ = walkJSON(challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {
 		for _, m := range templatePattern.FindAllStringSubmatchIndex(value, -1) {
 			at, before := start, value[:m[0]]
-			// Behind an escape the text is not where the value has it.
+			// After an escape sequence the offsets of text and value differ.
 			if bytes.HasPrefix(challenge[start+1:], []byte(before)) {
 				at += 1 + len(before)
 			}
@@ -86,19 +86,19 @@ func reference(pointer string, m []string) Reference {
 	}
 }
 
-// MaxValues is by how many bytes values may lengthen a challenge. With a
-// document's largest challenge it still fits into a message to a driver.
+// MaxValues is how many bytes values may add to a challenge. Together with the
+// largest challenge of a document it still fits into a message to a driver.
 const MaxValues = 4 << 20
 
-// ErrTooLarge means that the values of a challenge make it too large.
+// ErrTooLarge reports that the values make a challenge too large.
 var ErrTooLarge = fmt.Errorf("the values in it make it more than %d bytes longer", MaxValues)
 
-// Fill puts values into the strings of a challenge; keys are left alone, and
-// so is everything else of the text. The templates say how values are escaped
-// below a pointer: the longest one counts, without one it is as text. When
-// references have no value they are returned and nothing is filled. A value
-// that cannot stand safely where its template stands is an error, and so are
-// values of more than MaxValues bytes: ErrTooLarge.
+// Fill replaces the templates in the strings of a challenge by values; keys and
+// everything else stay as they are. The declared templates say how values are
+// escaped below a pointer: the longest one counts, and without one the value is
+// inserted as text. References without a value are returned and nothing is filled.
+// A value that is not safe at its place is an error, and so are values of more
+// than MaxValues bytes: ErrTooLarge.
 func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json.RawMessage, []Reference, error) {
 	f := filler{scope: s, templates: templates, nodes: map[string]node{}}
 	if len(challenge) == 0 {
@@ -129,15 +129,15 @@ func Fill(challenge json.RawMessage, templates []driver.Template, s Scope) (json
 type filler struct {
 	scope     Scope
 	templates []driver.Template
-	nodes     map[string]node // what was decoded, by path
+	nodes     map[string]node // decoded values, by path
 	out       bytes.Buffer
-	done      int // how much of the challenge is written
+	done      int // bytes of the challenge that are written
 	added     int // bytes, by values
 	missing   []Reference
 	err       error
 }
 
-// fill returns the JSON that replaces a string; nil: it stays.
+// fill returns the JSON that replaces a string; nil: no change.
 func (f *filler) fill(pointer, value string) []byte {
 	at := templatePattern.FindAllStringSubmatchIndex(value, -1)
 	if at == nil || f.err != nil {
@@ -170,7 +170,7 @@ func (f *filler) fill(pointer, value string) []byte {
 	return f.keep(quote(b.String()))
 }
 
-// tooLarge reports whether so many more bytes would be too much.
+// tooLarge reports whether this many more bytes exceed the limit.
 func (f *filler) tooLarge(more int) error {
 	if f.added+more > MaxValues {
 		return ErrTooLarge
@@ -188,7 +188,7 @@ func (f *filler) keepString(s string, err error) string {
 	return s
 }
 
-// values looks up all templates of a string, and reports false when one has none.
+// values looks up all templates of a string; false: one has no value.
 func (f *filler) values(pointer, value string) ([]json.RawMessage, bool) {
 	var out []json.RawMessage
 	complete := true
@@ -223,13 +223,13 @@ func (f *filler) lookup(r Reference) (json.RawMessage, bool) {
 	return value, true
 }
 
-// node is an object or a list whose elements are as written.
+// node is an object or a list with undecoded elements.
 type node struct {
 	object map[string]json.RawMessage
 	list   []json.RawMessage
 }
 
-// nodeOf is empty for anything else than an object or a list.
+// nodeOf decodes an object or a list; anything else is empty.
 func nodeOf(raw json.RawMessage) node {
 	var n node
 	if json.Unmarshal(raw, &n.object) != nil {
@@ -250,7 +250,7 @@ func (n node) child(name string) (json.RawMessage, bool) {
 }
 
 // inPrompt reports whether a model reads the string at the pointer. Values in it
-// are labelled as data: who wrote them may have written orders.
+// are labelled as data, because their author may have written instructions.
 func inPrompt(pointer string) bool {
 	return strings.HasPrefix(pointer, "/sampling/") || strings.HasPrefix(pointer, "/judge/")
 }
@@ -266,7 +266,7 @@ func escapingAt(templates []driver.Template, pointer string) driver.Escaping {
 	return best
 }
 
-// escape writes a value for its place, between the texts before and after it.
+// escape escapes a value for its place between the texts before and after it.
 func escape(v json.RawMessage, how driver.Escaping, before, after string) (string, error) {
 	if how == driver.EscapeQuote {
 		return quoted(v, before, after)
@@ -284,8 +284,8 @@ func escape(v json.RawMessage, how driver.Escaping, before, after string) (strin
 	return "", fmt.Errorf("unknown escaping %q", how)
 }
 
-// quoted is a value in a sentence that people read: on one line, with an end that
-// nothing in it can fake. Quotation marks that are there already are used.
+// quoted is a value in a sentence for people: on one line, with an end that the
+// value cannot fake. Existing quotation marks are used.
 func quoted(v json.RawMessage, before, after string) (string, error) {
 	b, err := compact(v)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// CheckReferences reports templates that can never have a value: of unknown
-// steps, of the own or a later step, of inputs that are not declared, and of
-// what a declared schema rules out. It warns of those that a schema does not
-// name, and of what looks like a template and is none. In the text of a step
-// all of these are warnings: nothing is filled there then.
+// CheckReferences reports templates that can never have a value: references to
+// unknown steps, to the own or a later step, to undeclared inputs, and to paths
+// that a declared schema rules out. It warns of paths that a schema does not name,
+// and of text that looks like a template but is not one. In the text of a step all
+// of these are warnings: nothing is filled there.
 func CheckReferences(c Chain) []Diagnostic {
 	known := c.declared()
 	var found []Diagnostic
@@ -61,7 +61,7 @@ func (r Reference) impossible(own int, position map[string]int, inputs map[strin
 	return ""
 }
 
-// declaredInputs is nil when any input may be given.
+// declaredInputs is nil if any input is allowed.
 func declaredInputs(schema json.RawMessage) map[string]bool {
 	var s struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -76,14 +76,14 @@ func declaredInputs(schema json.RawMessage) map[string]bool {
 	return out
 }
 
-// schemaOf is what the protocol says of the value that a reference starts at; nil: nothing.
+// schemaOf is the schema of the value that a reference starts at; nil: unknown.
 func (c Chain) schemaOf(r Reference, position map[string]int) json.RawMessage {
 	if r.Source == FromInput {
 		return c.Inputs
 	}
 	common, err := CommonOf(c.Steps[position[r.Step]].Challenge)
 	if err != nil {
-		return nil // that is reported where the challenge is read
+		return nil // reported when the challenge is parsed
 	}
 	return common.OutputSchema
 }
@@ -95,7 +95,7 @@ func (r Reference) describer() string {
 	return "the output_schema of the step "
 }
 
-// shape is what a schema says plainly of a value.
+// shape is the part of a schema that describes the structure of a value.
 type shape struct {
 	Type       any                        `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
@@ -103,14 +103,14 @@ type shape struct {
 	Items      json.RawMessage            `json:"items"`
 }
 
-// combining are the keywords with which a schema says more than a shape holds.
+// combining are the keywords of schemas that a shape cannot represent.
 var combining = []string{
 	"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas", "prefixItems",
 }
 
-// leadsNowhere follows a path into what the schema describes and says why it
-// ends; sure: no value that the schema takes has anything there. Nothing is
-// said of what the schema leaves open.
+// leadsNowhere follows a path through a schema and says why it ends; sure: no
+// valid value has anything there. It reports nothing for parts that the schema
+// leaves open.
 func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool) {
 	var keys map[string]json.RawMessage
 	var s shape
@@ -139,8 +139,8 @@ func leadsNowhere(schema json.RawMessage, path []string) (why string, sure bool)
 	return "", false
 }
 
-// nearTemplates warns, at most so often, of braces that stay as they are
-// although they look like a template.
+// nearTemplates warns, at most this often, of braces that look like a template but
+// are kept as they are.
 func (s Step) nearTemplates(most int) []Diagnostic {
 	var found []Diagnostic
 	_ = walkJSON(s.Challenge, jsonWalker{onString: func(pointer string, start, _ int, value string) {

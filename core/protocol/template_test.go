@@ -201,7 +201,7 @@ func TestCheckReferences(t *testing.T) {
 	}
 }
 
-// What a schema says of a result or an input is held against the paths into it.
+// Paths into results and inputs are checked against their schemas.
 func TestPathsThatASchemaRulesOutAreFound(t *testing.T) {
 	const (
 		open   = `{"type":"object","properties":{"name":{"type":"string"},"list":{"type":"array","items":{"type":"object","properties":{"id":{}},"additionalProperties":false}}}}`

@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// maxTextValue is how many bytes of a value stand in the text of a step.
+	// maxTextValue is how many bytes of a value are put into the text of a step.
 	maxTextValue = 8 << 10
-	// maxTextValues is how many bytes all values of a text have together.
+	// maxTextValues is how many bytes all values of a text may have together.
 	maxTextValues = 1 << 20
 )
 
-// FillText is the text of a step with values in place of the references that
-// the chain declares: of an input that it names, or of the result of an earlier
-// step. A value is labelled as data, on one line. Everything else stays as it is
-// written: other braces, other references, those that have no value, and those
-// behind so many values that the text would become too large.
+// FillText replaces the references in the text of a step that the chain declares,
+// to an input or to the result of an earlier step, by values. A value is labelled
+// as data, on one line. Everything else is kept: other braces, other references,
+// references without a value, and those that would make the text too large.
 func (c Chain) FillText(step int, s Scope) string {
 	text := c.Steps[step].Text
 	f := filler{scope: s, nodes: map[string]node{}}
@@ -37,7 +36,7 @@ func (c Chain) FillText(step int, s Scope) string {
 		}
 		shown, err := textValue(r, value)
 		if err != nil {
-			return // no step waits for what its text could say besides
+			return // a step does not wait for values in its text
 		}
 		f.added += len(shown)
 		b.WriteString(text[last:at])
@@ -74,7 +73,7 @@ func (c Chain) TextReferences(step int) []Reference {
 	return out
 }
 
-// eachInText visits what has the form of a reference in the text of a step.
+// eachInText visits text in the form of a reference.
 func (c Chain) eachInText(step int, visit func(r Reference, at int)) {
 	text := c.Steps[step].Text
 	if !strings.Contains(text, "{{") {
@@ -85,7 +84,7 @@ func (c Chain) eachInText(step int, visit func(r Reference, at int)) {
 	}
 }
 
-// declared is what references in a chain may name.
+// declared holds the valid targets of references in a chain.
 type declared struct {
 	chain    Chain
 	position map[string]int  // of the steps, by name
@@ -100,8 +99,8 @@ func (c Chain) declared() declared {
 	return d
 }
 
-// lacks says why a reference in the text of a step is none of the declared
-// ones; empty: it is one.
+// lacks says why a reference in the text of a step is not one of the declared
+// ones; empty: it is.
 func (d declared) lacks(r Reference, step int) string {
 	if r.Source == FromInput && d.inputs == nil {
 		return "the protocol declares no inputs"
@@ -115,9 +114,8 @@ func (d declared) lacks(r Reference, step int) string {
 	return ""
 }
 
-// checkText warns, at most so often, of what stays as it is in the text of a
-// step although it looks like a template. Texts may be about anything, so it is
-// never an error.
+// checkText warns, at most this often, of text that looks like a template but is
+// not filled. Texts may be about anything, so it is never an error.
 func (d declared) checkText(step, most int) []Diagnostic {
 	s := d.chain.Steps[step]
 	var found []Diagnostic
@@ -139,19 +137,19 @@ func (d declared) checkText(step, most int) []Diagnostic {
 	return found
 }
 
-// textPlace is where an offset of the text stands in the document.
+// textPlace is the place in the document of an offset of the text.
 func (s Step) textPlace(offset int) Place {
 	before := s.Text[:offset]
 	line := strings.Count(before, "\n")
 	return Place{max(s.Line, 1) + line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1}
 }
 
-// nearTemplate is what somebody will have meant as a template.
+// nearTemplate matches text that is probably meant as a template.
 var nearTemplate = regexp.MustCompile(`\{\{\s*(?:inputs?|steps?)\b[^{}]*\}\}`)
 
 const notATemplate = " is not a template and stays as it is; templates are {{ input.<path> }} and {{ steps.<name>.<path> }}"
 
-// eachNear visits what looks like a template in a string and is none.
+// eachNear visits text that looks like a template but is not one.
 func eachNear(s string, visit func(text string, at int)) {
 	for _, m := range nearTemplate.FindAllStringIndex(s, -1) {
 		if text := s[m[0]:m[1]]; !templatePattern.MatchString(text) {

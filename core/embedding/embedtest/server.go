@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is what the endpoint does wrong.
+// Fault is a way in which the endpoint fails.
 type Fault string
 
 // The faults.
@@ -33,7 +33,7 @@ const (
 	NotANumber  Fault = "not a number"
 	Infinite    Fault = "infinite"
 	Zeros       Fault = "zeros"
-	Huge        Fault = "huge" // a body without end
+	Huge        Fault = "huge" // an endless body
 	Garbage     Fault = "garbage"
 )
 
@@ -51,10 +51,10 @@ type Options struct {
 	Delay time.Duration
 }
 
-// Behaviour is a fault and how long it lasts.
+// Behaviour is a fault and its duration.
 type Behaviour struct {
 	Fault Fault
-	// Times is for how many requests; zero: until the next Behave.
+	// Times is the number of requests; zero: until the next Behave.
 	Times int
 	// RetryAfter is sent with Busy and Broken, in whole seconds; zero: not sent.
 	RetryAfter time.Duration
@@ -62,7 +62,7 @@ type Behaviour struct {
 
 // Endpoint answers POST /v1/embeddings. It is safe for concurrent use.
 type Endpoint struct {
-	stop chan struct{} // closed with Close: what is slow gives up
+	stop chan struct{} // closed with Close: slow answers give up
 
 	mu        sync.Mutex // guards the fields below
 	opt       Options
@@ -71,7 +71,7 @@ type Endpoint struct {
 	texts     []string
 }
 
-// NewEndpoint returns an endpoint that is served by nobody yet.
+// NewEndpoint returns an endpoint that is not served yet.
 func NewEndpoint(o Options) *Endpoint {
 	if o.Dimension == 0 {
 		o.Dimension = 256
@@ -94,35 +94,35 @@ func Start(o Options) *Server {
 // URL is what to configure, without /v1.
 func (s *Server) URL() string { return s.http.URL }
 
-// Close ends it; requests that it is slow to answer are dropped.
+// Close stops the server; pending requests are dropped.
 func (s *Server) Close() {
 	close(s.stop)
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Behave changes what the next requests meet.
+// Behave sets the fault for the next requests.
 func (e *Endpoint) Behave(b Behaviour) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.behaviour = b
 }
 
-// SetDimension changes the length of all further vectors, as another model would.
+// SetDimension changes the length of all further vectors, like another model.
 func (e *Endpoint) SetDimension(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.opt.Dimension = n
 }
 
-// Requests is how many requests came so far.
+// Requests returns the number of requests so far.
 func (e *Endpoint) Requests() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.requests
 }
 
-// Texts are all texts that were asked for so far, in order.
+// Texts returns all texts of the requests so far, in order.
 func (e *Endpoint) Texts() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,7 +141,7 @@ type item struct {
 	Embedding json.RawMessage `json:"embedding"`
 }
 
-// take counts a request and says how it is to be met.
+// take counts a request and returns its fault.
 func (e *Endpoint) take() (Options, Behaviour) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +167,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "input must be a list of texts")
 		return
 	}
-	// Only a body read to its end lets the server see that the client has gone.
+	// The server notices a closed connection only after it has read the body.
 	_, _ = io.Copy(io.Discard, r.Body)
 	e.mu.Lock()
 	e.texts = append(e.texts, in.Input...)

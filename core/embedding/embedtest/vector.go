@@ -31,14 +31,14 @@ var groups = sync.OnceValue(func() map[string][]int {
 	return out
 })
 
-// What a word adds to a text's vector. A word of a synonym group counts mostly
-// as its group; parts of words make compounds and typing errors come near.
+// The weights of the features of a word. A word of a synonym group counts mostly
+// as its group; parts of words bring compounds and typing errors near.
 const (
 	weightGroup  = 1.0
 	weightStem   = 1.0
 	weightInBoth = 0.4 // of the stem of a word that is in a group
 	weightParts  = 0.35
-	weightFiller = 0.1 // of words that say little, for all of the above
+	weightFiller = 0.1 // factor for stop words
 )
 
 var fillers = func() map[string]bool {
@@ -50,9 +50,9 @@ var fillers = func() map[string]bool {
 	return out
 }()
 
-// Vector is the vector of a text: always the same for the same text and
-// dimension, of unit length, near to that of a text that shares words, stems,
-// parts of words or synonyms. A text without a letter or digit has a vector too.
+// Vector is the vector of a text: deterministic for text and dimension, of unit
+// length, near to those of texts that share words, stems, parts of words or
+// synonyms. A text without letters or digits has a vector, too.
 func Vector(text string, dimension int) []float32 {
 	features := make(map[string]float64)
 	for _, word := range strings.FieldsFunc(plain(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -63,7 +63,7 @@ func Vector(text string, dimension int) []float32 {
 	}
 	sum := make([]float64, dimension)
 	for name, weight := range features {
-		// Often is not much more than once.
+		// Repetition adds little.
 		spread(sum, name, math.Log1p(weight))
 	}
 	var length float64
@@ -99,7 +99,7 @@ func addWord(features map[string]float64, word string) {
 	}
 }
 
-// spread adds a feature in a direction of its own, drawn from its name.
+// spread adds a feature in a direction that is derived from its name.
 func spread(sum []float64, name string, weight float64) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
@@ -127,7 +127,7 @@ var endings = []string{
 	"ions", "ion", "ies", "ern", "est", "ers", "ed", "er", "en", "em", "es", "ly", "e", "s", "n", "y",
 }
 
-// stemOf cuts a plain word to what its forms have in common, crudely.
+// stemOf is a crude stem of a word.
 func stemOf(word string) string {
 	for cut := true; cut; {
 		cut = false

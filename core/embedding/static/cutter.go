@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// cutter is the cutting of one text.
+// cutter tokenizes one text.
 type cutter struct {
 	*tokenizer
 	word []byte // that has begun
@@ -33,7 +33,7 @@ func (c *cutter) cut(text string) {
 	c.end()
 }
 
-// fold takes accents and case from a character and adds what is left.
+// fold removes accents and case from a character and adds the rest.
 func (c *cutter) fold(r rune) {
 	switch {
 	case r < utf8.RuneSelf:
@@ -98,8 +98,8 @@ func (c *cutter) add(r rune) {
 	}
 }
 
-// end cuts the word that has begun into pieces. A word that cannot be cut
-// whole is one unknown token.
+// end splits the current word into pieces. A word that cannot be split completely
+// is one unknown token.
 func (c *cutter) end() {
 	word := c.word
 	c.word = c.word[:0]
@@ -125,7 +125,7 @@ func (c *cutter) end() {
 	}
 }
 
-// piece returns the longest beginning of the word among the pieces; 0: none.
+// piece returns the longest prefix of the word among the pieces; 0: none.
 func (c *cutter) piece(pieces map[string]int32, word []byte) (int, int32) {
 	for n := min(len(word), c.longest); n > 0; n-- {
 		if n < len(word) && !utf8.RuneStart(word[n]) {

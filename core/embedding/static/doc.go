@@ -1,5 +1,5 @@
-// Package static turns texts into vectors without a server: a table with one
-// vector for each token of a vocabulary, the mean of those that occur in a
-// text, scaled to length 1. It reads models in the format of model2vec from a
-// local folder, downloads nothing, and trusts nothing that is in the files.
+// Package static turns texts into vectors without a server: the vector of a text
+// is the mean of the vectors of its tokens from a table, scaled to length 1. It
+// reads models in the format of model2vec from a local folder, downloads nothing,
+// and does not trust the files.
 package static

@@ -9,8 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
-// Embedder answers with the vectors of the model in a folder. It loads the
-// model at first use and is safe for concurrent use.
+// Embedder provides the vectors of the model in a folder. It loads the model at
+// first use and is safe for concurrent use.
 type Embedder struct {
 	folder string
 	log    *slog.Logger
@@ -21,7 +21,8 @@ type Embedder struct {
 
 var _ library.Embedder = (*Embedder)(nil)
 
-// New returns the embedder of the model in a folder. It reads nothing yet.
+// New returns the embedder of the model in a folder. It does not load the model
+// yet.
 func New(folder string, log *slog.Logger) *Embedder { return &Embedder{folder: folder, log: log} }
 
 // Model returns the model, loading it if this is the first use. A failed load

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// mapFile reads the file, where this program cannot map it.
+// mapFile reads the file, because mapping is not supported here.
 func mapFile(f *os.File, size int) ([]byte, error) {
 	b := make([]byte, size)
 	_, err := io.ReadFull(f, b)

@@ -33,15 +33,15 @@ const (
 // maxTokens is how many tokens of a text count, as in model2vec.
 const maxTokens = 512
 
-// revision is part of every model's name. Raise it when the same files and
-// text give other vectors than before.
+// revision is part of every model's name. Raise it if the same files and text give
+// other vectors than before.
 const revision = "1"
 
 // Model is a loaded model. It is safe for concurrent use.
 type Model struct {
 	table     table
 	tokenizer *tokenizer
-	digest    [sha256.Size]byte // of everything that decides about vectors
+	digest    [sha256.Size]byte // of everything that affects vectors
 }
 
 // Check reports which of a model's files are missing, without reading them.
@@ -90,8 +90,8 @@ func Load(folder string) (*Model, error) {
 	return m, nil
 }
 
-// readConfig checks config.json. What it says about scaling makes no difference
-// here, because every vector is scaled to length 1.
+// readConfig checks config.json. Its scaling option does not matter here, because
+// every vector is scaled to length 1.
 func readConfig(path string) error {
 	b, err := readText(path)
 	if err != nil {
@@ -139,7 +139,7 @@ func readText(path string) ([]byte, error) {
 	return b, nil
 }
 
-// mapTable maps the file, and unmaps it when the model is not in use any more.
+// mapTable maps the file, and unmaps it once the model is no longer in use.
 func (m *Model) mapTable(path string, sum hash.Hash) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -168,11 +168,11 @@ func (m *Model) mapTable(path string, sum hash.Hash) (err error) {
 	})
 }
 
-// errChanged: the system cannot deliver a part of a mapped file.
+// errChanged reports that the system cannot deliver a part of a mapped file.
 var errChanged = fmt.Errorf("%s became shorter or unreadable while it was in use; restore the folder of the model and start again", tableFile)
 
-// guarded runs what reads a mapped file. A file that somebody cuts off
-// meanwhile is an error and not the end of the process.
+// guarded runs a function that reads a mapped file. A file that is truncated
+// meanwhile is an error and does not crash the process.
 func guarded(read func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

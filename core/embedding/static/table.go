@@ -14,13 +14,13 @@ import (
 const (
 	// headerStart is where the header of a safetensors file begins, behind its length.
 	headerStart = 8
-	// maxHeader is far more than the header of one tensor has.
+	// maxHeader is much larger than the header of one tensor.
 	maxHeader = 1 << 20
-	// maxDimension is more than any model has.
+	// maxDimension is larger than that of any model.
 	maxDimension = 16384
 )
 
-// tensorName is the only tensor that a table may have.
+// tensorName is the only tensor allowed in a table.
 const tensorName = "embeddings"
 
 // table is the vectors of all tokens, as they are in the file.
@@ -117,8 +117,8 @@ func (t table) at(i int) float32 {
 	return math.Float32frombits(binary.LittleEndian.Uint32(t.data[4*i:]))
 }
 
-// add adds the vector of a row. The data may stand at any address, so that the
-// numbers are read byte by byte, which compilers make one instruction of.
+// add adds the vector of a row. The data may be unaligned, so the numbers are read
+// byte by byte, which compiles to one instruction.
 func (t table) add(sum []float32, row int) {
 	sum = sum[:t.dimension]
 	if t.half {

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// tokenizer cuts texts as the tokenizers of BERT models do: clean and fold the
-// text, cut it at spaces and punctuation, and cut each word into the longest
-// pieces of the vocabulary. It gives the tokens that Hugging Face's tokenizers
-// gives for the same file, without the special tokens around a text.
+// tokenizer splits texts like the tokenizers of BERT models: normalise the text,
+// split it at spaces and punctuation, and split each word into the longest pieces
+// of the vocabulary. The tokens are those of Hugging Face's tokenizers for the
+// same file, without the special tokens around a text.
 type tokenizer struct {
 	tokens []string         // by id
 	words  map[string]int32 // pieces that a word may begin with
@@ -29,16 +29,17 @@ type tokenizer struct {
 	maxText                      int // characters of a text, as model2vec cuts it; further ones are cut off
 }
 
-// addedToken is found in the text as it is written, before anything else.
+// addedToken is matched in the raw text, before anything else.
 type addedToken struct {
 	text string
 	id   int32
 }
 
-// maxAdded bounds the tokens that are looked for at every place of a text.
+// maxAdded bounds the added tokens, which are compared at every position of a
+// text.
 const maxAdded = 64
 
-// definition is what is read of tokenizer.json.
+// definition is the part of tokenizer.json that is used.
 type definition struct {
 	Truncation *struct {
 		Direction string `json:"direction"`
@@ -66,7 +67,7 @@ type definition struct {
 	} `json:"model"`
 }
 
-// kind is what a part of the tokenizer says that it is.
+// kind is the declared type of a part of the tokenizer.
 type kind struct {
 	Type string `json:"type"`
 }
@@ -123,7 +124,7 @@ func or[T any](v *T, otherwise T) T {
 	return *v
 }
 
-// number puts every token where its id says, and refuses gaps and doubles.
+// number stores every token under its id, and rejects gaps and duplicates.
 func (t *tokenizer) number(d definition) error {
 	ids := d.Model.Vocab
 	if ids == nil {
@@ -171,7 +172,7 @@ func (t *tokenizer) number(d definition) error {
 	return nil
 }
 
-// sort prepares what the cutting needs.
+// sort prepares the tables for tokenizing.
 func (t *tokenizer) sort(prefix string) {
 	t.suffix = map[string]int32{}
 	for text, id := range t.words {
@@ -191,7 +192,7 @@ func (t *tokenizer) sort(prefix string) {
 	}
 }
 
-// known lists the ids of a text's tokens whose vectors count.
+// known lists the ids of a text's tokens that have a vector.
 func (t *tokenizer) known(text string) []int32 {
 	ids := slices.DeleteFunc(t.ids(text), func(id int32) bool { return id == t.unknown })
 	return ids[:min(len(ids), maxTokens)]
