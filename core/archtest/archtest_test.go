@@ -66,7 +66,7 @@ var allowed = map[string][]string{
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
 	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/rest":                {"core/access", "core/api", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
-	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "sdk/driver"},
+	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},
 	"core/server/admin":               {"core/driverhost", "core/setup"},
 	"core/api/client":                 {"core/api", "core/fault"},
 	"cmd/kairos/internal/terminal":    {"sdk/fields", "sdk/plain", "sdk/schema"},

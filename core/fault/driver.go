@@ -10,6 +10,13 @@ const (
 	CommentIrrelevant Code = "COMMENT_IRRELEVANT"
 )
 
+// The codes that OfRoute gives to the shipped drivers of client capabilities.
+const (
+	ElicitationFailed Code = "ELICITATION_FAILED"
+	SamplingFailed    Code = "SAMPLING_FAILED"
+	RootsFailed       Code = "ROOTS_FAILED"
+)
+
 var verdicts = map[Code]bool{MissingField: true, CommandFailed: true, CommentTooShort: true, CommentIrrelevant: true}
 
 // OfDriver is the code for a verdict of the named driver. Codes that the

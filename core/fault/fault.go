@@ -12,67 +12,69 @@ import (
 // Code is one of the few reasons everything outside may see.
 type Code string
 
-// The codes. Their text is part of the wire.
+// The codes. Their text is part of the wire; Table says what each means.
 const (
-	NotFound            Code = "NOT_FOUND"
-	InvalidArgument     Code = "INVALID_ARGUMENT"
-	MissingInput        Code = "MISSING_INPUT"
-	NoOpenRun           Code = "NO_OPEN_RUN"
-	AmbiguousRun        Code = "AMBIGUOUS_RUN"
-	NonceMismatch       Code = "NONCE_MISMATCH"
-	ProofHashMismatch   Code = "PROOF_HASH_MISMATCH"
-	MissingField        Code = "MISSING_FIELD"
-	TypeMismatch        Code = "TYPE_MISMATCH"
-	MaxRetriesExceeded  Code = "MAX_RETRIES_EXCEEDED"
-	UserDeclined        Code = "USER_DECLINED"
-	ElicitationFailed   Code = "ELICITATION_FAILED"
-	ApprovalUnavailable Code = "APPROVAL_UNAVAILABLE"
-	WaitingForUser      Code = "WAITING_FOR_USER"
-	// WaitingForDriver: a driver has asked somebody, or works, and has no outcome yet.
-	WaitingForDriver Code = "WAITING_FOR_DRIVER"
-	// OutcomeUnknown: a driver may have changed the world, and nobody can tell whether it did.
-	OutcomeUnknown    Code = "OUTCOME_UNKNOWN"
-	DriverUnavailable Code = "DRIVER_UNAVAILABLE"
-	OutputInvalid     Code = "OUTPUT_INVALID"
-	FilesUnverified   Code = "FILES_UNVERIFIED"
-	// JudgedInsufficient: a judge finds that the result does not satisfy the challenge.
-	JudgedInsufficient Code = "JUDGED_INSUFFICIENT"
-	// JudgeUnavailable: a judge has to speak, and none can be had.
-	JudgeUnavailable Code = "JUDGE_UNAVAILABLE"
-	// EvidenceNotAccepted: the step takes its evidence from somebody else.
-	EvidenceNotAccepted Code = "EVIDENCE_NOT_ACCEPTED"
-	// FilesMismatch: the files are not as the step demands.
-	FilesMismatch Code = "FILES_MISMATCH"
-	// SamplingBudgetExceeded: the models may not be asked more, for now.
+	NotFound           Code = "NOT_FOUND"
+	InvalidArgument    Code = "INVALID_ARGUMENT"
+	MissingInput       Code = "MISSING_INPUT"
+	NoOpenRun          Code = "NO_OPEN_RUN"
+	AmbiguousRun       Code = "AMBIGUOUS_RUN"
+	RunIncomplete      Code = "RUN_INCOMPLETE"
+	DuplicateChain     Code = "DUPLICATE_CHAIN"
+	SimilarMemoryFound Code = "SIMILAR_MEMORY_FOUND"
+	SpaceReadOnly      Code = "SPACE_READ_ONLY"
+	SpaceNotFound      Code = "SPACE_NOT_FOUND"
+	NoSpace            Code = "NO_SPACE"
+	Forbidden          Code = "FORBIDDEN"
+	StoreFailed        Code = "STORE_FAILED"
+	StoreUnavailable   Code = "STORE_UNAVAILABLE"
+	Conflict           Code = "CONFLICT"
+	Replayed           Code = "REPLAYED"
+	Internal           Code = "INTERNAL"
+
+	NonceMismatch          Code = "NONCE_MISMATCH"
+	ProofHashMismatch      Code = "PROOF_HASH_MISMATCH"
+	MissingField           Code = "MISSING_FIELD"
+	TypeMismatch           Code = "TYPE_MISMATCH"
+	MaxRetriesExceeded     Code = "MAX_RETRIES_EXCEEDED"
+	UserDeclined           Code = "USER_DECLINED"
+	ApprovalUnavailable    Code = "APPROVAL_UNAVAILABLE"
+	WaitingForUser         Code = "WAITING_FOR_USER"
+	WaitingForDriver       Code = "WAITING_FOR_DRIVER"
+	OutcomeUnknown         Code = "OUTCOME_UNKNOWN"
+	DriverUnavailable      Code = "DRIVER_UNAVAILABLE"
+	OutputInvalid          Code = "OUTPUT_INVALID"
+	FilesUnverified        Code = "FILES_UNVERIFIED"
+	FilesMismatch          Code = "FILES_MISMATCH"
+	JudgedInsufficient     Code = "JUDGED_INSUFFICIENT"
+	JudgeUnavailable       Code = "JUDGE_UNAVAILABLE"
+	EvidenceNotAccepted    Code = "EVIDENCE_NOT_ACCEPTED"
 	SamplingBudgetExceeded Code = "SAMPLING_BUDGET_EXCEEDED"
-	RunIncomplete          Code = "RUN_INCOMPLETE"
-	DuplicateChain         Code = "DUPLICATE_CHAIN"
-	SimilarMemoryFound     Code = "SIMILAR_MEMORY_FOUND"
-	SpaceReadOnly          Code = "SPACE_READ_ONLY"
-	SpaceNotFound          Code = "SPACE_NOT_FOUND"
-	NoSpace                Code = "NO_SPACE"
-	Forbidden              Code = "FORBIDDEN"
-	StoreFailed            Code = "STORE_FAILED"
-	// StoreUnavailable: the database cannot be reached now; nothing was stored.
-	StoreUnavailable Code = "STORE_UNAVAILABLE"
-	// Conflict: another writer was first; load again and repeat.
-	Conflict Code = "CONFLICT"
-	// Replayed: a sealed state was used before with other answers.
-	Replayed Code = "REPLAYED"
-	Internal Code = "INTERNAL"
-	// ServerUnreachable: nothing answers at the address of the server.
+
+	InvalidPath        Code = "INVALID_PATH"
+	HostNotAllowed     Code = "HOST_NOT_ALLOWED"
+	OriginNotAllowed   Code = "ORIGIN_NOT_ALLOWED"
+	MethodNotAllowed   Code = "METHOD_NOT_ALLOWED"
+	BodyTimeout        Code = "BODY_TIMEOUT"
+	BodyTooLarge       Code = "BODY_TOO_LARGE"
+	RateLimited        Code = "RATE_LIMITED"
+	Busy               Code = "BUSY"
+	LoginNotConfigured Code = "auth_not_configured"
+
 	ServerUnreachable Code = "SERVER_UNREACHABLE"
-	// UnexpectedReply: what answers at the address is not a KAIROS server.
-	UnexpectedReply Code = "UNEXPECTED_REPLY"
+	UnexpectedReply   Code = "UNEXPECTED_REPLY"
 )
 
 // Error is an error that may be shown outside.
 type Error struct {
 	Code    Code
 	Message string
-	// NextAction says which call helps; empty: none in particular.
+	// NextAction says to agents which call helps; empty: the advice of the code.
 	NextAction string
-	// NextCall is NextAction for programs; nil: it is no single call.
+	// Hint says to people what helps; empty: the hint of the code. It is not
+	// part of replies.
+	Hint string
+	// NextCall is NextAction for programs; nil: no single call helps.
 	NextCall *Call
 	// Details are further fields of the error reply; they must encode as JSON.
 	Details map[string]any
@@ -97,11 +99,23 @@ func Wrap(cause error, code Code, format string, args ...any) *Error {
 	return e
 }
 
-// WithNext returns a copy that says which call helps.
+// WithNext returns a copy that says to agents which call helps.
 func (e *Error) WithNext(format string, args ...any) *Error {
 	c := *e
 	c.NextAction = fmt.Sprintf(format, args...)
 	return &c
+}
+
+// WithHint returns a copy that says to people what helps.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	c := *e
+	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithRemedy returns a copy that says to agents and to people alike what helps.
+func (e *Error) WithRemedy(format string, args ...any) *Error {
+	return e.WithNext(format, args...).WithHint(format, args...)
 }
 
 // WithCall returns a copy that names the helping call for programs.

@@ -6,43 +6,11 @@ import (
 	"maps"
 )
 
-// advice is the next action after an error that names none itself.
-var advice = map[Code]string{
-	NotFound:               "call kairos_search with what you want to do, and use a uri from its choices",
-	InvalidArgument:        "correct what the message names and call the tool again",
-	MissingInput:           "call kairos_begin with an input object that holds what is missing",
-	NoOpenRun:              "call kairos_begin with the uri of the protocol to open a run",
-	AmbiguousRun:           "repeat the call with the run_id you mean",
-	UserDeclined:           "tell the user what their no means here and ask how to go on",
-	ApprovalUnavailable:    "tell the user that the step waits for a person's approval, and how they can give it",
-	JudgedInsufficient:     "mend what the judge misses, do the step again and submit what really happened",
-	JudgeUnavailable:       "call kairos_next again from a client that offers sampling; the operator can also configure a model that judges",
-	SamplingBudgetExceeded: "obtain what the step demands yourself if its challenge allows it, or call the tool again in an hour",
-	FilesUnverified:        "tell the user that the step's files have to be checked by the server: by a client on its machine that lists its roots, or below a folder that the operator allows",
-	EvidenceNotAccepted:    "call kairos_next with the placeholder solution, so that the server asks the person",
-	FilesMismatch:          "make the files as the step demands, then call kairos_next again with the step's evidence",
-	DriverUnavailable:      "call the tool again once the driver works; the operator finds the cause in the server's log",
-	StoreFailed:            "correct what the message names and call the tool again; if it names nothing, tell the user",
-	StoreUnavailable:       "call the tool again in a while: nothing was stored",
-	Forbidden:              "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
-	SpaceNotFound:          "call kairos_spaces to see which spaces are yours, and leave out space or name one of them",
-	Conflict:               "call the tool again: it works on what the other writer left",
-	Replayed:               "call kairos_begin with session_id to see the open step as it is now",
-	Internal:               "call the tool again once; if it fails again, tell the user that the server's log has the cause",
-}
+// Next says to agents which call helps, or what else they can do.
+func (e *Error) Next() string { return cmp.Or(e.NextAction, RowOf(e.Code).Advice) }
 
-const lastAdvice = "tell the user what the message says and ask how to go on"
-
-// Next says which call helps, or what else the caller can do.
-func (e *Error) Next() string {
-	if e.NextAction != "" {
-		return e.NextAction
-	}
-	if text := advice[e.Code]; text != "" {
-		return text
-	}
-	return lastAdvice
-}
+// ForPeople says to a person at a terminal what helps.
+func (e *Error) ForPeople() string { return cmp.Or(e.Hint, RowOf(e.Code).Hint) }
 
 // Reply is the error as every face answers it: a JSON object with the code, what
 // was tried, what went wrong and what to do next.

@@ -8,6 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -39,8 +40,8 @@ func newBounds() bounds {
 	return bounds{
 		tenants: newBound(maxTenants, access.AppSpace), agents: newBound(maxAgents), drivers: newBound(maxDrivers),
 		challenges: newBound(maxChallenges), providers: newBound(maxProviders), patterns: newBound(maxRoutes),
-		tools:      setOf(tools...),
-		codes:      setOf(errorCodes...),
+		tools:      setOf(toolset.Names()...),
+		codes:      setOf(errorCodes()...),
 		inputs:     setOf(driver.KindApproval, driver.KindEvidence, driver.KindFiles, driver.KindSimilarity, driver.KindRunInput, driver.KindJudge),
 		outcomes:   setOf(outcomes...),
 		transports: setOf("stdio", "http", "rest", "cli"),
@@ -48,26 +49,19 @@ func newBounds() bounds {
 	}
 }
 
-var tools = []string{
-	"kairos_search", "kairos_begin", "kairos_next", "kairos_attest", "kairos_mint", "kairos_update", "kairos_delete", "kairos_dump", "kairos_spaces",
-}
-
 var outcomes = []string{
 	string(director.RouteAccepted), string(director.RouteRejected), string(director.RouteAnswered), string(director.RouteRefused), "declined",
 	string(decision.Unavailable), string(decision.Errored), string(decision.Invalid), string(decision.TimedOut), string(decision.Abandoned), string(decision.Exhausted),
 }
 
-// errorCodes are those of the core and of the drivers that are shipped. A
-// driver of others makes up its own, which are "other".
-var errorCodes = []string{
-	string(fault.NotFound), string(fault.InvalidArgument), string(fault.MissingInput), string(fault.NoOpenRun), string(fault.AmbiguousRun),
-	string(fault.NonceMismatch), string(fault.ProofHashMismatch), string(fault.MissingField), string(fault.TypeMismatch),
-	string(fault.MaxRetriesExceeded), string(fault.UserDeclined), string(fault.ElicitationFailed), string(fault.ApprovalUnavailable),
-	string(fault.WaitingForUser), string(fault.WaitingForDriver), string(fault.OutcomeUnknown), string(fault.DriverUnavailable), string(fault.OutputInvalid), string(fault.FilesUnverified), string(fault.FilesMismatch), string(fault.EvidenceNotAccepted),
-	string(fault.SamplingBudgetExceeded), string(fault.JudgedInsufficient), string(fault.JudgeUnavailable), string(fault.RunIncomplete), string(fault.DuplicateChain), string(fault.SimilarMemoryFound), string(fault.SpaceReadOnly),
-	string(fault.SpaceNotFound), string(fault.NoSpace), string(fault.Forbidden), string(fault.StoreFailed), string(fault.StoreUnavailable),
-	string(fault.Conflict), string(fault.Replayed), string(fault.Internal),
-	"COMMAND_FAILED", "COMMENT_TOO_SHORT", "COMMENT_IRRELEVANT", "COMMENT_COPIED", "SAMPLING_FAILED", "ROOTS_FAILED", "REJECTED", "RPC_ERROR",
+// errorCodes are those of the table, and that of a call that ended in an error
+// of JSON-RPC. The codes that drivers make up are "other".
+func errorCodes() []string {
+	codes := []string{"RPC_ERROR"}
+	for _, row := range fault.Table {
+		codes = append(codes, string(row.Code))
+	}
+	return codes
 }
 
 func (b bounds) tenant(space string) string { return b.tenants.value(space) }

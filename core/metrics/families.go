@@ -5,6 +5,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 type (
@@ -134,7 +135,7 @@ func (s *families) ofTools(f factory) {
 	s.toolErrorCodes = f.counter("kairos_mcp_tool_error_codes_total", "Error codes in results, of refused submissions too.", "tool", "error_code", "tenant_id")
 	s.toolRetries = f.counter("kairos_mcp_tool_retries_total", "Submissions of a step that failed and count as a retry.", "tool", "tenant_id")
 	s.toolBreaker = f.counter("kairos_mcp_tool_circuit_breaker_total", "Replies that let the agent go after too many failures of a step.", "tool", "tenant_id")
-	for _, tool := range tools {
+	for _, tool := range toolset.Names() {
 		s.toolCalls.WithLabelValues(tool, "success", access.AppSpace)
 	}
 	s.qualityErrors = f.counter("kairos_quality_update_errors_total", "Ratings of steps that could not be written and are lost.", "tenant_id")

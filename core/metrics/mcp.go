@@ -1,6 +1,9 @@
 package metrics
 
-import mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+import (
+	"github.com/kairos-mcp/kairos/core/fault"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+)
 
 var _ mcpserver.Observer = (*Metrics)(nil)
 
@@ -19,7 +22,7 @@ func (m *Metrics) ToolCalled(c mcpserver.ToolCall) {
 		return
 	}
 	m.toolErrorCodes.WithLabelValues(tool, m.code(c.ErrorCode), tenant).Inc()
-	if c.ErrorCode == "MAX_RETRIES_EXCEEDED" {
+	if c.ErrorCode == string(fault.MaxRetriesExceeded) {
 		m.toolBreaker.WithLabelValues(tool, tenant).Inc()
 	}
 }

@@ -82,13 +82,9 @@ func (m *Metrics) stored(ctx context.Context, operation, space string, began tim
 	return took
 }
 
-// broken: the store itself failed, rather than that it had to say no.
+// broken: the store itself failed, rather than refused.
 func broken(err error) bool {
-	switch fault.CodeOf(err) {
-	case fault.Internal, fault.StoreFailed, fault.StoreUnavailable:
-		return !errors.Is(err, context.Canceled)
-	}
-	return false
+	return err != nil && fault.RowOf(fault.CodeOf(err)).Broken && !errors.Is(err, context.Canceled)
 }
 
 func one(spaces []string) string {

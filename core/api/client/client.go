@@ -56,14 +56,14 @@ type Client struct {
 func New(address string, token Token, hc *http.Client) (*Client, error) {
 	base, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
-		return nil, fault.New(fault.InvalidArgument, "the URL of the server cannot be read").WithNext("%s", wantedURL)
+		return nil, fault.New(fault.InvalidArgument, "the URL of the server cannot be read").WithHint("%s", wantedURL)
 	}
 	if base.User != nil {
 		return nil, fault.New(fault.InvalidArgument, "the URL of the server must hold no user and no password").
-			WithNext("set KAIROS_BEARER_TOKEN instead")
+			WithHint("set KAIROS_BEARER_TOKEN instead")
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fault.New(fault.InvalidArgument, "%.200q is no URL of a server", address).WithNext("%s", wantedURL)
+		return nil, fault.New(fault.InvalidArgument, "%.200q is no URL of a server", address).WithHint("%s", wantedURL)
 	}
 	token = Token(strings.TrimSpace(string(token)))
 	if strings.ContainsFunc(string(token), func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -202,7 +202,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	var away *redirected
 	if errors.As(err, &away) {
 		return fault.New(fault.UnexpectedReply, "%s redirects to %s, which is not followed: it would take token and documents elsewhere", c.base, away.to).
-			WithNext("use the URL of the server itself, if that is the right one")
+			WithHint("use the URL of the server itself, if that is the right one")
 	}
 	var whole *url.Error
 	if errors.As(err, &whole) {
@@ -211,10 +211,9 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	var slow net.Error
 	if errors.As(err, &slow) && slow.Timeout() {
 		return fault.New(fault.ServerUnreachable, "no KAIROS server answers in time at %s: %v", c.base, err).
-			WithNext("look whether the server is busy, and repeat the call")
+			WithHint("look whether the server is busy, and repeat the call")
 	}
-	return fault.New(fault.ServerUnreachable, "no KAIROS server answers at %s: %v", c.base, err).
-		WithNext("start one with `kairos serve --http`, or name another with --url or KAIROS_API_URL")
+	return fault.New(fault.ServerUnreachable, "no KAIROS server answers at %s: %v", c.base, err)
 }
 
 // refusal is the error that the server replied with.
@@ -223,12 +222,12 @@ func (c *Client) refusal(res answer) error {
 	if !isJSON(res) || f == nil || f.Message == "" && res.status == http.StatusNotFound {
 		return c.stranger(res)
 	}
-	f.Message, f.NextAction = cmp.Or(f.Message, res.text), cmp.Or(f.NextAction, advice(res))
+	f.Message, f.Hint = cmp.Or(f.Message, res.text), hint(res)
 	return f
 }
 
-// advice is for refusals that come before any call is looked at.
-func advice(res answer) string {
+// hint is for refusals that come before any call is looked at.
+func hint(res answer) string {
 	switch res.status {
 	case http.StatusUnauthorized:
 		return "set KAIROS_BEARER_TOKEN to a valid token of this server"
@@ -243,8 +242,7 @@ func advice(res answer) string {
 
 // stranger: something answers, but no REST interface of KAIROS.
 func (c *Client) stranger(res answer) error {
-	return fault.New(fault.UnexpectedReply, "what answers at %s is no KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type")).
-		WithNext("look at --url and KAIROS_API_URL: the URL is that of the server, such as http://127.0.0.1:3300, without /mcp or /api")
+	return fault.New(fault.UnexpectedReply, "what answers at %s is no KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type"))
 }
 
 func isJSON(res answer) bool {

@@ -176,11 +176,11 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 		},
 		"no credentials": {
 			http.StatusUnauthorized, problem, `{"error":"Unauthorized","message":"log in"}`,
-			fault.Error{Code: "Unauthorized", Message: "log in", NextAction: "set KAIROS_BEARER_TOKEN to a valid token of this server"},
+			fault.Error{Code: "Unauthorized", Message: "log in", Hint: "set KAIROS_BEARER_TOKEN to a valid token of this server"},
 		},
 		"busy": {
 			http.StatusServiceUnavailable, problem, `{"error":"BUSY","message":"too many calls"}`,
-			fault.Error{Code: "BUSY", Message: "too many calls", NextAction: "repeat the call later"},
+			fault.Error{Code: "BUSY", Message: "too many calls", Hint: "repeat the call later"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 			if len(f.Details) == 0 {
 				f.Details = nil
 			}
-			if f.Code != tc.want.Code || f.Message != tc.want.Message || f.NextAction != tc.want.NextAction || !cmp.Equal(f.Details, tc.want.Details) {
+			if f.Code != tc.want.Code || f.Message != tc.want.Message || f.NextAction != tc.want.NextAction || f.Hint != tc.want.Hint || !cmp.Equal(f.Details, tc.want.Details) {
 				t.Errorf("Next = %+v, want %+v", *f, tc.want)
 			}
 		})
@@ -232,7 +232,7 @@ func TestAServerThatIsDownIsNamedWithWhatToDo(t *testing.T) {
 	}
 	_, err = api.Spaces.Call(t.Context(), connected(t, address, nil), api.SpacesRequest{})
 	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.ServerUnreachable || !strings.Contains(f.Message, address) || !strings.Contains(f.NextAction, "kairos serve --http") {
+	if !errors.As(err, &f) || f.Code != fault.ServerUnreachable || !strings.Contains(f.Message, address) || !strings.Contains(f.ForPeople(), "kairos serve --http") {
 		t.Errorf("Spaces = %v, want %s, the address and what to do", err, fault.ServerUnreachable)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // Limits bound what clients may take. The zero value is the documented default.
@@ -117,7 +119,7 @@ func (a *admission) rated(next handler) handler {
 		}
 		if wait > 0 {
 			c.later(wait)
-			c.refuse(http.StatusTooManyRequests, "RATE_LIMITED", "Too many calls; try again in %d s.", seconds(wait))
+			c.refuse(fault.RateLimited, "Too many calls; try again in %d s.", seconds(wait))
 			return
 		}
 		next(c)
@@ -136,7 +138,7 @@ func (a *admission) slotted(next handler) handler {
 		s, ok := a.place(c)
 		if !ok {
 			c.later(busyFor)
-			c.refuse(http.StatusServiceUnavailable, "BUSY", "The server works on as many calls as it can; try again in %d s.", seconds(busyFor))
+			c.refuse(fault.Busy, "The server works on as many calls as it can; try again in %d s.", seconds(busyFor))
 			return
 		}
 		defer s.release()

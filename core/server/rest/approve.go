@@ -172,14 +172,14 @@ func (p *page) refuse(c *call, err error) {
 		p.note(c, http.StatusInternalServerError, "This did not work", "Nothing was decided. The server's log has the cause.")
 		return
 	}
-	status, title := http.StatusConflict, "This did not work"
-	switch f.Code {
-	case fault.NotFound:
-		status, title = http.StatusNotFound, "No such approval"
-	case fault.Forbidden:
-		status, title = http.StatusForbidden, "Not yours to answer"
-	case fault.StoreUnavailable:
-		status = http.StatusServiceUnavailable
+	status, title := fault.RowOf(f.Code).Status, "This did not work"
+	switch status {
+	case http.StatusOK:
+		status = http.StatusConflict
+	case http.StatusNotFound:
+		title = "No such approval"
+	case http.StatusForbidden:
+		title = "Not yours to answer"
 	}
 	p.note(c, status, title, f.Message)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/jsonlimit"
 )
 
@@ -34,7 +35,7 @@ func (a *admission) bodied(next handler) handler {
 			return
 		}
 		if err := shape(c.body, c.route.json); err != nil {
-			c.refuse(http.StatusBadRequest, invalidInput, "%v", err)
+			c.refuse(fault.InvalidArgument, "%v", err)
 			return
 		}
 		c.r.Body, c.r.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
@@ -111,19 +112,19 @@ func (a *admission) unread(c *call, err error) {
 	case errors.Is(err, errNoRoom):
 		c.later(busyFor)
 		a.discard(c)
-		c.refuse(http.StatusServiceUnavailable, "BUSY", "The server holds as many large bodies as it can; try again in %d s.", seconds(busyFor))
+		c.refuse(fault.Busy, "The server holds as many large bodies as it can; try again in %d s.", seconds(busyFor))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.close()
-		c.refuse(http.StatusRequestTimeout, "BODY_TIMEOUT", "The body did not arrive within %s.", a.limits.BodyTime)
+		c.refuse(fault.BodyTimeout, "The body did not arrive within %s.", a.limits.BodyTime)
 	default:
 		c.close()
-		c.refuse(http.StatusBadRequest, invalidInput, "The body could not be read.")
+		c.refuse(fault.InvalidArgument, "The body could not be read.")
 	}
 }
 
 func (a *admission) tooLarge(c *call) {
 	a.discard(c)
-	c.refuse(http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body is larger than %d bytes; shorten it.", a.limits.Body)
+	c.refuse(fault.BodyTooLarge, "The body is larger than %d bytes; shorten it.", a.limits.Body)
 }
 
 // maxDiscard is how many bodies of the largest size are read and thrown away.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // call is one request on its way through the guards.
@@ -51,32 +52,19 @@ func (c *call) raw(status int, document []byte) {
 }
 
 // refuse answers with an error, to an MCP client in the form of JSON-RPC.
-func (c *call) refuse(status int, code, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
+func (c *call) refuse(code fault.Code, format string, args ...any) {
+	row, message := fault.RowOf(code), fmt.Sprintf(format, args...)
+	name := row.RESTName()
 	if c.r.URL.Path == mcpPath {
-		c.json(status, map[string]any{
+		c.json(row.Status, map[string]any{
 			"jsonrpc": "2.0", "id": nil,
-			"error": map[string]any{"code": rpcCode(status), "message": message, "data": map[string]any{"error_code": code, "next_action": mended(status)}},
+			"error": map[string]any{"code": rpcCode(row.Status), "message": message, "data": map[string]any{"error_code": name, "next_action": row.Advice}},
 		})
 		return
 	}
-	c.json(status, map[string]any{
-		"error": code, "error_code": code, "message": message, "next_action": mended(status), "duration_ms": c.ms(),
+	c.json(row.Status, map[string]any{
+		"error": name, "error_code": name, "message": message, "next_action": row.Advice, "duration_ms": c.ms(),
 	})
-}
-
-// mended is what a caller that was refused can do about it.
-func mended(status int) string {
-	switch status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout:
-		return "repeat the request later; Retry-After says when, if it is there"
-	case http.StatusInternalServerError:
-		return "tell the operator of the server, whose log has the cause"
-	case http.StatusForbidden:
-		return "ask the operator of the server to allow it"
-	default:
-		return "correct what the message names and repeat the request"
-	}
 }
 
 // rpcCode is the code of JSON-RPC that fits the status.

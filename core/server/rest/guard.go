@@ -107,7 +107,7 @@ func (a *API) recovered(next handler) handler {
 			if c.w.status != 0 {
 				panic(http.ErrAbortHandler) // half a reply must not look whole
 			}
-			c.refuse(http.StatusInternalServerError, "INTERNAL", "Internal error; the server's log has the cause.")
+			c.refuse(fault.Internal, "Internal error; the server's log has the cause.")
 		}()
 		next(c)
 	}
@@ -131,7 +131,7 @@ func (a *API) located(next handler) handler {
 	return func(c *call) {
 		p := c.r.URL.EscapedPath()
 		if !canonical(p) {
-			c.refuse(http.StatusBadRequest, "INVALID_PATH", "The path is not canonical: no //, no dot segments, nothing escaped.")
+			c.refuse(fault.InvalidPath, "The path is not canonical: no //, no dot segments, nothing escaped.")
 			return
 		}
 		if c.route = a.routes[p]; c.route == nil && strings.HasPrefix(p, approvePrefix) && strings.Count(p, "/") == 3 {
@@ -163,7 +163,7 @@ func (a *API) routed(next handler) handler {
 				a.page.note(c, http.StatusMethodNotAllowed, "This page is opened and answered", "Open the link in a browser and use its buttons.")
 				return
 			}
-			c.refuse(http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "%s takes %s.", c.route.pattern, c.route.allow())
+			c.refuse(fault.MethodNotAllowed, "%s takes %s.", c.route.pattern, c.route.allow())
 		}
 	}
 }
@@ -183,11 +183,11 @@ func (a *API) identified(next handler) handler {
 			next(c)
 		case fault.CodeOf(err) == fault.Forbidden:
 			c.caller.Principal, c.caller.Space = "", ""
-			c.refuse(http.StatusForbidden, "forbidden", "%s", messageOf(err))
+			c.refuse(fault.Forbidden, "%s", messageOf(err))
 		default:
 			c.caller.Principal, c.caller.Space = "", ""
 			a.log.ErrorContext(c.r.Context(), "a caller could not be identified", "error", err)
-			c.refuse(http.StatusInternalServerError, "INTERNAL", "Who calls could not be found out; the server's log has the cause.")
+			c.refuse(fault.Internal, "Who calls could not be found out; the server's log has the cause.")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -168,5 +169,5 @@ func (s *status) protectedResource(c *call) {
 
 // authCallback is where a login would end.
 func (s *status) authCallback(c *call) {
-	c.refuse(http.StatusServiceUnavailable, "auth_not_configured", "This server has no login.")
+	c.refuse(fault.LoginNotConfigured, "This server has no login.")
 }

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/kairos-mcp/kairos/core/fault"
 )
 
 // anyName in a list of hosts or origins allows all of them.
@@ -49,7 +51,7 @@ func newNetwork(access Access) network {
 func (n network) hosted(next handler) handler {
 	return func(c *call) {
 		if !n.access.host(c.r.Host) {
-			c.refuse(http.StatusForbidden, "HOST_NOT_ALLOWED",
+			c.refuse(fault.HostNotAllowed,
 				"This server is not called %.100q. If it is, add the name to http.allowed_hosts.", c.r.Host)
 			return
 		}
@@ -112,7 +114,7 @@ func (n network) crossOrigin(next handler) handler {
 		h := c.w.Header()
 		h.Add("Vary", "Origin")
 		if len(sent) > 1 || !n.allows(sent[0], c.r.Host) {
-			c.refuse(http.StatusForbidden, "ORIGIN_NOT_ALLOWED",
+			c.refuse(fault.OriginNotAllowed,
 				"Pages of %.100q may not call this server. If they should, add the origin to http.allowed_origins.", sent[0])
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -22,7 +23,7 @@ func (t *tools) openAPI(described func() []Tool) handler {
 		b, err := OpenAPI(described())
 		if err != nil {
 			t.log.ErrorContext(c.r.Context(), "cannot describe the interface", "error", err)
-			c.refuse(http.StatusInternalServerError, "INTERNAL", "Internal error; the server's log has the cause.")
+			c.refuse(fault.Internal, "Internal error; the server's log has the cause.")
 			return
 		}
 		c.raw(http.StatusOK, b)

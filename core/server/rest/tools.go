@@ -228,41 +228,17 @@ func (t *tools) succeed(c *call, row toolset.Tool, reply any, metadata map[strin
 	c.raw(http.StatusOK, fields)
 }
 
-// invalidInput is the error name of what a caller got wrong.
-const invalidInput = "INVALID_INPUT"
-
-// statuses says what an error of the engine is in HTTP. What is not listed is
-// an error of the run: the reply of begin and next, a conflict elsewhere.
-var statuses = map[fault.Code]struct {
-	status int
-	name   string // empty: the code itself
-}{
-	fault.InvalidArgument:    {http.StatusBadRequest, invalidInput},
-	fault.NotFound:           {http.StatusNotFound, ""},
-	fault.Forbidden:          {http.StatusForbidden, "forbidden"},
-	fault.SpaceReadOnly:      {http.StatusForbidden, ""},
-	fault.NoSpace:            {http.StatusForbidden, ""},
-	fault.SpaceNotFound:      {http.StatusNotFound, ""},
-	fault.DuplicateChain:     {http.StatusConflict, ""},
-	fault.SimilarMemoryFound: {http.StatusConflict, ""},
-	fault.Conflict:           {http.StatusConflict, ""},
-	fault.StoreFailed:        {http.StatusInternalServerError, ""},
-	fault.StoreUnavailable:   {http.StatusServiceUnavailable, ""},
-	fault.DriverUnavailable:  {http.StatusServiceUnavailable, ""},
-}
-
 // fail answers with an error of a tool.
 func (t *tools) fail(c *call, row toolset.Tool, err error) {
 	f := t.shown(c, row.Name, err)
-	status, name := http.StatusConflict, string(f.Code)
-	if at, ok := statuses[f.Code]; ok {
-		status, name = at.status, cmp.Or(at.name, name)
-	} else if row.Open != nil {
-		status = http.StatusOK
+	known := fault.RowOf(f.Code)
+	status, name := known.Status, cmp.Or(known.RESTName(), string(f.Code))
+	if status == http.StatusOK && row.Open == nil {
+		status = http.StatusConflict
 	}
 	switch _, refused := f.Details["diagnostics"]; {
 	case f.Code == fault.Internal:
-		status, name = http.StatusInternalServerError, row.Failed()
+		name = row.Failed()
 	case f.Code == fault.StoreFailed && refused:
 		status = http.StatusUnprocessableEntity // the document's fault, not the server's
 	case errors.Is(err, errMediaType):

@@ -82,14 +82,14 @@ func (s *server) explain(ctx context.Context, err error) error {
 	case errors.Is(cause, context.Canceled):
 		return fmt.Errorf("wait for Qdrant at %s: %w", s.at, cause)
 	case cause != nil && !passing(err): // a server that hangs is the reason, whoever set the limit
-		return fault.Wrap(fmt.Errorf("%w: %w", cause, err), fault.StoreUnavailable, "Qdrant at %s did not answer in time", s.at).WithNext("%s", nextReach)
+		return fault.Wrap(fmt.Errorf("%w: %w", cause, err), fault.StoreUnavailable, "Qdrant at %s did not answer in time", s.at).WithRemedy("%s", nextReach)
 	}
 	switch code {
 	case codes.Unavailable, codes.Unknown:
 		// The cause is in the message whole; wrapped, it would be printed twice.
-		return fault.New(fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithNext("%s", nextReach)
+		return fault.New(fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithRemedy("%s", nextReach)
 	case codes.DeadlineExceeded, codes.Canceled:
-		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithNext("%s", nextReach)
+		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithRemedy("%s", nextReach)
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return fault.Wrap(err, fault.StoreFailed, "Qdrant at %s refuses the API key, or wants one: set QDRANT_API_KEY", s.at)
 	case codes.Unimplemented:

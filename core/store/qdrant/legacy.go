@@ -103,7 +103,7 @@ func (s *server) legacyCollection(ctx context.Context, name string) (string, err
 		}
 	}
 	return "", fault.New(fault.NotFound, "Qdrant at %s has no collection %s", s.at, strings.Join(names, " or ")).
-		WithNext("name the collection of the earlier server with --collection")
+		WithRemedy("name the collection of the earlier server with --collection")
 }
 
 func (s *server) legacyPage(ctx context.Context, collection string, offset *pb.PointId) ([]*pb.RetrievedPoint, *pb.PointId, error) {

@@ -105,7 +105,7 @@ func (sv *save) run(ctx context.Context) error {
 		}
 		if time.Now().After(give) {
 			return fault.New(fault.Conflict, "protocol %q is being changed by another call", sv.changes[0].chain.Title).
-				WithNext("read it again and repeat the change")
+				WithRemedy("read it again and repeat the change")
 		}
 		if !s.server.pause(ctx, retryPause) {
 			return s.server.explain(ctx, context.Cause(ctx))

@@ -153,7 +153,7 @@ func (c *schema) findSchema(ctx context.Context) (int, error) {
 	}
 	if slices.Contains(collections, n.alias()) {
 		return 0, fault.New(fault.StoreFailed, "Qdrant at %s has a collection %q that this program did not make", c.server.at, n.alias()).
-			WithNext("set QDRANT_COLLECTION to another name; if it is of the earlier KAIROS server, read it with: kairos import --from-qdrant URL --collection %s", n.alias())
+			WithRemedy("set QDRANT_COLLECTION to another name; if it is of the earlier KAIROS server, read it with: kairos import --from-qdrant URL --collection %s", n.alias())
 	}
 	aliases, err := call(ctx, c.server, c.server.client.ListAliases)
 	if err != nil {
@@ -177,16 +177,16 @@ func (c *schema) checkTarget(collection string) (int, error) {
 	m := versioned.FindStringSubmatch(rest)
 	if !ours || m == nil {
 		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: alias %q leads to collection %q, which this program did not make", c.server.at, n.alias(), collection).
-			WithNext("set QDRANT_COLLECTION to another name")
+			WithRemedy("set QDRANT_COLLECTION to another name")
 	}
 	v, err := strconv.Atoi(m[1])
 	if err != nil || v > n.version {
 		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q was written by a newer version of this program", c.server.at, collection).
-			WithNext("use that version; this one would damage what it does not know")
+			WithRemedy("use that version; this one would damage what it does not know")
 	}
 	if v < 1 {
 		return 0, fault.New(fault.StoreFailed, "Qdrant at %s: collection %q has no version that this program knows", c.server.at, collection).
-			WithNext("set QDRANT_COLLECTION to another name")
+			WithRemedy("set QDRANT_COLLECTION to another name")
 	}
 	return v, nil
 }

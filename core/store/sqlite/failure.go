@@ -38,17 +38,17 @@ func (d *database) explain(err error) error {
 	var gone *goneError
 	if errors.As(err, &gone) {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: %v; nothing is stored until the server is started again", d.path, gone).
-			WithNext("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
+			WithRemedy("the operator has to stop every process that uses this database, check it with `kairos doctor --deep`, restore it from a backup where it is missing or damaged, and start the server; nothing of this call is kept")
 	}
 	why := reason(err)
 	if why == diskFull && d.limitReached() {
 		return fault.Wrap(err, fault.StoreFailed, "database %s: it has reached its size limit of %d MiB (database_limits.max_size)", d.path, d.room.MaxSize>>20).
-			WithNext("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
+			WithRemedy("the operator has to raise the limit, or to delete protocols and runs; then call again, nothing of this call was stored")
 	}
 	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", d.path, why)
 	if why == diskFull {
 		// A save is a transaction: what did not fit left nothing behind.
-		return failed.WithNext("the operator has to make room on that disk; then call again, nothing of this call was stored")
+		return failed.WithRemedy("the operator has to make room on that disk; then call again, nothing of this call was stored")
 	}
 	return failed
 }

@@ -56,7 +56,7 @@ func (d *database) checkWrite(ctx context.Context) error {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err == nil && free < least:
 		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are wanted (database_limits.min_free)",
-			d.path, free>>20, least>>20).WithNext("make room on that disk")
+			d.path, free>>20, least>>20).WithRemedy("make room on that disk")
 	}
 	return d.tryWrite(ctx)
 }

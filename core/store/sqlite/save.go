@@ -82,7 +82,7 @@ func conflict(title string, have, replaces int64) error {
 		was = "it is not stored any more"
 	}
 	return fault.New(fault.Conflict, "protocol %q was changed meanwhile: %s, revision %d was to be replaced", title, was, replaces).
-		WithNext("read it again and repeat the change")
+		WithRemedy("read it again and repeat the change")
 }
 
 // insertChains puts the chains where makeRoom has made room. It takes a few

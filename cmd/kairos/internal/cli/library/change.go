@@ -149,7 +149,7 @@ func referAll(ctx context.Context, t api.Transport, calls []api.UpdateRequest) e
 			}
 			if protocol.StepCount != 1 {
 				return fault.New(fault.InvalidArgument, "%q has %s, and update changes one", arg, output.Count(protocol.StepCount, "step")).
-					WithNext("name the step by its URI, or replace the whole protocol with `kairos mint --force FILE`")
+					WithHint("name the step by its URI, or replace the whole protocol with `kairos mint --force FILE`")
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
@@ -160,12 +159,7 @@ func mintFile(ctx context.Context, stdin io.Reader, t api.Transport, in api.Mint
 		return api.MintReply{}, fmt.Errorf("read the protocol: %w", err)
 	}
 	in.Document = string(b)
-	reply, err := api.Mint.Call(ctx, t, in)
-	switch fault.CodeOf(err) {
-	case fault.DuplicateChain, fault.SimilarMemoryFound:
-		return reply, fmt.Errorf("%w\n  here: add --force to replace it", err)
-	}
-	return reply, err
+	return api.Mint.Call(ctx, t, in)
 }
 
 func printMinted(p *output.Printer, reply api.MintReply) {

@@ -23,8 +23,8 @@ func ExitStatus(err error) int {
 func Message(err error) string {
 	text := err.Error()
 	var f *fault.Error
-	if errors.As(err, &f) && f.NextAction != "" {
-		text += "\n  next: " + f.NextAction
+	if errors.As(err, &f) {
+		text += "\n  next: " + f.ForPeople()
 	}
 	return continuation.ReplaceAllString(plain.Text(text), "\n  $1")
 }

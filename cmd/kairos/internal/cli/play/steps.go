@@ -92,7 +92,7 @@ func printRefusal(cmd *cobra.Command, out output.Format, refused *fault.Error, s
 
 // runError is what a reply reports to have gone wrong.
 func runError(reply api.StepReply) error {
-	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message).WithNext("%s", reply.NextAction)
+	return fault.New(fault.Code(reply.ErrorCode), "%s", reply.Message)
 }
 
 func nextCommand(at *session.Session) *cobra.Command {

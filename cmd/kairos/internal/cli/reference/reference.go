@@ -39,7 +39,7 @@ func StepURIs(args []string) ([]string, error) {
 	for i, arg := range args {
 		if uris[i] = StepURI(arg); !NamesStep(uris[i]) {
 			return nil, fault.New(fault.InvalidArgument, "%.200q is not the URI or UUID of a step", arg).
-				WithNext("`kairos search WORDS` and `kairos spaces --titles` print URIs")
+				WithHint("`kairos search WORDS` and `kairos spaces --titles` print URIs")
 		}
 	}
 	return uris, nil
@@ -70,10 +70,10 @@ func Find(ctx context.Context, t api.Transport, arg string) (Reference, error) {
 		return Reference{}, err
 	case len(uris) == 0:
 		return Reference{}, fault.New(fault.NotFound, "no protocol has the title %.200q", title).
-			WithNext("`kairos search WORDS` finds protocols; name one by its exact title, its URI or a file")
+			WithHint("`kairos search WORDS` finds protocols; name one by its exact title, its URI or a file")
 	case len(uris) > 1:
 		return Reference{}, fault.New(fault.InvalidArgument, "%d protocols in different spaces have the title %.200q", len(uris), title).
-			WithNext("name one by its URI: %s", strings.Join(uris, ", "))
+			WithHint("name one by its URI: %s", strings.Join(uris, ", "))
 	}
 	return Reference{URI: uris[0], Whole: true}, nil
 }

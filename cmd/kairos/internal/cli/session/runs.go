@@ -57,5 +57,5 @@ func NoSuchRun(id, database string) error {
 		what = fmt.Sprintf("%.80q is a protocol or a step, not a run; no such run", id)
 	}
 	return fault.New(fault.NotFound, "%s is in the database %s", what, database).
-		WithNext("`kairos runs list --all` lists its runs; --db names another database")
+		WithHint("`kairos runs list --all` lists its runs; --db names another database")
 }
