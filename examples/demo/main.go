@@ -1,7 +1,7 @@
 // Command demo plays the calendar protocol with `kairos run` as three kinds of
 // client, asks the calendar whether the appointment was made exactly three
-// times, and then plays it with a model that talks prose and a person who says
-// no. It prints a timeline of each run and fails if anything deviates.
+// times, and then plays it with a model that talks prose and a person who
+// declines. It prints a timeline of each run and fails if anything deviates.
 package main
 
 import (
@@ -83,7 +83,7 @@ var acts = []act{
 		verified: true, events: 3,
 	},
 	{
-		title: "the model answers prose, and the person says no to the booking",
+		title: "the model answers prose, and the person declines the booking",
 		flags: []string{"--script", "answers-decline.yaml"},
 		want: []string{
 			"1 asked sampling ", "1 repaired sampling ", "1 route_closed sampling ", "1 supplied agent agent-reported", "1 accepted agent agent-reported",

@@ -51,7 +51,7 @@ func TestAnAgentSolvesAStepOfANewType(t *testing.T) {
 }
 
 // Two runs of one protocol ask the same question in the folder. One answer is there,
-// so exactly one of them goes on.
+// so exactly one of them continues.
 func TestOneAnswerInTheFolderSolvesOneOfTwoRuns(t *testing.T) {
 	at := slices.IndexFunc(examples, func(e example) bool { return e.folder == "ask-folder" })
 	requireBuilt(t, examples[at])

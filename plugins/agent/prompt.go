@@ -1,6 +1,6 @@
 package main
 
-// What the agent is told beside the description of an input.
+// Texts for the agent beside the description of an input.
 const (
 	askThePerson = "Ask the user and pass on the user's own answer. Never answer in the user's place and do not infer the answer."
 

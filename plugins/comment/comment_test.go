@@ -174,7 +174,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 // Honest comments reuse the words of their step; copies reuse nothing else.
 func TestCopiesAreToldFromHonestComments(t *testing.T) {
 	const short = "## Test\n\nRun the tests."
-	const build = "## Build\n\nMake sure all tests passed and the build is green before you go on to deploy the release."
+	const build = "## Build\n\nMake sure all tests passed and the build is green before you proceed to deploy the release."
 	for name, tc := range map[string]struct {
 		step, comment string
 		copied        bool

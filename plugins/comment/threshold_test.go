@@ -62,7 +62,7 @@ type measuredPair struct {
 	score float64
 }
 
-// measure asks for the similarity of all pairs that are no copies.
+// measure asks for the similarity of all pairs that are not copies.
 func measure(t testing.TB, c *embedding.Client, set []labelled) []measuredPair {
 	t.Helper()
 	var out []measuredPair
@@ -127,7 +127,7 @@ func ranked(pairs []measuredPair, bad string, good ...string) float64 {
 	return won / all
 }
 
-// The fake endpoint is no model, knows no Polish or French and little German;
+// The fake endpoint is not a model, knows no Polish or French and little German;
 // it proves the way the set is measured, not the threshold.
 func TestTheLabelledSetIsMeasured(t *testing.T) {
 	server := embedtest.Start(embedtest.Options{Dimension: 1024})

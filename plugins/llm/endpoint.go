@@ -60,8 +60,8 @@ func soundURL(raw string) error {
 	return nil
 }
 
-// ask sends the prompt. What the endpoint does not like about the way to ask
-// for JSON is left out in a second try: the answer is held to the schema anyway.
+// ask sends the prompt. If the endpoint refuses the way to ask for
+// JSON, a second try leaves it out: the answer is held to the schema anyway.
 func (c config) ask(ctx context.Context, client *http.Client, req driver.RenderRequest) (said, error) {
 	key := ""
 	if c.APIKeyEnv != "" {

@@ -118,7 +118,7 @@ func TestTheJudgesModelIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerIsRenderedAgain(t *testing.T) {
+func TestAReplyThatIsNotAnAnswerIsRenderedAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		behave func(http.ResponseWriter, *http.Request, map[string]any)
 		why    string

@@ -294,7 +294,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Whatever is added to an object, the object it was is still contained in it.
+// An object still contains what it was before keys were added to it.
 func TestAddedKeysNeverHurt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.MapOf(rapid.SampledFrom([]string{"a", "b/c", "d"}), rapid.Int()).Draw(t, "want")

@@ -16,8 +16,8 @@ import (
 // maxDepth is how many folders below a root are looked into.
 const maxDepth = 32
 
-// matching looks at all files that match the entry's glob. What could not be
-// looked through fails the entry: something that matters could be there.
+// matching looks at all files that match the entry's glob. A folder that
+// cannot be read fails the entry: something that matters could be there.
 func (l *look) matching(c filecheck.Check) []filecheck.Finding {
 	var found []filecheck.Finding
 	whole := filecheck.Finding{Path: c.Name(), Check: filecheck.Exists}

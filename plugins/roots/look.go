@@ -245,7 +245,7 @@ func (l *look) lookUp(root opened, name string) (fs.FileInfo, error) {
 		case last && info.IsDir():
 			return nil, refuse("it is a folder")
 		case last && !info.Mode().IsRegular():
-			return nil, refuse("it is no regular file")
+			return nil, refuse("it is not a regular file")
 		case last:
 			return info, nil
 		case !info.IsDir():

@@ -15,7 +15,7 @@ import (
 
 const method = "roots/list"
 
-// maxLooks is how many looks go on at a time: each may hold a file in memory.
+// maxLooks is how many looks run at a time: each may hold a file in memory.
 const maxLooks = 4
 
 func definition() driver.Driver {
@@ -51,7 +51,7 @@ func absolute(c config) []driver.Diagnostic {
 // roots is safe for concurrent use.
 type roots struct {
 	*settings.Of[config]
-	looks chan struct{} // one for each look that goes on
+	looks chan struct{} // one for each look that runs
 }
 
 // demand is what a files input shows: see the display of the host's input.

@@ -264,7 +264,7 @@ func TestAnExpensiveExpressionEndsWithTheLook(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheClientIsNoAnswerAndAnEmptyListLeavesWhatIsAllowed(t *testing.T) {
+func TestAnErrorOfTheClientIsNotAnAnswerAndAnEmptyListLeavesWhatIsAllowed(t *testing.T) {
 	dir := folderWith(t, map[string]string{"a": "abc"})
 	refused := driver.InterpretRequest{Input: demanding(`[{"path":"a"}]`), Client: stdio, ClientError: &driver.ClientError{Code: -1, Message: "no"}}
 	for name, d := range map[string]driver.Capability{"nothing allowed": configured(t, `{}`), "allowed": allowing(t, dir)} {
@@ -322,8 +322,8 @@ func TestContract(t *testing.T) {
 	)
 }
 
-// Whatever a client replies, nothing outside the folder it may name is opened,
-// and the driver answers.
+// No reply of a client makes the driver open anything outside the folder that it
+// may name, and the driver answers.
 func FuzzRoots(f *testing.F) {
 	for _, seed := range []string{`{"roots":[{"uri":"file:///"}]}`, `{"roots":[{"uri":"file:///%2e%2e"}]}`, `{"roots":[[]]}`, `null`} {
 		f.Add([]byte(seed))

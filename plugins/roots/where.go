@@ -104,7 +104,7 @@ func inside(dir folder, path string) (string, bool) {
 	return "", false
 }
 
-// readRoots reads the reply to roots/list. Roots that are no folders of this
+// readRoots reads the reply to roots/list. Roots that are not folders of this
 // machine are left out.
 func readRoots(raw json.RawMessage) ([]string, []driver.Diagnostic) {
 	o := fields.Open(raw, "")

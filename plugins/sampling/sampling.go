@@ -63,7 +63,7 @@ type content struct {
 
 // metadata carries what createMessage has no field for. A client that honours
 // it runs "auto" requests as its policy says and shows "user" requests to a
-// person before the model acts. The first two keys also stand for themselves,
+// person before the model acts. The first two keys are also there by themselves,
 // so that a client need not know ours.
 type metadata struct {
 	ApprovalMode driver.ApprovalMode `json:"approvalMode"` // auto or user

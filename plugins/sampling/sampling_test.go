@@ -200,7 +200,7 @@ func TestContract(t *testing.T) {
 	)
 }
 
-// Whatever comes back, only a value of the strict schema is an answer.
+// Only a value of the strict schema is an answer.
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{said(`{"slot":"9"}`), said("```\n{}\n```"), `{"content":[{"type":"text","text":"{}"}]}`, `{"content":[[]]}`, `null`} {
 		f.Add([]byte(seed))

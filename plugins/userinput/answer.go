@@ -24,8 +24,8 @@ type proof struct {
 	Form         json.RawMessage `json:"form,omitempty"`
 }
 
-// judgeConfirmation judges an answer without a form. What the server obtained
-// itself is exactly "approved" or "rejected"; what the agent reports may be any
+// judgeConfirmation judges an answer without a form. An answer that the server
+// obtained itself is exactly "approved" or "rejected"; what the agent reports may be any
 // text, as agents have always sent it.
 func judgeConfirmation(answer driver.Answer, p params) (driver.AdvanceResult, error) {
 	if answer.Provenance != driver.AgentReported {
@@ -142,7 +142,7 @@ func propertiesOf(form json.RawMessage) map[string]property {
 }
 
 // choice reports whether the form's only field lists its values. Only then can
-// "rejected" be meant as a value; in free text it is a no.
+// "rejected" be meant as a value; in free text it is a decline.
 func choice(properties map[string]property) bool {
 	for _, p := range properties {
 		return len(properties) == 1 && (len(p.Enum) > 0 || len(p.OneOf) > 0)

@@ -195,7 +195,7 @@ func TestAPersonIsAlwaysAskedFor(t *testing.T) {
 	}
 }
 
-// Whatever the server obtained itself passes only if it is in the strict schema.
+// An answer that the server obtained itself passes only if it is in the strict schema.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{`{"confirmation":"approved"}`, `{"confirmation":"{\"minutes\":5}"}`, `{"minutes":45}`, `{"confirmation":"rejected"}`, `[]`, `null`} {
 		for by := range byte(2) {

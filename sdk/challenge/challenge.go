@@ -1,6 +1,6 @@
 // Package challenge makes a challenge driver of two structs and one function:
 // the Demand (what a step asks for), the Evidence (what is submitted), and the
-// judge that holds one against the other. Validation at mint time, defaults,
+// judge that compares the two. Validation at mint time, defaults,
 // the question to agents, people and models, and the reading of the evidence
 // follow from the structs, which have the tags of package settings.
 //
@@ -27,8 +27,8 @@ const CodeIncomplete = "MISSING_FIELD"
 
 // Options are what a type can say beyond its structs. The zero value works.
 type Options[D any] struct {
-	// Ask tells an agent or a person what the demand asks of them. What the
-	// evidence consists of is put behind it. Nil: only that is told.
+	// Ask tells an agent or a person what the demand asks of them. The
+	// fields of the evidence follow it. Nil: only those are shown.
 	Ask func(D) string
 	// Check finds what bounds cannot say about a demand. Pointers are relative
 	// to the demand. It sees demands without templates only.

@@ -63,7 +63,7 @@ func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
 	case "unsayable":
 		return challenge.Accept(func() {})
 	case "no":
-		return challenge.Decline("the person said no")
+		return challenge.Decline("the person declined")
 	case "later":
 		return challenge.Unavailable("closed")
 	case "soon":
@@ -85,7 +85,7 @@ func told(ctx context.Context, d demand, e evidence) challenge.Verdict {
 	case "nothing":
 		return challenge.Verdict{}
 	}
-	return challenge.Reject("NOT_SAID", "Say yes.")
+	return challenge.Reject("NOT_SAID", "Answer yes.")
 }
 
 func check(d demand) []driver.Diagnostic {
@@ -212,7 +212,7 @@ func TestVerdictsReachTheHost(t *testing.T) {
 		"accept": {value: `{"says":"yes"}`, by: by, want: driver.Accept(proof(`{"says":"yes"}`), json.RawMessage(`{"target":"door","within":10}`))},
 		"plain":  {value: `{"says":"plain yes"}`, by: by, want: driver.Accept(proof(`{"says":"plain yes"}`), json.RawMessage(`{"says":"plain yes"}`))},
 		"seen":   {value: `{"says":"seen"}`, by: by, want: driver.Observe(proof(`{"says":"seen"}`), json.RawMessage(`{"says":"seen"}`))},
-		"reject": {value: `{"says":"maybe"}`, by: by, want: driver.Reject("NOT_SAID", "Say yes.")},
+		"reject": {value: `{"says":"maybe"}`, by: by, want: driver.Reject("NOT_SAID", "Answer yes.")},
 		"soon":   {value: `{"says":"soon"}`, by: by, want: driver.AdvanceLater("alice was asked", time.Minute)},
 		"halfway": {
 			value: `{"says":"halfway"}`, by: by,
@@ -220,7 +220,7 @@ func TestVerdictsReachTheHost(t *testing.T) {
 		},
 		"lost":  {value: `{"says":"lost"}`, by: by, want: driver.AdvanceUnknown("the bank does not answer")},
 		"later": {value: `{"says":"later"}`, by: by, want: driver.CannotAdvance("closed")},
-		"no":    {value: `{"says":"no"}`, by: by, want: driver.Decline("the person said no")},
+		"no":    {value: `{"says":"no"}`, by: by, want: driver.Decline("the person declined")},
 		"who":   {value: `{"says":"who"}`, by: driver.ModelGenerated, want: driver.Accept(proof(`{"says":"who"}`), json.RawMessage(`"model-generated"`))},
 		"agents write more": {
 			value: `{"says":"plain yes","note":null,"mood":"good"}`, by: by,

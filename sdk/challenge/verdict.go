@@ -19,7 +19,7 @@ type Verdict struct {
 }
 
 // Accept means that the evidence satisfies the demand. Later steps see output,
-// which is encoded as JSON; nil stands for the evidence itself. The proof that
+// which is encoded as JSON; nil: the evidence itself. The proof that
 // is recorded holds demand and evidence.
 func Accept(output any) Verdict {
 	return Verdict{result: driver.Accept(nil, nil), output: output}
@@ -38,7 +38,7 @@ func Reject(code, message string) Verdict {
 	return Verdict{result: driver.Reject(code, message)}
 }
 
-// Decline means that a person said no.
+// Decline means that a person declined.
 func Decline(reason string) Verdict { return Verdict{result: driver.Decline(reason)} }
 
 // Unavailable means that nothing can be judged now.
@@ -64,7 +64,7 @@ func Unknown(reason string) Verdict { return Verdict{result: driver.AdvanceUnkno
 // acted, and none will any more.
 func NotDone(reason string) Verdict { return Verdict{result: driver.AdvanceNotDone(reason)} }
 
-// Fail means that the driver itself failed, which is no verdict on the evidence.
+// Fail means that the driver itself failed, which is not a verdict on the evidence.
 // The host tries again.
 func Fail(err error) Verdict {
 	if err == nil {

@@ -15,8 +15,8 @@ type Client struct {
 	ElicitationURL  bool   `json:"elicitation_url"`
 	Sampling        bool   `json:"sampling"`
 	Roots           bool   `json:"roots"`
-	// Capabilities is what the client declared, a JSON object as in MCP. A host
-	// leaves out a declaration that is too large.
+	// Capabilities are those that the client declared, a JSON object as in MCP. A
+	// host leaves out a declaration that is too large.
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 }
 

@@ -49,7 +49,7 @@ const (
 	TransportExec Transport = "exec"
 )
 
-// ApprovalMode says whether a person must say yes before the work is done.
+// ApprovalMode says whether a person must approve before the work is done.
 type ApprovalMode string
 
 // The approval modes. The zero value means "not said".
@@ -65,8 +65,8 @@ type Provenance string
 const (
 	AgentReported  Provenance = "agent-reported"
 	ModelGenerated Provenance = "model-generated"
-	// LinkHolder is the answer of whoever had the link to a page, where nobody
-	// was identified. The agent that passes the link on has it, too.
+	// LinkHolder is the answer of a person who had the link to a page and was not
+	// identified. The agent that passes the link on has it, too.
 	LinkHolder Provenance = "link-holder"
 	// ClientAttested is a person's answer that came through the client.
 	ClientAttested Provenance = "client-attested"
@@ -80,7 +80,7 @@ const (
 	// FeatureAgent: answers come from the solution that the agent submits.
 	FeatureAgent = "agent"
 	// FeatureClientReview: the client shows each request to a person before
-	// it acts, so its review may stand for an approval.
+	// it acts, so its review may count as an approval.
 	FeatureClientReview = "client_review"
 	// FeatureModel: answers come from a language model, so that what is asked
 	// counts against the budgets for models.
@@ -388,7 +388,7 @@ type RenderRequest struct {
 // Links are made by the host; an empty one does not exist.
 type Links struct {
 	// Approval is the page on which a person answers the approval input that is
-	// rendered. Whoever has the link may answer, so it belongs to that person only.
+	// rendered. Anyone with the link may answer, so it belongs to that person only.
 	Approval string `json:"approval,omitempty"`
 }
 

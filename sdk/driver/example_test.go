@@ -25,7 +25,7 @@ func (dice) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Advanc
 		}), nil
 	}
 	var n int
-	_ = json.Unmarshal(answer.Value, &n) // what is no number stays 0
+	_ = json.Unmarshal(answer.Value, &n) // without a number it stays 0
 	if n < 1 || n > 6 {
 		return driver.Reject("NOT_A_ROLL", "A dice shows 1 to 6."), nil
 	}

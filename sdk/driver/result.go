@@ -41,7 +41,7 @@ type Rejected struct {
 	Retryable bool   `json:"retryable"`
 }
 
-// Declined means that a person said no.
+// Declined means that a person declined.
 type Declined struct {
 	Reason string `json:"reason"`
 }
@@ -101,7 +101,7 @@ func Reject(code, message string) AdvanceResult {
 	return AdvanceResult{Rejected: &Rejected{Code: code, Message: message, Retryable: true}}
 }
 
-// Decline records that a person said no.
+// Decline records that a person declined.
 func Decline(reason string) AdvanceResult {
 	return AdvanceResult{Declined: &Declined{Reason: reason}}
 }
@@ -137,7 +137,7 @@ type RenderResult struct {
 	// evidence request is the approval, if the evidence comes through this
 	// same driver.
 	ClientReview *ClientReview `json:"client_review,omitempty"`
-	// Invalid: what the driver obtained itself is no answer. The host renders
+	// Invalid: the value that the driver obtained itself is not an answer. The host renders
 	// again with the diagnostics, as often as the route allows, then takes the
 	// next route.
 	Invalid *Invalid `json:"invalid,omitempty"`
@@ -213,7 +213,7 @@ func ReviewedByClient(reason string) RenderResult {
 	return RenderResult{ClientReview: &ClientReview{Reason: reason}}
 }
 
-// RenderedInvalid says why what this driver obtained itself is no answer.
+// RenderedInvalid says why a value that this driver obtained itself is not an answer.
 func RenderedInvalid(diagnostics ...Diagnostic) RenderResult {
 	return RenderResult{Invalid: &Invalid{Diagnostics: diagnostics}}
 }
@@ -244,7 +244,7 @@ type Missing struct {
 }
 
 // Dismissed means that the person closed the question without an answer. It is
-// neither a yes nor a decline: the question stays open.
+// neither an approval nor a decline: the question stays open.
 type Dismissed struct {
 	Reason string `json:"reason"`
 }
@@ -254,7 +254,7 @@ func Answered(value json.RawMessage, p Provenance) InterpretResult {
 	return InterpretResult{Answer: &Answer{Value: value, Provenance: p}}
 }
 
-// PersonDeclined records that a person said no.
+// PersonDeclined records that a person declined.
 func PersonDeclined(reason string) InterpretResult {
 	return InterpretResult{Declined: &Declined{Reason: reason}}
 }

@@ -187,7 +187,7 @@ func (Transport) EnumDescriptor() ([]byte, []int) {
 	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{2}
 }
 
-// Who may say yes to a challenge before it is worked on.
+// Approval before a challenge is worked on: automatic, or by a person.
 type ApprovalMode int32
 
 const (
@@ -344,7 +344,7 @@ func (Escaping) EnumDescriptor() ([]byte, []int) {
 	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{5}
 }
 
-// Who vouches for an answer.
+// Provenance of an answer: who vouches for it.
 type Provenance int32
 
 const (
@@ -353,7 +353,7 @@ const (
 	Provenance_PROVENANCE_MODEL_GENERATED Provenance = 2
 	Provenance_PROVENANCE_CLIENT_ATTESTED Provenance = 3
 	Provenance_PROVENANCE_SERVER_OBSERVED Provenance = 4
-	// Whoever had a link answered at its page, and nobody was identified.
+	// Answered on a page by a person who had its link and was not identified.
 	Provenance_PROVENANCE_LINK_HOLDER Provenance = 5
 )
 
@@ -1140,8 +1140,8 @@ type Client struct {
 	ElicitationUrl  bool   `protobuf:"varint,6,opt,name=elicitation_url,json=elicitationUrl,proto3" json:"elicitation_url,omitempty"`
 	Sampling        bool   `protobuf:"varint,7,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Roots           bool   `protobuf:"varint,8,opt,name=roots,proto3" json:"roots,omitempty"`
-	// What the client declared, a JSON object as in MCP. A host leaves out a
-	// declaration that is too large.
+	// The capabilities that the client declared, a JSON object as in MCP. A host
+	// leaves out a declaration that is too large.
 	Capabilities  []byte `protobuf:"bytes,9,opt,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1467,7 +1467,7 @@ type Answer struct {
 	// Model that generated the value and why it stopped, where the client said.
 	Model      string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	StopReason string `protobuf:"bytes,6,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
-	// What generating it cost, where somebody said.
+	// Tokens that generating it cost, where known.
 	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1982,7 +1982,7 @@ type Pending struct {
 	RetryAfter float64 `protobuf:"fixed64,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// How much is done, 0 to 1, where the driver knows.
 	Progress *float64 `protobuf:"fixed64,3,opt,name=progress,proto3,oneof" json:"progress,omitempty"`
-	// What to tell people meanwhile; empty: reason.
+	// Text for people meanwhile; empty: reason.
 	Message       string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2188,7 +2188,7 @@ type Accepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is recorded as proof; an object.
 	Proof []byte `protobuf:"bytes,1,opt,name=proof,proto3" json:"proof,omitempty"`
-	// What later steps see as steps.<name>, and what output_schema checks.
+	// The value that later steps see as steps.<name> and output_schema checks.
 	Output []byte `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
 	// The driver looked at the world itself, so the proof is server-observed.
 	// Only drivers of effect reads or effects may say so.
@@ -2310,7 +2310,7 @@ func (x *Rejected) GetRetryable() bool {
 	return false
 }
 
-// Declined: a person said no.
+// Declined: a person declined.
 type Declined struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2732,8 +2732,9 @@ type RenderResponse_ClientReview struct {
 }
 
 type RenderResponse_Invalid struct {
-	// What the driver obtained itself is no answer. The host renders again with
-	// the diagnostics, as often as the route allows, then takes the next route.
+	// The value that the driver obtained itself is not an answer. The host renders
+	// again with the diagnostics, as often as the route allows, then takes the
+	// next route.
 	Invalid *Invalid `protobuf:"bytes,7,opt,name=invalid,proto3,oneof"`
 }
 
@@ -3364,8 +3365,8 @@ func (x *Missing) GetReason() string {
 	return ""
 }
 
-// Dismissed: the person closed the question without an answer. It is neither a
-// yes nor a decline, and the question stays open.
+// Dismissed: the person closed the question without an answer. It neither
+// approves nor declines, and the question stays open.
 type Dismissed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`

@@ -132,7 +132,7 @@ func TestOnlySoundAttachmentsAreRead(t *testing.T) {
 	}
 }
 
-func TestDialRefusesWhatIsNoSocket(t *testing.T) {
+func TestDialRefusesAFileThatIsNotASocket(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func callOnce(d driver.Driver, log *slog.Logger, method string, stdin io.Reader,
 	}
 	printed, err := marshalJSON(result)
 	if err != nil {
-		return fmt.Errorf("%s: the result is no JSON: %w", method, err)
+		return fmt.Errorf("%s: the result is not JSON: %w", method, err)
 	}
 	if len(printed) > MaxMessageBytes {
 		return fmt.Errorf("%s: the result is larger than %d bytes", method, MaxMessageBytes)

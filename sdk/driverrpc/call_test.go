@@ -170,7 +170,7 @@ func TestUnknownArgumentsGetAUsageThatNamesTheFlags(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoFailure(t *testing.T) {
+func TestHelpIsNotAFailure(t *testing.T) {
 	out, err := driverCommand(t, "judge", nil, "--help").Output()
 	if err != nil || !strings.Contains(string(out), driverrpc.CallFlag) {
 		t.Errorf("--help printed %q, %v", out, err)

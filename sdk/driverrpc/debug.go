@@ -22,7 +22,7 @@ import (
 const (
 	// socketPathMax is what every system takes as the path of a unix socket.
 	socketPathMax = 100
-	// debugGrace is how long calls may go on once the process is to end.
+	// debugGrace is how long calls may continue once the process is to end.
 	debugGrace = 2 * time.Second
 )
 

@@ -103,7 +103,7 @@ func execCall[W, G any](
 	var zero G
 	request, err := marshalJSON(req)
 	if err != nil {
-		return zero, status.Errorf(codes.InvalidArgument, "the request of %s is no JSON: %v", method, err)
+		return zero, status.Errorf(codes.InvalidArgument, "the request of %s is not JSON: %v", method, err)
 	}
 	raw, err := run(ctx, method, request)
 	if err != nil {

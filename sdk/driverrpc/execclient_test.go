@@ -77,7 +77,7 @@ func checkJSONCall[Req, Res any](
 			t.Errorf("method %q, want %q", asked, method)
 		}
 		if err := json.Unmarshal(request, &seen); err != nil {
-			t.Errorf("the request is no JSON: %v", err)
+			t.Errorf("the request is not JSON: %v", err)
 		}
 		return json.Marshal(want)
 	}))
@@ -204,7 +204,7 @@ func TestErrorsOfTheRunnerAreHandedOn(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNoJSONAreTheCallersFault(t *testing.T) {
+func TestRequestsThatAreNotJSONAreTheCallersFault(t *testing.T) {
 	c := printing(`{"declined":{}}`)
 	for name, req := range map[string]driver.AdvanceRequest{
 		"no document": {Challenge: json.RawMessage(`{`)}, "negative round": {Challenge: json.RawMessage(`{}`), Round: -1},

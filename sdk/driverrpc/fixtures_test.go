@@ -105,7 +105,7 @@ func examples() []example {
 		example{"Advance", "accepted", second, driver.Accept(raw(`{"text":"all good"}`), raw(`"all good"`))},
 		example{"Advance", "observed", first, driver.Observe(raw(`{"status":200}`), nil)},
 		example{"Advance", "rejected", second, driver.Reject("TEXT_MISSING", "The page does not say “good”.")},
-		example{"Advance", "declined", second, driver.Decline("the person said no")},
+		example{"Advance", "declined", second, driver.Decline("the person declined")},
 		example{"Advance", "unavailable", first, driver.CannotAdvance("no network")},
 		example{"Advance", "pending", keyed, later},
 		example{"Advance", "recovered", recovering, driver.Accept(raw(`{"text":"all good"}`), nil)},
@@ -328,7 +328,7 @@ func sameJSON(t *testing.T, what string, want, got json.RawMessage) {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(got, &g); err != nil {
-		t.Fatalf("%s is no JSON: %v", what, err)
+		t.Fatalf("%s is not JSON: %v", what, err)
 	}
 	if diff := cmp.Diff(w, g); diff != "" {
 		t.Errorf("%s (-file +sent):\n%s", what, diff)

@@ -170,7 +170,7 @@ func (c *counter) misbehaves(ctx context.Context, req driver.AdvanceRequest) {
 	_, answered := req.Answer("number")
 	switch {
 	case c.fault == "call/cancelled" && ctx.Err() != nil:
-		time.Sleep(200 * time.Millisecond) // deaf to its context
+		time.Sleep(200 * time.Millisecond) // ignores its context
 	case c.fault == "call/no-growth" && answered:
 		go func() { <-c.leaked }()
 	case c.fault == "call/no-growth, files" && answered:
@@ -263,7 +263,7 @@ func (c *counter) declined(req driver.AdvanceRequest, answer driver.Answer) driv
 	case c.fault == "challenge/no-is-final" && answer.Via == "agent":
 		return driver.Accept(json.RawMessage(`true`), nil)
 	}
-	return driver.Decline("said no")
+	return driver.Decline("declined")
 }
 
 func counterSamples(fault string) []sampleOf {
@@ -362,7 +362,7 @@ func (d *desk) form(in driver.Input) (driver.RenderResult, error) {
 	form := map[string]any{}
 	_ = json.Unmarshal(in.Schema, &form) // whatever it is, it has no fields
 	if form == nil {
-		return driver.CannotRender("that is no form"), nil
+		return driver.CannotRender("that is not a form"), nil
 	}
 	fields, _ := form["properties"].(map[string]any)
 	for _, field := range fields {
@@ -395,7 +395,7 @@ func (d *desk) Interpret(_ context.Context, req driver.InterpretRequest) (driver
 	case reply.Action == "decline" && d.fault == "capability/declined" && req.Client.Name == "another-client":
 		return driver.LeftOut("who are you"), nil
 	case reply.Action == "decline" && (d.fault != "capability/no-is-final" || reply.Content == nil):
-		return driver.PersonDeclined("the person said no"), nil
+		return driver.PersonDeclined("the person declined"), nil
 	case reply.Content == nil:
 		return driver.NotAnAnswer(driver.Problem("/content", "is missing")), nil
 	case reply.Action == "accept" || d.fault == "capability/no-is-final":

@@ -26,7 +26,7 @@ type Check struct {
 	// Why is the rule, as a claim about a sound driver.
 	Why string
 	// Run returns what is wrong, nil, or a *Skip when there was nothing to
-	// hold the driver against.
+	// check the driver with.
 	Run func(ctx context.Context, s Subject) error
 }
 
@@ -134,7 +134,7 @@ func callChecks() []Check {
 		{"call/huge-input", Must, tameDriver, "documents of 8 MiB and very deep ones end no process and are answered within 30 s", hugeInput},
 		{"call/size-limits", Must, tameDriver, "results stay below 16 MiB and answers below 8 MiB, also for large input", sizeLimits},
 		{"call/pending", Must, waitSample, "pending comes from a driver that may wait, with a reason, a retry_after of 0 to 3600 s and a progress of 0 to 1", pendingSound},
-		{"call/pending-continues", Must, waitSample, "asked again under its key, in another process too, a pending call goes on: it does not begin anew and is not lost", pendingContinues},
+		{"call/pending-continues", Must, waitSample, "asked again under its key, in another process too, a pending call continues: it does not begin anew and is not lost", pendingContinues},
 		{"call/acts-once", Must, actSample, "the same key twice comes to the outcome of the first call, to unknown or to an error, not to another act", actsOnce},
 		{"call/recovers", Must, actSample, "asked with recover about a key that it acted for, in another process too, it gives the outcome", recovered},
 		{"call/recover-outcomes", Must, "every sample; of drivers with effects and the feature recover also keys never seen", "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
@@ -152,9 +152,9 @@ func challengeChecks() []Check {
 		{"challenge/inputs", Must, advanceSample, "it asks for no approval and no run input: those are the host's", challengeInputs},
 		{"challenge/description", Should, advanceSample, "an input it needs says what is wanted and has a schema", challengeDescription},
 		{"challenge/unknown-answers", Must, "pure challenge drivers; Advance samples", "answers to inputs that the driver never asked for change nothing", unknownAnswers},
-		{"challenge/declined", Must, "challenge drivers; Advance samples that are declined", "a person's no stays a no in later rounds", challengeDeclined},
-		{"challenge/no-is-final", Must, "challenge drivers; Advance samples that are declined", "after a no nothing else in the request makes it accepted", challengeNoIsFinal},
-		{"challenge/unknown-state", Must, "challenge drivers with state_versions; Advance samples that are judged", "state of a version it does not list is no ground for a verdict", unknownState},
+		{"challenge/declined", Must, "challenge drivers; Advance samples that are declined", "a person's decline stays one in later rounds", challengeDeclined},
+		{"challenge/no-is-final", Must, "challenge drivers; Advance samples that are declined", "after a decline nothing else in the request makes it accepted", challengeNoIsFinal},
+		{"challenge/unknown-state", Must, "challenge drivers with state_versions; Advance samples that are judged", "state of a version it does not list leads to no verdict", unknownState},
 		{"challenge/state-version", Must, advanceSample, "the state it returns is of a version that it lists", stateVersion},
 		{"challenge/observed", Must, advanceSample, "only a driver that looks at the world says that it observed", challengeObserved},
 	}
@@ -172,7 +172,7 @@ func capabilityChecks() []Check {
 		{"capability/provenance", Must, "capability drivers; every sample", "it claims no more for an answer than its features allow", capabilityProvenance},
 		{"capability/client-error", Must, interpSample, "a client's error is never an answer", clientError},
 		{"capability/any-reply", Must, interpSample, "Interpret expects anything and fails at nothing", anyReply},
-		{"capability/declined", Must, "capability drivers; Interpret samples that are declined", "a person's no is a no whoever the client is", capabilityDeclined},
-		{"capability/no-is-final", Must, "capability drivers; Interpret samples that are declined", "a no that carries the content of a yes is no answer", capabilityNoIsFinal},
+		{"capability/declined", Must, "capability drivers; Interpret samples that are declined", "a person's decline counts with every client", capabilityDeclined},
+		{"capability/no-is-final", Must, "capability drivers; Interpret samples that are declined", "a decline that carries the content of an approval is not an answer", capabilityNoIsFinal},
 	}
 }

@@ -286,7 +286,7 @@ func (s Subject) cancelledAfter(ctx context.Context, sample Sample, after time.D
 		return err
 	}
 	if late := time.Since(gone); late > s.soon {
-		return fmt.Errorf("it went on for %v after its caller was gone", late.Round(time.Millisecond))
+		return fmt.Errorf("it continued for %v after its caller was gone", late.Round(time.Millisecond))
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // asks skips the checks of the capability role for other drivers.
 func (s Subject) asks() error {
 	if s.Capability == nil {
-		return unconcerned("it is no capability driver")
+		return unconcerned("it is not a capability driver")
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func overclaimed(d driver.Descriptor, p driver.Provenance) string {
 		}
 		return ""
 	}
-	return "that is no provenance"
+	return "that is not a provenance"
 }
 
 func clientError(ctx context.Context, s Subject) error {
@@ -324,7 +324,7 @@ func (s Subject) replies() []json.RawMessage {
 	return out
 }
 
-// declinedReplies runs a check on the samples that come to a no.
+// declinedReplies runs a check on the samples that are declined.
 func (s Subject) declinedReplies(ctx context.Context, check func(driver.InterpretRequest) error) error {
 	if err := s.asks(); err != nil {
 		return err
@@ -356,7 +356,8 @@ func capabilityDeclined(ctx context.Context, s Subject) error {
 	})
 }
 
-// capabilityNoIsFinal puts what a yes to the same input holds into the no.
+// capabilityNoIsFinal puts the content of an approval of the same input into the
+// decline.
 func capabilityNoIsFinal(ctx context.Context, s Subject) error {
 	return s.declinedReplies(ctx, func(req driver.InterpretRequest) error {
 		for _, yes := range s.Samples {

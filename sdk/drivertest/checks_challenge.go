@@ -15,7 +15,7 @@ import (
 // judges skips the checks of the challenge role for other drivers.
 func (s Subject) judges() error {
 	if s.Challenge == nil {
-		return unconcerned("it is no challenge driver")
+		return unconcerned("it is not a challenge driver")
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ var neverAsked = driver.Answer{
 
 const declinedAdvance = `an Advance sample with "want": "declined"`
 
-// declines runs a check on the samples that come to a no.
+// declines runs a check on the samples that are declined.
 func (s Subject) declines(ctx context.Context, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
 	return s.advances(ctx, declinedAdvance, func(req driver.AdvanceRequest, r driver.AdvanceResult) error {
 		if r.Declined == nil {

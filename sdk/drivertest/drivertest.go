@@ -1,6 +1,6 @@
 // Package drivertest is the driver contract as checks with stable ids. Run
-// holds a driver written in Go against them in a test, directly and over gRPC;
-// Verify holds any subject against them, also a program in any language. The
+// checks a driver written in Go in a test, directly and over gRPC; Verify checks
+// any subject, also a program in any language. The
 // kit does not know what a challenge type means, so a driver's own verdicts
 // come in as samples.
 package drivertest
@@ -82,7 +82,7 @@ type describer interface {
 	Describe(ctx context.Context) (driver.Descriptor, error)
 }
 
-// Run holds the driver against every check, directly and over gRPC. Configure
+// Run makes every check of the driver, directly and over gRPC. Configure
 // the driver before, if it needs that to serve the samples: Run only ever
 // configures it with dryRun.
 func Run(t *testing.T, d driver.Driver, samples ...Sample) {

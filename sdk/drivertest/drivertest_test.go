@@ -75,7 +75,7 @@ func (j *evenJudge) Advance(_ context.Context, req driver.AdvanceRequest) (drive
 		return driver.Need(driver.Input{ID: "number", Kind: driver.KindEvidence, Description: "an even number"}), nil
 	}
 	if string(answer.Value) == `"no"` && (j.fault != "challenge/declined" || req.Round == 0) {
-		return driver.Decline("said no"), nil
+		return driver.Decline("declined"), nil
 	}
 	var n int
 	if err := json.Unmarshal(answer.Value, &n); err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	growthCalls = 1000
-	// What a runtime may add on its own, so that only a leak with every call or
+	// Growth that a runtime may add on its own, so that only a leak with every call or
 	// every few calls is found.
 	spareGoroutines = 20
 	spareThreads    = 16

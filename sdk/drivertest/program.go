@@ -15,7 +15,7 @@ import (
 // written in and whatever its transport.
 type Program interface {
 	// Run runs the program by hand, with nothing but a PATH in its environment
-	// and an empty stdin, until it ends. That it fails is no error.
+	// and an empty stdin, until it ends. A program that fails is not an error.
 	Run(ctx context.Context, args ...string) (Output, error)
 	// Start starts a fresh process as the host does, with the environment that
 	// its operator gives it, and does not configure it.
@@ -27,7 +27,7 @@ type Program interface {
 // Printer is a Program of transport exec that can show all that a call prints,
 // so that noise on stdout is told from a broken reply. It is optional.
 type Printer interface {
-	// Print runs one call as the host does. That it fails is no error.
+	// Print runs one call as the host does. A call that fails is not an error.
 	Print(ctx context.Context, method string, request []byte) (Output, error)
 }
 
@@ -38,7 +38,7 @@ type Output struct {
 	Took           time.Duration
 }
 
-// Process is one started driver. With the exec transport it stands for the
+// Process is one started driver. With the exec transport it is the
 // processes of all its calls.
 type Process interface {
 	Calls() driverrpc.Calls

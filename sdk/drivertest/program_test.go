@@ -237,8 +237,8 @@ func started(t *testing.T, name, fault string) drivertest.Subject {
 }
 
 // processFaults are faults that only a process has, and the checks that cannot
-// run because of them. What follows a comma says which of several faults of a
-// check it is.
+// run because of them. The part behind a comma names one of several faults of a
+// check.
 var processFaults = map[string]bool{
 	"process/starts": true, "process/starts-soon": false, "process/clean-environment": false, "process/by-hand": false,
 	"process/quiet-stdout": false, "process/stderr-text": false, "process/lifeline": false, "descriptor/static": false,

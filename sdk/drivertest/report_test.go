@@ -21,7 +21,7 @@ func someReport() drivertest.Report {
 			{ID: "a/passed", Level: drivertest.Must, Status: drivertest.Passed, Rule: "it works", Took: time.Second},
 			{ID: "a/failed", Level: drivertest.Must, Status: drivertest.Failed, Rule: "it is sound", Detail: "it <broke>\nin two"},
 			{ID: "a/warned", Level: drivertest.Should, Status: drivertest.Warned, Rule: "it is quick", Detail: "2s"},
-			{ID: "a/skipped", Level: drivertest.Must, Status: drivertest.Skipped, Rule: "a no stays", Detail: "no sample", Give: "a no"},
+			{ID: "a/skipped", Level: drivertest.Must, Status: drivertest.Skipped, Rule: "a decline stays", Detail: "no sample", Give: "a decline"},
 			{ID: "a/other", Level: drivertest.Must, Status: drivertest.NotConcerned, Rule: "it asks", Detail: "it judges"},
 		},
 	}
@@ -100,7 +100,7 @@ func TestBrokenSamplesAreNamed(t *testing.T) {
 		"unknown key":   {`{"sample":[]}`, `unknown field "sample"`},
 		"no name":       {`{"samples":[{"method":"Render","request":{}}]}`, "sample 1"},
 		"method":        {`{"samples":[{"name":"a","method":"Judge","request":{}}]}`, `method "Judge"`},
-		"outcome":       {`{"samples":[{"name":"a","method":"Render","request":{},"want":"accepted"}]}`, `"accepted" is no outcome of Render`},
+		"outcome":       {`{"samples":[{"name":"a","method":"Render","request":{},"want":"accepted"}]}`, `"accepted" is not an outcome of Render`},
 		"no request":    {`{"samples":[{"name":"a","method":"Render"}]}`, "no request"},
 		"request's key": {`{"samples":[{"name":"a","method":"Advance","request":{"answer":1}}]}`, `unknown field "answer"`},
 		"twice":         {`{"samples":[{"name":"a","method":"Render","request":{}},{"name":"a","method":"Render","request":{}}]}`, "twice"},
@@ -169,7 +169,7 @@ func TestInterruptedRunReportsWhatItFound(t *testing.T) {
 	}
 }
 
-// What a call comes to when the check's time is over is not the driver's fault.
+// The driver is not at fault for a call that ends because the check's time is over.
 func TestEndOfACheckIsNotTakenForAnAnswer(t *testing.T) {
 	s := direct(t, "counter", "")
 	s.Challenge = slow{s.Challenge}
@@ -188,7 +188,7 @@ func (s slow) Advance(ctx context.Context, _ driver.AdvanceRequest) (driver.Adva
 	return driver.AdvanceResult{}, ctx.Err()
 }
 
-func TestReportWithoutAnythingCheckedIsNoPass(t *testing.T) {
+func TestReportWithoutAnythingCheckedDoesNotPass(t *testing.T) {
 	report := verify(t, direct(t, "desk", ""), drivertest.Options{Only: []string{"challenge/*", "process/*"}})
 	var out bytes.Buffer
 	if err := report.Human(&out); err != nil || report.Checked() != 0 || !strings.HasSuffix(out.String(), "\nNOTHING WAS CHECKED\n") {

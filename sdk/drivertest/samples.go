@@ -91,7 +91,7 @@ func (w writtenSample) sample() (Sample, error) {
 	case !ok:
 		return Sample{}, fmt.Errorf("method %q is not Validate, Advance, Render or Interpret", w.Method)
 	case w.Want != Any && !slices.Contains(method.outcomes, w.Want):
-		return Sample{}, fmt.Errorf("want %q is no outcome of %s; those are %v", w.Want, w.Method, method.outcomes)
+		return Sample{}, fmt.Errorf("want %q is not an outcome of %s; those are %v", w.Want, w.Method, method.outcomes)
 	case len(w.Request) == 0:
 		return Sample{}, errors.New("it has no request")
 	}

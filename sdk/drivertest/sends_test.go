@@ -29,7 +29,7 @@ func (confirmer) Interpret(context.Context, driver.InterpretRequest) (driver.Int
 	return driver.CannotInterpret("nothing is read here"), nil
 }
 
-func TestRequestsAreHeldAgainstTheDescriptor(t *testing.T) {
+func TestRequestsAreComparedWithTheDescriptor(t *testing.T) {
 	for name, tc := range map[string]struct {
 		driver confirmer
 		want   string // in the finding; empty: none

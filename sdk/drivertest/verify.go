@@ -28,7 +28,7 @@ type Options struct {
 	Done func(Result)
 }
 
-// Verify holds a driver against every check and reports what came of each. A
+// Verify makes every check of a driver and reports what came of each. A
 // subject with a Program is started by Verify, configured with its Config, and
 // started again when it died; one without is called as it is, and has to be
 // configured already. Verify stops what it started.

@@ -99,8 +99,8 @@ func broken(r drivertest.Report) (ids []string, text string) {
 }
 
 // Faults that show in a driver called directly, each by the check that has to
-// find it and no other. What follows a comma says which of several faults of a
-// check it is.
+// find it and no other. The part behind a comma names one of several faults of a
+// check.
 var directFaults = map[string][]string{
 	"counter": {
 		"descriptor/valid", "config/nonsense", "config/sound", "config/unknown-key", "config/wrong-type",
@@ -134,8 +134,8 @@ func without(fault string) drivertest.Options {
 	return opt
 }
 
-// verifyFault makes the checks. What a driver does too late is found in little
-// time, and that is all the others are not held to.
+// verifyFault makes the checks. A driver that does something too late is found
+// in little time, and the others are not checked for that.
 func verifyFault(t *testing.T, subject func() drivertest.Subject, fault string) drivertest.Report {
 	t.Helper()
 	opt := without(fault)

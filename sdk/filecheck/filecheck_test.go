@@ -64,12 +64,12 @@ func TestAListOfFilesIsReadOrRefusedAtItsPlace(t *testing.T) {
 		"counts of a path":     {`[{"path":"a","max_count":1}]`, `/0/max_count: counts the files of a glob`},
 		"short digest":         {`[{"path":"a","sha256":"ba78"}]`, `/0/sha256: must be 64 hexadecimal digits`},
 		"contains nothing":     {`[{"path":"a","contains":""}]`, `/0/contains: must have from 1`},
-		"no expression":        {`[{"path":"a","regex":"(("}]`, `/0/regex: is no regular expression of RE2: missing closing )`},
-		"a look-ahead":         {`[{"path":"a","regex":"(?=a)"}]`, `/0/regex: is no regular expression`},
+		"no expression":        {`[{"path":"a","regex":"(("}]`, `/0/regex: is not a regular expression of RE2: missing closing )`},
+		"a look-ahead":         {`[{"path":"a","regex":"(?=a)"}]`, `/0/regex: is not a regular expression`},
 		"no schema":            {`[{"path":"a","json_schema":{"type":"objekt"}}]`, `/0/json_schema: not a valid JSON Schema`},
 		"a schema elsewhere":   {`[{"path":"a","json_schema":{"$ref":"file:///etc/passwd"}}]`, `/0/json_schema: not a usable`},
 		"a schema that is one": {`[{"path":"a","json_schema":true}]`, `/0/json_schema: must be a JSON Schema, an object`},
-		"an open bracket":      {`[{"glob":"a[b"}]`, `/0/glob: the part "a[b" is no pattern`},
+		"an open bracket":      {`[{"glob":"a[b"}]`, `/0/glob: the part "a[b" is not a pattern`},
 		"** with more":         {`[{"glob":"a**/b"}]`, `/0/glob: ** must stand alone`},
 		"** at the end":        {`[{"glob":"a/**"}]`, `/0/glob: must end in the name of a file`},
 		"too many **":          {`[{"glob":"` + deep + `"}]`, `/0/glob: ** may stand in it at most 4 times`},
@@ -84,7 +84,7 @@ func TestAListOfFilesIsReadOrRefusedAtItsPlace(t *testing.T) {
 	}
 }
 
-func TestTemplatesStandOnlyWhereAValueIsNoPattern(t *testing.T) {
+func TestTemplatesStandOnlyWhereAValueIsNotAPattern(t *testing.T) {
 	template := regexp.MustCompile(`\{\{[^}]*\}\}`)
 	for files, want := range map[string]string{
 		`[{"path":"out/{{ input.name }}.md","sha256":"{{ steps.a.sum }}","contains":"{{ input.name }}"}]`: "",
@@ -324,7 +324,7 @@ func TestARootIsAFolderOfThisMachine(t *testing.T) {
 	}
 }
 
-// Whatever a list says, it is read without a panic, and a name that is taken
+// Any list is read without a panic, and a name that is taken
 // stays below its root.
 func FuzzFiles(f *testing.F) {
 	for _, seed := range []string{

@@ -20,7 +20,7 @@ const (
 	wildDeep = "**"
 )
 
-// badPath says why a text is no path below a root, or nothing.
+// badPath says why a text is not a path below a root, or nothing.
 func badPath(text string) string {
 	switch {
 	case len(text) > maxPath:
@@ -42,7 +42,7 @@ func badText(text string) bool {
 }
 
 // Pattern is a glob: parts between slashes, each matched as package path does
-// (* ? [a-z]); a part ** stands for any number of folders. Matching is exact:
+// (* ? [a-z]); a part ** matches any number of folders. Matching is exact:
 // case counts, and so does a leading dot, which * matches, too.
 type Pattern struct{ parts []string }
 
@@ -54,7 +54,7 @@ func readPattern(text string) (Pattern, string) {
 	deep := 0
 	for _, part := range p.parts {
 		if _, err := path.Match(part, ""); err != nil {
-			return Pattern{}, fmt.Sprintf("the part %q is no pattern: a bracket is not closed or empty", part)
+			return Pattern{}, fmt.Sprintf("the part %q is not a pattern: a bracket is not closed or empty", part)
 		}
 		switch {
 		case part == wildDeep:
@@ -85,7 +85,7 @@ type Walk struct {
 // Start is where a walk begins, in a root.
 func (p Pattern) Start() Walk { return Walk{pattern: p, at: p.skipping([]int{0})} }
 
-// skipping adds the places behind a **, which may stand for no folder at all.
+// skipping adds the places behind a **, which may match no folder at all.
 func (p Pattern) skipping(at []int) []int {
 	for i := 0; i < len(at); i++ {
 		if at[i] < len(p.parts) && p.parts[at[i]] == wildDeep {

@@ -39,7 +39,7 @@ func compileExpression(text string, left int) (_ *regexp.Regexp, steps int, err 
 }
 
 func unreadable(err error) error {
-	return fmt.Errorf("is no regular expression of RE2: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	return fmt.Errorf("is not a regular expression of RE2: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 }
 
 // stepsOf is about how long the compiled program is.

@@ -133,8 +133,8 @@ func readReported(e *fields.Object) reported {
 }
 
 // Contradictions says where the report itself admits that something demanded is
-// not so. What a report cannot show, such as the content, is left to whoever
-// gave it.
+// not so. Checks of what a report cannot show, such as the content, are left to
+// the reporter.
 func (r Report) Contradictions(checks []Check) []string {
 	var found []string
 	for _, c := range checks {

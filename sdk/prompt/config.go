@@ -20,7 +20,7 @@ const (
 // goes over it. The zero Config changes nothing.
 type Config struct {
 	System      string   `json:"system" doc:"system prompt instead of the driver's own" max:"16000"`
-	User        string   `json:"user" doc:"user prompt; {prompt} in it stands for the driver's own, which is put behind it where that is not said" max:"16000"`
+	User        string   `json:"user" doc:"user prompt; {prompt} in it is replaced by the driver's own, which is put behind it where that is missing" max:"16000"`
 	Temperature *float64 `json:"temperature" doc:"instead of 0.2" min:"0" max:"2"`
 	TopP        *float64 `json:"top_p" doc:"instead of 0.9" min:"0" max:"1"`
 	MaxTokens   int      `json:"max_tokens" doc:"longest answer; 0: 1024" min:"0" max:"1000000"`
@@ -31,7 +31,7 @@ type Own struct {
 	Prompt Config `json:"prompt" doc:"how a model is asked for the evidence"`
 }
 
-// placeholder stands for the driver's own user prompt in Config.User.
+// placeholder is where Config.User has the driver's own user prompt in Config.User.
 const placeholder = "{prompt}"
 
 // Apply words the input as configured; what is not configured stays, and what

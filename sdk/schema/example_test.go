@@ -15,8 +15,8 @@ func ExampleValidate() {
 	// Output: /minutes got string, want integer
 }
 
-// What the server obtained itself is held to the strict form: what the schema
-// leaves unsaid is refused.
+// A value that the server obtained itself has to fit the strict form: keys that
+// the schema does not name are refused.
 func ExampleStrict() {
 	form := json.RawMessage(`{"type":"object","properties":{"minutes":{"type":"integer"}}}`)
 	strict, _ := schema.Strict(form)

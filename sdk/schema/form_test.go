@@ -121,7 +121,7 @@ func TestAListThatMayBeLeftOutIsLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever names there are, typed a line each they come back as they were.
+// Names that are typed a line each come back as they were.
 func TestNamesTypedInLinesComeBack(t *testing.T) {
 	f, err := schema.FormOf(formWith(`{"type":"array","items":{"type":"string"}}`), false)
 	if err != nil {

@@ -201,7 +201,7 @@ func TestStrictIsNotExponential(t *testing.T) {
 	}
 }
 
-// What the strict form accepts, the schema itself accepts too.
+// A value that the strict form accepts is accepted by the schema itself, too.
 func TestStrictOnlyNarrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		doc := drawSchema(t, 3)

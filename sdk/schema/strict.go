@@ -162,7 +162,7 @@ func (s *stricter) declares(object map[string]any, seen map[string]bool) (bool, 
 	return false, nil
 }
 
-// below goes on with everything inside a schema object. With closed, the
+// below continues with everything inside a schema object. With closed, the
 // object's own choices are parts of it; else each choice stands alone.
 func (s *stricter) below(object map[string]any, closed bool) error {
 	if err := s.checkRef(object); err != nil {

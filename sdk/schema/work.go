@@ -6,7 +6,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxWork is how often one validation may hold a value against a schema. A
+// maxWork is how often one validation may compare a value with a schema. A
 // schema whose parts are referred to in many ways, or that refers to itself
 // twice, can double the work with each reference or level of the value.
 const maxWork = 1 << 20

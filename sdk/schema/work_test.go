@@ -82,7 +82,7 @@ func TestSchemasThatJudgeAValueByItselfAreRefused(t *testing.T) {
 	}
 }
 
-// What such a reference leads to depends on the way to it, and so does the work:
+// The target of such a reference depends on the way to it, and so does the work:
 // two of them below each level double it with each, though no part is shared.
 func TestReferencesWhoseTargetMovesAreRefused(t *testing.T) {
 	const dynamic = `{"$id":"urn:%s","$dynamicRef":"#n","$defs":{"n":{"$dynamicAnchor":"n"}}}`

@@ -15,7 +15,7 @@ type config struct {
 }
 
 // A bad configuration is never an error: each thing that is wrong is told with
-// its place, so that the operator can mend all of them at once.
+// its place, so that the operator can fix all of them at once.
 func ExampleOf_Read() {
 	s := settings.New[config]()
 	_, found := s.Read(json.RawMessage(`{"timeout": "1h", "tokn": "x"}`))

@@ -54,8 +54,8 @@ func New[S any](checks ...func(S) []driver.Diagnostic) *Of[S] {
 	return s
 }
 
-// Now returns the settings in force. What it shares with them, slices and maps,
-// is not to be changed.
+// Now returns the settings in force. Slices and maps in it are shared
+// and must not be changed.
 func (s *Of[S]) Now() S { return *s.current.Load() }
 
 // Schema is the JSON Schema of the configuration, for Descriptor.ConfigSchema.

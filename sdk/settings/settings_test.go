@@ -152,7 +152,7 @@ func TestChecksSeeSoundSettingsOnly(t *testing.T) {
 	}
 }
 
-// What Read takes is valid by the schema, and what is valid is taken.
+// Read takes exactly the values that are valid by the schema.
 func TestReadAndSchemaAgree(t *testing.T) {
 	s := settings.New[every]()
 	compiled, err := schema.Compile(s.Schema())

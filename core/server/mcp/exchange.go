@@ -17,7 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// opening is the engine call that a tool call stands for.
+// opening is the engine call with which a tool call begins.
 type opening func(ctx context.Context, c access.Caller) (director.Round, error)
 
 // exchange puts what the director wants to know to clients: as a request within the
@@ -39,9 +39,9 @@ func (x *exchange) run(ctx context.Context, req mcp.CallToolRequest, open openin
 	return x.legacy(ctx, req, open)
 }
 
-// reply gives the reply of a round, after waiting for a person who answers apart
-// from the client, as long as the call may. Who opened an elicitation of the
-// legacy era is told that it is over.
+// reply gives the reply of a round. If a person answers on a page, it waits for
+// the answer as long as the call may, and then tells a client of the legacy era
+// that the elicitation it opened is complete.
 func (x *exchange) reply(ctx context.Context, c call, round director.Round, opened string) (*mcp.CallToolResult, error) {
 	reply := round.Reply
 	if p := round.Pending; p != nil && x.settled(ctx, c, p) {

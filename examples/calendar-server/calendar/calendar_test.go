@@ -142,7 +142,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// Whatever is booked, a slot that is found can be booked, and nothing earlier could.
+// With any bookings, a slot that is found can be booked, and nothing earlier could.
 func TestFoundSlotsAreFreeAndFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := calendar.Seed()

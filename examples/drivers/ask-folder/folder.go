@@ -41,7 +41,7 @@ func open(path string) (folder, error) {
 	return f, nil
 }
 
-// ask writes the request file, unless it is there. Whoever reads the folder sees
+// ask writes the request file, unless it is there. A reader of the folder sees
 // it whole or not at all.
 func (f folder) ask(req driver.RenderRequest) error {
 	name := requestFile(req.IdempotencyKey)

@@ -20,7 +20,7 @@ import (
 
 var durations = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(durationPattern) })
 
-// reader fills a struct from one document. What it reads has passed DecodeOne.
+// reader fills a struct from one document. The document has passed DecodeOne.
 type reader struct {
 	templates bool // texts with a template are not held to their bounds
 	lenient   bool // unknown keys are passed over, null counts as not there

@@ -97,7 +97,7 @@ func Read(text, cutOff string, in driver.Input) (json.RawMessage, []driver.Diagn
 	return value, nil
 }
 
-// notOneValue says why the text is no answer, so that the model can mend it.
+// notOneValue says why the text is not an answer, so that the model can fix it.
 func notOneValue(text, cutOff string, err error) string {
 	switch {
 	case cutOff != "":

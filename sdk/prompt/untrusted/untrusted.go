@@ -1,6 +1,6 @@
 // Package untrusted puts values that strangers wrote into prompts for language
 // models, so that they are seen to be data: labelled, and with an end that
-// nothing in them can fake. It is no proof against a model that follows orders
+// nothing in them can fake. It does not stop a model that follows orders
 // found in data; it is what lets one tell them apart.
 package untrusted
 

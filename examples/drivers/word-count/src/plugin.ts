@@ -15,7 +15,7 @@ export function serve(driver: Driver): void {
     console.log(JSON.stringify(driver.descriptor, null, 2));
     return;
   }
-  // The cookie is no secret: it tells people who start a driver by hand that this is not the way.
+  // The cookie is not a secret: it tells people who start a driver by hand that this is not the way.
   if (process.env.KAIROS_DRIVER_COOKIE !== "c4f4ef2f-6f3c-4bb4-9e43-3e0c76a3f3bd") {
     console.error(`This is the KAIROS driver ${driver.descriptor.name}. KAIROS starts it by itself; try --describe.`);
     process.exit(1);
