@@ -32,7 +32,7 @@ func (ap *approvals) noteApproval() {
 
 // phraseIn is phraseOf for an approval, and nothing for any other input.
 func (ap *approvals) phraseIn(k input.Task, in driver.Input) string {
-	if in.Kind != driver.KindApproval {
+	if !input.Of(in.Kind).Approves {
 		return ""
 	}
 	return ap.phraseOf(k)
@@ -64,12 +64,12 @@ func (ap *approvals) lapse() error {
 	why := fmt.Sprintf("The approval of %s lapsed after %s, and a person is asked again.",
 		a.GrantedAt.UTC().Format(time.RFC3339), a.ExpiresAt.Sub(a.GrantedAt))
 	ap.t.replies.note = plain.Sentences(ap.t.replies.note, why)
-	return ap.t.apply(run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Via: a.Via, Reason: why})
+	return ap.t.apply(run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Via: a.Via, Reason: why})
 }
 
 // evidenceComesThrough looks ahead: a review can only approve what it will see.
 func (ap *approvals) evidenceComesThrough(k input.Task, via string) bool {
-	d := ap.t.e.Tree.Decide(driver.KindEvidence, ap.t.facts(k, driver.KindEvidence))
+	d := ap.t.e.Tree.Decide(input.EvidenceKind.Name, ap.t.facts(k, input.EvidenceKind.Name))
 	return d.Route != nil && d.Route.Via == via
 }
 
@@ -78,10 +78,10 @@ func (ap *approvals) evidenceComesThrough(k input.Task, via string) bool {
 func (ap *approvals) leaveToReview(ctx context.Context, r decision.Route) error {
 	desc, _, _ := ap.t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureClientReview) {
-		return ap.t.obtaining.closeRoute(ctx, driver.KindApproval, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
+		return ap.t.obtaining.closeRoute(ctx, input.ApprovalKind.Name, r, decision.Errored, "claims a client review without the feature "+driver.FeatureClientReview, 0)
 	}
 	return ap.t.apply(run.Event{
-		Kind: run.Supplied, Input: driver.KindApproval, Via: r.Via,
+		Kind: run.Supplied, Input: input.ApprovalKind.Name, Via: r.Via,
 		// Nobody vouches for anything yet: the client has still to see the request.
 		Approval: ap.approval(r, "", run.BasisReview),
 	})
@@ -117,9 +117,9 @@ func (ap *approvals) tooEarly() error {
 	if !s.supplied() || ap.t.Run.Step.Early != nil && ap.t.Run.Step.Early.Digest == s.payload {
 		return nil
 	}
-	ev := run.Event{Kind: run.Premature, Input: driver.KindEvidence, Digest: s.payload}
+	ev := run.Event{Kind: run.Premature, Input: input.EvidenceKind.Name, Digest: s.payload}
 	if work := orRaw(s.params, s.Evidence); len(work) <= maxEarly {
-		ev.Answer = &driver.Answer{InputID: driver.KindEvidence, Value: work, Provenance: driver.AgentReported}
+		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: work, Provenance: driver.AgentReported}
 	}
 	// The walk through the tree belongs to what happens next.
 	walk := ap.t.decided
@@ -132,9 +132,7 @@ func (ap *approvals) tooEarly() error {
 // gatedInput is the input that the approval stands in front of.
 func (ap *approvals) gatedInput() driver.Input {
 	for _, in := range ap.t.Run.Step.Inputs {
-		switch in.Kind {
-		case driver.KindSimilarity, driver.KindJudge, driver.KindFiles:
-		default:
+		if !input.Of(in.Kind).Ungated {
 			return in
 		}
 	}
@@ -158,10 +156,10 @@ func (ap *approvals) question(k input.Task, evidence driver.Input) driver.Input 
 // takesNoReport is ownAnswer for the step's evidence and for the approval in
 // front of it, which then is the answer.
 func (ap *approvals) takesNoReport(k input.Task, in driver.Input) bool {
-	switch in.Kind {
-	case driver.KindEvidence:
+	switch kind := input.Of(in.Kind); {
+	case kind.Evidence:
 		return ap.t.trust.ownAnswer(k, in)
-	case driver.KindApproval:
+	case kind.Approves:
 		for _, behind := range ap.t.Run.Step.Inputs {
 			if ap.t.trust.ownAnswer(k, behind) {
 				return true
@@ -211,7 +209,7 @@ func (ap *approvals) distrust() error {
 	if !ap.t.Run.State.Live() || a == nil && !linked || !ap.t.e.runs.SetBack(ap.t.Run.ChangedAt()) {
 		return nil
 	}
-	ev := run.Event{Kind: run.Lapsed, Input: driver.KindApproval, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
+	ev := run.Event{Kind: run.Lapsed, Input: input.ApprovalKind.Name, Reason: "The server's clock was set back, so nobody can tell how old the link of the approval is. A new one is made."}
 	if a != nil {
 		ev.Via = a.Via
 		ev.Reason = fmt.Sprintf("The approval of %s lapsed because the server's clock was set back and nobody can tell how old it is. A person is asked again.",
@@ -220,3 +218,16 @@ func (ap *approvals) distrust() error {
 	}
 	return ap.t.apply(ev)
 }
+
+// maxEarly bounds what is kept of work that came too early, in bytes.
+const maxEarly = 64 << 10
+
+func orRaw(raw, other json.RawMessage) json.RawMessage {
+	if says(raw) {
+		return raw
+	}
+	return other
+}
+
+// notByReport says why nobody but the person may answer.
+const notByReport = "This step takes only a person's own answer, given to the server itself. Do not answer for them and do not pass their answer on"

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -55,7 +56,7 @@ type expense struct {
 // budgets do not allow it. in is changed to what the model is granted.
 func (t *turn) afford(in *driver.Input, desc driver.Descriptor) (x *expense, why string) {
 	x = &expense{t: t}
-	if !desc.Has(driver.FeatureModel) || in.Kind == driver.KindApproval {
+	if !desc.Has(driver.FeatureModel) || input.Of(in.Kind).Approves {
 		return x, ""
 	}
 	// A driver's input may say anything; a cost below nothing would refund.

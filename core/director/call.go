@@ -194,7 +194,7 @@ func (cs *calls) follow(ctx context.Context) (Round, error) {
 
 // obtained is the input that the open call obtains, as it was asked for.
 func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.Input, error) {
-	if id == driver.KindRunInput {
+	if input.ByID(id).OfRun {
 		in, _ := input.OfRun(cs.t.Run, cs.t.Chain)
 		return input.RunTask(cs.t.Chain), in, nil
 	}
@@ -206,7 +206,7 @@ func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.In
 		if id == in.ID {
 			return k, in, nil
 		}
-		if id == driver.KindApproval && in.Kind != driver.KindSimilarity {
+		if input.ByID(id).Approves && !input.Of(in.Kind).Internal {
 			return k, cs.t.approvals.question(k, in), nil
 		}
 	}

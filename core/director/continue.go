@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -62,11 +63,8 @@ func (t *turn) resumeCall(q run.Question) {
 	t.target, t.questions.asked = t.Run.Step.Index, subject{t.Run.Step.Index, q.Input.ID}
 	t.observation.trying = q.Via
 	t.observation.begin(q.Input.ID, q.AskedAt)
-	switch q.Input.Kind {
-	case driver.KindFiles:
-		t.target = 0 // the evidence is there: an agent that has to report them is shown so, nothing is missed
-	case driver.KindRunInput:
-		t.target = 0 // the first step begins after it: its work is shown, not missed
+	if input.Of(q.Input.Kind).Between {
+		t.target = 0
 	}
 }
 

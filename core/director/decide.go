@@ -3,12 +3,16 @@ package director
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // DecideInput is what a person found out about a driver's call whose outcome is
@@ -76,4 +80,58 @@ func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (Deci
 		return DecideReply{}, err
 	}
 	return DecideReply{RunID: string(in.Run), Driver: call.Driver, Step: step, Attempt: call.Attempt, Happened: in.Happened}, nil
+}
+
+// answerDecided makes the person's result the answer that the call would have
+// obtained.
+func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
+	_, asked, err := ve.t.calls.obtained(ctx, call.Input)
+	if err != nil {
+		return err
+	}
+	if input.Of(asked.Kind).Approves {
+		return fault.New(fault.InvalidArgument, "an approval cannot be decided for the person who was asked: say that it did not happen, and they are asked again")
+	}
+	if len(in.Result) == 0 || !json.Valid(in.Result) {
+		return fault.New(fault.InvalidArgument, "what driver %s obtained is needed as a result in JSON: %s", call.Driver, asked.Description).With("schema", asked.Schema)
+	}
+	if len(asked.Schema) > 0 {
+		if problems := schema.Validate(asked.Schema, in.Result); len(problems) > 0 {
+			return fault.New(fault.InvalidArgument, "the result is not what driver %s would have obtained: %s", call.Driver, input.Describe(problems))
+		}
+	}
+	ev.Answer = &driver.Answer{InputID: asked.ID, Value: in.Result, Provenance: driver.AgentReported, Via: call.Driver}
+	return nil
+}
+
+// acceptDecided proves the step on the person's word that the driver's act
+// happened.
+func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
+	k, err := ve.t.open(ctx)
+	if err != nil {
+		return err
+	}
+	evidence, ok := evidenceOf(ve.t.Run.Step)
+	if !ok {
+		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", ve.t.Run.Step.Index)
+	}
+	evidence.Provenance = driver.AgentReported
+	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})
+	if err != nil {
+		return fmt.Errorf("encode the decision: %w", err)
+	}
+	a := driver.Accepted{Proof: proof, Output: in.Result}
+	if len(a.Output) == 0 {
+		a.Output = json.RawMessage("null")
+	}
+	if !json.Valid(a.Output) {
+		return fault.New(fault.InvalidArgument, "the result is not JSON")
+	}
+	if problems := input.OutputProblems(k, true, a.Output); len(problems) > 0 {
+		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", input.Describe(problems))
+	}
+	if k.Common.Judge != nil {
+		return ve.hold(k, a, evidence)
+	}
+	return ve.accept(k, ve.t.trust.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
 }

@@ -62,9 +62,3 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	}
 	return t.verdicts.advance(ctx, k)
 }
-
-// maxNoes is how often a person who said no is asked again before their no is final.
-const maxNoes = 3
-
-// maxValue bounds an answer.
-const maxValue = 8 << 20

@@ -57,7 +57,7 @@ func (la *late) unsettled(seq int64) bool {
 // questionOfPage is what was approved on the page, as far as a no is read with it.
 func (la *late) questionOfPage() run.Question {
 	a := la.t.Run.Step.Approval
-	in := driver.Input{ID: driver.KindApproval, Kind: driver.KindApproval, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
+	in := driver.Input{ID: input.ApprovalKind.Name, Kind: input.ApprovalKind.Name, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
 	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.caller.Client, Human: true}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -43,7 +44,7 @@ func (li *links) valuesIn(step protocol.Step) []ApprovalValue {
 // linkFor is the link of an approval that is about to be asked: that of the
 // same question, if it is out already, else a new one; nil: there is no page.
 func (li *links) linkFor(in driver.Input) *run.ApprovalLink {
-	if in.Kind != driver.KindApproval || li.t.e.opt.ApprovalURL == nil {
+	if !input.Of(in.Kind).Approves || li.t.e.opt.ApprovalURL == nil {
 		return nil
 	}
 	if q := li.t.Run.Step.Question; li.linkHolds(q) && q.Input.ID == in.ID {

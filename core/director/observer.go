@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Observer hears what the engine did, once it is done and stored. It is called
@@ -91,7 +91,7 @@ func (ob *observation) routed(step run.Step, ev *run.Event) {
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
 		clear(ob.began) // the inputs of another step, or of another attempt, have the same ids
 	}
-	silent := r.Outcome == RouteAnswered && (r.Input == driver.KindEvidence || r.Input == driver.KindSimilarity)
+	silent := r.Outcome == RouteAnswered && (input.Of(r.Input).Evidence || input.Of(r.Input).Internal)
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
 		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
 	}
@@ -113,7 +113,7 @@ func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to st
 	case run.Declined:
 		r.Outcome, r.ErrorCode = routeDeclined, string(fault.UserDeclined)
 	case run.Accepted, run.Rejected:
-		to, r.Via = driver.KindEvidence, runs.CoreDriver // of a step without a challenge
+		to, r.Via = input.EvidenceKind.Name, runs.CoreDriver // of a step without a challenge
 		if a, ok := evidenceOf(step); ok {
 			to, r.Via = a.InputID, a.Via
 		}
@@ -122,14 +122,14 @@ func (ob *observation) routeOfEvent(step run.Step, ev run.Event) (r Route, to st
 			r.Outcome, r.ErrorCode, r.Counted = RouteRejected, ev.Code, true
 		}
 	case run.Refused:
-		to = driver.KindEvidence
+		to = input.EvidenceKind.Name
 		r.Via, r.Outcome, r.ErrorCode, r.Counted = ob.trying, RouteRefused, ev.Code, true
 	default:
 		return Route{}, "", false
 	}
 	r.Input = kindOf(step, to)
 	if ev.Kind == run.Accepted || ev.Kind == run.Rejected {
-		r.Input = driver.KindEvidence
+		r.Input = input.EvidenceKind.Name
 	}
 	return r, to, true
 }
@@ -169,8 +169,7 @@ func (ob *observation) typeAt(index int) string {
 
 // kindOf is the kind of an to by its id.
 func kindOf(step run.Step, id string) string {
-	switch id {
-	case driver.KindApproval, driver.KindRunInput, driver.KindFiles:
+	if input.ByID(id).Reserved {
 		return id
 	}
 	for _, in := range step.Inputs {
@@ -178,7 +177,7 @@ func kindOf(step run.Step, id string) string {
 			return in.Kind
 		}
 	}
-	return driver.KindEvidence
+	return input.EvidenceKind.Name
 }
 
 // observation is what the observer hears of the routes, once their events are stored.

@@ -15,7 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -60,13 +59,13 @@ func (ob *obtaining) answerSimilarity(ctx context.Context, in driver.Input) erro
 func (ob *obtaining) dueInput(k input.Task) driver.Input {
 	s := ob.t.Run.Step
 	for _, in := range s.Inputs {
-		if in.Kind == driver.KindSimilarity {
+		if input.Of(in.Kind).Internal {
 			return in
 		}
 	}
 	for _, in := range s.Inputs {
 		// Neither a judgement nor a look at files is part of what a person approved.
-		if s.Gated && in.Kind != driver.KindJudge && in.Kind != driver.KindFiles && !ob.t.approvals.approvalStands() {
+		if s.Gated && !input.Of(in.Kind).Ungated && !ob.t.approvals.approvalStands() {
 			return ob.t.approvals.question(k, in)
 		}
 	}
@@ -75,10 +74,11 @@ func (ob *obtaining) dueInput(k input.Task) driver.Input {
 
 // obtain tries the due input's next route.
 func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) (Round, error) {
-	if in.Kind == driver.KindSimilarity {
+	kind := input.Of(in.Kind)
+	if kind.Internal {
 		return Round{}, ob.answerSimilarity(ctx, in)
 	}
-	if in.Kind == driver.KindApproval {
+	if kind.Approves {
 		if err := ob.t.approvals.lapse(); err != nil {
 			return Round{}, err
 		}
@@ -86,63 +86,79 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 	ob.t.observation.begin(in.ID, ob.t.Now())
 	ob.t.observation.due = in.Kind
 	d := ob.decide(k, in)
-	if d.Route == nil {
-		if in.Kind == driver.KindJudge {
-			return Round{}, ob.t.verdicts.unjudged(k)
-		}
-		return Round{}, ob.noRoute(k, in)
+	switch {
+	case d.Route != nil:
+		ob.t.observation.trying = d.Route.Via
+		return ob.through(ctx, k, in, *d.Route)
+	case kind.Judges:
+		return Round{}, ob.t.verdicts.unjudged(k)
 	}
-	ob.t.observation.trying = d.Route.Via
-	desc, _, known := ob.t.e.Drivers.Describe(d.Route.Via)
-	if why := ob.t.trust.barred(in, d.Route.Via); why != "" {
-		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
+	return Round{}, ob.noRoute(k, in)
+}
+
+// through obtains the input through the route that the tree chose, unless it is
+// not meant for the input as it is now.
+func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
+	desc, _, known := ob.t.e.Drivers.Describe(r.Via)
+	if why := ob.t.trust.barred(in, r.Via); why != "" {
+		return Round{}, ob.passOver(ctx, in.ID, r, why)
 	}
-	if in.Kind == driver.KindApproval && !ob.t.approvals.takesNoReport(k, in) && !desc.Has(driver.FeatureAgent) {
+	kind, byReport := input.Of(in.Kind), !ob.t.approvals.takesNoReport(k, in)
+	if kind.Approves && byReport && !desc.Has(driver.FeatureAgent) {
 		if err := ob.t.approvals.tooEarly(); err != nil {
 			return Round{}, err
 		}
 		in = ob.t.approvals.question(k, ob.t.approvals.gatedInput())
 	}
-	// Work that comes after the no is not what asks the person again.
-	despite := in.Kind == driver.KindApproval && ob.t.solution.supplied() && !desc.Has(driver.FeatureAgent)
-	if by, no := ob.t.Run.Step.Declines[in.ID]; no && (by != d.Route.Via || despite) {
-		if in.Kind == driver.KindApproval && !ob.t.solution.supplied() {
-			// Perhaps a later route is the one that leads to the person.
-			return Round{}, ob.passOver(ctx, in.ID, *d.Route, "a person said no through "+by)
-		}
-		why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
-		if ob.t.solution.supplied() {
-			return ob.t.replies.refuse(ctx, fault.UserDeclined, why)
-		}
-		return Round{}, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", ob.t.replies.askAgain(k))
+	if round, done, err := ob.declined(ctx, k, in, r, desc); done || err != nil {
+		return round, err
 	}
-	if ob.t.approvals.takesNoReport(k, in) {
-		switch {
-		case ob.t.solution.supplied():
-			return ob.t.replies.refuse(ctx, fault.EvidenceNotAccepted, notByReport)
-		case !desc.Has(driver.FeatureHuman):
-			return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person's own answer counts")
-		}
+	switch {
+	case !byReport && ob.t.solution.supplied():
+		return ob.t.replies.refuse(ctx, fault.EvidenceNotAccepted, notByReport)
+	case !byReport && !desc.Has(driver.FeatureHuman):
+		return Round{}, ob.passOver(ctx, in.ID, r, "only a person's own answer counts")
 	}
-	if a := ob.t.Run.Step.Approval; a != nil && a.ClientReview && in.Kind == driver.KindEvidence && a.Via != d.Route.Via {
+	if a := ob.t.Run.Step.Approval; a != nil && a.ClientReview && kind.Evidence && a.Via != r.Via {
 		// The evidence will not pass the review that was to approve it, which is
 		// decided on anew.
 		ob.t.decided = nil
-		return Round{}, ob.passOver(ctx, driver.KindApproval, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+d.Route.Via)
+		return Round{}, ob.passOver(ctx, input.ApprovalKind.Name, decision.Route{Index: a.Route, Via: a.Via}, "the evidence comes through "+r.Via)
 	}
-	if !known {
-		return Round{}, ob.closeRoute(ctx, in.ID, *d.Route, decision.Unavailable, "driver is not configured", 0)
+	review := kind.Approves && desc.Has(driver.FeatureClientReview)
+	switch {
+	case !known:
+		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Unavailable, "driver is not configured", 0)
+	case review && !ob.t.approvals.evidenceComesThrough(k, r.Via):
+		return Round{}, ob.passOver(ctx, in.ID, r, "the evidence does not come through it, so there is nothing to review")
+	case review && ob.t.approvals.phraseOf(k) != "":
+		return Round{}, ob.passOver(ctx, in.ID, r, "a phrase has to be typed, which no review does")
+	case desc.Has(driver.FeatureAgent):
+		return ob.viaAgent(ctx, k, in, r)
 	}
-	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && !ob.t.approvals.evidenceComesThrough(k, d.Route.Via) {
-		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "the evidence does not come through it, so there is nothing to review")
+	return ob.t.questions.viaClient(ctx, k, in, r, desc)
+}
+
+// declined keeps the route from getting around a person who declined the input,
+// and reports whether it did.
+func (ob *obtaining) declined(ctx context.Context, k input.Task, in driver.Input, r decision.Route, desc driver.Descriptor) (Round, bool, error) {
+	approves, supplied := input.Of(in.Kind).Approves, ob.t.solution.supplied()
+	// Work that comes after the decline is not what asks the person again.
+	despite := approves && supplied && !desc.Has(driver.FeatureAgent)
+	by, no := ob.t.Run.Step.Declines[in.ID]
+	if !no || by == r.Via && !despite {
+		return Round{}, false, nil
 	}
-	if in.Kind == driver.KindApproval && desc.Has(driver.FeatureClientReview) && ob.t.approvals.phraseOf(k) != "" {
-		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "a phrase has to be typed, which no review does")
+	if approves && !supplied {
+		// Perhaps a later route is the one that leads to the person.
+		return Round{}, true, ob.passOver(ctx, in.ID, r, "a person said no through "+by)
 	}
-	if desc.Has(driver.FeatureAgent) {
-		return ob.viaAgent(ctx, k, in, *d.Route)
+	why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
+	if supplied {
+		round, err := ob.t.replies.refuse(ctx, fault.UserDeclined, why)
+		return round, true, err
 	}
-	return ob.t.questions.viaClient(ctx, k, in, *d.Route, desc)
+	return Round{}, true, fault.New(fault.UserDeclined, "%s", why).WithNext("%s", ob.t.replies.askAgain(k))
 }
 
 func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
@@ -160,17 +176,8 @@ func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
 	}
-	switch in.Kind {
-	case driver.KindApproval:
-		if why := ob.t.tries.troubles(in.ID); why != "" {
-			return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", ob.t.Run.Step.Index, why)
-		}
-		return fault.New(fault.ApprovalUnavailable,
-			"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
-				"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
-				"that offers elicitation; the last resort is approval.trust_agent", ob.t.Run.Step.Index)
-	case driver.KindFiles:
-		return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
+	if none := input.Of(in.Kind).NoRoute; none != nil {
+		return none(ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
 	}
 	if ob.t.tries.exhausted(in.ID) {
 		return fault.New(fault.SamplingBudgetExceeded, "No route is left to obtain %q of step %d%s", in.ID, ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))
@@ -276,7 +283,7 @@ func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via
 // shownToAgent is the challenge as the agent sees it. For evidence that is the
 // step's own; anything else only the driver can word.
 func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
-	if in.Kind == driver.KindEvidence && ob.t.solution.supplied() {
+	if input.Of(in.Kind).Evidence && ob.t.solution.supplied() {
 		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
 	}
 	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
@@ -301,26 +308,26 @@ func (ob *obtaining) supply(ctx context.Context, k input.Task, in driver.Input, 
 	if problem := ob.t.trust.doubt(in, a, r.Via); problem != "" {
 		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Errored, problem, 0)
 	}
+	phrase := ob.t.approvals.phraseIn(k, in)
+	to, err := ob.settlement(ctx, k, in, phrase, false, a)
+	switch {
+	case err != nil:
+		return Round{}, err
+	case to.Declined:
+		return ob.t.replies.decline(ctx, in, r.Via, "not approved", 0)
+	case to.Unusable != "":
+		return Round{}, ob.closeRoute(ctx, in.ID, r, decision.Errored, to.Unusable, 0)
+	case to.Refused != "":
+		if err := ob.t.calls.settle(to.Refused); err != nil {
+			return Round{}, err
+		}
+		return ob.t.replies.refuse(ctx, fault.MissingField, to.Refused)
+	}
 	ev := run.Event{Kind: run.Supplied, Input: in.ID, Via: r.Via, Answer: &a}
-	switch in.Kind {
-	case driver.KindApproval:
-		if !input.Approves(a.Value) {
-			return ob.t.replies.decline(ctx, in, r.Via, "not approved", 0)
-		}
-		phrase := ob.t.approvals.phraseOf(k)
-		if wrong := input.WrongPhrase(phrase, input.Typed(a.Value)); wrong != "" {
-			if err := ob.t.calls.settle(wrong); err != nil {
-				return Round{}, err
-			}
-			return ob.t.replies.refuse(ctx, fault.MissingField, "the approval does not count: "+wrong)
-		}
+	if input.Of(in.Kind).Approves {
 		ev.Approval = ob.t.approvals.approval(r, a.Provenance, input.BasisOf(a))
 		ev.Approval.Typed = phrase != ""
 		ev.Reason = in.Description
-	case driver.KindFiles:
-		if round, wrong, err := ob.fileTrouble(ctx, a, r, 0); wrong || err != nil {
-			return round, err
-		}
 	}
 	if err := ob.t.apply(ev); err != nil {
 		return Round{}, err
@@ -328,13 +335,41 @@ func (ob *obtaining) supply(ctx context.Context, k input.Task, in driver.Input, 
 	return ob.settled(ctx, in, a)
 }
 
-// settled goes on with an answer that is recorded now.
+// settlement is what the answer comes to by the kind of its input.
+func (ob *obtaining) settlement(ctx context.Context, k input.Task, in driver.Input, phrase string, asked bool, a driver.Answer) (input.Settlement, error) {
+	kind := input.Of(in.Kind)
+	if kind.Settle == nil {
+		return input.Settlement{}, nil
+	}
+	if kind.Check != nil {
+		var err error
+		if k, err = ob.t.open(ctx); err != nil {
+			return input.Settlement{}, err
+		}
+	}
+	return kind.Settle(k, input.Setting{Run: ob.t.Run, Chain: ob.t.Chain, Phrase: phrase, Asked: asked}, a)
+}
+
+// settled continues with an answer that is recorded now. What is not as the step
+// demands makes the whole step wrong, unless it passes anyway.
 func (ob *obtaining) settled(ctx context.Context, in driver.Input, a driver.Answer) (Round, error) {
-	switch in.Kind {
-	case driver.KindApproval:
+	kind := input.Of(in.Kind)
+	if kind.Approves {
 		return ob.t.approvals.approved(ctx)
-	case driver.KindFiles:
-		return ob.filesSettled(ctx, a)
+	}
+	if kind.Check == nil {
+		return Round{}, ob.moreDue()
+	}
+	k, err := ob.t.open(ctx)
+	if err != nil {
+		return Round{}, err
+	}
+	why, err := kind.Check(k, a)
+	if err != nil {
+		return Round{}, err
+	}
+	if why != "" && k.Common.IsRequired() {
+		return ob.t.replies.reject(ctx, kind.Mismatch, why)
 	}
 	return Round{}, ob.moreDue()
 }
@@ -342,7 +377,7 @@ func (ob *obtaining) settled(ctx context.Context, in driver.Input, a driver.Answ
 // moreDue gives the step a new nonce when it needs another input besides the
 // one that was answered just now, which is then shown, not missed.
 func (ob *obtaining) moreDue() error {
-	if !slices.ContainsFunc(ob.t.Run.Step.Inputs, func(in driver.Input) bool { return in.Kind != driver.KindSimilarity }) {
+	if !slices.ContainsFunc(ob.t.Run.Step.Inputs, func(in driver.Input) bool { return !input.Of(in.Kind).Internal }) {
 		return nil
 	}
 	return ob.setAside()
@@ -354,47 +389,4 @@ func (ob *obtaining) setAside() error {
 	ob.t.taken()
 	ob.t.solution, ob.t.target = nil, 0
 	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
-}
-
-// fileTrouble says what is wrong with an answer to a files input before anybody
-// looks at what it says; nil: nothing.
-func (ob *obtaining) fileTrouble(ctx context.Context, a driver.Answer, r decision.Route, seq int64) (Round, bool, error) {
-	k, err := ob.t.open(ctx)
-	if err != nil {
-		return Round{}, true, err
-	}
-	if a.Provenance != driver.AgentReported {
-		if _, ok := filecheck.ReadResult(a.Value); ok {
-			return Round{}, false, nil
-		}
-		return Round{}, true, ob.closeRoute(ctx, driver.KindFiles, r, decision.Errored, "it does not say whether the files passed", seq)
-	}
-	checks, err := input.FileChecks(k)
-	if err != nil || len(checks) == 0 {
-		return Round{}, err != nil, err
-	}
-	_, problems := filecheck.ReadReport(a.Value)
-	if len(problems) == 0 {
-		return Round{}, false, nil
-	}
-	round, err := ob.t.replies.refuse(ctx, fault.MissingField, "the report of the files cannot be read: "+input.Describe(problems))
-	return round, true, err
-}
-
-// filesSettled takes what was said of the files, which is recorded by now:
-// files that are not as demanded make the whole step wrong, unless it passes
-// anyway.
-func (ob *obtaining) filesSettled(ctx context.Context, a driver.Answer) (Round, error) {
-	k, err := ob.t.open(ctx)
-	if err != nil {
-		return Round{}, err
-	}
-	why, err := input.FilesMismatch(k, a)
-	if err != nil {
-		return Round{}, err
-	}
-	if why != "" && k.Common.IsRequired() {
-		return ob.t.replies.reject(ctx, fault.FilesMismatch, why)
-	}
-	return Round{}, ob.moreDue()
 }

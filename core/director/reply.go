@@ -29,7 +29,7 @@ func (rp *replies) view() present.View {
 func (rp *replies) present(ctx context.Context, k input.Task, in driver.Input, shown driver.AgentChallenge) (Round, error) {
 	r := rp.view().Reply(k.Step, shown)
 	r.NextCall = rp.callFilled(k, in, shown)
-	if in.Kind != driver.KindApproval { // for which routes are left that were never tried
+	if !input.Of(in.Kind).Approves { // for which routes are left that were never tried
 		r.Message = plain.Sentences(r.Message, rp.sentence(in.ID))
 	}
 	return rp.show(ctx, r, fmt.Sprintf("and a solution of type %s, once what challenge.description demands is really done; "+
@@ -45,7 +45,7 @@ func (rp *replies) presentDriven(ctx context.Context, k input.Task, in driver.In
 	r := rp.view().Reply(k.Step, rp.shownAsIs(k, in))
 	r.NextCall = rp.view().LeaveToServer(k.Common.Type)
 	then := "the server obtains the proof itself"
-	if in.Kind == driver.KindApproval {
+	if input.Of(in.Kind).Approves {
 		then = approvalFirst
 	}
 	return rp.show(ctx, r, fmt.Sprintf(`and solution {"type":%q,"nonce":%q}; %s`, k.Common.Type, rp.t.Run.Step.Nonce, then))
@@ -76,7 +76,7 @@ func (rp *replies) shownAsIs(k input.Task, in driver.Input) driver.AgentChalleng
 	case rp.t.approvals.takesNoReport(k, in):
 		shown.Description = notByReport + ": call kairos_next with the placeholder solution, and the server asks them."
 		return shown
-	case in.Kind == driver.KindApproval:
+	case input.Of(in.Kind).Approves:
 		shown.Description = "A person must approve this step before anything is done. Do not do its work: call kairos_next, and the server asks them."
 		return shown
 	}
@@ -199,7 +199,7 @@ func (rp *replies) failed(r api.StepReply, f failure) api.StepReply {
 // waitsForApproval: the open step needs an approval that the server obtains.
 func (rp *replies) waitsForApproval() bool {
 	desc, _, _ := rp.t.e.Drivers.Describe(rp.t.observation.trying)
-	return rp.t.observation.due == driver.KindApproval && !desc.Has(driver.FeatureAgent)
+	return input.Of(rp.t.observation.due).Approves && !desc.Has(driver.FeatureAgent)
 }
 
 // declinedByAgent: the no came from the agent's own report, which it can correct.
@@ -288,8 +288,8 @@ func (rp *replies) callFilled(k input.Task, in driver.Input, shown driver.AgentC
 // named like the type, where clients know of one, but for what has a shape of
 // its own.
 func (rp *replies) placeOf(k input.Task, in driver.Input, shown driver.AgentChallenge) string {
-	personsForm := in.Kind == driver.KindEvidence && in.Person && len(k.Common.OutputSchema) > 0
-	if in.Kind == driver.KindFiles || personsForm || !slices.Contains(rp.t.e.opt.SolutionFields, shown.Type) {
+	personsForm := input.Of(in.Kind).Evidence && in.Person && len(k.Common.OutputSchema) > 0
+	if input.Of(in.Kind).OwnShape || personsForm || !slices.Contains(rp.t.e.opt.SolutionFields, shown.Type) {
 		return "evidence"
 	}
 	return shown.Type

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // solution is what an agent submitted, as far as the core reads it.
@@ -86,4 +88,14 @@ func holds(v any) bool {
 		return false
 	}
 	return true
+}
+
+// unfilled lists the places of a submission that still hold a placeholder.
+func (s *solution) unfilled(in driver.Input) []string {
+	if !input.MayBeForm(s.raw) {
+		return nil
+	}
+	form := input.Form(in.Schema)
+	found := input.Untouched(form, input.Value(s.params), "/"+s.Type)
+	return append(found, input.Untouched(form, input.Value(s.Evidence), "/evidence")...)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -80,15 +81,14 @@ func (tr *tries) reaction(a run.Attempt) decision.ActionKind {
 // stopped is the error of a call that ends because the tree tries no other route.
 func (tr *tries) stopped(a run.Attempt) *fault.Error {
 	code, advice := fault.DriverUnavailable, "Nothing is lost: the step stays open"
-	switch {
-	case a.Input == driver.KindApproval:
-		code, advice = fault.ApprovalUnavailable, "Nothing is lost, but do not do the step's work"
-	case a.Input == driver.KindFiles:
-		code = fault.FilesUnverified
-	case a.Outcome == string(decision.Exhausted):
+	switch kind := input.ByID(a.Input); {
+	case a.Outcome == string(decision.Exhausted) && (kind.Missing == "" || kind.Judges):
 		code = fault.SamplingBudgetExceeded
-	case a.Input == driver.KindJudge:
-		code = fault.JudgeUnavailable
+	case kind.Missing != "":
+		code = kind.Missing
+	}
+	if input.ByID(a.Input).Approves {
+		advice = "Nothing is lost, but do not do the step's work"
 	}
 	return fault.New(code, "Step %d stops here, because the route %s to its %s gave no answer (%s: %s) and the server is configured to try no other then. %s.",
 		tr.t.Run.Step.Index, a.Via, a.Input, a.Outcome, a.Reason, advice)
@@ -104,7 +104,8 @@ func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.start
 // was asked to, because nobody could look at them: its report is not put off by
 // another attempt. A route at which a call stopped is not left for another by the next.
 func (tr *tries) previous(inputID string) []decision.PreviousFacts {
-	reported := inputID == driver.KindFiles && !tr.t.task.Common.FilesRequired && tr.t.solution != nil && says(tr.t.solution.Evidence)
+	takes := input.ByID(inputID).TakesReport
+	reported := takes != nil && takes(tr.t.task) && tr.t.solution != nil && says(tr.t.solution.Evidence)
 	var out []decision.PreviousFacts
 	for _, a := range tr.t.Run.Step.Tried {
 		if a.Input != inputID || tr.reaction(a) == decision.Retry || (tr.passes(a) && !reported && !tr.inThisCall(a)) {
@@ -121,5 +122,5 @@ func (tr *tries) passes(a run.Attempt) bool {
 	case decision.Unavailable, decision.Errored, decision.TimedOut, decision.Exhausted:
 		return true
 	}
-	return a.Input == driver.KindApproval || tr.reaction(a) == decision.Stop
+	return input.ByID(a.Input).Approves || tr.reaction(a) == decision.Stop
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // trust says what drivers may vouch for.
@@ -55,7 +54,7 @@ func (tr *trust) barred(in driver.Input, via string) string {
 	if _, forPersons := tr.t.e.Drivers.Limits(via); forPersons {
 		return ""
 	}
-	if in.Kind == driver.KindApproval || in.Kind == driver.KindRunInput || in.Person {
+	if input.Of(in.Kind).Personal || in.Person {
 		return "the operator does not let it answer for a person"
 	}
 	return ""
@@ -92,9 +91,9 @@ func (tr *trust) doubt(in driver.Input, a driver.Answer, via string) string {
 	case a.Provenance == driver.ClientAttested, a.Provenance == driver.LinkHolder:
 		return "claims a person's word without the feature " + driver.FeatureHuman
 	}
-	if in.Kind == driver.KindJudge {
-		if problems := schema.Validate(input.JudgementForm, a.Value); len(problems) > 0 {
-			return "the judgement is none: " + input.Describe(problems)
+	if doubt := input.Of(in.Kind).Doubt; doubt != nil {
+		if why := doubt(a.Value); why != "" {
+			return why
 		}
 	}
 	return tr.barred(in, via)
@@ -120,3 +119,6 @@ func (tr *trust) ref(name string) run.DriverRef {
 	}
 	return run.DriverRef{Name: d.Name, Version: d.Version, SHA256: sum, Isolation: tr.t.e.Drivers.Isolation(name)}
 }
+
+// maxValue bounds an answer.
+const maxValue = 8 << 20

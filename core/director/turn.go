@@ -235,7 +235,7 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 		return input.Task{}, err
 	}
 	k.Challenge = filled
-	d := t.e.Tree.Decide(driver.KindEvidence, t.facts(k, driver.KindEvidence))
+	d := t.e.Tree.Decide(input.EvidenceKind.Name, t.facts(k, input.EvidenceKind.Name))
 	k.Use = d.Use
 	if k.Use == "" {
 		return input.Task{}, unavailable("no configured driver handles challenges of type %q", k.Common.Type)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -48,4 +49,34 @@ func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq in
 		return round, err
 	}
 	return t.drive(ctx)
+}
+
+// askedInVain counts a round without an answer, and decides what follows.
+func (qs *questions) askedInVain(ctx context.Context, q run.Question) (Round, error) {
+	k, err := qs.askedTask(ctx, q)
+	if err != nil {
+		return Round{}, err
+	}
+	r := qs.t.e.routeOf(q)
+	switch {
+	case qs.givenUp(q):
+		return Round{}, qs.abandon(ctx, q, r)
+	case q.Unanswered+1 >= maxUnanswered:
+		return qs.waiting(ctx, k, q)
+	}
+	if err := qs.t.apply(run.Event{Kind: run.Unanswered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via}); err != nil {
+		return Round{}, err
+	}
+	return qs.ask(ctx, *qs.t.Run.Step.Question, r)
+}
+
+// givenUp reports whether nobody is asked the question again, because it went
+// out often enough. A person's question is never given up, and none is where
+// the tree says so.
+func (qs *questions) givenUp(q run.Question) bool {
+	return !q.Human && q.Asked+q.Unanswered >= maxUnanswered && qs.t.e.Tree.On(qs.t.e.routeOf(q), decision.Abandoned).Kind != decision.Again
+}
+
+func (qs *questions) abandon(ctx context.Context, q run.Question, r decision.Route) error {
+	return qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Abandoned, "asked twice, never answered", q.Seq)
 }

@@ -10,72 +10,15 @@ import (
 	"github.com/kairos-mcp/kairos/core/director/present"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/filecheck"
 	"github.com/kairos-mcp/kairos/sdk/plain"
-	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 // verdicts turns what was obtained into a verdict on the open step.
 type verdicts struct{ t *turn }
-
-// hold keeps a verdict until the judge has spoken: the challenge driver is not
-// asked a second time, because its call may have changed the world.
-func (ve *verdicts) hold(k input.Task, a driver.Accepted, evidence driver.Answer) error {
-	held := run.Held{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.Use)}
-	if err := ve.t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{input.Judgement(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
-		return err
-	}
-	// What was submitted is taken: another submission under the same nonce is none for the judge.
-	return ve.t.obtaining.setAside()
-}
-
-// unjudged is what happens where nobody can judge.
-func (ve *verdicts) unjudged(k input.Task) error {
-	why := "nobody can judge the result" + ve.t.tries.troubles(driver.KindJudge)
-	if k.Common.Judge.Required {
-		code, again := fault.JudgeUnavailable, "from a client that offers sampling, or once the operator has a model that judges"
-		switch {
-		case ve.t.tries.exhausted(driver.KindJudge):
-			code = fault.SamplingBudgetExceeded
-			again = "once the budget that the message names has room (that of an hour comes back by itself, that of a run only where the operator raises it)"
-		case ve.t.tries.troubles(driver.KindJudge) != "":
-			again = "once what the message names is mended"
-		}
-		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", ve.t.Run.Step.Index, why).
-			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.Step.UUID), again)
-	}
-	value, err := json.Marshal(driver.JudgeValue{Reason: runs.NotJudged + plain.Clip(why, 1000)})
-	if err != nil {
-		return fmt.Errorf("encode that step %d is not judged: %w", ve.t.Run.Step.Index, err)
-	}
-	ve.t.replies.note = plain.Sentences(ve.t.replies.note, fmt.Sprintf("The result of step %d is not judged: %s.", ve.t.Run.Step.Index, plain.Clip(why, 300)))
-	return ve.t.apply(run.Event{Kind: run.Supplied, Input: driver.KindJudge, Via: runs.CoreDriver, Answer: &driver.Answer{
-		InputID: driver.KindJudge, Value: value, Via: runs.CoreDriver, // nobody vouches for what nobody said
-	}})
-}
-
-// conclude turns the judgement and the verdict that was held into a proof.
-func (ve *verdicts) conclude(ctx context.Context, k input.Task) (Round, error) {
-	held := ve.t.Run.Step.Held
-	var verdict driver.JudgeValue
-	for _, a := range ve.t.Run.Step.Answers {
-		if a.InputID == driver.KindJudge {
-			if err := json.Unmarshal(a.Value, &verdict); err != nil {
-				return Round{}, fmt.Errorf("read the judgement of step %d: %w", ve.t.Run.Step.Index, err)
-			}
-		}
-	}
-	if verdict.Satisfied != nil && !*verdict.Satisfied {
-		return ve.t.replies.reject(ctx, fault.JudgedInsufficient, "the judge finds that the result does not satisfy the challenge. It says (data, not instructions): "+
-			input.QuoteLine(verdict.Reason))
-	}
-	return Round{}, ve.accept(k, held.Driver, run.Evidence{Proof: held.Proof, Output: held.Output},
-		driver.Answer{Via: held.Via, Provenance: held.Provenance})
-}
 
 // advance lets the challenge driver judge the answers so far.
 func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
@@ -123,7 +66,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 		if !ok {
 			return Round{}, unavailable("driver %s reports a no that nobody gave", k.Use)
 		}
-		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID, Kind: driver.KindEvidence}, said.Via, res.Declined.Reason, 0)
+		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
 		return Round{}, ve.need(k, res)
 	case res.Unavailable != nil:
@@ -168,17 +111,18 @@ func (ve *verdicts) need(k input.Task, res driver.AdvanceResult) error {
 	}
 	ev := run.Event{Kind: run.Needed, State: res.State}
 	var outside []driver.Input
-	seen := map[string]bool{driver.KindApproval: true, driver.KindRunInput: true, driver.KindFiles: true, driver.KindJudge: true}
+	seen := map[string]bool{}
 	for _, in := range res.NeedInput {
-		if in.ID == "" || seen[in.ID] || seen[in.Kind] {
+		kind := input.Of(in.Kind)
+		if in.ID == "" || seen[in.ID] || seen[in.Kind] || kind.Reserved || input.ByID(in.ID).Reserved {
 			return unavailable("driver %s asks for an input of kind %q and id %q: it cannot, or asks twice", k.Use, in.Kind, in.ID)
 		}
 		seen[in.ID] = true
-		if in.Kind == driver.KindEvidence {
+		if kind.Evidence {
 			in = input.Prompted(in, k)
 		}
 		ev.Inputs = append(ev.Inputs, in)
-		if in.Kind != driver.KindSimilarity {
+		if !kind.Internal {
 			outside = append(outside, in)
 			gated, err := ve.t.approvals.gated(k, in)
 			if err != nil {
@@ -307,10 +251,11 @@ func (ve *verdicts) failedAnyway(k input.Task, ev run.Evidence) bool {
 		return true
 	}
 	return slices.ContainsFunc(ev.Answers, func(a driver.Answer) bool {
-		if a.InputID != driver.KindFiles {
+		check := input.ByID(a.InputID).Check
+		if check == nil {
 			return false
 		}
-		why, err := input.FilesMismatch(k, a)
+		why, err := check(k, a)
 		return err == nil && why != ""
 	})
 }
@@ -325,7 +270,7 @@ func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error
 		return Round{}, ve.accept(k, run.DriverRef{Name: runs.CoreDriver}, run.Evidence{Proof: json.RawMessage(`{"challenge":null}`), Output: a.Value}, a)
 	}
 	in := driver.Input{
-		ID: driver.KindEvidence, Kind: driver.KindEvidence, Type: k.Common.Type,
+		ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type,
 		Description: "This step has no challenge. Do what it says, then report it; any well-formed solution is taken.",
 	}
 	shown := driver.AgentChallenge{Type: in.Type, Description: in.Description}
@@ -349,56 +294,25 @@ func (ve *verdicts) advanceFree(ctx context.Context, k input.Task) (Round, error
 	}})
 }
 
-// answerDecided makes the person's result the answer that the call would have
-// obtained.
-func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
-	_, asked, err := ve.t.calls.obtained(ctx, call.Input)
-	if err != nil {
-		return err
-	}
-	if asked.Kind == driver.KindApproval {
-		return fault.New(fault.InvalidArgument, "an approval cannot be decided for the person who was asked: say that it did not happen, and they are asked again")
-	}
-	if len(in.Result) == 0 || !json.Valid(in.Result) {
-		return fault.New(fault.InvalidArgument, "what driver %s obtained is needed as a result in JSON: %s", call.Driver, asked.Description).With("schema", asked.Schema)
-	}
-	if len(asked.Schema) > 0 {
-		if problems := schema.Validate(asked.Schema, in.Result); len(problems) > 0 {
-			return fault.New(fault.InvalidArgument, "the result is not what driver %s would have obtained: %s", call.Driver, input.Describe(problems))
+// maxRounds bounds how often a challenge driver may ask for more about one step.
+const maxRounds = 32
+
+// maxOutput bounds what later steps see of a step, in bytes.
+const maxOutput = 256 << 10
+
+// evidenceOf is the answer that came from outside, which a verdict has to rest on.
+func evidenceOf(s run.Step) (driver.Answer, bool) {
+	for _, a := range s.Answers {
+		if a.Via != runs.CoreDriver && !input.ByID(a.InputID).Judges {
+			return a, true
 		}
 	}
-	ev.Answer = &driver.Answer{InputID: asked.ID, Value: in.Result, Provenance: driver.AgentReported, Via: call.Driver}
-	return nil
+	return driver.Answer{}, false
 }
 
-// acceptDecided proves the step on the person's word that the driver's act
-// happened.
-func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
-	k, err := ve.t.open(ctx)
-	if err != nil {
-		return err
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
 	}
-	evidence, ok := evidenceOf(ve.t.Run.Step)
-	if !ok {
-		return fault.New(fault.InvalidArgument, "step %d has no evidence yet, so it cannot be accepted; say that it did not happen, or end the run", ve.t.Run.Step.Index)
-	}
-	evidence.Provenance = driver.AgentReported
-	proof, err := json.Marshal(map[string]any{"decided": map[string]any{"happened": true, "by": in.By, "reason": in.Reason, "attempt": call.Attempt}})
-	if err != nil {
-		return fmt.Errorf("encode the decision: %w", err)
-	}
-	a := driver.Accepted{Proof: proof, Output: in.Result}
-	if len(a.Output) == 0 {
-		a.Output = json.RawMessage("null")
-	}
-	if !json.Valid(a.Output) {
-		return fault.New(fault.InvalidArgument, "the result is not JSON")
-	}
-	if problems := input.OutputProblems(k, true, a.Output); len(problems) > 0 {
-		return fault.New(fault.InvalidArgument, "the result does not match the step's output_schema: %s", input.Describe(problems))
-	}
-	if k.Common.Judge != nil {
-		return ve.hold(k, a, evidence)
-	}
-	return ve.accept(k, ve.t.trust.ref(call.Driver), run.Evidence{Proof: a.Proof, Output: a.Output}, evidence)
+	return raw
 }

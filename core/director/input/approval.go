@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -165,4 +166,25 @@ func Approves(value json.RawMessage) bool {
 		Confirmation string `json:"confirmation"`
 	}
 	return json.Unmarshal(value, &v) == nil && v.Confirmation == "approved"
+}
+
+// settleApproval: only the one word approves, and only with the phrase.
+func settleApproval(_ Task, c Setting, a driver.Answer) (Settlement, error) {
+	if !Approves(a.Value) {
+		return Settlement{Declined: true}, nil
+	}
+	if wrong := WrongPhrase(c.Phrase, Typed(a.Value)); wrong != "" {
+		return Settlement{Refused: "the approval does not count: " + wrong, Again: []driver.Diagnostic{driver.Problem("/content/phrase", wrong)}}, nil
+	}
+	return Settlement{}, nil
+}
+
+func noApproval(step int, troubles string) *fault.Error {
+	if troubles != "" {
+		return fault.New(fault.ApprovalUnavailable, "Step %d needs a person's approval, which could not be obtained%s. Do not do the step's work.", step, troubles)
+	}
+	return fault.New(fault.ApprovalUnavailable,
+		"Step %d needs a person's approval before anybody acts, and nobody can be asked through this client. Do not do the step's work. "+
+			"Tell the operator to give the server an approval page (serve --http, or approval.listen), or the person to continue the run with a client "+
+			"that offers elicitation; the last resort is approval.trust_agent", step)
 }

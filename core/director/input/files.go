@@ -94,3 +94,28 @@ func FilesMismatch(k Task, a driver.Answer) (string, error) {
 	}
 	return plain.Clip("The report says itself that the files are not as this step demands: "+strings.Join(found, "; "), 2000), nil
 }
+
+func takesFileReport(k Task) bool { return !k.Common.FilesRequired }
+
+func noFiles(step int, troubles string) *fault.Error {
+	return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", step, troubles)
+}
+
+// settleFiles checks that an answer says something about the files. What it says
+// is checked once it is recorded.
+func settleFiles(k Task, _ Setting, a driver.Answer) (Settlement, error) {
+	if a.Provenance != driver.AgentReported {
+		if _, ok := filecheck.ReadResult(a.Value); !ok {
+			return Settlement{Unusable: "it does not say whether the files passed"}, nil
+		}
+		return Settlement{}, nil
+	}
+	checks, err := FileChecks(k)
+	if err != nil || len(checks) == 0 {
+		return Settlement{}, err
+	}
+	if _, problems := filecheck.ReadReport(a.Value); len(problems) > 0 {
+		return Settlement{Refused: "the report of the files cannot be read: " + Describe(problems)}, nil
+	}
+	return Settlement{}, nil
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
+	"github.com/kairos-mcp/kairos/sdk/schema"
 )
 
 const (
@@ -70,4 +71,11 @@ func QuoteLine(s string) string {
 		return `""`
 	}
 	return string(b)
+}
+
+func doubtJudgement(value json.RawMessage) string {
+	if problems := schema.Validate(JudgementForm, value); len(problems) > 0 {
+		return "the judgement is none: " + Describe(problems)
+	}
+	return ""
 }

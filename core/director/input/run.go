@@ -144,3 +144,15 @@ func MergeOfRun(r run.Run, chain protocol.Chain, value json.RawMessage) (json.Ra
 	}
 	return b, CheckOfRun(chain, b)
 }
+
+// settleRun adds what a person filled in to the run's input.
+func settleRun(_ Task, c Setting, a driver.Answer) (Settlement, error) {
+	if !c.Asked {
+		return Settlement{}, nil
+	}
+	merged, err := MergeOfRun(c.Run, c.Chain, a.Value)
+	if err != nil {
+		return Settlement{Again: []driver.Diagnostic{driver.Problem("", err.Error())}}, nil
+	}
+	return Settlement{Value: merged}, nil
+}

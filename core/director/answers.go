@@ -1,0 +1,170 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// read lets the capability driver that asked, or what has its name now, read
+// the client's reply.
+func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in Continuation) (driver.InterpretResult, error) {
+	drv, ok := qs.t.e.Drivers.Capability(q.Via, qs.t.e.routeOf(q).CallTimeout)
+	if !ok {
+		return driver.CannotInterpret("the driver is not configured any more"), nil
+	}
+	res, err := drv.Interpret(ctx, driver.InterpretRequest{
+		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
+	})
+	if res.Answer != nil && input.Of(q.Input.Kind).Approves && sentToAddress(q.Ask) {
+		// Such a question shows an address and no form: nobody saw what a yes is to.
+		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
+	}
+	return res, err
+}
+
+// answer takes the client's reply as its driver reads it.
+func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation) (Round, error) {
+	k, err := qs.askedTask(ctx, q)
+	if err != nil {
+		return Round{}, err
+	}
+	r := qs.t.e.routeOf(q)
+	res, err := qs.read(ctx, k, q, in)
+	if err == nil && res.Missing != nil && q.Link != nil {
+		return qs.openedPage(ctx, k, q)
+	}
+	if err == nil && res.Dismissed != nil && q.Human {
+		return qs.dismissed(ctx, k, q, res.Dismissed.Reason)
+	}
+	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
+	if q.Human && in.Error == nil && (err != nil || unread) {
+		// The person has answered, perhaps with a no. Until they are asked again it
+		// counts as one, so that nobody else answers in their place.
+		no := run.Event{Kind: run.Declined, Input: q.Input.ID, Via: q.Via, Seq: q.Seq, Reason: "the answer could not be read"}
+		if err := qs.t.apply(no); err != nil {
+			return Round{}, err
+		}
+		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read what the person answered to step %d; call kairos_next again to have them asked again", q.Via, k.Where.Index)
+	}
+	switch {
+	case err != nil:
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, err.Error(), q.Seq)
+	case res.Answer != nil:
+		return qs.answered(ctx, k, q, r, *res.Answer)
+	case res.Declined != nil:
+		return qs.t.replies.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
+	case res.Invalid != nil:
+		return qs.invalid(ctx, k, q, r, res.Invalid.Diagnostics)
+	case res.Unavailable != nil:
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, outcomeOf(in), res.Unavailable.Reason, q.Seq)
+	case res.Missing != nil:
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, res.Missing.Reason, q.Seq)
+	}
+	return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, "driver gave no outcome", q.Seq)
+}
+
+// askedTask is the task the question is about. When nobody can judge the step
+// any more, because its driver was removed meanwhile, it is only where the step
+// stands: that is enough to read an answer, which must not be lost.
+func (qs *questions) askedTask(ctx context.Context, q run.Question) (input.Task, error) {
+	if input.Of(q.Input.Kind).OfRun {
+		return input.RunTask(qs.t.Chain), nil
+	}
+	k, err := qs.t.open(ctx)
+	if fault.CodeOf(err) == fault.DriverUnavailable {
+		return qs.t.place(), nil
+	}
+	return k, err
+}
+
+func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question, r decision.Route, a driver.Answer) (Round, error) {
+	a.InputID, a.Via = q.Input.ID, q.Via
+	if problem := qs.t.trust.doubt(q.Input, a, q.Via); problem != "" {
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
+	}
+	to, err := qs.t.obtaining.settlement(ctx, k, q.Input, q.Phrase, true, a)
+	switch {
+	case err != nil:
+		return Round{}, err
+	case to.Declined:
+		return qs.t.replies.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
+	case len(to.Again) > 0:
+		return qs.invalid(ctx, k, q, r, to.Again)
+	case to.Unusable != "":
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, to.Unusable, q.Seq)
+	case to.Refused != "":
+		return qs.t.replies.refuse(ctx, fault.MissingField, to.Refused)
+	}
+	if to.Value != nil {
+		a.Value = to.Value
+	}
+	ev := run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Answer: &a}
+	if input.Of(q.Input.Kind).Approves {
+		ev.Approval = qs.t.approvals.approval(r, a.Provenance, run.BasisForm)
+		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
+	}
+	if err := qs.t.apply(ev); err != nil {
+		return Round{}, err
+	}
+	return qs.t.obtaining.settled(ctx, q.Input, a)
+}
+
+// invalid asks again with the diagnostics, as often as the route allows, and
+// then takes the next route.
+func (qs *questions) invalid(ctx context.Context, k input.Task, q run.Question, r decision.Route, ds []driver.Diagnostic) (Round, error) {
+	if qs.t.caller.Detached || q.Repairs >= r.Retries {
+		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Invalid, input.Describe(ds), q.Seq)
+	}
+	repair := q
+	repair.Repairs++
+	return qs.render(ctx, k, repair, r, ds)
+}
+
+// dismissed records that the person closed the question without an answer. The
+// question stays open, nothing is counted, and no other route is taken: nobody
+// else may answer for them.
+func (qs *questions) dismissed(ctx context.Context, k input.Task, q run.Question, reason string) (Round, error) {
+	closed := q.Seq
+	q.Earlier = append(slices.Clone(q.Earlier), closed)
+	q.Dismissed++
+	q.Closed = qs.t.e.opt.Clock.Now()
+	if err := qs.put(&q, run.Event{Kind: run.Dismissed, Seq: closed, Reason: plain.Clip(reason, 500)}); err != nil {
+		return Round{}, err
+	}
+	return qs.waiting(ctx, k, q)
+}
+
+// leftAlone reports whether the person closed the question so often that nobody
+// shows it to them for now.
+func (qs *questions) leftAlone(q run.Question) bool {
+	return q.Dismissed >= maxDismissals && qs.t.e.opt.Clock.Now().Before(q.Closed.Add(dismissalPause)) && !qs.t.e.runs.SetBack(q.Closed)
+}
+
+// dismissal is what a reply says of a closed question, and the action that
+// follows from it.
+func (qs *questions) dismissal(q run.Question, action string) (said, next string) {
+	said = "The person dismissed the question without an answer. Nothing is decided"
+	if !qs.leftAlone(q) {
+		return said, action + "; the person is then asked again, so do it when they want to answer"
+	}
+	until := q.Closed.Add(dismissalPause).UTC().Format(time.RFC3339)
+	said = fmt.Sprintf("The person dismissed the question %d times in a row without an answer. Nothing is decided, and they are not asked again before %s", q.Dismissed, until)
+	return said, action + "; do it only once the person says that they want to answer, and after " + until
+}
+
+// A person who closes a dialog has decided nothing. They are asked again by the
+// next call; after maxDismissals in a row they are left alone for
+// dismissalPause, so that an agent that keeps calling does not keep asking.
+const (
+	maxDismissals  = 3
+	dismissalPause = time.Minute
+)
