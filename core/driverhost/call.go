@@ -9,6 +9,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -136,5 +137,5 @@ func plainError(err error, transport driver.Transport, lost, late bool, timeout 
 
 // oneLine makes a driver's error fit for a log line and a terminal.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(shown(text), func(r rune) bool { return r == '\n' }), "; ")
+	return strings.Join(strings.FieldsFunc(plain.TextWithin(text, maxText), func(r rune) bool { return r == '\n' }), "; ")
 }

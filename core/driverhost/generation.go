@@ -17,6 +17,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // link is the connection of a generation to its driver: a process that serves gRPC, one
@@ -147,7 +148,7 @@ func (g *generation) judge(found []driver.Diagnostic, dryRun bool, s *slot) erro
 			continue
 		}
 		if dryRun {
-			g.log.Warn("driver warns about its configuration", "pointer", shown(d.Pointer), "warning", s.secret.hide(d.Message))
+			g.log.Warn("driver warns about its configuration", "pointer", plain.TextWithin(d.Pointer, maxText), "warning", s.secret.hide(d.Message))
 		}
 	}
 	if len(problems) > 0 {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 const (
@@ -66,7 +68,7 @@ func redactorOf(values ...string) *redactor {
 func looksOf(v string) []string {
 	quoted := strconv.Quote(v)
 	looks := []string{
-		v, strings.TrimSpace(v), cleanLine([]byte(v)), url.QueryEscape(v), url.PathEscape(v), quoted[1 : len(quoted)-1],
+		v, strings.TrimSpace(v), strings.TrimSpace(plain.Line(v[:min(len(v), maxLine)])), url.QueryEscape(v), url.PathEscape(v), quoted[1 : len(quoted)-1],
 	}
 	for _, html := range []bool{true, false} {
 		var b bytes.Buffer

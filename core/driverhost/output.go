@@ -243,9 +243,5 @@ func readable(line []byte) []byte {
 	return b.Bytes()
 }
 
-// cleanLine makes a stranger's line safe to print: at most maxLine bytes on one
-// line, hidden characters by their codes.
-func cleanLine(line []byte) string {
-	clean := plain.Line(string(line[:min(len(line), maxLine)]))
-	return strings.TrimSpace(strings.ToValidUTF8(clean[:min(len(clean), maxLine)], ""))
-}
+// cleanLine makes a line of a process safe to print.
+func cleanLine(line []byte) string { return plain.LineWithin(string(line), maxLine) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,10 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// What a driver returns is a stranger's: its documents have to be JSON, and its
-// texts, which people and models read, show hidden characters by their codes, and
-// lose the driver's secrets. What the texts say is not judged here, and
-// documents are evidence: they are passed on as they are.
+// The documents that a driver returns have to be JSON. Its texts, which people and
+// models read, pass plain.TextWithin and lose the driver's secrets.
 
 // errorCode is what the code of a rejection looks like.
 var errorCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
@@ -128,13 +125,4 @@ func texts(found []driver.Diagnostic, text func(string) string) []driver.Diagnos
 }
 
 // shown makes a text of the driver fit to be shown, without its secrets.
-func (r *redactor) shown(text string) string { return r.hide(shown(text)) }
-
-// shown makes a text of a driver fit to be shown. At most maxText bytes of it
-// are.
-func shown(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return plain.Text(text)
-}
+func (r *redactor) shown(text string) string { return r.hide(plain.TextWithin(text, maxText)) }

@@ -221,14 +221,7 @@ func (d doer) messageIn(body []byte) string {
 }
 
 // oneLine is a text of an endpoint, short and fit to be shown.
-func oneLine(s string) string {
-	const most = 300
-	s = plain.Line(s)
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return strings.TrimSpace(s)
-}
+func oneLine(s string) string { return plain.LineWithin(s, 300) }
 
 // shortened is the error without the request around it and without the key.
 func shortened(err error, key string) error {

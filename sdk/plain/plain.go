@@ -2,6 +2,11 @@
 // reads short words in them. It is not an escape for a markup: HTML is escaped
 // as well.
 //
+// A text that a driver, a client, an endpoint or a process wrote passes TextWithin
+// or LineWithin before a person or a model reads it. Both bound the text, and show
+// what cannot be seen. They do not judge what the text says, and documents that
+// are evidence are passed on as they are.
+//
 // One rule says what cannot be seen: control and format characters (direction
 // marks among them), line and paragraph separators, private use, every other
 // character of Unicode's Default_Ignorable_Code_Point, variation selectors, and
@@ -54,6 +59,14 @@ func Line(s string) string {
 	s = strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ", "\r", " ").Replace(s)
 	return shown(s, func(rune) bool { return false })
 }
+
+// TextWithin is Text for a text of any length: at most n bytes are read and
+// returned, besides the ellipsis that ends a text that was cut.
+func TextWithin(s string, n int) string { return Clip(Text(Clip(s, n)), n) }
+
+// LineWithin is Line for a text of any length, without blanks around it: at most n
+// bytes are read and returned, besides the ellipsis that ends a text that was cut.
+func LineWithin(s string, n int) string { return strings.TrimSpace(Clip(Line(Clip(s, n)), n)) }
 
 // JSON returns the same JSON document with every hidden character in it as a JSON
 // escape, such as \u202e. What is not JSON must not be given.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -145,4 +146,22 @@ func FuzzPlain(f *testing.F) {
 			t.Errorf("Empty(%q) is not that of what is visible of it", s)
 		}
 	})
+}
+
+func TestTextsOfAnyLengthAreBounded(t *testing.T) {
+	long := strings.Repeat("é\u202e\n", 1000)
+	for name, within := range map[string]func(string, int) string{"TextWithin": plain.TextWithin, "LineWithin": plain.LineWithin} {
+		for n := range 64 {
+			got := within(long, n)
+			if len(got) > n+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") || strings.ContainsFunc(strings.ReplaceAll(got, "\n", ""), plain.Hidden) {
+				t.Errorf("%s(…, %d) = %q, want at most %d bytes, nothing hidden, and that it was cut", name, n, got, n)
+			}
+		}
+	}
+	if got := plain.TextWithin("a\nb\u202e", 100); got != "a\nb⟨U+202E⟩" {
+		t.Errorf("TextWithin of a short text = %q", got)
+	}
+	if got := plain.LineWithin(" a\nb\u202e ", 100); got != "a b⟨U+202E⟩" {
+		t.Errorf("LineWithin of a short text = %q", got)
+	}
 }
