@@ -1,0 +1,143 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+)
+
+func accepted(r *Run, e Event) error {
+	switch {
+	case e.Proof == nil || e.Evidence == nil:
+		return lacks("the proof or its evidence")
+	case len(r.Step.Declines) > 0:
+		return ErrDeclined
+	case len(r.Step.Inputs) > 0:
+		return fmt.Errorf("input %q has no answer: %w", r.Step.Inputs[0].ID, ErrImpossible)
+	case len(r.Step.Answers) == 0:
+		return fmt.Errorf("nothing was answered: %w", ErrImpossible)
+	case e.Proof.Previous != r.ProofHash():
+		return fmt.Errorf("the proof does not continue the chain: %w", ErrImpossible)
+	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
+	if err := e.Proof.check(r.Step.Index); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrImpossible)
+	}
+	r.release()
+	last := r.Step.Index == r.StepCount
+	if !last {
+		if err := r.fresh(e.Nonce); err != nil {
+			return err
+		}
+	}
+	r.Nonces = append(r.Nonces, r.Step.Nonce)
+	r.SolvedBy = append(r.SolvedBy, r.Step.Nonce)
+	r.Proofs = append(r.Proofs, *e.Proof)
+	r.Evidence = append(r.Evidence, *e.Evidence)
+	r.Step = Step{Index: r.Step.Index + 1, Nonce: e.Nonce}
+	if last {
+		r.Step.Nonce = ""
+		r.State = Complete
+	}
+	return nil
+}
+
+// withheld keeps an accepted verdict beside the one input that is still open,
+// the judge's.
+func withheld(r *Run, e Event) error {
+	switch {
+	case e.Held == nil || len(e.Inputs) != 1 || !rules[e.Inputs[0].Kind].judges:
+		return lacks("the verdict or the judge's input")
+	case len(r.Step.Inputs) > 0:
+		return fmt.Errorf("input %q has no answer: %w", r.Step.Inputs[0].ID, ErrImpossible)
+	case r.Step.Held != nil || len(r.Step.Answers) == 0:
+		return fmt.Errorf("a verdict is held already, or nothing was answered: %w", ErrImpossible)
+	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
+	r.release()
+	r.Step.Held, r.Step.Inputs = e.Held, e.Inputs
+	return nil
+}
+
+func rejected(r *Run, e Event) error {
+	if e.Code == "" {
+		return lacks("the error code")
+	}
+	if err := r.mayJudge(); err != nil {
+		return err
+	}
+	r.release()
+	r.Step.tried("")
+	for _, a := range r.Step.Answers {
+		r.Step.refuse(a.InputID, e.Diagnostics)
+	}
+	// An approval is for one attempt, and the next one may use any route.
+	r.Step = Step{
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, Noes: r.Step.Noes,
+		Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+	}
+	return nil
+}
+
+func refused(r *Run, e Event) error {
+	if e.Code == "" {
+		return lacks("the error code")
+	}
+	r.Step.Failures++
+	return nil
+}
+
+func reissued(r *Run, e Event) error {
+	if err := r.fresh(e.Nonce); err != nil {
+		return err
+	}
+	r.Nonces = append(r.Nonces, r.Step.Nonce)
+	r.Step.Nonce = e.Nonce
+	if e.Connection != "" {
+		r.Connection = e.Connection
+	}
+	return nil
+}
+
+func restarted(r *Run, _ Event) error {
+	if c := r.Step.Call; c != nil && c.Acts {
+		return fmt.Errorf("what came of the call of driver %s is not known: %w", c.Driver, ErrImpossible)
+	}
+	r.Step.tried("")
+	superseded := r.Step.Superseded
+	if q := r.Step.Question; q != nil && q.Human {
+		superseded = append(slices.Clone(q.Earlier), q.Seq)
+	}
+	r.Step = Step{
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
+		Superseded: superseded, UntoldNo: r.Step.UntoldNo, Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+	}
+	r.State = Open
+	return nil
+}
+
+func attested(r *Run, e Event) error {
+	if e.Outcome == "" {
+		return lacks("the outcome")
+	}
+	r.Outcome = e.Outcome
+	r.unask()
+	r.State = Closed
+	return nil
+}
+
+func ended(r *Run, _ Event) error {
+	r.unask()
+	r.State = Ended
+	return nil
+}
+
+func (r *Run) fresh(nonce string) error {
+	if nonce == "" || nonce == r.Step.Nonce || slices.Contains(r.Nonces, nonce) {
+		return fmt.Errorf("the next nonce is missing or was used before: %w", ErrImpossible)
+	}
+	return nil
+}
