@@ -75,7 +75,7 @@ type AttestedStep struct {
 	Files   *SolvedFiles `json:"files,omitempty" jsonschema:"Who vouches for the files that the step demanded"`
 }
 
-// AttestedApproval is a yes in front of a step.
+// AttestedApproval is an approval of a step.
 type AttestedApproval struct {
 	StepIndex int    `json:"step_index"`
 	Via       string `json:"via"`

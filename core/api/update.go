@@ -7,7 +7,7 @@ import (
 // Update declares kairos_update.
 var Update = Tool[UpdateRequest, UpdateReply]{Declaration{
 	Name: "kairos_update", Title: "Update KAIROS Memory(s)",
-	Description: "Change stored steps. Give one Markdown document per uri, or updates that hold for all of them, never both. Runs that are open go on with the steps as they were when they began.",
+	Description: "Change stored steps. Give one Markdown document per uri, or updates that hold for all of them, never both. Open runs keep the steps as they were when they began.",
 	Destructive: true, Idempotent: true,
 	Icon: "M4 20l4-1l11-11l-3-3l-11 11zM14 7l3 3",
 }}

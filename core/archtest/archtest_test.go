@@ -17,7 +17,7 @@ import (
 const module = "github.com/kairos-mcp/kairos/"
 
 // allowed says which packages of ours a package may import. A folder
-// stands for everything below it. What is not listed imports nothing of ours.
+// includes everything below it. An unlisted package imports nothing of ours.
 var allowed = map[string][]string{
 	"cmd/kairos":                      {},
 	"cmd/kairos/internal/gctune":      {},

@@ -12,8 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// What clients and protocols name becomes a label only up to these numbers of
-// distinct values; later ones are "other".
+// Names from clients and protocols become labels up to these numbers of distinct
+// values; later ones are "other".
 const (
 	maxTenants    = 100
 	maxAgents     = 50

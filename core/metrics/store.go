@@ -57,8 +57,8 @@ const (
 	opDelete   = "delete"
 )
 
-// stored counts a call of the store. What the store answers is a success, even
-// if it is no.
+// stored counts a call of the store. A negative answer
+// counts as a success.
 func (m *Metrics) stored(ctx context.Context, operation, space string, began time.Time, err error) time.Duration {
 	took := time.Since(began)
 	if space == "" {

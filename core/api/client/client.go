@@ -63,7 +63,7 @@ func New(address string, token Token, hc *http.Client) (*Client, error) {
 			WithHint("set KAIROS_BEARER_TOKEN instead")
 	}
 	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fault.New(fault.InvalidArgument, "%.200q is no URL of a server", address).WithHint("%s", wantedURL)
+		return nil, fault.New(fault.InvalidArgument, "%.200q is not the URL of a server", address).WithHint("%s", wantedURL)
 	}
 	token = Token(strings.TrimSpace(string(token)))
 	if strings.ContainsFunc(string(token), func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -242,7 +242,7 @@ func hint(res answer) string {
 
 // stranger: something answers, but no REST interface of KAIROS.
 func (c *Client) stranger(res answer) error {
-	return fault.New(fault.UnexpectedReply, "what answers at %s is no KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type"))
+	return fault.New(fault.UnexpectedReply, "the server at %s is not a KAIROS server: %s %.100q", c.base, res.text, res.header.Get("Content-Type"))
 }
 
 func isJSON(res answer) bool {

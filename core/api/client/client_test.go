@@ -200,7 +200,7 @@ func TestErrorsHaveCodeMessageAndNextAction(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoKAIROSServerIsNamed(t *testing.T) {
+func TestAnotherKindOfServerIsNamed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status      int
 		kind, reply string

@@ -67,7 +67,7 @@ func TestChangesAreReportedAndRefusalsQuoted(t *testing.T) {
 	}
 }
 
-func TestFollowedLogsGoOnUntilTheReaderLeaves(t *testing.T) {
+func TestFollowedLogsLastUntilTheReaderLeaves(t *testing.T) {
 	drivers := newFakeDrivers("old")
 	c := serve(t, filepath.Join(shortDir(t), "1.sock"), drivers, fakeSetup{})
 	ctx, leave := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func TestFollowedLogsGoOnUntilTheReaderLeaves(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatIsGoingOn(t *testing.T) {
+func TestCloseEndsOpenRequests(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "1.sock")
 	hangs := make(chan struct{})
 	s := admin.NewServer(socket, admin.Info{}, newFakeDrivers("line"), fakeSetup{hangs: hangs}, slog.New(slog.DiscardHandler))

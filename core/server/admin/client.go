@@ -97,7 +97,7 @@ func (c *Client) Logs(ctx context.Context, name string, n int) ([]driverhost.Lin
 }
 
 // FollowLogs emits the last n lines of a driver and then every new one, until
-// ctx ends, emit fails or the server stops, which is no error.
+// ctx ends, emit fails or the server stops, which is not an error.
 func (c *Client) FollowLogs(ctx context.Context, name string, n int, emit func(driverhost.Line) error) error {
 	return c.lines(ctx, name, url.Values{"lines": {strconv.Itoa(n)}, "follow": {"1"}}, emit)
 }

@@ -98,7 +98,7 @@ func (h *handler) logs(w http.ResponseWriter, r *http.Request) {
 	if out.flush() != nil { // so that the reader knows it is connected
 		return
 	}
-	// Whatever ends it, the reply has begun and cannot turn into an error.
+	// The error is dropped: the reply has begun and cannot turn into an error.
 	_ = h.drivers.FollowLogs(r.Context(), name, n, func(line driverhost.Line) error {
 		return errors.Join(out.emit(line), out.flush())
 	})

@@ -31,8 +31,8 @@ func TestProcessOfAnotherUserIsHungUpOn(t *testing.T) {
 	}
 }
 
-// What a driver starts descends from the server, and has no business here even
-// if it knows the token.
+// A process that a driver starts descends from the server, and is refused even if
+// it knows the token.
 func TestProcessesThatTheServerStartedAreRefused(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "1.sock")
 	serve(t, socket, newFakeDrivers(), fakeSetup{})

@@ -54,7 +54,7 @@ type shownApproval struct {
 	director.ApprovalView
 	Does    string // Display, set out
 	Problem string // with the answer before
-	// Known: the server knows who people are; Who answers then.
+	// Known: the server knows people by name; Who is the one that answers.
 	Known bool
 	Who   string
 }

@@ -122,7 +122,7 @@ func TestThePhraseIsAskedForOnThePage(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerOfThePageDecidesNothing(t *testing.T) {
+func TestAnotherFormDecidesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	path, again := w.gate("")
 	guessed := path[:strings.LastIndexByte(path, '/')+1] + strings.Repeat("0", 32)

@@ -73,7 +73,7 @@ func (a *admission) read(c *call) error {
 			_ = c.w.control.SetReadDeadline(time.Now().Add(a.limits.BodyTime))
 		}
 		if errors.Is(err, io.EOF) {
-			// The deadline is over: the server goes on reading, to notice a client that leaves.
+			// The deadline is over: the server keeps reading, to notice a client that leaves.
 			_ = c.w.control.SetReadDeadline(time.Time{})
 			c.body = chunk
 			return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
-// What clients of the earlier server depend on.
+// These tests are the behaviour that clients of the earlier server depend on.
 
 func TestWrongInputIsInvalidInput(t *testing.T) {
 	w := newWorld(t, nil)
@@ -238,7 +238,7 @@ func TestARunErrorIsAReplyWithItsCode(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIs404(t *testing.T) {
+func TestAMissingStepIs404(t *testing.T) {
 	w := newWorld(t, nil)
 	const absent = `"kairos://mem/00000000-0000-4000-8000-00000000dead"`
 	for tool, body := range map[string]string{
@@ -375,7 +375,7 @@ func TestHealthSaysHealthy(t *testing.T) {
 			a := w.get("/health").want(tc.status, "")
 			uptime, isNumber := a.fields["uptime"].(float64)
 			if !isNumber || uptime != float64(int(uptime)) {
-				t.Errorf("uptime %v is no whole number", a.fields["uptime"])
+				t.Errorf("uptime %v is not a whole number", a.fields["uptime"])
 			}
 			want := map[string]string{
 				"status": tc.word, "service": "KAIROS", "version": "v1", "transport": "http",

@@ -18,7 +18,7 @@ import (
 )
 
 // guarded puts the guards before a handler. The first one sees a request first
-// and its reply last. What costs least and refuses most comes early; nothing of
+// and its reply last. The cheapest guards that refuse most come early; nothing of
 // a body is read before it is clear that it may come, and nothing is worked on
 // before its body is whole.
 func (a *API) guarded(h handler) handler {
@@ -45,7 +45,7 @@ func (a *API) observed(next handler) handler {
 	return func(c *call) {
 		ctx := traced(c.r)
 		c.r = c.r.WithContext(ctx)
-		// What the request before on this connection has left must not end this one.
+		// A deadline of the request before on this connection must not end this one.
 		_ = c.w.control.SetWriteDeadline(time.Time{})
 		if c.r.ContentLength != 0 { // also of a call that is refused: the server reads on
 			_ = c.w.control.SetReadDeadline(time.Now().Add(a.cfg.Limits.BodyTime))

@@ -119,8 +119,8 @@ type fakeDrivers struct {
 	in   chan struct{}
 }
 
-// hold makes the next calls wait until let go; entered tells of each.
-func (d *fakeDrivers) hold() (entered <-chan struct{}, letGo func()) {
+// hold makes the next calls wait until release; entered tells of each.
+func (d *fakeDrivers) hold() (entered <-chan struct{}, release func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held, in := make(chan struct{}), make(chan struct{}, 1000)

@@ -29,7 +29,7 @@ func (m *remembered[T]) of(ctx context.Context, look func(context.Context) T) T 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at.IsZero() || time.Since(m.at) >= rememberFor {
-		// Whoever asked may leave; those who wait want the answer all the same.
+		// The caller may leave; others wait for the same answer.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 		defer cancel()
 		m.last, m.at = look(ctx), time.Now()

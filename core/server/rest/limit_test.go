@@ -142,12 +142,12 @@ func TestACallMayTakeLongerThanItsBody(t *testing.T) {
 	}
 	uri := inTime("kairos_mint/raw?llm_model_id=test", twoSteps, "Content-Type", "text/markdown").fields["items"].([]any)[0].(map[string]any)["uri"].(string)
 	begun := inTime("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
-	entered, letGo := w.drivers.hold()
-	defer letGo()
+	entered, release := w.drivers.hold()
+	defer release()
 	go func() {
 		<-entered
 		<-time.After(200 * time.Millisecond) // longer than the body had
-		letGo()
+		release()
 	}()
 	if a := inTime("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":%s}`, uri, begun.solution(0))); a.str("error_code") != "" {
 		t.Errorf("reply %s", a.body)
@@ -174,7 +174,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 	}
 	// Nor is there room for one whose length is not told.
 	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(503, "BUSY")
-	w.post("kairos_search", `{"query":"x"}`).want(200, "") // calls of the usual size go on
+	w.post("kairos_search", `{"query":"x"}`).want(200, "") // calls of the usual size are served
 	conn.Close()
 	until(t, "the room to be free", func() bool { return searches(200) })
 	w.do("POST", "/api/kairos_search", io.MultiReader(strings.NewReader(large)), "Content-Type", "application/json").want(200, "")

@@ -94,7 +94,7 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// What browsers may send and read across origins.
+// Headers and methods that browsers may use across origins.
 const (
 	corsHeaders = "Authorization, Content-Type, Accept, Last-Event-ID, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, " +
 		"Traceparent, X-LLM-Model-ID, X-Force-Update"

@@ -145,7 +145,7 @@ func toolResponses(t toolset.Tool) object {
 	return out
 }
 
-// addPlain adds what is no tool.
+// addPlain adds the paths that are not tools.
 func addPlain(paths object) {
 	answer := func(description string, schema object) object {
 		return object{"description": description, "content": jsonContent(schema)}

@@ -88,7 +88,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 		for method, op := range item {
 			at := method + " " + path
 			if !slices.Contains([]string{"get", "post"}, method) || !strings.HasPrefix(path, "/") {
-				t.Errorf("%s is no operation", at)
+				t.Errorf("%s is not an operation", at)
 			}
 			if op.OperationID == "" || ids[op.OperationID] || op.Summary == "" {
 				t.Errorf("%s: operation id %q and summary %q must be there and the id used once", at, op.OperationID, op.Summary)

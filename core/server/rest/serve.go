@@ -27,7 +27,7 @@ type Listen struct {
 	// Busy is how long an address that is in use is tried again: the process of
 	// a server that was killed may still be ending. Zero: 2 s.
 	Busy time.Duration
-	// Shutdown is how long calls in flight may go on after the end; zero: 10 s.
+	// Shutdown is how long calls in flight may continue after the end; zero: 10 s.
 	Shutdown time.Duration
 	// Started, if set, is called with the address once it is listened on.
 	Started func(net.Addr)
@@ -36,7 +36,7 @@ type Listen struct {
 	Draining func()
 }
 
-// What a client may take, unless the handler says otherwise.
+// Limits of a client, unless the handler sets others.
 const (
 	headerTime  = 10 * time.Second
 	bodyTime    = 30 * time.Second
@@ -216,8 +216,8 @@ func (p *placed) Close() error {
 // lookEvery is how often the files of a certificate are looked at.
 const lookEvery = time.Second
 
-// certificate is read from its files again when they have changed. What cannot
-// be read leaves the one before in use.
+// certificate is read from its files again when they have changed. If it
+// cannot be read, the previous one stays in use.
 type certificate struct {
 	cert, key string
 	log       *slog.Logger
@@ -247,7 +247,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case c.loaded == nil:
 		return nil, fmt.Errorf("read the certificate %s and its key %s: %w", c.cert, c.key, err)
 	default:
-		c.log.Error("the new certificate cannot be used, the old one goes on", "cert", c.cert, "key", c.key, "error", err)
+		c.log.Error("the new certificate cannot be used, the old one stays in use", "cert", c.cert, "key", c.key, "error", err)
 	}
 	return c.loaded, nil
 }

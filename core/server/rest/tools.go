@@ -129,7 +129,7 @@ func wholeURI(s string) string {
 	return s
 }
 
-// withWholeURIs makes URIs of what stands for them.
+// withWholeURIs expands UUIDs to URIs.
 func withWholeURIs(body []byte) ([]byte, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {

@@ -85,7 +85,7 @@ func TestARowCallsItsUseCase(t *testing.T) {
 	}
 }
 
-// What a start pays for schemas that are inferred instead of generated.
+// The cost of inferring the schemas at a start.
 func BenchmarkSchemas(b *testing.B) {
 	for b.Loop() {
 		for _, row := range toolset.Table {

@@ -47,7 +47,7 @@ type Page struct {
 	Title string
 	// Style is put after the common style sheet; a page behind Policy has none.
 	Style template.CSS
-	// Body is the content of <main>. Who makes it escapes what is not theirs.
+	// Body is the content of <main>. The caller escapes the texts of others.
 	Body template.HTML
 }
 

@@ -41,7 +41,7 @@ func reachedAt(scheme string, at net.Addr) string {
 }
 
 // serveApprovals serves the approval page alone, for a server without HTTP,
-// until ctx ends. Hosts start servers twice, so one that cannot listen goes on
+// until ctx ends. Hosts start servers twice, so one that cannot listen continues
 // without the page.
 func (a *App) serveApprovals(ctx context.Context, version string) error {
 	api, err := rest.New(rest.Config{

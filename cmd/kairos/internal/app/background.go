@@ -47,7 +47,7 @@ func (o *background) reloadOnHangup() {
 			return
 		case <-o.hangup:
 			if _, err := o.app.setup.Reload(o.ctx); err != nil {
-				o.app.log.Error("SIGHUP: the reload is refused, everything goes on as before", "error", err)
+				o.app.log.Error("SIGHUP: the reload is refused, the server continues as before", "error", err)
 			}
 		}
 	}

@@ -45,8 +45,8 @@ func (t Transports) Override(c *config.Config) {
 	c.HTTP.Insecure = c.HTTP.Insecure || t.Insecure
 }
 
-// drain is how long calls may go on after the end; zero: as long as they
-// may over stdin and stdout.
+// drain is how long calls may continue after the end; zero: as long as over
+// stdin and stdout.
 func (t Transports) drain(c config.Config) time.Duration {
 	if !t.HTTP {
 		return 0

@@ -130,8 +130,8 @@ func (p places) of(path ...string) string {
 	return at
 }
 
-// memberOf returns the member of a mapping or the item of a list, and what stands
-// for its key; nil: there is none.
+// memberOf returns the member of a mapping or the item of a list, and the node
+// of its key; nil: there is none.
 func memberOf(n ast.Node, name string) (key, value ast.Node) {
 	switch n := n.(type) {
 	case *ast.AnchorNode:

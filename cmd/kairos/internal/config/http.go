@@ -82,7 +82,7 @@ type httpConfig struct {
 	SessionIdle Duration `yaml:"session_idle"`
 	// SessionAge ends any session. Default 24h.
 	SessionAge Duration `yaml:"session_age"`
-	// Shutdown is how long calls in flight may go on at the end. Default 10s.
+	// Shutdown is how long calls in flight may continue at the end. Default 10s.
 	Shutdown Duration `yaml:"shutdown"`
 	// Insecure lets the server listen where other machines reach it, though
 	// nobody has to say who they are.

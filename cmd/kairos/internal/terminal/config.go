@@ -95,7 +95,7 @@ type Config struct {
 	ServerLog io.Writer
 
 	URI      string // of a protocol or one of its steps
-	Session  string // id of the run of URI to go on with; "": a new one begins
+	Session  string // id of the run of URI to resume; "": a new one begins
 	Query    string // words to search a protocol by
 	Document string // Markdown of a protocol, stored before it is played
 
@@ -272,7 +272,7 @@ const (
 	StopNoProgress = "NO_PROGRESS"
 	// StopNotFound: a search found no protocol.
 	StopNotFound = "NOT_FOUND"
-	// StopNoNextAction: the reply names no call to go on with.
+	// StopNoNextAction: the reply names no call to continue with.
 	StopNoNextAction = "NO_NEXT_ACTION"
 	// StopFailed: a tool of the server failed without an error code.
 	StopFailed = "TOOL_FAILED"

@@ -29,8 +29,8 @@ type scene struct {
 	Late bool
 }
 
-// act is one step. What the server may ask for is asked when the client can
-// be asked; otherwise the agent has to do the work.
+// act is one step. The server asks the client where it can; otherwise the agent
+// has to do the work.
 type act struct {
 	Type, Name  string
 	Description string
@@ -160,7 +160,7 @@ func (d *director) replied(code, message string) map[string]any {
 		r["challenge"] = map[string]any{
 			"type": a.Type, "description": a.Description, "nonce": d.nonce(), "proof_hash": "hash", a.Type: a.Display,
 		}
-		r["next_action"] = "go on"
+		r["next_action"] = "continue"
 		r["next_call"] = nextCall("kairos_next", map[string]any{"type": a.Type, "nonce": d.nonce(), "proof_hash": "hash"})
 	}
 	return r
@@ -195,7 +195,7 @@ func (d *director) next(ctx context.Context, s *server.MCPServer, req mcp.CallTo
 		return nil, err
 	}
 	if strings.Contains(string(raw), `"confirmation":"rejected"`) {
-		return d.reply("USER_DECLINED", "the person said no"), nil
+		return d.reply("USER_DECLINED", "the person declined"), nil
 	}
 	return d.judge(string(raw), "agent"), nil
 }

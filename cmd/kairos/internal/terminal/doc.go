@@ -51,7 +51,7 @@
 // `times: n` lets a rule answer n times at most. Exactly one action:
 //
 //	answer: VALUE      the literal answer (elicitation, sampling, comment, confirm, evidence)
-//	decline: true      the person says no (elicitation, visit, confirm)
+//	decline: true      the person declines (elicitation, visit, confirm)
 //	cancel: true       the person closes the form (elicitation), or does not go there (visit)
 //	refuse: true       not done (sampling, tool, shell, comment, evidence)
 //	run: true          go ahead: run it, call it, ask the configured model (sampling, tool, shell, comment);

@@ -266,7 +266,7 @@ func (fd field) pick(typed string) any {
 	return typed
 }
 
-// What a person types instead of a value.
+// Words that a person types instead of a value.
 const (
 	typedDecline = ":decline"
 	typedCancel  = ":cancel"
@@ -274,7 +274,7 @@ const (
 
 // fill asks for every field until its value is valid. The caller has the dialog.
 func (f form) fill(ctx context.Context, c *console) (decision, error) {
-	c.say("  (%s says no, %s closes the form)", typedDecline, typedCancel)
+	c.say("  (%s declines, %s closes the form)", typedDecline, typedCancel)
 	for {
 		object := map[string]any{}
 		for _, fd := range f.fields {

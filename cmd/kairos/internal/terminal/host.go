@@ -111,8 +111,8 @@ func (h *host) quiet(ctx context.Context) error {
 	}
 }
 
-// decide puts a question to the person or the script. What a script decides
-// is shown too: a run that nobody watches can be read afterwards.
+// decide puts a question to the person or the script. Decisions of a
+// script are shown too: a run that nobody watches can be read afterwards.
 func (h *host) decide(ctx context.Context, q question) (decision, error) {
 	if h.script != nil {
 		h.console.say("\n%s", heading(q.kind))

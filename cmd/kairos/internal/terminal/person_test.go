@@ -120,7 +120,7 @@ rules:
 	}
 }
 
-// What a server of somebody else logs is marked as that server's.
+// Log lines of a server are marked as that server's.
 func TestALogOfAServerIsNotTheProgramsOwn(t *testing.T) {
 	cfg := config(t, calendar())
 	tools := cfg.Servers["tools"]
@@ -182,8 +182,8 @@ func TestPersonAnswersAtAnAddress(t *testing.T) {
 		"declines":                  {typed: "n\n", stop: "USER_DECLINED: decline"},
 		"cancels":                   {typed: "c\n", stop: terminal.StopDismissed},
 		"nobody":                    {stop: terminal.StopDismissed, shown: []string{"nobody is here to open the address"}},
-		"no web address":            {page: "file:///etc/passwd", typed: "y\n", stop: "no web address"},
-		"an address that hides":     {page: "http://a/\u202eb", typed: "y\n", stop: "no web address"},
+		"no web address":            {page: "file:///etc/passwd", typed: "y\n", stop: "not a web address"},
+		"an address that hides":     {page: "http://a/\u202eb", typed: "y\n", stop: "not a web address"},
 		"script goes":               {script: "{on: visit, match: /approve/1/2, run: true}"},
 		"script declines":           {script: "{on: visit, decline: true}", stop: "USER_DECLINED: decline"},
 		"script cannot":             {script: "{on: shell, run: true}", stop: "nobody is here to answer at " + address},
@@ -258,7 +258,7 @@ func TestFormOfManyFields(t *testing.T) {
 	}
 }
 
-// What servers send cannot steer the terminal.
+// Texts of servers cannot steer the terminal.
 func TestControlCharactersAreNotPrinted(t *testing.T) {
 	cfg := config(t, scene{Steps: []act{{
 		Type: "comment", Name: "Title \x1b]0;owned\x07", Description: "\x1b[2Jtext\u202e", Passes: "fine",

@@ -27,8 +27,8 @@ const modelID = "kairos-run"
 // Play plays one protocol to its attestation. The server and every other
 // process it starts have ended when it returns. If the run stops earlier, the
 // error is a *StopError; the Result says how far it came either way. A read
-// from Config.In that a cancelled context left behind goes on until its line
-// comes.
+// from Config.In that a cancelled context left behind ends with its
+// line.
 func Play(ctx context.Context, cfg Config) (res Result, err error) {
 	if err := cfg.Validate(); err != nil {
 		return Result{}, fmt.Errorf("configuration: %w", err)
@@ -173,7 +173,7 @@ func (p *play) begin(ctx context.Context, uri string) (stepReply, error) {
 	return decodeReply(raw)
 }
 
-// afterRefusal goes on with a run whose first question was refused before the
+// afterRefusal continues a run whose first question was refused before the
 // server could say anything of the run. The reply to begin is lost, so the
 // placeholder has only the type of the first step.
 func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) {
@@ -286,7 +286,7 @@ func refusal(what string) *StopError {
 	return &StopError{Code: StopRefused, Message: what + " was refused"}
 }
 
-// giveUp returns a StopError for a reply that only a person can go on from.
+// giveUp returns a StopError for a reply that only a person can continue from.
 func giveUp(r stepReply) error {
 	stop := &StopError{Code: r.ErrorCode, Message: r.Message, NextAction: r.NextAction}
 	switch r.ErrorCode {

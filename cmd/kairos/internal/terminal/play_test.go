@@ -301,7 +301,7 @@ func TestAgentDoesTheWorkOfEveryType(t *testing.T) {
 	cfg := config(t, scene{Steps: []act{
 		{Type: "shell", Name: "Command", Display: json.RawMessage(`{"cmd":"pwd; echo oops >&2; printf '%s' \"$KAIROS_LLM_API_KEY\"","timeout_seconds":10}`), Passes: `"exit_code":0`},
 		{Type: "comment", Name: "Text", Description: "Say what was done.", Display: json.RawMessage(`{"min_length":5}`), Passes: "all is well"},
-		{Type: "user_input", Name: "Confirm", Description: "Go on?", Display: json.RawMessage(`{"prompt":"Go on?"}`), Passes: `"confirmation":"approved"`},
+		{Type: "user_input", Name: "Confirm", Description: "Continue?", Display: json.RawMessage(`{"prompt":"Continue?"}`), Passes: `"confirmation":"approved"`},
 		{Type: "mcp", Name: "Tool", Description: "Call book.", Display: json.RawMessage(`{"tool_name":"book"}`), Passes: `"arguments":{"ok":true}`},
 		{Type: "weather", Name: "Other", Description: "Measure.", Display: json.RawMessage(`{"where":"here"}`), Passes: `{"celsius":21}`},
 	}})
@@ -311,7 +311,7 @@ func TestAgentDoesTheWorkOfEveryType(t *testing.T) {
 rules:
   - {on: shell, match: pwd, run: true}
   - {on: comment, answer: It is done and all is well.}
-  - {on: confirm, match: go on, answer: approved}
+  - {on: confirm, match: continue, answer: approved}
   - {on: tool, match: book, arguments: {ok: true}}
   - {on: evidence, match: '"where":"here"', answer: {celsius: 21}}
 `)

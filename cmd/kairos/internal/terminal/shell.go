@@ -37,7 +37,7 @@ func runCommand(ctx context.Context, dir, line string, timeout time.Duration) (c
 	cmd.Env = Environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	// What outlives the group must not hold us through an open pipe.
+	// A process that has left the group must not hold us through an open pipe.
 	cmd.WaitDelay = time.Second
 	stdout, stderr := &bounded{}, &bounded{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr

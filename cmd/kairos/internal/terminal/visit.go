@@ -65,11 +65,11 @@ func (h *host) went(address string) {
 	h.console.say("waiting for what is answered there; an interrupt leaves the run open")
 }
 
-// sendTo asks whether the person goes to the address. Nobody there is a cancel,
-// not a no: nobody chose.
+// sendTo asks whether the person goes to the address. Without a person it is
+// a cancel and not a decline: nobody chose.
 func (h *host) sendTo(ctx context.Context, message, address string) (decision, error) {
 	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || plain.Line(address) != address {
-		return decision{}, fmt.Errorf("the server sends you to %q, which is no web address", address)
+		return decision{}, fmt.Errorf("the server sends you to %q, which is not a web address", address)
 	}
 	q := question{kind: KindVisit, text: message + "\n\n" + address}
 	if h.cfg.Open != nil {

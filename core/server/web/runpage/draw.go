@@ -29,7 +29,7 @@ func (t trail) Walked() bool {
 type node struct {
 	Title, Place string
 	Mark         string
-	// Entered: the walk went into it. Through: it went on behind it.
+	// Entered: the walk went into it. Through: it continued behind it.
 	Entered, Through bool
 	Badges           []badge
 	When, Value      string

@@ -212,7 +212,7 @@ func TestPageSaysNoMoreThanIsKnown(t *testing.T) {
 	}
 }
 
-func TestANoIsTheMarkOfItsStepUntilTheRunGoesOn(t *testing.T) {
+func TestADeclineMarksItsStepUntilTheRunContinues(t *testing.T) {
 	marks := func(whats ...string) string {
 		s := newStory(t, "Release", 1)
 		for _, what := range whats {
@@ -223,6 +223,6 @@ func TestANoIsTheMarkOfItsStepUntilTheRunGoesOn(t *testing.T) {
 	}
 	no, goneOn, open := marks("asked", "declined", "refused"), marks("asked", "declined", "refused", "asked"), marks("asked")
 	if no == open || no != marks("asked", "rejected") || goneOn == no {
-		t.Errorf("marks: after a no %q, asked again %q, never answered %q", no, goneOn, open)
+		t.Errorf("marks: after a decline %q, asked again %q, never answered %q", no, goneOn, open)
 	}
 }

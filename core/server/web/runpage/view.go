@@ -13,7 +13,7 @@ import (
 // The marks say how a thing went; they are classes of style.css as well.
 const (
 	markGood = "good" // gave what was wanted
-	markBad  = "bad"  // a no, or a refusal
+	markBad  = "bad"  // a decline, or a refusal
 	markWarn = "warn" // tried, and gave nothing
 	markTake = "take" // taken, and nothing more is known
 	markPass = "pass" // looked at and passed over
@@ -143,7 +143,7 @@ func (s *step) tell(m archive.Moment) {
 	case "refused": // the reply to the no before it, or to what nobody judged
 	default:
 		if s.Mark == markBad {
-			s.Mark = markTake // it went on
+			s.Mark = markTake // the run continued
 		}
 	}
 	s.Moments = append(s.Moments, out)
@@ -208,7 +208,7 @@ func kindOf(d archive.Decided) string {
 }
 
 // groups puts together the decisions on one input of a step that follow each
-// other: the routes that were tried until one gave an answer or a person said no.
+// other: the routes that were tried until one gave an answer or a person declined.
 func (r Run) groups(index int) [][]archive.Decided {
 	var out [][]archive.Decided
 	open := false

@@ -21,7 +21,7 @@ type format struct {
 	// encode writes a document with one table of servers that has one entry.
 	encode func(servers string, e entry) ([]byte, error)
 	// insert puts the entry into a document and keeps everything else as it is,
-	// comments and layout included. What it returns is checked by put.
+	// comments and layout included. put checks the result.
 	insert func(document []byte, servers string, e entry) ([]byte, error)
 }
 

@@ -89,7 +89,7 @@ func TestAFileThatIsNotUnderstoodIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What put returns differs from the document by the entry alone, or put fails.
+// put adds the entry to the document and changes nothing else, or it fails.
 func FuzzPut(f *testing.F) {
 	formats := []format{jsonc, toml, yaml}
 	for i, seed := range []string{`{"s": {"a": 1,},} // x`, "[s.kairos]\na = 1\n[b]\n", "s:\n  kairos:\n    a: 1\n  b: 2\n", "s: ~\n", "s:\n# c\n", "'s':\n  a: 1\n", "s:\n\tx"} {

@@ -67,7 +67,7 @@ func driverTestCommand(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-// takeOutput lets --output, which all driver commands have, stand for --format.
+// takeOutput takes --output, which all driver commands have, as --format.
 func (f *kitFlags) takeOutput(cmd *cobra.Command) error {
 	flag := cmd.Flag("output")
 	if flag == nil || !flag.Changed {
@@ -150,7 +150,7 @@ func verdict(binary string, report drivertest.Report) error {
 	case n > 0:
 		return fmt.Errorf("%s breaks %d of the driver contract's MUST rules", binary, n)
 	case report.Interrupted:
-		return fmt.Errorf("interrupted: %s was held against %d checks only", binary, report.Checked())
+		return fmt.Errorf("interrupted: %s ran only %d checks", binary, report.Checked())
 	case report.Checked() == 0:
 		return fmt.Errorf("nothing was checked: none of the %d chosen checks could run on %s", len(report.Results), binary)
 	}

@@ -196,7 +196,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// copyExecutable copies a file into the folder under a name that is no driver's.
+// copyExecutable copies a file into the folder under a name that no driver has.
 func copyExecutable(dir, file string) (temp string, err error) {
 	from, err := files.Open(os.OpenFile, file)
 	if err != nil {

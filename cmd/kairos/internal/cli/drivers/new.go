@@ -24,8 +24,8 @@ import (
 )
 
 // The scaffolds. A folder is named for a language, or for a language and a
-// role; a driver gets the files of both. "dot-" in a name stands for a dot, and
-// BINARY for the name of the driver's program.
+// role; a driver gets the files of both. "dot-" in a name becomes a dot, and
+// BINARY the name of the driver's program.
 //
 //go:embed scaffold
 var scaffolds embed.FS

@@ -179,7 +179,7 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 		},
 	}
 	choice.AddTo(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
 	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last lines")
 	return cmd
 }

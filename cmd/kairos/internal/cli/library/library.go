@@ -240,7 +240,7 @@ func allSpaces(ctx context.Context, t api.Transport, titles bool) (api.SpacesRep
 			}
 		}
 		if more.NextCursor == cursor {
-			return all, errors.New("the list of titles does not go on: its cursor stays the same")
+			return all, errors.New("cannot list the titles: the server repeats the same page")
 		}
 		cursor = more.NextCursor
 	}

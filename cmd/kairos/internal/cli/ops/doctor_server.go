@@ -16,7 +16,7 @@ import (
 )
 
 // embedding says whether the endpoint answers and what is not embedded yet.
-// Missing vectors are no fault: a running server adds them.
+// Missing vectors are not an error: a running server adds them.
 func (r *doctorReport) embedding(ctx context.Context, a *app.App) {
 	c := a.Config.Embedding
 	if !c.On() {

@@ -38,7 +38,7 @@ type similarityOfTwo struct {
 	Cosine float64 `json:"cosine"`
 }
 
-// What a working model tells apart: the first two mean the same in other words.
+// Texts that a working model tells apart: the first two mean the same in other words.
 const (
 	checkedText  = "restart the web server"
 	checkedLike  = "reboot the server of the website"

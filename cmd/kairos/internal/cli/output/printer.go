@@ -90,8 +90,8 @@ func (p *Printer) Printf(format string, args ...any) {
 	_, p.Err = fmt.Fprintf(p.W, format, shown...)
 }
 
-// Tell prints a note beside a command's result, such as a warning. What cannot
-// be written there is lost.
+// Tell prints a note beside a command's result, such as a warning. A note
+// that cannot be written is lost.
 func Tell(w io.Writer, format string, args ...any) { (&Printer{W: w}).Printf(format, args...) }
 
 // Lines is a text that may have several lines.

@@ -35,7 +35,7 @@ type walk struct {
 	unaidedAt int    // that step
 }
 
-// maxUnaided is how often a step that should go on by itself is called for
+// maxUnaided is how often a step that should proceed by itself is called for
 // before a solution is asked for.
 const maxUnaided = 3
 
@@ -70,7 +70,7 @@ func (w *walk) run(ctx context.Context, in api.NextRequest) error {
 		if reply.ErrorCode == "" && call.tool == "kairos_attest" {
 			return w.finish(reply, call)
 		}
-		if refusal || !goesOn(reply) {
+		if refusal || !mayContinue(reply) {
 			return w.stopped(reply)
 		}
 		if reply, refusal, err = w.step(ctx, reply, call); err != nil {
@@ -97,7 +97,7 @@ func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (ne
 		return next, false, err
 	}
 	refused := next.ErrorCode != "" && next.StepIndex == reply.StepIndex
-	if refused && in.Solution != nil && !fromOption && w.out.ForPeople() && goesOn(next) && next.ErrorCode != string(fault.MissingField) {
+	if refused && in.Solution != nil && !fromOption && w.out.ForPeople() && mayContinue(next) && next.ErrorCode != string(fault.MissingField) {
 		output.Tell(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, next.Message)
 	}
 	return next, refused && fromOption, nil
@@ -159,7 +159,7 @@ func (w *walk) ask(reply api.StepReply, call nextStep) {
 }
 
 // line reads a line. A person may think for long, and an interrupt ends that:
-// the read itself goes on until the program ends.
+// the read itself lasts until the program ends.
 func (w *walk) line(ctx context.Context) (string, error) {
 	type read struct {
 		line string
@@ -228,7 +228,7 @@ func (w *walk) options(reply api.StepReply) string {
 	return s
 }
 
-// stopped is why the walk cannot go on.
+// stopped is why the walk cannot continue.
 func (w *walk) stopped(reply api.StepReply) error {
 	err := runError(reply)
 	switch reply.ErrorCode {
@@ -242,13 +242,13 @@ func (w *walk) stopped(reply api.StepReply) error {
 
 // unsolved: nobody gave a solution for the open step.
 func (w *walk) unsolved(reply api.StepReply) error {
-	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  here: go on with `kairos next %s --follow%s`",
+	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos next %s --follow%s`",
 		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, w.options(reply))
 }
 
-// goesOn reports whether another solution may be submitted: nothing is wrong,
-// or the reply invites to try again. A person's no is not for another try.
-func goesOn(reply api.StepReply) bool {
+// mayContinue reports whether another solution may be submitted: nothing is
+// wrong, or the reply invites to try again. A declined approval is not retried.
+func mayContinue(reply api.StepReply) bool {
 	if reply.ErrorCode == "" {
 		return true
 	}

@@ -27,7 +27,7 @@ type Flags struct {
 	without, autoSampling       []string
 	llmURL, llmModel            string
 	keep                        bool
-	Session                     string // id of the run to go on with
+	Session                     string // id of the run to resume
 }
 
 func runCommand(at *session.Session) *cobra.Command {

@@ -47,7 +47,7 @@ of a run that is under way, with a fresh nonce. kairos next --follow continues i
 	}
 	out.AddToTool(cmd, output.FormatJSON)
 	cmd.Flags().StringVar(&input, "input", "", "input of the run, a JSON object")
-	cmd.Flags().StringVar(&in.SessionID, "session", "", "id of the run to go on with")
+	cmd.Flags().StringVar(&in.SessionID, "session", "", "id of the run to resume")
 	cmd.Flags().StringArrayVar(&roots, "root", nil, "folder that the run works in, for steps that demand files; may be repeated")
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 // runsResume is `kairos runs resume`.
 func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	var file string
-	var goOn bool
+	var playRest bool
 	var f play.Flags
 	cmd := &cobra.Command{
 		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run",
@@ -36,12 +36,12 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var r resumption
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) (err error) {
-				if r, err = findResumption(ctx, a, file, args); err != nil || goOn {
+				if r, err = findResumption(ctx, a, file, args); err != nil || playRest {
 					return err
 				}
 				return resume(ctx, a, cmd, *out, r)
 			})
-			if err != nil || !goOn {
+			if err != nil || !playRest {
 				return err
 			}
 			f.Session = string(r.id)
@@ -50,12 +50,12 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	}
 	f.AddTo(cmd)
 	cmd.Flags().StringVar(&file, "file", "", "handover file that names the run")
-	cmd.Flags().BoolVar(&goOn, "play", false, "play the rest of the run in this terminal")
+	cmd.Flags().BoolVar(&playRest, "play", false, "play the rest of the run in this terminal")
 	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
 	return cmd
 }
 
-// resumption is a run to go on with.
+// resumption is a run to resume.
 type resumption struct {
 	id  run.ID
 	uri string // of its protocol
@@ -104,7 +104,7 @@ func resume(ctx context.Context, a *app.App, cmd *cobra.Command, out output.Form
 	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printResumed(p, reply) })
 }
 
-// printResumed tells the open step and how to go on.
+// printResumed prints the open step and how to continue.
 func printResumed(p *output.Printer, reply api.StepReply) {
 	p.Printf("run %s, step %d of %d: %s\n\n", reply.RunID, reply.StepIndex, reply.StepCount, reply.CurrentStep.URI)
 	p.Document(reply.CurrentStep.Content)

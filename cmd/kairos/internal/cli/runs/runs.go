@@ -50,12 +50,12 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "list those that cannot go on, too")
+	cmd.Flags().BoolVar(&all, "all", false, "also list those that cannot continue")
 	cmd.Flags().StringVar(&state, "state", "", "list those in this state only")
 	return cmd
 }
 
-// runsOf are those that can go on, or with all or a state any.
+// runsOf are those that can continue, or with all or a state any.
 func runsOf(ctx context.Context, a *app.App, all bool, state run.State) ([]run.Summary, error) {
 	if all || state != "" {
 		return session.AllRuns(ctx, a, state)

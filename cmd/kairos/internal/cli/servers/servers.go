@@ -78,7 +78,7 @@ func (l Target) LockOrServers(servers []admin.Found) (driverhost.Lock, error) {
 	return lock, err
 }
 
-// With finds the servers, maybe none, and lets go of them afterwards.
+// With finds the servers, maybe none, and closes the connections to them afterwards.
 func (s *Choice) With(ctx context.Context, c config.Config, do func([]admin.Found) error) error {
 	return s.WithTarget(ctx, Target{Config: c}, do)
 }

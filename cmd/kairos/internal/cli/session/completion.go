@@ -25,8 +25,8 @@ func (s *Session) CompleteURI(cmd *cobra.Command, args []string, typed string) (
 	return s.CompleteURIs(cmd, args, typed)
 }
 
-// CompleteURIs completes every argument, with what is not there yet. What keeps
-// it from knowing the protocols is not told: a person is typing.
+// CompleteURIs completes every argument with URIs that are not arguments yet. It
+// reports no errors: a person is typing.
 func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
 	defer cancel()
