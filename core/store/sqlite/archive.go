@@ -8,8 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// AllRuns implements archive.RunArchive. Ids grow with time, so their order is
-// that of the runs' beginnings, and an id is a cursor.
+// AllRuns implements archive.RunArchive. Ids grow with time: they order runs by
+// their begin, and an id is a cursor.
 func (s *Runs) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
 	where, args := `WHERE principal = ?`, []any{q.Principal}
 	if q.Cursor != "" {
@@ -43,7 +43,7 @@ func (s *Runs) Overdue(ctx context.Context, began, untouched time.Time, limit in
 // RemoveEnded implements archive.RunArchive.
 func (s *Runs) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.db.write(ctx, func(tx *transaction) error {
-		// A run goes before what stands beside it: events cannot be deleted otherwise.
+		// The run first: the events of an existing run cannot be deleted.
 		if err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
 			return err
 		}

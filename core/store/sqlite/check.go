@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// header opens every SQLite file (SQLite file format, section 1.3).
+// header is at the start of every SQLite file (SQLite file format, section 1.3).
 var header = []byte("SQLite format 3\x00")
 
 // check reports whether the file can be used, without creating or changing
@@ -41,8 +41,8 @@ func check(path string) error {
 	return nil
 }
 
-// checkParent looks at the nearest folder that is there: the rest is made when
-// it is needed.
+// checkParent checks the nearest existing folder: the rest is made when it is
+// needed.
 func checkParent(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {

@@ -22,7 +22,7 @@ type database struct {
 	file    atomic.Pointer[file] // nil until first use
 	closed  atomic.Bool
 
-	background context.Context // of work that nobody waits for; ends with close
+	background context.Context // of background work; ends with close
 	stop       context.CancelFunc
 	work       sync.WaitGroup
 }
@@ -50,8 +50,8 @@ func (d *database) close() error {
 	if f == nil {
 		return nil
 	}
-	// Readers first: the last connection to close folds the log into the
-	// database file, which a read-only one cannot do.
+	// Readers first: the last connection to close writes the log into the database
+	// file, which a read-only one cannot do.
 	err := errors.Join(f.readers.close(), f.writer.close())
 	if err != nil {
 		return fmt.Errorf("close database %s: %w", d.path, err)
@@ -59,8 +59,8 @@ func (d *database) close() error {
 	return nil
 }
 
-// use returns the database, opening it when this is the first use. A failed
-// opening is tried again by the next call.
+// use returns the database, and opens it at the first use. A failed opening is
+// retried by the next call.
 func (d *database) use(ctx context.Context) (*file, error) {
 	if f := d.file.Load(); f != nil {
 		return f, nil

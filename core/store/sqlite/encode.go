@@ -13,19 +13,19 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// chainRow is a change as its tables hold it.
+// chainRow is a change in the form of its tables.
 type chainRow struct {
 	chain             protocol.Chain
 	replaces          int64
 	revision          int64 // set by makeRoom
 	saved             int64
 	outline, document string
-	passages          [][]byte // hash of each step's
+	passages          [][]byte // hash of the passage of each step
 	index             analysed
 }
 
-// encodeChanges encodes on all processors: for a large import that, and not
-// the writing, takes most of the time.
+// encodeChanges encodes on all processors: encoding takes most of the time of a
+// large import.
 func encodeChanges(changes []library.Change) ([]chainRow, error) {
 	if err := checkOnce(changes); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func encodeChanges(changes []library.Change) ([]chainRow, error) {
 	return rows, nil
 }
 
-// checkOnce refuses a save that names a chain twice.
+// checkOnce rejects a save that changes a chain twice.
 func checkOnce(changes []library.Change) error {
 	type identity struct{ space, id string }
 	seen := make(map[identity]bool, len(changes))
@@ -68,7 +68,7 @@ func duplicate(c protocol.Chain) error {
 	return fault.New(fault.DuplicateChain, "protocol %q exists already", c.Title).With("chain_id", c.ID)
 }
 
-// encode leaves <, > and & in what authors wrote as they are.
+// encode encodes JSON without escaping <, > and &.
 func encode(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -105,7 +105,7 @@ func encodeChain(c protocol.Chain) (chainRow, error) {
 	return row, nil
 }
 
-// checkChain refuses what could not be found again.
+// checkChain rejects chains that could not be found again.
 func checkChain(c protocol.Chain) error {
 	if c.ID == "" || c.Space == "" || strings.Contains(c.ID, "\n") {
 		return fault.New(fault.InvalidArgument, "protocol %q has no id or no space", c.Title)

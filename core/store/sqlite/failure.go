@@ -21,8 +21,8 @@ var (
 	errNoLog       = errors.New("no write-ahead log")
 )
 
-// explain turns a failure of the database into a fault that names the file and
-// says why. Faults, context errors and "no rows" pass as they are.
+// explain turns a failure of the database into a fault that names the file and the
+// reason. It returns faults, context errors and sql.ErrNoRows unchanged.
 func (d *database) explain(err error) error {
 	var known *fault.Error
 	switch {
@@ -32,7 +32,7 @@ func (d *database) explain(err error) error {
 		return err
 	}
 	if d.closed.Load() {
-		// A call that was under way then fails with whatever it met first.
+		// A call in progress then fails with an arbitrary error.
 		err = errors.Join(err, errClosed)
 	}
 	var gone *goneError
@@ -47,7 +47,7 @@ func (d *database) explain(err error) error {
 	}
 	failed := fault.Wrap(err, fault.StoreFailed, "database %s: %s", d.path, why)
 	if why == diskFull {
-		// A save is a transaction: what did not fit left nothing behind.
+		// A save is a transaction: if it did not fit, nothing of it is left.
 		return failed.WithRemedy("the operator has to make room on that disk; then call again, nothing of this call was stored")
 	}
 	return failed
@@ -85,7 +85,7 @@ func reason(err error) string {
 
 func sqliteReason(failure *driver.Error) string {
 	if failure.Code() == codes.SQLITE_IOERR_SHMSIZE {
-		return diskFull // there is no room for the memory that processes share
+		return diskFull // no space for the shared-memory file
 	}
 	switch failure.Code() & 0xff { // the low byte is the primary code
 	case codes.SQLITE_NOTADB:

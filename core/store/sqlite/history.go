@@ -9,13 +9,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// versionsKept is how many revisions of a chain can be read, the newest ones.
+// versionsKept is how many versions of a chain can be read, the newest ones.
 const versionsKept = 100
 
 func now() int64 { return time.Now().UnixNano() }
 
-// keepVersion puts the chain as it is into the history, and drops what has become
-// too old there.
+// keepVersion copies the stored chain into the history, and drops versions that
+// are too old.
 func keepVersion(tx *transaction, key int64) error {
 	if err := tx.exec(`INSERT INTO versions (space, id, revision, title, step_count, model, saved, document)
 		SELECT space, id, revision, title, json_array_length(outline, '$.steps'),
@@ -23,7 +23,7 @@ func keepVersion(tx *transaction, key int64) error {
 		FROM chains WHERE key = ?`, key); err != nil {
 		return err
 	}
-	// What replaces it is one more.
+	// The version that replaces it counts, too.
 	return tx.exec(`DELETE FROM versions WHERE (space, id) = (SELECT space, id FROM chains WHERE key = ?1)
 		AND revision <= (SELECT revision FROM chains WHERE key = ?1) + 1 - ?2`, key, versionsKept)
 }
@@ -33,15 +33,15 @@ func recordDeletion(tx *transaction, space, id string, c current) error {
 		VALUES (?, ?, ?, ?, 0, '', ?, NULL)`, space, id, c.revision+1, c.title, now())
 }
 
-// lastRevision is the newest revision in the history; 0: there is none.
+// lastRevision is the newest revision in the history; 0: none.
 func lastRevision(tx *transaction, space, id string) (int64, error) {
 	var last int64
 	_, err := tx.row(`SELECT coalesce(max(revision), 0) FROM versions WHERE space = ? AND id = ?`, []any{space, id}, &last)
 	return last, err
 }
 
-// inOneSpace finds the space whose history is read: the first one that has
-// the chain, else the first one that had it. Its table is "place".
+// inOneSpace finds the space whose history is read: the first one that has the
+// chain, else the first one that had it. Its table is "place".
 const inOneSpace = `WITH visible AS (SELECT key AS rank, value AS space FROM json_each(?2)),
 	place AS (
 		SELECT v.space, c.key IS NULL AS gone FROM visible v LEFT JOIN chains c ON c.space = v.space AND c.id = ?1

@@ -11,11 +11,10 @@ import (
 	"syscall"
 )
 
-// openFiles are the database file and the files that SQLite keeps beside it,
-// as they were when the database was opened. While a process has the database
-// open SQLite keeps these files, so one that is missing or another file under
-// the same name is always the work of something else: what is written then
-// goes to a file that nobody will find again.
+// openFiles are the database file and the files that SQLite keeps beside it, as
+// they were when the database was opened. SQLite keeps these files while a process
+// has the database open, so another program has deleted or replaced a file that is
+// missing or different: further writes would go to a file that nobody finds again.
 type openFiles []openFile
 
 type openFile struct {
@@ -24,7 +23,7 @@ type openFile struct {
 	info os.FileInfo
 }
 
-// goneError is a file that was deleted or replaced while it was in use.
+// goneError reports a file that was deleted or replaced while it was in use.
 type goneError struct {
 	role, path string
 	replaced   bool
@@ -38,9 +37,9 @@ func (e *goneError) Error() string {
 	return fmt.Sprintf("%s %s was %s while it was in use", e.role, e.path, what)
 }
 
-// identify records the files of an open database. SQLite has created them by
-// the first read; a database that was copied without a log may have none. The
-// log stands beside the file that a symbolic link names.
+// identify records the files of an open database. SQLite has created them by the
+// first read; a database that was copied without its log may have none. The log is
+// beside the target of a symbolic link.
 func identify(path string) (openFiles, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -63,7 +62,7 @@ func identify(path string) (openFiles, error) {
 }
 
 // check reports the first file that is gone. The files are open, so the system
-// cannot give their numbers to others meanwhile.
+// cannot reuse their inode numbers meanwhile.
 func (files openFiles) check() error {
 	for _, f := range files {
 		now, err := os.Stat(f.path)
@@ -79,8 +78,9 @@ func (files openFiles) check() error {
 	return nil
 }
 
-// sameFiles makes connections only while the files are those that were opened
-// first: a later one would read something else than its siblings.
+// sameFiles opens connections only while the files are those that were opened
+// first: otherwise a later connection would read another database than the earlier
+// ones.
 type sameFiles struct {
 	driver.Connector
 	files openFiles

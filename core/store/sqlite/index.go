@@ -7,15 +7,15 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// analysed is a chain as the search tables hold it.
+// analysed is a chain in the form of the search tables.
 type analysed struct {
 	document []byte
 	postings []search.Posting
 	words    []string
 }
 
-// analyse makes the index of a chain. It takes longer than storing it, so it is
-// done before the file is locked.
+// analyse indexes a chain. It takes longer than storing the chain, so it runs
+// before the file is locked.
 func analyse(c protocol.Chain) (analysed, error) {
 	d := search.Analyse(c)
 	b, err := d.AppendBinary(nil)
@@ -25,7 +25,7 @@ func analyse(c protocol.Chain) (analysed, error) {
 // documentID is the id of a document by the number of its space and its own.
 func documentID(space, number int64) int64 { return space<<32 | number }
 
-// addition is chains of one space that are added to the index together.
+// addition holds chains of one space that are added to the index together.
 type addition struct {
 	space     string
 	chains    []int // positions among the chains of the call
@@ -35,7 +35,7 @@ type addition struct {
 	segment   segment
 }
 
-// additions are what is to be added for the chains, a segment for each space.
+// additions groups the chains by space, with a segment for each.
 func additions(spaces []string, chains []analysed) []*addition {
 	var all []*addition
 	bySpace := map[string]*addition{}
@@ -59,7 +59,7 @@ func additions(spaces []string, chains []analysed) []*addition {
 	return all
 }
 
-// insert adds to the index. Keys are those of all chains of the call. Words that
+// insert adds to the index. keys are those of all chains of the call. Words that
 // are known to be stored are left out.
 func (a *addition) insert(tx *transaction, keys []int64, known *knownWords) error {
 	if err := checkAnalyser(tx); err != nil {
@@ -113,11 +113,11 @@ func insertSegment(tx *transaction, row storedSegment, made segment) error {
 
 func blockID(segment int64, block int) int64 { return segment<<20 | int64(block) }
 
-// errAnalyser says that another version of this program has made the index anew.
+// errAnalyser reports that another version of this program has rebuilt the index.
 var errAnalyser = errors.New("a newer version of this program has changed the search index; restart this one with that version")
 
-// checkAnalyser keeps a program that runs on while a newer one has made the
-// index anew from mixing its words in.
+// checkAnalyser prevents a program from adding its words to an index that a newer
+// version has rebuilt.
 func checkAnalyser(tx *transaction) error {
 	var version int
 	if _, err := tx.row(`SELECT analyser FROM search_state`, nil, &version); err != nil {
@@ -129,7 +129,7 @@ func checkAnalyser(tx *transaction) error {
 	return nil
 }
 
-// removeIndex takes a chain out of the index; one that was never in it is fine.
+// removeIndex removes a chain from the index, if it is there.
 func removeIndex(tx *transaction, key int64) error {
 	var id int64
 	found, err := tx.row(`DELETE FROM search_documents WHERE chain = ? RETURNING id`, []any{key}, &id)

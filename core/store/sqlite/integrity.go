@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// maxDamages bounds what integrity lists: the first ones show what happened.
+// maxDamages bounds the list of damages: the first ones show what happened.
 const maxDamages = 20
 
 // integrity reads the whole database and lists what is damaged: pages, indexes

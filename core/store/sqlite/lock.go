@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// writeLock keeps the writers of several processes in line. SQLite's own lock
-// is correct but unfair: under load one process can starve for seconds. It is
-// used by one goroutine at a time.
+// writeLock serialises the writers of several processes. SQLite's own lock is
+// correct but unfair: under load one process can starve for seconds. It is used by
+// one goroutine at a time.
 type writeLock struct {
 	path string
 	f    *os.File // nil until first use, and after a wait was given up
@@ -17,7 +17,7 @@ type writeLock struct {
 
 func newWriteLock(path string) *writeLock { return &writeLock{path: path} }
 
-// acquire takes the lock; it gives up when the context ends or after patience.
+// acquire takes the lock; it fails if the context ends or after patience.
 func (l *writeLock) acquire(ctx context.Context) error {
 	if l.f == nil {
 		f, err := openLock(l.path)
@@ -33,8 +33,8 @@ func (l *writeLock) acquire(ctx context.Context) error {
 }
 
 // wait blocks in the kernel, which wakes waiters in order; polling would lose
-// against a process that takes the lock again at once. A wait that is given
-// up keeps its file, so that a lock that comes too late is dropped with it.
+// against a process that takes the lock again at once. An abandoned wait keeps its
+// file, so that a lock that is granted too late is released with it.
 func (l *writeLock) wait(ctx context.Context) error {
 	f, taken := l.f, make(chan error, 1)
 	go func() { taken <- waitFlock(f) }()

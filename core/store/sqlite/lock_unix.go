@@ -34,8 +34,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// mayWrite asks the kernel, which also knows read-only file systems and access
-// control lists.
+// mayWrite asks the kernel, which takes read-only file systems and access control
+// lists into account.
 func mayWrite(dir string) error {
 	const write = 2 // W_OK of access(2)
 	return syscall.Access(dir, write)

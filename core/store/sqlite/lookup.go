@@ -8,8 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// A lookup finds the chains that are worth a look: those whose words, by how
-// rare they are and where they stand, roughly make the highest score.
+// A lookup finds candidates: the chains with the highest approximate score, by the
+// rarity of the words they have and their places.
 type lookup struct {
 	*view
 	protocols *Protocols
@@ -27,7 +27,7 @@ type lookup struct {
 // wanted is one word of the query.
 type wanted struct {
 	word   search.Word
-	others []string // terms of what it may be completed or corrected to
+	others []string // terms of its completions or corrections
 }
 
 // How well a document has a word. Higher is better.
@@ -35,9 +35,9 @@ type standing uint8
 
 const standings = 9
 
-// Roughly what a word counts where it was found; what is judged is decided by
-// these, the score by core/search. What it may be completed to, or another word
-// that is meant, counts less; 0 is nothing at all.
+// The approximate weight of a word by its place. These select the candidates;
+// core/search computes the score. Completions and corrections count less; 0 means
+// that the word is missing.
 var (
 	asWord  = [4]standing{search.InText: 4, search.InTags: 6, search.InLabel: 7, search.InName: 8}
 	asOther = [4]standing{search.InText: 1, search.InTags: 2, search.InLabel: 3, search.InName: 5}
@@ -52,7 +52,7 @@ var (
 	}()
 )
 
-// look does all the lookups of a query.
+// look does the lookups of a query.
 func (p *Protocols) look(v *view, asked search.Query, spaces []visible) (*lookup, error) {
 	l := &lookup{view: v, protocols: p, asked: asked, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
@@ -89,13 +89,13 @@ func (l *lookup) read(terms []string) error {
 	return err
 }
 
-// others are the terms that are not the word's own.
+// others returns the terms without the word's own.
 func others(word search.Word, terms []string) []string {
 	return slices.DeleteFunc(terms, func(term string) bool { return term == word.Term })
 }
 
-// count counts the chains that have each word, and turns to the words that may
-// be meant instead of one that none has.
+// count counts the chains that have each word, and looks up corrections of words
+// that none has.
 func (l *lookup) count(known search.Vocabulary) error {
 	var terms []string
 	l.stats.With = make([]int, len(l.wanted))
@@ -105,7 +105,7 @@ func (l *lookup) count(known search.Vocabulary) error {
 			l.stats.With[i] = l.with(w.others)
 		}
 		if l.stats.With[i] == 0 {
-			// Still none: only then errors are forgiven.
+			// Still none: only then corrections are considered.
 			w.others = others(w.word, known.Corrections(w.word))
 			terms = append(terms, w.others...)
 		}
@@ -116,7 +116,7 @@ func (l *lookup) count(known search.Vocabulary) error {
 	return l.read(terms)
 }
 
-// with is how many documents have one of the terms.
+// with returns how many documents have one of the terms.
 func (l *lookup) with(terms []string) int {
 	n := 0
 	for i := range l.segments {
@@ -133,7 +133,7 @@ func (l *lookup) with(terms []string) int {
 	return n
 }
 
-// list is the documents of a segment that have the term.
+// list returns the documents of a segment that have the term.
 func (l *lookup) list(term string, segment int) []byte {
 	if lists := l.lists[term]; lists != nil {
 		return lists[segment]
@@ -141,8 +141,8 @@ func (l *lookup) list(term string, segment int) []byte {
 	return nil
 }
 
-// best are the n documents whose words roughly match best, those whose names
-// do, and all that are asked for by name or near.
+// best returns the n documents with the best approximate scores, those with the
+// best names, and all that match by name or by vector.
 func (l *lookup) best(n int) []int64 {
 	top, named := ranking{limit: n}, ranking{limit: namedCandidates}
 	ids := slices.Collect(maps.Keys(l.near))
@@ -174,7 +174,7 @@ func (l *lookup) best(n int) []int64 {
 	return slices.Compact(ids)
 }
 
-// sum makes the rough scores of the documents of a segment.
+// sum computes the approximate scores of the documents of a segment.
 func (l *lookup) sum(segment int) {
 	s := &l.segments[segment]
 	t := &l.tally
@@ -197,16 +197,16 @@ func (l *lookup) sum(segment int) {
 	}
 }
 
-// tally notes how well the documents of a segment have one word.
+// tally records how well the documents of a segment have one word.
 type tally struct {
 	segment *searched
 	marks   []standing // by number in the segment
 	noted   []int32    // numbers that have a mark
 
-	sums, named []float32 // rough scores by number: of all words, and of those in names
+	sums, named []float32 // approximate scores by number: of all words, and of those in names
 }
 
-// begin forgets all marks.
+// begin clears all marks.
 func (t *tally) begin(s *searched) {
 	for _, number := range t.noted {
 		t.marks[number] = 0
@@ -229,7 +229,7 @@ func (t *tally) note(list []byte, as *[4]standing) {
 		gap, s, list = nextDocument(list)
 		number += gap
 		if number >= len(marks) {
-			return // not what this program writes
+			return // not written by this program
 		}
 		if gone != nil && isGone(gone, number) {
 			continue
@@ -241,7 +241,7 @@ func (t *tally) note(list []byte, as *[4]standing) {
 	}
 }
 
-// ranking is the documents with the highest sums, the lowest first.
+// ranking keeps the documents with the highest sums, the lowest first.
 type ranking struct {
 	limit     int
 	least     float32 // that a sum must exceed
@@ -253,13 +253,13 @@ type ranked struct {
 	sum float32
 }
 
-// add adds a document. Of equals, those that were added first stay.
+// add adds a document. Of equal documents the first ones stay.
 func (r *ranking) add(id int64, sum float32) {
 	at, _ := slices.BinarySearchFunc(r.documents, sum, func(d ranked, sum float32) int {
 		return cmp.Or(cmp.Compare(d.sum, sum), 1)
 	})
 	if len(r.documents) == r.limit {
-		// The lowest goes: the others move over it.
+		// Drop the lowest: the others move over it.
 		copy(r.documents, r.documents[1:at])
 		r.documents[at-1] = ranked{id, sum}
 	} else {

@@ -4,18 +4,18 @@ import (
 	"slices"
 )
 
-// The limits of the number of segments, each of which a search has to look into.
+// The limits of the number of segments, all of which a search has to read.
 const (
-	// mergedAtOnce segments of about one size become one.
+	// mergedAtOnce is how many segments of similar size are merged into one.
 	mergedAtOnce = 8
-	// largestMerge is the size of segments that are left as they are: merging
-	// them would make a mint wait for a second.
+	// largestMerge is the size of segments that are not merged: merging them would
+	// delay a mint by a second.
 	largestMerge = 1 << 15
-	// tidied is how many segments are looked at, the latest ones.
+	// tidied is how many of the latest segments are considered.
 	tidied = 64
 )
 
-// tidy merges the latest segments of a space when there are many small ones.
+// tidy merges the latest segments of a space if many of them are small.
 func tidy(tx *transaction, space int64) error {
 	var latest []storedSegment
 	err := tx.rows(`SELECT id, first, span, documents, gone FROM search_segments WHERE space = ? ORDER BY first DESC LIMIT ?`,
@@ -45,7 +45,7 @@ func tidy(tx *transaction, space int64) error {
 	return mergeStored(tx, latest[:merged])
 }
 
-// mergeStored replaces successive segments with one.
+// mergeStored replaces consecutive segments by one.
 func mergeStored(tx *transaction, segments []storedSegment) error {
 	first, last := segments[0], segments[len(segments)-1]
 	var parts []*part

@@ -10,14 +10,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// fillers do what SQL cannot, after the script of a schema version. Like the
-// scripts they meet the database as that version left it, whatever came later.
+// fillers run after the script of a schema version and do what SQL cannot. Like
+// the scripts they see the database in the state of that version.
 var fillers = map[int]func(context.Context, *sql.Tx) error{
 	2: hashPassages,
 	3: signVectors,
 }
 
-// hashPassages gives the steps of version 1 the hashes of their passages.
+// hashPassages adds to the steps of version 1 the hashes of their passages.
 func hashPassages(ctx context.Context, tx *sql.Tx) (err error) {
 	update, err := tx.PrepareContext(ctx, `UPDATE steps SET passage = ? WHERE chain = ? AND position = ?`)
 	if err != nil {
@@ -34,7 +34,7 @@ func hashPassages(ctx context.Context, tx *sql.Tx) (err error) {
 	})
 }
 
-// signVectors gives the vectors of version 2 their signs.
+// signVectors adds to the vectors of version 2 their signs.
 func signVectors(ctx context.Context, tx *sql.Tx) error {
 	for last := int64(-1); ; {
 		var model int64
@@ -55,8 +55,8 @@ func signVectors(ctx context.Context, tx *sql.Tx) error {
 	}
 }
 
-// eachChain reads the chains one at a time, so that a large database does not
-// have to fit in memory.
+// eachChain reads the chains one at a time, so that a large database need not fit
+// in memory.
 func eachChain(ctx context.Context, tx *sql.Tx, do func(key int64, c protocol.Chain) error) error {
 	for last := int64(-1); ; {
 		var document []byte

@@ -19,7 +19,7 @@ import (
 // patience is how long a write waits for other processes.
 const patience = 10 * time.Second
 
-// readConnections is enough for the reads that a local disk serves at once.
+// readConnections is as many reads as a local disk serves at once.
 const readConnections = 4
 
 //go:embed schema/*.sql
@@ -29,8 +29,8 @@ var schema embed.FS
 // the last file in schema. A file is never changed once released.
 const schemaVersion = 6
 
-// openFile creates what is missing and brings the schema up to date, all under
-// the write lock, so that processes which start together do it once.
+// openFile creates missing files and updates the schema, all under the write lock,
+// so that processes which start together do it once.
 func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	if err := os.MkdirAll(filepath.Dir(d.path), 0o700); err != nil {
 		return nil, err
@@ -71,9 +71,9 @@ func (d *database) openFile(ctx context.Context) (_ *file, err error) {
 	return &file{readers: r, writer: w}, nil
 }
 
-// create makes an empty file that only its owner reads. It must not open a
-// file that is there: closing it again would drop the locks that SQLite holds
-// on it in this process.
+// create makes an empty file that only its owner can read. It must not open an
+// existing file: closing it would drop the locks that SQLite holds on it in this
+// process.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -89,8 +89,8 @@ func create(path string) error {
 	if err != nil {
 		return err
 	}
-	// The name must survive a power loss as well as the content. Some file
-	// systems cannot sync a directory; they do not need it.
+	// The directory entry must survive a power loss, too. Some file systems cannot
+	// sync a directory; they do not need it.
 	if err := dir.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return errors.Join(err, dir.Close())
 	}
@@ -149,8 +149,8 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 		return fmt.Errorf("its schema is version %d, this program knows versions up to %d: %w",
 			have, schemaVersion, errNewer)
 	}
-	// Only now, so that a file of somebody else stays as it is. The mode
-	// belongs to the file from here on.
+	// Only now, so that the file of another program stays unchanged. The mode is a
+	// property of the file from here on.
 	var mode string
 	if err := conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode); err != nil {
 		return err
@@ -172,8 +172,8 @@ func (d *database) migrate(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// storedVersion returns the schema version of the file; 0 for an empty file.
-// A file with tables of somebody else is refused.
+// storedVersion returns the schema version of the file; 0 for an empty file. It
+// rejects a file with tables of another program.
 func storedVersion(ctx context.Context, conn *sql.Conn) (int, error) {
 	var tables, ours int
 	err := conn.QueryRowContext(ctx,

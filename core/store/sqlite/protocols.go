@@ -70,10 +70,10 @@ func (p *Protocols) List(ctx context.Context, space, cursor string, limit int) (
 	return chains, listPlace{title: last.Title, id: last.ID}.cursor(), nil
 }
 
-// listPlace is where a page of a list ends.
+// listPlace is the end of a page of a list.
 type listPlace struct{ title, id string }
 
-// cursor is the place as callers hold it. Ids have no line feeds.
+// cursor encodes the place. Ids have no line feeds.
 func (p listPlace) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(p.id + "\n" + p.title))
 }
@@ -97,7 +97,7 @@ func (p *Protocols) Count(ctx context.Context, space string) (int, error) {
 	return n, err
 }
 
-// storedChain is a chain, or its outline, as a row has it.
+// storedChain is a row with a chain or its outline.
 type storedChain struct {
 	revision int64
 	document []byte

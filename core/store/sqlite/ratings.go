@@ -8,8 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/library"
 )
 
-// counts says which counter an outcome adds to, in the order of the columns
-// retrieved, succeeded, partly, failed.
+// counts maps an outcome to its counters, in the order of the columns retrieved,
+// succeeded, partly, failed.
 var counts = map[library.Outcome][4]int64{
 	library.OutcomeStored:    {},
 	library.OutcomeRetrieved: {1, 0, 0, 0},
@@ -18,7 +18,7 @@ var counts = map[library.Outcome][4]int64{
 	library.OutcomeFailure:   {0, 0, 0, 1},
 }
 
-// addRating adds in the database, so that no reader's old sum is written back.
+// addRating adds in the database, so that concurrent ratings are not lost.
 const addRating = `INSERT INTO ratings (uuid, space, score, tier, retrieved, succeeded, partly, failed, bonus, rated, rater, context)
 	SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12
 	WHERE EXISTS (SELECT 1 FROM steps s JOIN chains c ON c.key = s.chain WHERE s.uuid = ?1 AND c.space = ?2)

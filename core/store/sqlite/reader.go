@@ -53,16 +53,16 @@ func (d *database) rows(ctx context.Context, query string, args []any, each each
 	return d.explain(scanAll(ctx, stmt, args, each))
 }
 
-// view is the database as it was at one moment. It is used by one goroutine.
+// view is a snapshot of the database. It is used by one goroutine.
 type view struct {
 	ctx   context.Context // of the one call that the view is for
 	db    *database
 	stmts map[string]*sql.Stmt // by query, of the view's own transaction
 }
 
-// view calls look with a view that runs the queries and does not change
-// meanwhile. All are prepared before a connection is taken: preparing needs a
-// connection too, and views that wait for each other's would wait for ever.
+// view calls look with a snapshot for the queries. All are prepared before a
+// connection is taken: preparing needs a connection, too, and views that wait for
+// each other's would deadlock.
 func (d *database) view(ctx context.Context, queries []string, look func(*view) error) error {
 	f, err := d.use(ctx)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *database) view(ctx context.Context, queries []string, look func(*view) 
 		stmts[query] = tx.StmtContext(ctx, stmt)
 	}
 	err = look(&view{ctx: ctx, db: d, stmts: stmts})
-	// Nothing was written, so the only news is that the view could not end.
+	// Nothing was written, so only a failed rollback matters.
 	if end := tx.Rollback(); err == nil && !errors.Is(end, sql.ErrTxDone) {
 		err = end
 	}

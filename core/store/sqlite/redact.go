@@ -17,7 +17,7 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 		return err
 	}
 	return s.db.write(ctx, func(tx *transaction) (err error) {
-		// Freed space is overwritten, at once and not only where it costs nothing.
+		// Overwrite freed space immediately, even where that costs I/O.
 		if err := tx.exec(`PRAGMA secure_delete = ON`); err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 	})
 }
 
-// eraseEvents rewrites what happened in a run so far.
+// eraseEvents rewrites the events of a run.
 func (s *Runs) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
 	documents := map[int64]string{} // by revision
 	err := tx.rows(`SELECT revision, document FROM events WHERE run = ?`, []any{string(id)}, func(scan func(...any) error) error {
@@ -73,8 +73,8 @@ func (s *Runs) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run
 	return tx.exec(`DELETE FROM redacting WHERE run = ?`, string(id))
 }
 
-// Scrub implements archive.Eraser. Every earlier version of a run left copies
-// in free pages and in the log, so the file is written anew and the log emptied.
+// Scrub implements archive.Eraser. Every earlier version of a run left copies in
+// free pages and in the log, so the file is rewritten and the log emptied.
 func (s *Runs) Scrub(ctx context.Context) error {
 	f, err := s.db.use(ctx)
 	if err != nil {
@@ -82,9 +82,9 @@ func (s *Runs) Scrub(ctx context.Context) error {
 	}
 	return f.writer.alone(ctx, func(tx *transaction) (err error) {
 		if err := tx.exec(`VACUUM`); err != nil {
-			return fmt.Errorf("free pages of %s may hold erased values, it could not be written anew: %w", s.db.path, err)
+			return fmt.Errorf("free pages of %s may hold erased values, because it could not be rewritten: %w", s.db.path, err)
 		}
-		// Everybody who writes waits meanwhile, so who reads is waited for briefly.
+		// All writers wait meanwhile, so wait for readers only briefly.
 		if err := tx.exec(`PRAGMA busy_timeout = 1000`); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *Runs) Scrub(ctx context.Context) error {
 		if busy != 0 {
 			return fmt.Errorf("another process is reading, so %s-wal could not be emptied: erased values may be in it; `kairos doctor` tries again", s.db.path)
 		}
-		// Nobody else can have erased meanwhile: the lock of all writers is held.
+		// No other process can have erased values meanwhile: this one holds the write lock.
 		return tx.exec(`DELETE FROM unscrubbed`)
 	})
 }
@@ -114,12 +114,12 @@ func (s *Runs) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
 	return ids, err
 }
 
-// resumeScrub finishes what a killed process left: values that it had erased
-// from runs, but not from the files.
+// resumeScrub completes the redaction of a killed process, which had erased values
+// from runs but not from the files.
 func (s *Runs) resumeScrub(ctx context.Context) {
 	ids, err := s.Unscrubbed(ctx)
 	if err == nil && len(ids) > 0 {
-		s.db.log.InfoContext(ctx, "erasing what an interrupted redaction left in the files", "database", s.db.path, "runs", len(ids))
+		s.db.log.InfoContext(ctx, "resuming an interrupted redaction", "database", s.db.path, "runs", len(ids))
 		err = s.Scrub(ctx)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// indexBatch is how many chains are indexed in one transaction when the index
-// is made anew: a second or less.
+// indexBatch is how many chains are indexed in one transaction of a rebuild: a
+// second or less.
 const indexBatch = 500
 
-// reindex makes the index anew when another analyser made it. The caller holds
-// the write lock. Each batch is a transaction, so what a killed process has
-// done is not done again.
+// reindex rebuilds the index if another version of the analyser made it. The
+// caller holds the write lock. Each batch is a transaction, so an interrupted
+// rebuild continues where it ended.
 func (d *database) reindex(ctx context.Context, conn *sql.Conn) error {
 	version, at, err := indexState(ctx, conn)
 	if err != nil || version == search.Version && at < 0 {
@@ -29,7 +29,7 @@ func (d *database) reindex(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if total > 0 {
-		d.log.InfoContext(ctx, "making the search index", "path", d.path, "protocols", total, "from", version, "to", search.Version)
+		d.log.InfoContext(ctx, "building the search index", "path", d.path, "protocols", total, "from", version, "to", search.Version)
 	}
 	if version != search.Version {
 		if err := inTransaction(ctx, conn, clearIndex); err != nil {
@@ -47,7 +47,7 @@ func (d *database) reindex(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	if total > 0 {
-		d.log.InfoContext(ctx, "search index made", "path", d.path)
+		d.log.InfoContext(ctx, "search index built", "path", d.path)
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ func indexState(ctx context.Context, conn *sql.Conn) (version int, at int64, err
 	return version, at, err
 }
 
-// inTransaction runs do in a transaction of its own; the context is looked at
-// between transactions.
+// inTransaction runs do in a transaction of its own. The context is checked before
+// it.
 func inTransaction(ctx context.Context, conn *sql.Conn, do func(*transaction) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -86,8 +86,7 @@ func clearIndex(tx *transaction) error {
 	return tx.exec(`UPDATE search_state SET analyser = ?, indexed = 0`, search.Version)
 }
 
-// indexNext indexes the next chains and returns up to which key that was; -1:
-// all are indexed.
+// indexNext indexes the next chains and returns the last key; -1: all are indexed.
 func indexNext(d *database, tx *transaction) (int64, error) {
 	var at int64
 	if _, err := tx.row(`SELECT indexed FROM search_state`, nil, &at); err != nil || at < 0 {
@@ -115,7 +114,7 @@ func indexNext(d *database, tx *transaction) (int64, error) {
 	at = -1
 	for _, key := range keys {
 		at = key
-		// Stored anew since the work began.
+		// It may have been stored again since the rebuild began.
 		if err := removeIndex(tx, key); err != nil {
 			return 0, err
 		}

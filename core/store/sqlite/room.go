@@ -13,14 +13,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// Limits bound the room that the database takes. The zero value is the
-// documented default.
+// Limits bound the disk space of the database. The zero value is the documented
+// default.
 type Limits struct {
 	// MinFree is how many bytes must be free on the disk for CheckWrite to
 	// succeed; zero: 64 MiB; less than zero: any number.
 	MinFree int64
-	// MaxSize is how many bytes the database file may have, its log not counted;
-	// zero: any number. What would make it larger is refused.
+	// MaxSize is the largest size of the database file in bytes, without its log;
+	// zero: unlimited. Writes that would exceed it are refused.
 	MaxSize int64
 	// WriteEvery is how often CheckWrite writes; zero: 10 s.
 	WriteEvery time.Duration
@@ -31,7 +31,7 @@ const (
 	defaultWriteEvery = 10 * time.Second
 )
 
-// room watches whether the database can be written.
+// room checks whether the database can be written.
 type room struct {
 	Limits
 
@@ -40,10 +40,10 @@ type room struct {
 	failed error // of the last write
 }
 
-// checkWrite reports why the next call may not be stored: it looks at what is
-// free on the disk, at whether the files are still those that were opened, and,
-// not more often than Limits.WriteEvery, commits a write that changes nothing.
-// A failure is looked at again by the next call.
+// checkWrite reports why the next call may not be stored: it checks the free space
+// of the disk, whether the files are still those that were opened, and, not more
+// often than Limits.WriteEvery, commits a write that changes nothing. After a
+// failure the next call tries again.
 func (d *database) checkWrite(ctx context.Context) error {
 	if f := d.file.Load(); f != nil {
 		if err := f.writer.files.check(); err != nil {
@@ -55,7 +55,7 @@ func (d *database) checkWrite(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err == nil && free < least:
-		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are wanted (database_limits.min_free)",
+		return fault.New(fault.StoreFailed, "database %s: its disk has %d MiB free, and at least %d MiB are required (database_limits.min_free)",
 			d.path, free>>20, least>>20).WithRemedy("make room on that disk")
 	}
 	return d.tryWrite(ctx)
@@ -67,13 +67,13 @@ func (d *database) tryWrite(ctx context.Context) error {
 	if every := cmp.Or(d.room.WriteEvery, defaultWriteEvery); d.room.failed == nil && !d.room.wrote.IsZero() && time.Since(d.room.wrote) < every {
 		return nil
 	}
-	// Nothing reads this number, but setting it is a commit like any other.
+	// This number is never read, but setting it is a normal commit.
 	d.room.failed = d.write(ctx, func(tx *transaction) error { return tx.exec(`PRAGMA user_version = 1`) })
 	d.room.wrote = time.Now()
 	return d.room.failed
 }
 
-// limit makes the connection refuse what would exceed the limit of the file.
+// limit makes the connection reject writes that would exceed the size limit.
 func (r *room) limit(ctx context.Context, conn *sql.Conn) error {
 	if r.MaxSize <= 0 {
 		return nil
@@ -86,12 +86,12 @@ func (r *room) limit(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// limitReached tells a database that has reached its limit from a full disk:
-// SQLite has one code for both.
+// limitReached distinguishes a database at its size limit from a full disk: SQLite
+// has one code for both.
 func (d *database) limitReached() bool {
 	if d.room.MaxSize <= 0 {
 		return false
 	}
 	free, err := freeSpace(filepath.Dir(d.path))
-	return err != nil || free > defaultMinFree/4 // more than one call can need
+	return err != nil || free > defaultMinFree/4 // more than any call needs
 }

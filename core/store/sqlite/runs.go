@@ -297,11 +297,11 @@ func timeOf(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// pinsKept bounds the cache: more protocols than this are hardly run at once.
+// pinsKept bounds the cache: rarely are more protocols run at once.
 const pinsKept = 64
 
-// pinCache keeps pinned chains, which never change. What it gives and takes is a
-// copy: a chain holds slices that callers may change.
+// pinCache caches pinned chains, which never change. It copies chains in and out,
+// because callers may change their slices.
 type pinCache struct {
 	mu     sync.Mutex // guards the fields below
 	chains map[string]protocol.Chain
@@ -311,7 +311,7 @@ func (c *pinCache) chain(digest string) (protocol.Chain, bool) {
 	c.mu.Lock()
 	chain, ok := c.chains[digest]
 	c.mu.Unlock()
-	return chain.Clone(), ok // nobody writes into what is kept
+	return chain.Clone(), ok // cached chains are never modified
 }
 
 func (c *pinCache) keep(digest string, chain protocol.Chain) {
@@ -319,7 +319,7 @@ func (c *pinCache) keep(digest string, chain protocol.Chain) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.chains == nil || len(c.chains) >= pinsKept {
-		// Starting over is as good as any order of eviction here.
+		// Clearing the cache is as good as any eviction order here.
 		c.chains = map[string]protocol.Chain{}
 	}
 	c.chains[digest] = chain

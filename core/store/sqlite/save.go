@@ -43,7 +43,7 @@ func (p *Protocols) SaveChains(ctx context.Context, changes []library.Change) ([
 	return revisions, nil
 }
 
-// indexOf is what is to be added to the search index for the rows.
+// indexOf returns the additions to the search index for the rows.
 func indexOf(rows []chainRow) []*addition {
 	spaces, chains := make([]string, len(rows)), make([]analysed, len(rows))
 	for i, row := range rows {
@@ -85,8 +85,8 @@ func conflict(title string, have, replaces int64) error {
 		WithRemedy("read it again and repeat the change")
 }
 
-// insertChains puts the chains where makeRoom has made room. It takes a few
-// statements for all of them, because a statement costs more than a row.
+// insertChains inserts the chains after makeRoom. It takes a few statements for
+// all of them, because a statement costs more than a row.
 func insertChains(tx *transaction, rows []chainRow, index []*addition, known *knownWords) error {
 	if err := claimSteps(tx, rows); err != nil {
 		return err
@@ -119,8 +119,8 @@ func insertChains(tx *transaction, rows []chainRow, index []*addition, known *kn
 	return nil
 }
 
-// makeRoom retires the chain that r replaces, and gives r its revision. It
-// returns the hashes of the old one's passages that have a vector.
+// makeRoom retires the chain that r replaces, and assigns the revision of r. It
+// returns the hashes of the old passages that have a vector.
 func (r *chainRow) makeRoom(tx *transaction) (hashes []string, err error) {
 	c := r.chain
 	have, err := stored(tx, c.Space, c.ID)
@@ -140,8 +140,8 @@ func (r *chainRow) makeRoom(tx *transaction) (hashes []string, err error) {
 	return nil, err
 }
 
-// claimSteps refuses a step id that another chain of its space has, and
-// forgets who had the others.
+// claimSteps rejects a step id that another chain of its space has, and removes
+// the others from the former steps.
 func claimSteps(tx *transaction, rows []chainRow) error {
 	var claims [][2]string
 	owners := make(map[[2]string]string)
@@ -157,7 +157,7 @@ func claimSteps(tx *transaction, rows []chainRow) error {
 	}
 	asked := list(claims)
 	var uuid, title string
-	// CROSS: from the few steps, not from all chains of the space.
+	// CROSS JOIN makes SQLite start with the few steps, not with all chains of the space.
 	taken, err := tx.row(`SELECT s.uuid, c.title
 		FROM json_each(?) asked CROSS JOIN steps s ON s.uuid = asked.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
 		WHERE c.space = asked.value ->> 1 LIMIT 1`, []any{asked}, &uuid, &title)
@@ -174,7 +174,7 @@ func stepTaken(uuid, title string) error {
 	return fault.New(fault.InvalidArgument, "step %s belongs to protocol %q", uuid, title)
 }
 
-// current is what of a chain is stored; key 0: nothing.
+// current is the stored version of a chain; key 0: none.
 type current struct {
 	key, revision int64
 	space, title  string
@@ -187,8 +187,8 @@ func stored(tx *transaction, space, id string) (current, error) {
 	return c, err
 }
 
-// retire moves a chain into the history and takes it out of the index. Its
-// steps go with it. It returns the hashes of its passages that have a vector.
+// retire moves a chain into the history and removes it and its steps from the
+// index. It returns the hashes of its passages that have a vector.
 func (c current) retire(tx *transaction) (hashes []string, err error) {
 	if err := keepVersion(tx, c.key); err != nil {
 		return nil, err

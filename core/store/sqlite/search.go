@@ -12,10 +12,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// How many chains are judged, if so many have anything to do with the query:
-// at least minCandidates by all their words, and namedCandidates by those of
-// their names, because a few words that are a whole title say more than many
-// that stand in texts.
+// The numbers of candidates: at least minCandidates by all their words, and
+// namedCandidates by the words of their names, because a complete title says more
+// than many words in texts.
 const (
 	minCandidates   = 30
 	namedCandidates = 15
@@ -45,7 +44,7 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 		return nil, ctx.Err()
 	}
 	var hits []library.Hit
-	// One view, so that a chain replaced meanwhile is found as it was or as it is.
+	// One snapshot, so that a chain that is replaced meanwhile is found in one of its versions.
 	err := p.db.view(ctx, searchQueries, func(v *view) error {
 		spaces, err := v.visible(q.Spaces)
 		if err != nil || len(spaces) == 0 {
@@ -90,7 +89,7 @@ type judged struct {
 	id       int64
 	document search.Document
 	result   search.Result
-	near     near // Score 0: the vector says nothing
+	near     near // Score 0: no match by vector
 }
 
 // judge scores the candidates and returns those that match, best first.
@@ -163,7 +162,7 @@ func (l *lookup) outlines(found []judged) (map[int64]protocol.Chain, error) {
 	return chains, err
 }
 
-// errOrphan says that the search index has a chain that is not stored.
+// errOrphan reports that the search index has a chain that is not stored.
 var errOrphan = errors.New("a protocol that is not stored is in the search index")
 
 func (l *lookup) explain(j judged) []library.Match {

@@ -14,9 +14,9 @@ import (
 // A segment is the index of documents with successive numbers. It is a sorted
 // list of terms, each with the documents that have it, cut into blocks; the
 // directory holds the first term of each block. A term is stored as the length
-// of what it shares with the one before, and the rest; its documents as
+// of the prefix it shares with the previous one, and the rest; its documents as
 //
-//	(gap to the one before, or to the first of the segment) << 2 | search.Standing
+//	(gap to the previous one, or to the first of the segment) << 2 | search.Standing
 //
 // all in variable-length integers.
 type segment struct {
@@ -24,10 +24,10 @@ type segment struct {
 	blocks    [][]byte
 }
 
-// blockSize fits a page of the file. Only a single term may take more.
+// blockSize fits into a page of the file. Only a single term may exceed it.
 const blockSize = 4000
 
-// errSegment says that a segment is not what this program writes.
+// errSegment reports that a segment was not written by this program.
 var errSegment = errors.New("a block of the search index is damaged")
 
 // segmentWriter makes a segment of terms that are added in order.
@@ -107,7 +107,7 @@ func appendDocument(list []byte, gap int, s search.Standing) []byte {
 	return binary.AppendUvarint(list, uint64(gap)<<2|uint64(s)) //nolint:gosec // gaps are not negative
 }
 
-// nextDocument takes the first gap and standing off a list.
+// nextDocument reads the first gap and standing of a list.
 func nextDocument(list []byte) (gap int, s search.Standing, rest []byte) {
 	if b := list[0]; b < 0x80 {
 		return int(b >> 2), search.Standing(b & 3), list[1:]
@@ -139,7 +139,7 @@ func shared(b []byte) (n int, more, rest []byte, ok bool) {
 	return int(v), more, rest, ok //nolint:gosec // at most 1<<16
 }
 
-// counted takes bytes with their number in front.
+// counted reads bytes that are preceded by their number.
 func counted(b []byte) (taken, rest []byte, ok bool) {
 	v, size := binary.Uvarint(b)
 	if size <= 0 || v > uint64(len(b)-size) {
@@ -165,13 +165,13 @@ func parseDirectory(b []byte) ([]string, error) {
 	return all, nil
 }
 
-// blockOf is where in the directory the term would be; -1: in no block.
+// blockOf is the index in the directory of the block for the term; -1: none.
 func blockOf(directory []string, term string) int {
 	return sort.Search(len(directory), func(i int) bool { return directory[i] > term }) - 1
 }
 
-// find calls found with the list of each term that is in the block. The terms
-// are sorted; found takes their positions.
+// find calls found with the list of each term that is in the block. The terms are
+// sorted; found gets their indices.
 func find(block []byte, terms []string, found func(at int, list []byte)) error {
 	matched := 0 // bytes that terms[at] shares with the entry before, which is smaller
 	at := 0
@@ -188,7 +188,7 @@ func find(block []byte, terms []string, found func(at int, list []byte)) error {
 		}
 		block = tail
 		entry = append(entry[:n], more...)
-		// Most entries differ where the one before did.
+		// Most entries differ where the previous one did.
 		if n > matched {
 			continue
 		}
@@ -205,7 +205,7 @@ func find(block []byte, terms []string, found func(at int, list []byte)) error {
 	return nil
 }
 
-// common is how many bytes both begin with.
+// common is the length of the common prefix.
 func common(a string, b []byte) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -216,7 +216,7 @@ func common(a string, b []byte) int {
 
 // part is a segment that is merged with its neighbours.
 type part struct {
-	offset int    // of its numbers in the merged segment
+	offset int    // of its document numbers in the merged segment
 	gone   []byte // bits of documents to leave out; nil: none
 	blocks [][]byte
 
@@ -246,7 +246,7 @@ func (p *part) next() error {
 	return nil
 }
 
-// merge makes one segment of successive ones.
+// merge merges consecutive segments into one.
 func merge(parts []*part) (segment, error) {
 	for _, p := range parts {
 		if err := p.next(); err != nil {

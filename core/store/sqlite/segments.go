@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// segmentCache keeps what was read of segments. Nothing of it can be out of
-// date: what an id stands for never changes, and a segment that is gone is not
-// asked for again.
+// segmentCache caches parts of segments. Its entries never become outdated: an id
+// never changes its meaning, and removed segments are not read again.
 type segmentCache struct {
 	mu          sync.Mutex // guards the fields below
 	directories map[int64][]string
@@ -37,7 +36,7 @@ func (c *segmentCache) cached(ids []int64) (blocks map[int64][]byte, missing []i
 	return blocks, missing
 }
 
-// keep adds blocks. When there are too many, some are dropped, whichever.
+// keep adds blocks. If there are too many, arbitrary ones are evicted.
 func (c *segmentCache) keep(blocks map[int64][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +84,7 @@ func (c *segmentCache) keepDirectory(id int64, d []string) {
 	}
 }
 
-// searched is a segment that is looked into.
+// searched is a segment that is being searched.
 type searched struct {
 	storedSegment
 	directory []string
@@ -96,7 +95,7 @@ func (s *searched) document(number int32) int64 {
 	return documentID(s.space, s.first+int64(number))
 }
 
-// readSegments reads those of the spaces.
+// readSegments reads the segments of the spaces.
 func (l *lookup) readSegments() error {
 	var unread []int64
 	err := l.rows(readSegments, []any{list(l.numbers())}, func(scan func(...any) error) error {
@@ -134,7 +133,7 @@ func (l *lookup) readSegments() error {
 // readLists returns, for each term and each segment, the documents that have it.
 // The terms are sorted and distinct.
 func (l *lookup) readLists(terms []string) (map[string][][]byte, error) {
-	type span struct{ block, from, to int64 } // of the terms that may be in a block
+	type span struct{ block, from, to int64 } // range of the terms that may be in a block
 	spans := make([][]span, len(l.segments))
 	var ids []int64
 	for i, s := range l.segments {

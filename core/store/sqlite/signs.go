@@ -14,16 +14,16 @@ import (
 
 // The limits of a search by vectors.
 const (
-	// nearBatch is how many vectors are read from the file at a time, the ones
-	// with the most signs of the query first.
+	// nearBatch is how many vectors are read from the file at a time, those with the
+	// most signs in common with the query first.
 	nearBatch = 300
-	// nearEnough of them that can be seen are enough.
+	// nearEnough is how many visible ones are enough.
 	nearEnough = 100
-	// nearMost is where a search gives up that sees little of a large file;
+	// nearMost is where a search stops if few vectors of a large file are visible;
 	// below nearFew chains their vectors are looked up first.
 	nearMost = 12 * nearBatch
 	nearFew  = 1000
-	// nearSample is how many vectors stand for all others.
+	// nearSample is the size of the sample that represents all vectors.
 	nearSample = 256
 )
 
@@ -47,8 +47,8 @@ type near struct {
 	step  int
 }
 
-// sense finds the chains that mean what the query does. Vectors of another
-// model than the query's say nothing.
+// sense finds the chains with similar embeddings. Vectors of another model than
+// the query's are ignored.
 func (l *lookup) sense(e *library.Embedding) error {
 	if e == nil {
 		return nil
@@ -80,8 +80,8 @@ func (l *lookup) sense(e *library.Embedding) error {
 	return err
 }
 
-// nearestSigns returns the keys of the vectors that may be near, those with the
-// most signs of the query first.
+// nearestSigns returns the keys of the candidate vectors, those with the most
+// signs in common with the query first.
 func (l *lookup) nearestSigns(x *signIndex, model int64, vector []float32) ([]int64, search.Background, error) {
 	var only []int64
 	few := 0
@@ -117,7 +117,7 @@ type cosine struct {
 	step   int
 }
 
-// cosines reads vectors until enough are of chains that can be seen.
+// cosines reads vectors until enough belong to visible chains.
 func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64]cosine, error) {
 	best := map[int64]cosine{}
 	seen := 0
@@ -143,8 +143,8 @@ func (l *lookup) cosines(keys []int64, model int64, vector []float32) (map[int64
 	return best, nil
 }
 
-// signIndex is the signs of all vectors of one model, in memory: for 1024
-// numbers 128 bytes and some 40 more each.
+// signIndex holds the signs of all vectors of one model in memory: for 1024
+// dimensions 128 bytes and some 40 more each.
 type signIndex struct {
 	mu     sync.RWMutex // guards the fields below
 	model  int64
@@ -153,7 +153,7 @@ type signIndex struct {
 	keys   []int64
 	signs  []uint64
 	at     map[int64]int // of a key, in keys
-	clean  int           // how many keys there were when none was known to be gone
+	clean  int           // number of keys after the last compaction
 	sample [][]float32
 }
 
@@ -205,7 +205,8 @@ func (x *signIndex) read(v *view) error {
 	})
 }
 
-// compact starts anew when many of the vectors are gone, and takes a new sample.
+// compact rebuilds the index if many of the vectors are gone, and takes a new
+// sample.
 func (x *signIndex) compact(v *view, length int) error {
 	var stored int
 	if err := v.row(countSigns, []any{x.model}, &stored); err != nil {
@@ -230,13 +231,13 @@ func (x *signIndex) compact(v *view, length int) error {
 	})
 }
 
-// nearest returns keys with the most signs in common, at most nearMost, of all
-// vectors or only of some, and what cosine means nothing.
+// nearest returns the keys with the most signs in common, at most nearMost, of all
+// vectors or only of some, and the background of the query.
 func (x *signIndex) nearest(model int64, vector []float32, only []int64) ([]int64, search.Background) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.model != model {
-		return nil, search.Background{} // another search has turned to another model
+		return nil, search.Background{} // another search has switched the model
 	}
 	signs := signsOf(vector)
 	positions := x.positions(only)
@@ -306,7 +307,7 @@ func formatSigns(signs []uint64) []byte {
 	return raw
 }
 
-// parseSigns returns as many words as wanted, whatever is stored.
+// parseSigns returns this many words, whatever is stored.
 func parseSigns(raw []byte, words int) []uint64 {
 	signs := make([]uint64, words)
 	for i := range signs {

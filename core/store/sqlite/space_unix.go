@@ -4,7 +4,7 @@ package sqlite
 
 import "golang.org/x/sys/unix"
 
-// freeSpace is how many bytes this user may still write to the disk of a folder.
+// freeSpace is how many bytes this user can still write to the disk of a folder.
 func freeSpace(dir string) (int64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {

@@ -1,6 +1,6 @@
-// Package sqlite keeps protocols, their search index and runs in one SQLite
-// file that several processes may use at once. It decides nothing about runs
-// or protocols: it stores what the engine hands it, durably and all or nothing.
+// Package sqlite keeps protocols, their search index and runs in one SQLite file
+// that several processes may use at once. It contains no rules about runs or
+// protocols: it stores them durably and all or nothing.
 package sqlite
 
 import (
@@ -53,12 +53,12 @@ type Runs struct {
 	pins pinCache
 }
 
-// Open returns the store in the file at path. It touches nothing: directory,
-// file and schema are made by the first call that needs them, so a server that
-// is only probed leaves no trace. A nil log drops everything.
+// Open returns the store in the file at path. It touches nothing: directory, file
+// and schema are made by the first call that needs them, so a server that is only
+// probed leaves no trace. A nil log discards all messages.
 func Open(path string, log *slog.Logger) (*Store, error) { return OpenLimited(path, Limits{}, log) }
 
-// OpenLimited is Open for a database that may not take all of the disk.
+// OpenLimited is Open for a database with limited disk space.
 func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("the database has no path")
@@ -74,8 +74,8 @@ func OpenLimited(path string, limits Limits, log *slog.Logger) (*Store, error) {
 	return &Store{Protocols: &Protocols{db: db}, Runs: &Runs{db: db}, db: db}, nil
 }
 
-// Close finishes the writes that were accepted and releases the file. Calls
-// after it fail. Closing twice, or before the first use, is fine.
+// Close finishes the accepted writes and releases the file. Later calls fail. It
+// may be called twice, and before the first use.
 func (s *Store) Close() error { return s.db.close() }
 
 // Check reports whether the file can be used, without creating or changing

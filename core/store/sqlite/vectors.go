@@ -13,7 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// passageHash is protocol.PassageHash of a step's passage in half the bytes.
+// passageHash is protocol.PassageHash of a step's passage in binary form.
 func passageHash(c protocol.Chain, i int) []byte {
 	sum := sha256.Sum256([]byte(c.Passage(i)))
 	return sum[:]
@@ -152,7 +152,7 @@ func checkVectors(model string, vectors map[string][]float32) (int, error) {
 	return length, nil
 }
 
-// modelKey is the number of a model with vectors of the length.
+// modelKey is the number of a model with vectors of this length.
 func modelKey(tx *transaction, model string, length int) (int64, error) {
 	var key int64
 	found, err := tx.row(`SELECT key FROM vector_models WHERE model = ? AND length = ?`, []any{model, length}, &key)

@@ -9,9 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// vocabulary is all words that stand in chains of any space, as this process
-// knows them. It only leads to terms to look up, which are looked up in the
-// spaces of the caller.
+// vocabulary holds the words of chains of all spaces that this process knows. They
+// only lead to terms, which are looked up in the spaces of the caller.
 type vocabulary struct {
 	mu    sync.Mutex // guards the fields below
 	last  int64      // id of the last word read
@@ -40,14 +39,14 @@ func (voc *vocabulary) refresh(v *view) (search.Vocabulary, error) {
 // maxKnownWords bounds the memory of knownWords to a few megabytes.
 const maxKnownWords = 64 << 10
 
-// knownWords remembers words that are stored, so that not every word of every
-// chain is looked for in the file. Words are never deleted.
+// knownWords caches stored words, so that not every word of every chain is looked
+// up in the file. Words are never deleted.
 type knownWords struct {
 	mu    sync.Mutex // guards the field below
 	words map[string]bool
 }
 
-// unknown are those of the words that may not be stored yet, sorted.
+// unknown returns the words that may not be stored yet, sorted.
 func (k *knownWords) unknown(words map[string]bool) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,7 +60,7 @@ func (k *knownWords) unknown(words map[string]bool) []string {
 	return out
 }
 
-// add is called once the words are committed.
+// add must be called after the words are committed.
 func (k *knownWords) add(words map[string]bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,22 +12,22 @@ import (
 	"sync/atomic"
 )
 
-// writer owns the only connection that writes. Transactions that arrive while
-// one is being committed share the next commit, since the sync to disk is what
-// costs; each runs under a savepoint, so one that fails does not harm others.
+// writer owns the only connection that writes. Transactions that arrive while one
+// is being committed share the next commit, because the sync to disk is expensive;
+// each runs under a savepoint, so a failing one does not affect others.
 //
-// There is no goroutine behind it: a caller that finds nobody writing commits
-// what is pending, its own and others' jobs, itself. For a single caller that
-// saves two switches between goroutines.
+// It has no goroutine: a caller that finds no active writer commits all pending
+// jobs, its own and others', itself. For a single caller that saves two context
+// switches.
 type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 	lock *writeLock
 	tx   transaction
-	// files are checked with every commit; set before the first job.
+	// files is checked with every commit; set before the first job.
 	files openFiles
 
-	turn chan struct{} // holds a token; who takes it has conn, lock and tx
+	turn chan struct{} // holds a token; its owner may use conn, lock and tx
 
 	mu      sync.Mutex // guards the fields below
 	pending []*job
@@ -37,7 +37,7 @@ type writer struct {
 // job is one caller's transaction.
 type job struct {
 	do      func(*transaction) error
-	claimed atomic.Bool // by who runs it, or by its caller, to give up
+	claimed atomic.Bool // by the leader that runs it, or by its caller to cancel it
 	ran     bool        // do was called
 	err     error       // of do
 	done    chan error  // takes the outcome
@@ -53,9 +53,9 @@ func newWriter(db *sql.DB, conn *sql.Conn, lock *writeLock) *writer {
 	return w
 }
 
-// run has do executed in a transaction and returns after its commit. A context
-// that ends before do has started cancels it; later it is too late, and run
-// returns what became of it.
+// run executes do in a transaction and returns after its commit. A context that
+// ends before do has started cancels it; later it has no effect, and run returns
+// the outcome.
 func (w *writer) run(ctx context.Context, do func(*transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *writer) run(ctx context.Context, do func(*transaction) error) error {
 		case <-w.turn:
 			w.lead(ctx)
 			w.turn <- struct{}{}
-			// Unless the context has ended, j is done now: everything pending was.
+			// Unless the context has ended, j is done now like all pending jobs.
 		case <-ctx.Done():
 			if j.claimed.CompareAndSwap(false, true) {
 				return ctx.Err()
@@ -91,12 +91,11 @@ func (w *writer) submit(j *job) error {
 	return nil
 }
 
-// lead runs everything pending, for all who wait. The caller holds the turn.
-// When the context ends before the file is locked, all stays pending and
-// somebody else leads.
+// lead runs all pending jobs. The caller holds the turn. If the context ends
+// before the file is locked, the jobs stay pending and another caller leads.
 func (w *writer) lead(ctx context.Context) {
 	if ctx.Err() != nil || !w.isPending() {
-		return // nothing pending: the leader before has done it
+		return // nothing pending: the previous leader has done it
 	}
 	err := w.lock.acquire(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -109,7 +108,7 @@ func (w *writer) lead(ctx context.Context) {
 	}
 	for _, j := range batch {
 		switch {
-		case j.ran: // so nobody else has claimed it
+		case j.ran: // so no other goroutine has claimed it
 			j.done <- cmp.Or(j.err, err)
 		case j.claimed.CompareAndSwap(false, true):
 			j.done <- err
@@ -123,7 +122,7 @@ func (w *writer) isPending() bool {
 	return len(w.pending) > 0
 }
 
-// take returns what is pending.
+// take returns the pending jobs.
 func (w *writer) take() []*job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,10 +131,10 @@ func (w *writer) take() []*job {
 	return batch
 }
 
-// transact runs the jobs in one transaction. It returns why nothing of them is
-// stored; the error of one job is its own. The files are checked before, so
-// that nothing is written to one that is gone, and once more after the commit,
-// so that nothing is acknowledged that went to one.
+// transact runs the jobs in one transaction. It returns why none of them is
+// stored; each job keeps its own error. The files are checked before, so that
+// nothing is written to a file that is gone, and again after the commit, so that
+// no write to such a file is acknowledged.
 func (w *writer) transact(batch []*job) error {
 	if err := w.files.check(); err != nil {
 		return err
@@ -150,14 +149,14 @@ func (w *writer) transact(batch []*job) error {
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
-	// After some failures SQLite has rolled back already, so an error here
-	// says nothing new.
+	// After some failures SQLite has rolled back already, so an error here is
+	// irrelevant.
 	_ = w.tx.exec("ROLLBACK")
 	return err
 }
 
 // runAll runs the jobs whose callers still wait and returns how many succeeded,
-// and an error when the transaction is lost.
+// and an error if the transaction is lost.
 func (w *writer) runAll(batch []*job) (succeeded int, err error) {
 	for _, j := range batch {
 		if !j.claimed.CompareAndSwap(false, true) {
@@ -176,7 +175,7 @@ func (w *writer) runAll(batch []*job) (succeeded int, err error) {
 	return succeeded, nil
 }
 
-// runApart runs a job under a savepoint. It returns an error when the whole
+// runApart runs a job under a savepoint. It returns an error if the whole
 // transaction is lost.
 func (w *writer) runApart(j *job) error {
 	if err := w.tx.exec("SAVEPOINT job"); err != nil {
@@ -190,8 +189,7 @@ func (w *writer) runApart(j *job) error {
 	return w.tx.exec("RELEASE job")
 }
 
-// alone runs do while nobody writes, here or in another process, and outside
-// of a transaction.
+// alone runs do while no other caller or process writes, outside of a transaction.
 func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -218,7 +216,7 @@ func (w *writer) alone(ctx context.Context, do func(*transaction) error) error {
 	return do(&w.tx)
 }
 
-// close finishes what was accepted. The turn is never given back.
+// close finishes the accepted jobs. It keeps the turn forever.
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -260,8 +258,8 @@ func (t *transaction) exec(query string, args ...any) error {
 	return err
 }
 
-// rowsPerInsert bounds how many rows a statement inserts; as many statements
-// may be kept prepared for a table.
+// rowsPerInsert bounds how many rows a statement inserts; this many statements may
+// be kept prepared for a table.
 const rowsPerInsert = 64
 
 // insert inserts rows into a table, given as "name (columns)"; the values are
@@ -270,7 +268,7 @@ func (t *transaction) insert(table string, columns int, values []any) error {
 	return t.insertRows("INSERT INTO "+table, columns, values)
 }
 
-// insertNew leaves out rows that are there.
+// insertNew skips existing rows.
 func (t *transaction) insertNew(table string, columns int, values []any) error {
 	return t.insertRows("INSERT OR IGNORE INTO "+table, columns, values)
 }
