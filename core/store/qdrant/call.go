@@ -17,19 +17,19 @@ import (
 const (
 	backoffFirst = 25 * time.Millisecond
 	backoffMost  = time.Second
-	// reasonLength bounds what is repeated of a message of the server, in bytes.
+	// reasonLength bounds the quoted part of a message of the server, in bytes.
 	reasonLength = 300
 )
 
-// call makes one request, whose failure is a fault that names the server. While
-// the server does not answer it repeats the request until the timeout is
-// over. Every request of this package may be repeated: writes set a state, under a
-// condition where another writer could be between.
+// call sends one request. A failure becomes a fault that names the server. While
+// the server is unavailable, call retries until the timeout. Every request of this
+// package may be repeated: writes set a state, with a condition where another
+// writer could interfere.
 func call[T any](ctx context.Context, s *server, request func(context.Context) (T, error)) (T, error) {
 	return callWithin(ctx, s, s.options.Timeout, request)
 }
 
-// callWithin is call with a limit of its own.
+// callWithin is call with its own timeout.
 func callWithin[T any](ctx context.Context, s *server, limit time.Duration, request func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -45,15 +45,15 @@ func callWithin[T any](ctx context.Context, s *server, limit time.Duration, requ
 	}
 }
 
-// passing reports whether the server may answer a repeated request. Unknown is
-// what is left of one whose handler ended without an answer, as when the
-// server is stopped.
+// passing reports whether a retry may succeed. Unknown is the status of a request
+// whose handler ended without an answer, for example because the server was
+// stopped.
 func passing(err error) bool {
 	code := status.Code(err)
 	return code == codes.Unavailable || code == codes.Unknown
 }
 
-// pause waits about so long, and reports whether there is time for another attempt.
+// pause waits with jitter, and reports whether there is time for another attempt.
 func (s *server) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait/2 + rand.N(wait))
 	defer timer.Stop()
@@ -67,8 +67,9 @@ func (s *server) pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// explain turns a failed request into a fault that says what the operator can
-// do. Of a caller that has left the context's error passes as it is.
+// explain turns a failed request into a fault that says what the operator can do.
+// If the caller cancelled the request, the error of its context is returned
+// unchanged.
 func (s *server) explain(ctx context.Context, err error) error {
 	var known *fault.Error
 	if err == nil || errors.As(err, &known) {
@@ -81,12 +82,12 @@ func (s *server) explain(ctx context.Context, err error) error {
 	switch cause := ctx.Err(); {
 	case errors.Is(cause, context.Canceled):
 		return fmt.Errorf("wait for Qdrant at %s: %w", s.at, cause)
-	case cause != nil && !passing(err): // a server that hangs is the reason, whoever set the limit
+	case cause != nil && !passing(err): // the server hangs, whoever set the deadline
 		return fault.Wrap(fmt.Errorf("%w: %w", cause, err), fault.StoreUnavailable, "Qdrant at %s did not answer in time", s.at).WithRemedy("%s", nextReach)
 	}
 	switch code {
 	case codes.Unavailable, codes.Unknown:
-		// The cause is in the message whole; wrapped, it would be printed twice.
+		// The message contains the whole cause; wrapping would print it twice.
 		return fault.New(fault.StoreUnavailable, "Qdrant at %s cannot be reached: %s", s.at, reason(err)).WithRemedy("%s", nextReach)
 	case codes.DeadlineExceeded, codes.Canceled:
 		return fault.Wrap(err, fault.StoreUnavailable, "Qdrant at %s did not answer within %s", s.at, s.options.Timeout).WithRemedy("%s", nextReach)
@@ -103,10 +104,10 @@ func (s *server) explain(ctx context.Context, err error) error {
 
 const nextReach = "what was not reported as stored is not stored; repeat the call later; if it stays so, the operator has to start Qdrant, or to correct QDRANT_URL (qdrant.url)"
 
-// dialFailure is what the client wraps around the reason why there is no connection.
+// dialFailure is the client's prefix of the reason why there is no connection.
 var dialFailure = regexp.MustCompile(`^connection error: desc = "(?:transport: )?(.*)"$`)
 
-// reason is what the server or the connection said.
+// reason is the message of the server or of the connection.
 func reason(err error) string {
 	text := err.Error()
 	var known interface{ GRPCStatus() *status.Status }

@@ -14,20 +14,20 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// change is what a save does to one chain.
+// change is the effect of a save on one chain.
 type change struct {
 	key               string
-	chain             protocol.Chain // without a revision; its id and space even when it is deleted
+	chain             protocol.Chain // without a revision; of a deletion only its id and space
 	deletes           bool
 	replaces          int64
 	document, outline string
 	words             analysed
 
-	base manifest // what is stored now; zero: nothing
+	base manifest // the stored manifest; zero: none
 	next manifest
 }
 
-// newChanges encodes and analyses the chains, on all processors.
+// newChanges encodes and analyses the chains on all processors.
 func newChanges(changes []library.Change) ([]change, error) {
 	out := make([]change, len(changes))
 	var g errgroup.Group
@@ -76,7 +76,7 @@ func duplicate(c protocol.Chain) error {
 	return fault.New(fault.DuplicateChain, "protocol %q exists already", c.Title).With("chain_id", c.ID)
 }
 
-// check compares what is stored with what is to be replaced.
+// check compares the stored revision with the one to replace.
 func (ch *change) check() error {
 	have := ch.base.stored()
 	switch {
@@ -117,7 +117,7 @@ func (ch *change) deletion() manifest {
 	return manifest{kind: kindDeleted, space: b.space, chainID: b.chainID, title: b.title, outline: b.outline, former: formerSteps(b, nil)}
 }
 
-// formerSteps are the steps that the chain once held and does not any more.
+// formerSteps returns the steps that the chain no longer has.
 func formerSteps(base manifest, steps []string) []string {
 	now := make(map[string]bool, len(steps))
 	for _, uuid := range steps {
@@ -133,8 +133,8 @@ func formerSteps(base manifest, steps []string) []string {
 	return former[:min(len(former), formerKept)]
 }
 
-// baseOrNone is what was read; for a chain that was not there it matches no
-// point that came meanwhile.
+// baseOrNone is the manifest that was read. For a missing chain it matches no
+// point that another save has created meanwhile.
 func (ch *change) baseOrNone() manifest {
 	if ch.base.key == "" {
 		return manifest{key: ch.key, token: "none"}

@@ -9,9 +9,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/fault"
 )
 
-// writeAhead writes all that the commit will make visible: the search index of
-// the new chains, the old ones as versions, and the intent by which both are
-// swept if this process ends before it can do that.
+// writeAhead writes everything that the commit makes visible: the search index of
+// the new chains, the old chains as versions, and the intent that lets the sweeper
+// clean up if this process ends early.
 func (sv *save) writeAhead(ctx context.Context, now time.Time) error {
 	s := sv.store
 	ahead := []*pb.PointStruct{sv.intent(now)}
@@ -20,8 +20,8 @@ func (sv *save) writeAhead(ctx context.Context, now time.Time) error {
 			ahead = append(ahead, ch.base.versionPoint())
 		}
 	}
-	// The intent first: nothing may be left that it does not name. It need not
-	// be seen yet, only be in the server's log.
+	// The intent first: it must name everything that may be left behind. It only
+	// has to be in the server's log, not to be visible yet.
 	err := s.server.updateSoon(ctx, s.server.names.protocols(), upsert(ahead...))
 	if err == nil {
 		sv.index, err = s.index.write(ctx, sv.entries(), now)
@@ -29,7 +29,7 @@ func (sv *save) writeAhead(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// entries are what the search index has to hold.
+// entries are the new entries of the search index.
 func (sv *save) entries() []indexEntry {
 	var out []indexEntry
 	for _, ch := range sv.changes {
@@ -53,7 +53,8 @@ func (sv *save) intent(now time.Time) *pb.PointStruct {
 	}}
 }
 
-// versionPoint is the chain as it was. Whoever replaces it writes the same.
+// versionPoint is the version point of the manifest. It is the same for every save
+// that replaces the manifest.
 func (m manifest) versionPoint() *pb.PointStruct {
 	return &pb.PointStruct{Id: pb.NewID(versionID(m.token, m.key)), Vectors: noVectors(), Payload: payload{
 		fieldKind: text(kindVersion), fieldSpace: text(m.space), fieldChainID: text(m.chainID), fieldChainKey: text(m.key),
@@ -61,7 +62,7 @@ func (m manifest) versionPoint() *pb.PointStruct {
 	}}
 }
 
-// commit writes the manifests, and reports whether they were this save's to write.
+// commit writes the manifests, and reports false if another save was first.
 func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 	if len(sv.changes) == 1 {
 		return sv.put(ctx, now, unlocked(sv.changes[0].baseOrNone(), now))
@@ -71,7 +72,7 @@ func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 		return false, nothingStored(err)
 	}
 	if time.Since(asked) > lockTime/2 {
-		return false, nil // too late to be sure of the reservation
+		return false, nil // the reservation may have expired
 	}
 	mine := make([]*pb.Condition, len(sv.changes))
 	for i, ch := range sv.changes {
@@ -80,8 +81,8 @@ func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 	return sv.put(ctx, now, anyOf(mine...))
 }
 
-// put writes all manifests in one record of the server's log. Repeating it
-// changes nothing once it was done: the condition does not hold any more.
+// put writes all manifests in one record of the server's log. Repeating it has no
+// effect: the condition no longer holds.
 func (sv *save) put(ctx context.Context, now time.Time, condition *pb.Filter) (bool, error) {
 	s := sv.store
 	points := make([]*pb.PointStruct, len(sv.changes))
@@ -95,7 +96,7 @@ func (sv *save) put(ctx context.Context, now time.Time, condition *pb.Filter) (b
 	if failed != nil && ctx.Err() == nil && fault.CodeOf(failed) != fault.StoreUnavailable {
 		return false, failed
 	}
-	// The answer may be lost although the server has done it.
+	// The answer may be lost although the server has written them.
 	look := ctx
 	if failed != nil {
 		var cancel context.CancelFunc
@@ -121,7 +122,7 @@ func unsure(err error) error {
 		WithNext("look whether they are there, and repeat the call if not")
 }
 
-// written counts the manifests that this save has written.
+// written returns how many manifests this save has written.
 func (sv *save) written(ctx context.Context) (int, error) {
 	s := sv.store
 	keys := make([]string, len(sv.changes))
@@ -145,8 +146,8 @@ func (sv *save) written(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// reserve takes the places of several chains, so that the commit writes all of
-// them or, if this process ends here, none.
+// reserve reserves the points of several chains, so that the commit writes all of
+// them or, if this process ends early, none.
 func (sv *save) reserve(ctx context.Context) (bool, error) {
 	s := sv.store
 	now := s.server.options.Clock.Wall()

@@ -12,9 +12,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/search"
 )
 
-// estimate is how many visible chains have a term: the number that was found,
-// or, if there may be more, what the inverse document frequency says, which is
-// the score of a chain for one term that it has.
+// estimate estimates how many visible chains have a term: the number that was
+// found or, if there may be more, an estimate from the inverse document frequency,
+// which is the score of a chain for a single term.
 func (s *Store) estimate(points []*pb.ScoredPoint, visible int) int {
 	if len(points) < candidates {
 		return len(points)
@@ -26,24 +26,24 @@ func (s *Store) estimate(points []*pb.ScoredPoint, visible int) int {
 	return max(candidates, min(visible, int(with*float64(visible)/everywhere)))
 }
 
-// countCache remembers how many protocols there are, for a short time.
+// countCache caches numbers of protocols for a short time.
 type countCache struct {
 	mu   sync.Mutex // guards the fields below
 	at   map[string]countAt
 	most int
-	// often holds words that many chains of the spaces have.
+	// often holds common words of the spaces.
 	often map[string]bool
 }
 
 // common reports whether so many chains of the spaces have the term that
-// nothing need stand for it.
+// alternatives are unnecessary.
 func (c *countCache) common(spaces []string, term string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.often[strings.Join(spaces, "\n")+"\n"+term]
 }
 
-// remember keeps which of the words are common.
+// remember records which of the words are common.
 func (c *countCache) remember(spaces []string, words []search.Word, with []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,21 +65,21 @@ type countAt struct {
 	when time.Time
 }
 
-// forget makes the next search count again.
+// forget invalidates the cached numbers.
 func (c *countCache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = nil
 }
 
-// everywhere is the largest number of protocols that was seen together.
+// everywhere is the largest number of protocols that was counted so far.
 func (c *countCache) everywhere() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.most
 }
 
-// chainsIn is how many protocols the spaces have.
+// chainsIn returns the number of protocols in the spaces.
 func (s *Store) chainsIn(ctx context.Context, spaces []string) (int, error) {
 	key := strings.Join(spaces, "\n")
 	s.counts.mu.Lock()

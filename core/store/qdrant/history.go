@@ -8,8 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// withHistory finds the chain whose history is read: the one of the first
-// space that has it, else the one of the first space that had it.
+// withHistory finds the chain whose history is read: in the first space that has
+// it, else in the first space that had it.
 func (cs chains) withHistory(ctx context.Context, spaces []string, id string, fields ...string) (manifest, bool, error) {
 	found, err := cs.ofSpaces(ctx, spaces, id, fields...)
 	if err != nil {

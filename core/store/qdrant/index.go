@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// indexLayout changes with what the points of the index hold. One of another
-	// layout is made anew.
+	// indexLayout is the version of the points of the index. An index with another
+	// layout is rebuilt.
 	indexLayout = 2
 
 	// pointsWritten and bytesWritten bound one request.
@@ -34,7 +34,7 @@ const (
 	bytesWritten  = 16 << 20
 )
 
-// analysed is a chain as the index wants it.
+// analysed is a chain in the form of the index.
 type analysed struct {
 	document   string // search.Document, base64
 	terms      []string
@@ -47,8 +47,8 @@ func analyse(c protocol.Chain) analysed {
 	return analysed{document: base64.StdEncoding.EncodeToString(b), terms: d.Terms(), vocabulary: d.Vocabulary()}
 }
 
-// bm25 is the server's own ranking function over terms that are ready: no
-// stemming, no stop words, and no regard for the length of a protocol.
+// bm25Options configure the server's ranking function for prepared terms: no
+// stemming, no stop words, and independent of the length of a protocol.
 var bm25Options = pb.NewValueMap(map[string]any{
 	"language": "none", "tokenizer": "whitespace", "b": 0.0,
 })
@@ -57,7 +57,7 @@ func bm25(terms []string) *pb.Document {
 	return &pb.Document{Text: strings.Join(terms, " "), Model: "qdrant/bm25", Options: bm25Options}
 }
 
-// indexState is what an index was made by.
+// indexState describes an index.
 type indexState struct {
 	collection string
 	model      string // of the embeddings; empty: none
@@ -68,14 +68,14 @@ type indexState struct {
 	words vocabulary
 }
 
-// searchIndex is the search index that is in use.
+// searchIndex reads and writes the search index that is in use.
 type searchIndex struct {
 	server *server
 	state  atomic.Pointer[indexState]
 	seen   atomic.Pointer[clock.Moment] // when state was read
 }
 
-// indexEntry is a chain that the index has to hold.
+// indexEntry is a chain to index.
 type indexEntry struct {
 	key, token string
 	chain      protocol.Chain
@@ -88,14 +88,14 @@ var indexFields = map[string]pb.FieldType{
 	fieldWritten: pb.FieldType_FieldTypeInteger,
 }
 
-// indexCollection is the collection of an index that is made by these.
+// indexCollection is the name of the collection of an index.
 func (n names) indexCollection(model string, dimension, analyser int) string {
 	return fmt.Sprintf("%s_index_%s", n.protocols(), pointID(model, strconv.Itoa(dimension), strconv.Itoa(analyser), strconv.Itoa(indexLayout))[:8])
 }
 
 var metaID = pointID(kindMeta)
 
-// readIndex reads what the index in use was made by; nil: there is none.
+// read returns the state of the index in use, or nil.
 func (ix *searchIndex) read(ctx context.Context) (*indexState, error) {
 	aliases, err := call(ctx, ix.server, ix.server.client.ListAliases)
 	if err != nil {
@@ -123,8 +123,8 @@ func (ix *searchIndex) readMeta(ctx context.Context) (*indexState, error) {
 	}, nil
 }
 
-// openIndex finds the search index, makes it if there is none, and makes it
-// anew if it is of an older analyser or layout.
+// open finds the search index, creates it if there is none, and rebuilds it if its
+// analyser or layout is outdated.
 func (ix *searchIndex) open(ctx context.Context) error {
 	found, err := ix.read(ctx)
 	if err != nil {
@@ -149,7 +149,7 @@ func (ix *searchIndex) use(x *indexState) {
 	ix.seen.Store(&now)
 }
 
-// refreshIndex notices an index that another process has made.
+// refresh detects an index that another process has built.
 func (ix *searchIndex) refresh(ctx context.Context) error {
 	found, err := ix.readMeta(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (ix *searchIndex) refresh(ctx context.Context) error {
 	return nil
 }
 
-// createIndex makes the collection of an index, or completes it.
+// create makes the collection of an index, or completes it.
 func (ix *searchIndex) create(ctx context.Context, x *indexState) error {
 	x.collection = ix.server.names.indexCollection(x.model, x.dimension, x.analyser)
 	dense := map[string]*pb.VectorParams{}
@@ -183,13 +183,13 @@ func (ix *searchIndex) create(ctx context.Context, x *indexState) error {
 	}}))
 }
 
-// writeIndex puts chains into the index in use. They are found as soon as their
+// write adds chains to the index in use. Searches find them as soon as their
 // manifests have their tokens.
 func (ix *searchIndex) write(ctx context.Context, entries []indexEntry, now time.Time) (*indexState, error) {
 	x := ix.state.Load()
 	err := ix.writeEntries(ctx, ix.server.names.index(), x, entries, now)
 	if fault.CodeOf(err) == fault.StoreFailed {
-		// Another process may have made an index with other vectors meanwhile.
+		// Another process may have built an index with other vectors meanwhile.
 		if refreshed := ix.refresh(ctx); refreshed == nil && ix.state.Load() != x {
 			x = ix.state.Load()
 			err = ix.writeEntries(ctx, ix.server.names.index(), x, entries, now)
@@ -198,9 +198,9 @@ func (ix *searchIndex) write(ctx context.Context, entries []indexEntry, now time
 	return x, err
 }
 
-// followIndex writes the entries again if the index they went to has been
-// replaced since. Whoever replaces an index reads the manifests after that, so
-// that no chain is missed by both.
+// follow writes the entries again if another index has replaced the one they went
+// to. A process that replaces an index reads the manifests afterwards, so every
+// chain reaches the new index.
 func (ix *searchIndex) follow(ctx context.Context, wrote *indexState, entries []indexEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -234,7 +234,7 @@ func (ix *searchIndex) writeEntries(ctx context.Context, collection string, x *i
 	return nil
 }
 
-// points are those of a chain: one with its words, and, where there are
+// points returns the points of a chain: one with its words and, if there are
 // embeddings, one for each step.
 func (e indexEntry) points(x *indexState, now time.Time, vectors map[string][]float32) []*pb.PointStruct {
 	out := []*pb.PointStruct{e.chainPoint(now)}
@@ -258,7 +258,8 @@ func (s *server) writePoints(ctx context.Context, collection string, points []*p
 	return nil
 }
 
-// requestOf is how many of the points one request takes, and about their bytes.
+// requestOf returns how many of the points fit into one request, and their
+// approximate size in bytes.
 func requestOf(points []*pb.PointStruct) (n, size int) {
 	for n < len(points) && n < pointsWritten && (n == 0 || size < bytesWritten) {
 		size += sizeOf(points[n])
@@ -267,7 +268,7 @@ func requestOf(points []*pb.PointStruct) (n, size int) {
 	return n, size
 }
 
-// sizeOf is about how many bytes a point takes in a request.
+// sizeOf is the approximate size of a point in a request, in bytes.
 func sizeOf(p *pb.PointStruct) int {
 	size := 200
 	for _, v := range p.GetPayload() {
@@ -311,7 +312,8 @@ func (e indexEntry) stepPoint(i int, now time.Time, vectors map[string][]float32
 	return &pb.PointStruct{Id: pb.NewID(stepPointID(e.token, e.key, i)), Vectors: pb.NewVectorsMap(at), Payload: p}
 }
 
-// removeReplaced removes from the index what chains were before: their tokens by key.
+// removeReplaced removes replaced chains from the index, given their tokens by
+// key.
 func (ix *searchIndex) removeReplaced(ctx context.Context, replaced map[string]string) error {
 	var old []*pb.Condition
 	for key, token := range replaced {

@@ -19,8 +19,8 @@ type judged struct {
 	candidate
 }
 
-// judge scores the candidates, and returns the best ones in order with what
-// their manifests say.
+// judge scores the candidates and returns the best ones, in order and confirmed by
+// their manifests.
 func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]library.Hit, error) {
 	if err := l.readDocuments(ctx); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func (l *lookup) judge(ctx context.Context, limit int, explain bool) ([]library.
 	return hits, nil
 }
 
-// confirm appends those of the candidates that their manifests know: not what
-// is not committed yet or was replaced.
+// confirm appends the candidates whose manifests are current. Others are
+// uncommitted or replaced.
 func (l *lookup) confirm(ctx context.Context, hits []library.Hit, found []judged) ([]library.Hit, error) {
 	s := l.store
 	keys := make([]string, len(found))
@@ -74,7 +74,7 @@ func (l *lookup) confirm(ctx context.Context, hits []library.Hit, found []judged
 	return hits, nil
 }
 
-// readDocuments reads the words of the chains that were found by a step.
+// readDocuments reads the words of candidates that were found by a step.
 func (l *lookup) readDocuments(ctx context.Context) error {
 	at := map[string]int{}
 	var missing []string
@@ -94,8 +94,8 @@ func (l *lookup) readDocuments(ctx context.Context) error {
 	return l.analyseForeign(ctx)
 }
 
-// analyseForeign analyses the chains that a program with another analyser has
-// stored, without their texts, until the index is made anew.
+// analyseForeign analyses chains that a program with another analyser has stored,
+// without their texts, until the index is rebuilt.
 func (l *lookup) analyseForeign(ctx context.Context) error {
 	at := map[string]int{}
 	var keys []string
@@ -123,7 +123,7 @@ func (l *lookup) analyseForeign(ctx context.Context) error {
 	return nil
 }
 
-// scoreAll scores the candidates, on all processors.
+// scoreAll scores the candidates on all processors.
 func (l *lookup) scoreAll(explain bool) []judged {
 	scored := make([]judged, len(l.found))
 	matches := make([]bool, len(l.found))
@@ -146,7 +146,7 @@ func (l *lookup) scoreAll(explain bool) []judged {
 	return found
 }
 
-// opened is the document of a candidate, if there is one.
+// opened decodes the document of a candidate, if it has one.
 func opened(document string) (search.Document, bool) {
 	b, err := base64.StdEncoding.DecodeString(document)
 	if err != nil {
@@ -159,7 +159,7 @@ func opened(document string) (search.Document, bool) {
 func (l *lookup) score(c candidate, explain bool) (judged, bool) {
 	d, ok := opened(c.document)
 	if !ok {
-		return judged{}, false // found by a step, and gone meanwhile
+		return judged{}, false // found by a step, and deleted meanwhile
 	}
 	result, byWords := l.asked.Score(d, l.stats)
 	vector, step := l.vectorScore(c)
@@ -176,7 +176,7 @@ func (l *lookup) score(c candidate, explain bool) (judged, bool) {
 	return judged{hit, d.Rank(), c}, true
 }
 
-// vectorScore is how near the best step of a chain is.
+// vectorScore is the score of the nearest step of a chain.
 func (l *lookup) vectorScore(c candidate) (score float64, step int) {
 	for _, near := range l.steps[c.id] {
 		if v := l.background.Score(near.cosine); v > score {

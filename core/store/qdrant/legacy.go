@@ -20,22 +20,22 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// legacyCollections are the names that the earlier server used.
+// legacyCollections are the collection names of the earlier server.
 var legacyCollections = []string{"kairos", "kb_resources"}
 
-// LegacyOptions say where the collection of the earlier KAIROS server is.
+// LegacyOptions locate the collection of the earlier KAIROS server.
 type LegacyOptions struct {
 	Options
 	// Collection; empty: the first of those that the earlier server used.
 	Collection string
 }
 
-// LegacyReport is what a reading has met.
+// LegacyReport summarises a reading.
 type LegacyReport struct {
 	Collection string
 	Points     int
 	Protocols  int
-	// Problems are points, or chains, that were left out or are incomplete.
+	// Problems lists points and chains that were left out or are incomplete.
 	Problems []LegacyProblem
 }
 
@@ -45,15 +45,15 @@ type LegacyProtocol struct {
 	Quality map[string]api.Quality // by step UUID, of the steps that were rated
 }
 
-// LegacyProblem is one point or chain with what is wrong with it.
+// LegacyProblem is a problem with a point or chain.
 type LegacyProblem struct {
 	Point   string // id
 	Problem string
 }
 
-// ReadLegacy reads the protocols of a collection of the earlier server, and
-// calls each for every one, by space and title; its error ends the reading.
-// It changes nothing. Points that are broken are reported and left out.
+// ReadLegacy reads the protocols of a collection of the earlier server, and calls
+// each for every one, by space and title; its error ends the reading. It changes
+// nothing. Broken points are reported and left out.
 func ReadLegacy(ctx context.Context, o LegacyOptions, each func(LegacyProtocol) error) (report LegacyReport, err error) {
 	s, err := Open(o.Options, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *server) legacyPage(ctx context.Context, collection string, offset *pb.P
 	return points, next, err
 }
 
-// legacyKey is what makes points one chain.
+// legacyKey identifies the chain of a point.
 type legacyKey struct{ space, chain string }
 
 // legacyStep is one point of the earlier server.
@@ -189,7 +189,7 @@ func (r *legacyReading) take(p *pb.RetrievedPoint) {
 	r.chains[key] = append(r.chains[key], s)
 }
 
-// integer is a number that JSON may have made a float.
+// integer decodes a number that JSON may have turned into a float.
 func integer(v *pb.Value) int64 {
 	if f, ok := v.GetKind().(*pb.Value_DoubleValue); ok {
 		return int64(f.DoubleValue)
@@ -208,7 +208,7 @@ func (r *legacyReading) time(id, field string, v *pb.Value) time.Time {
 	return t.UTC()
 }
 
-// quality is what the ratings of a step add up to.
+// quality decodes the ratings of a step.
 func (r *legacyReading) quality(id string, v payload) api.Quality {
 	grade, sums := v["quality_metadata"].GetStructValue().GetFields(), v["quality_metrics"].GetStructValue().GetFields()
 	return api.Quality{
@@ -220,7 +220,7 @@ func (r *legacyReading) quality(id string, v payload) api.Quality {
 	}
 }
 
-// decimal is a number that JSON may have made an integer.
+// decimal decodes a number that JSON may have turned into an integer.
 func decimal(v *pb.Value) float64 {
 	if _, ok := v.GetKind().(*pb.Value_IntegerValue); ok {
 		return float64(v.GetIntegerValue())
@@ -228,12 +228,12 @@ func decimal(v *pb.Value) float64 {
 	return v.GetDoubleValue()
 }
 
-// challengeFields are where the earlier server kept the challenge of a step, in
-// its various versions.
+// challengeFields are the fields for the challenge of a step in the versions of
+// the earlier server.
 var challengeFields = []string{"proof_of_work", "challenge"}
 
-// challenge is the step's challenge as it is stored. The oldest shape, a command
-// without a type, is one that this program reads as well.
+// challenge returns the stored challenge of the step. The oldest form, a command
+// without a type, is still supported.
 func (r *legacyReading) challenge(id string, v payload) json.RawMessage {
 	for _, field := range challengeFields {
 		if v[field].GetStructValue() == nil {
@@ -249,7 +249,7 @@ func (r *legacyReading) challenge(id string, v payload) json.RawMessage {
 	return nil
 }
 
-// plain is a payload value as JSON values.
+// plain converts a payload value to JSON values.
 func plain(v *pb.Value) any {
 	switch k := v.GetKind().(type) {
 	case *pb.Value_StructValue:
@@ -276,12 +276,12 @@ func plain(v *pb.Value) any {
 	return nil
 }
 
-// assembled puts the steps of each chain in order.
+// assembled sorts the steps of each chain.
 func (r *legacyReading) assembled() []LegacyProtocol {
 	var chains []LegacyProtocol
 	seen := map[string]bool{}
-	// Always in one order: of two chains with the same UUID the same one keeps it,
-	// so that a repeated reading gives the same protocols.
+	// Use a fixed order: of two chains with the same UUID always the same one keeps
+	// it, so repeated readings give the same protocols.
 	keys := slices.SortedFunc(maps.Keys(r.chains), func(a, b legacyKey) int {
 		return cmp.Or(cmp.Compare(a.space, b.space), cmp.Compare(a.chain, b.chain))
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// titlesPage is how many titles are read at once to be put in order.
+// titlesPage is how many titles are read at once for sorting.
 const titlesPage = 1000
 
 func (cs chains) count(ctx context.Context, spaces []string) (int, error) {
@@ -27,7 +27,7 @@ func (cs chains) count(ctx context.Context, spaces []string) (int, error) {
 	return int(min(n, math.MaxInt32)), err
 }
 
-// listed is one chain in the order of a list.
+// listed is an entry of a list.
 type listed struct {
 	key       string
 	title, id string
@@ -64,9 +64,8 @@ func (s *Store) List(ctx context.Context, space, cursor string, limit int) ([]pr
 	return chains, next, err
 }
 
-// listed returns the chains of a space that follow a place, in order. The
-// server orders by the beginnings of titles; those that begin alike are put in
-// order here.
+// listed returns the chains of a space after a place, in order. The server sorts
+// by prefixes of titles; chains with equal prefixes are sorted here.
 func (cs chains) listed(ctx context.Context, space string, after *listed, limit int) ([]listed, error) {
 	var page []listed
 	from := int64(math.MinInt64)
@@ -109,7 +108,7 @@ func listedOf(points []*pb.RetrievedPoint) []listed {
 	return out
 }
 
-// alike are the chains whose titles begin with the bytes of the key, in order.
+// alike returns the chains whose titles begin with the bytes of the key, in order.
 func (cs chains) alike(ctx context.Context, space string, key int64) ([]listed, error) {
 	var out []listed
 	f := all(is(fieldKind, kindManifest), is(fieldSpace, space), pb.NewMatchInt(fieldTitleKey, key))
@@ -121,8 +120,8 @@ func (cs chains) alike(ctx context.Context, space string, key int64) ([]listed, 
 	return out, err
 }
 
-// titlesAfter returns chains in order whose title keys are greater, complete up
-// to the key it also returns; that is the one given when there are no more.
+// titlesAfter returns chains with greater title keys in order, complete up to the
+// returned key; that is the given key if there are no more.
 func (cs chains) titlesAfter(ctx context.Context, space string, key int64) ([]listed, int64, error) {
 	f := all(is(fieldKind, kindManifest), is(fieldSpace, space))
 	if key != math.MinInt64 {
@@ -140,7 +139,7 @@ func (cs chains) titlesAfter(ctx context.Context, space string, key int64) ([]li
 	out := listedOf(points)
 	last := out[len(out)-1].titleKey
 	if len(out) == titlesPage {
-		// There may be more that begin like the last one.
+		// There may be more with the same prefix as the last one.
 		out = slices.DeleteFunc(out, func(l listed) bool { return l.titleKey == last })
 		alike, err := cs.alike(ctx, space, last)
 		if err != nil {
@@ -152,8 +151,8 @@ func (cs chains) titlesAfter(ctx context.Context, space string, key int64) ([]li
 	return out, last, nil
 }
 
-// outlines reads the outlines in the order of the list. What was deleted
-// meanwhile is left out.
+// outlines reads the outlines in the order of the list. Chains that were deleted
+// meanwhile are left out.
 func (cs chains) outlines(ctx context.Context, page []listed) ([]protocol.Chain, error) {
 	var chains []protocol.Chain
 	for part := range slices.Chunk(page, titlesPage) {
@@ -188,7 +187,7 @@ func (cs chains) outlines(ctx context.Context, page []listed) ([]protocol.Chain,
 	return chains, nil
 }
 
-// cursor is the place as callers hold it. Ids have no line feeds.
+// cursor encodes the place. Ids have no line feeds.
 func (l listed) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(l.id + "\n" + l.title))
 }

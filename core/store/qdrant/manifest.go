@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// versionsKept is how many revisions of a chain can be read, the newest ones.
+	// versionsKept is how many versions of a chain can be read, the newest ones.
 	versionsKept = 100
-	// formerKept is how many removed steps a chain remembers, the newest ones.
+	// formerKept is how many removed steps a chain keeps, the newest ones.
 	formerKept = 50_000
-	// titleKeyBytes of a title make a number that a float holds exactly, which
-	// is what the server compares.
+	// titleKeyBytes is the length of the prefix of a title that fits exactly into a
+	// float, the type by which the server compares.
 	titleKeyBytes = 6
 )
 
-// manifest is the point that says what a chain is. Which fields are there
-// depends on what was read.
+// manifest is the point that describes a chain. It has the fields that were read.
 type manifest struct {
 	key            string // id of the point
 	kind           string
@@ -59,7 +58,7 @@ func (r revision) version() library.Version {
 
 func versionID(token, key string) string { return pointID(kindVersion, token, key) }
 
-// stateFields are what of a manifest a save has to know.
+// stateFields are the fields of a manifest that a save needs.
 var stateFields = []string{
 	fieldKind, fieldSpace, fieldChainID, fieldTitle, fieldRevision, fieldToken, fieldDocument, fieldOutline, fieldSteps, fieldFormer, fieldLog,
 	fieldLock, fieldLockUntil,
@@ -95,10 +94,10 @@ func (s *server) chain(m manifest, document string) (protocol.Chain, error) {
 	return c, nil
 }
 
-// live reports whether there is a chain.
+// live reports whether the chain exists.
 func (m manifest) live() bool { return m.kind == kindManifest }
 
-// stored is the revision that a change must name as the one it replaces.
+// stored is the revision that a change must replace.
 func (m manifest) stored() int64 {
 	if m.live() {
 		return m.revision
@@ -106,24 +105,24 @@ func (m manifest) stored() int64 {
 	return 0
 }
 
-// locked reports whether a save of several chains has reserved the place.
+// locked reports whether a save of several chains has reserved the point.
 func (m manifest) locked(now time.Time) bool {
 	return m.lock != "" && m.lockUntil > now.UnixMilli() && m.lockUntil <= lastLock(now).UnixMilli()
 }
 
-// lastLock is the latest end of a reservation that holds. One that ends later was
-// made before a clock was set back.
+// lastLock is the latest valid end of a reservation. A later one was made before a
+// clock was set back.
 func lastLock(now time.Time) time.Time { return now.Add(lockTime + clockMargin) }
 
-// reserved matches places that are reserved.
+// reserved matches reserved points.
 func reserved(now time.Time) *pb.Condition {
 	return pb.NewRange(fieldLockUntil, &pb.Range{
 		Gt: pb.PtrOf(float64(now.UnixMilli())), Lte: pb.PtrOf(float64(lastLock(now).UnixMilli())),
 	})
 }
 
-// wrote reports whether the save with the token has been committed, even if
-// another one has followed.
+// wrote reports whether the save with the token was committed, even if others have
+// followed.
 func (m manifest) wrote(token string) bool {
 	if m.token == token && m.kind != kindPlaceholder {
 		return true
@@ -152,7 +151,7 @@ func (m manifest) point(now time.Time) (*pb.PointStruct, error) {
 
 func noVectors() *pb.Vectors { return pb.NewVectorsMap(map[string]*pb.Vector{}) }
 
-// titleKey orders like the first bytes of the title.
+// titleKey is a number with the order of the first bytes of the title.
 func titleKey(title string) int64 {
 	var key int64
 	for i := range titleKeyBytes {
@@ -164,7 +163,8 @@ func titleKey(title string) int64 {
 	return key
 }
 
-// unlocked is the manifest as it was read, not reserved by anybody else.
+// unlocked matches the manifest as it was read, unless another save has reserved
+// it.
 func unlocked(m manifest, now time.Time) *pb.Filter {
 	return &pb.Filter{
 		Must:    []*pb.Condition{pb.NewHasID(pb.NewID(m.key)), is(fieldToken, m.token)},
@@ -172,7 +172,7 @@ func unlocked(m manifest, now time.Time) *pb.Filter {
 	}
 }
 
-// lockedBy is a manifest that the save with the token has reserved.
+// lockedBy matches a manifest that the save with the token has reserved.
 func lockedBy(key, token string) *pb.Filter {
 	return all(pb.NewHasID(pb.NewID(key)), is(fieldLock, token))
 }

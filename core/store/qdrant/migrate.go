@@ -6,20 +6,20 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 )
 
-// migrations lead from one schema version to the next: the first one from
-// version 1 to 2, and so on. Each is given every point of the protocols'
-// collection, except steps as they are shown, and returns it as it has to be in
-// the next version; nil leaves it out. It may be called again for the same point.
+// migrations convert points from one schema version to the next: the first one
+// from version 1 to 2, and so on. Each gets every point of the protocols'
+// collection, except the points of steps, and returns it in the form of the next
+// version; nil drops it. It may be called again for the same point.
 type migrations []func(*pb.PointStruct) (*pb.PointStruct, error)
 
 // released are the migrations of this program. The layout of version 1 is the
 // first that was released.
 var released = migrations{}
 
-// version is the one that the migrations lead to.
+// version is the resulting version.
 func (m migrations) version() int { return 1 + len(m) }
 
-// apply takes a point from its version to the newest one.
+// apply converts a point to the newest version.
 func (m migrations) apply(p *pb.PointStruct, from int) (*pb.PointStruct, error) {
 	for _, step := range m[from-1:] {
 		var err error
@@ -34,10 +34,10 @@ func (m migrations) apply(p *pb.PointStruct, from int) (*pb.PointStruct, error) 
 const migrationPage = 64
 
 // migrate copies the protocols into a collection of this program's version, and
-// then lets the alias lead there. Until then nothing has changed for others; cut
-// short, it is done again. The old collection stays as it was, and programs that
-// use it refuse to go on as soon as they notice the alias, which takes them a
-// few seconds: what they store meanwhile is not taken along.
+// then moves the alias there. Until then nothing changes for other programs; an
+// interrupted migration is repeated. The old collection stays unchanged. Programs
+// that use it stop as soon as they detect the new alias, which takes a few
+// seconds: what they store meanwhile is not migrated.
 func (c *schema) migrate(ctx context.Context, from int) error {
 	n := c.server.names
 	old := n.ofVersion(from)
@@ -46,7 +46,7 @@ func (c *schema) migrate(ctx context.Context, from int) error {
 		return err
 	}
 	copied := 0
-	// Not the steps as they are shown, nor the mark: they are made anew.
+	// The points of steps and their mark are made again.
 	f := &pb.Filter{MustNot: []*pb.Condition{in(fieldKind, []string{kindStep, kindShown})}}
 	var offset *pb.PointId
 	for {
@@ -78,8 +78,8 @@ func (c *schema) migrate(ctx context.Context, from int) error {
 	return nil
 }
 
-// copyMigrated writes points in their new layout, but not over what was stored
-// since: another process may have finished the same migration meanwhile.
+// copyMigrated writes points in their new form, but not over newer ones: another
+// process may have finished the same migration meanwhile.
 func (c *schema) copyMigrated(ctx context.Context, points []*pb.RetrievedPoint, from int) error {
 	var out []*pb.PointStruct
 	for _, p := range points {

@@ -162,7 +162,7 @@ func migrated(t *testing.T, o qdrant.Options, fail func() error) *qdrant.Store {
 }
 
 // The next schema version takes what the first release wrote along, all of it
-// or nothing, and programs of the first version then refuse to go on.
+// or nothing, and programs of the first version then refuse to continue.
 func TestAMigrationTakesAllAlong(t *testing.T) {
 	address := qdranttest.Start(t)
 	name := released(t, address)
@@ -178,7 +178,7 @@ func TestAMigrationTakesAllAlong(t *testing.T) {
 	if _, err := broken.Count(t.Context(), space); !errors.Is(err, cut) {
 		t.Fatalf("Count with a migration that fails = %v, want %v", err, cut)
 	}
-	// Nothing has changed for the first version, which goes on.
+	// Nothing has changed for the first version, which continues.
 	first := open(t, o)
 	wantReleased(t, first)
 	late := random(storetest.NewChain(space, "Zebra", "Stored late"))

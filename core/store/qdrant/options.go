@@ -46,29 +46,28 @@ const (
 	grpcPort = 6334
 )
 
-// Options say where the server is and how it is used. Only URL is required.
+// Options describe the server and how it is used. Only URL is required.
 type Options struct {
-	// URL of the server: http://host, https://host:6334, host:6334. The port is
-	// the one of gRPC; 6333, where the server speaks REST, stands for 6334.
+	// URL of the server: http://host, https://host:6334, host:6334. The port is that
+	// of gRPC; 6333, the port of REST, is replaced by 6334.
 	URL string
-	// APIKey is what the server asks for; empty: nothing.
+	// APIKey of the server; optional.
 	APIKey Secret
-	// CACert is a PEM file with the authorities that may have signed the
-	// server's certificate; with it a URL without scheme means TLS. Empty: the
-	// system's.
+	// CACert is a PEM file with trusted certificate authorities; with it a URL
+	// without scheme means TLS. Empty: those of the system.
 	CACert string
-	// Collection is the alias under which the protocols are found; the names of
-	// the collections begin with it. Empty: "kairos".
+	// Collection is the alias of the protocols and the prefix of the names of all
+	// collections. Empty: "kairos".
 	Collection string
-	// Timeout bounds each request, repeats included; zero: 10 s.
+	// Timeout bounds each request, retries included; zero: 10 s.
 	Timeout time.Duration
 	// NoRescore compares only compressed vectors, which is faster and less exact.
 	NoRescore bool
-	// SweepAge is how old what an ended process left half-written must be to be
-	// swept; zero: 10 minutes. It must exceed the time that a save can take.
+	// SweepAge is how old the remains of an interrupted save must be to be swept;
+	// zero: 10 minutes. It must exceed the duration of any save.
 	SweepAge time.Duration
-	// Clock is the time that is written and by which reservations end; nil: this
-	// machine's.
+	// Clock provides the recorded times and the end of reservations; nil: the clock
+	// of this machine.
 	Clock *clock.Clock
 }
 
@@ -104,7 +103,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// endpoint is where the server speaks gRPC.
+// endpoint is the gRPC address of the server.
 type endpoint struct {
 	host string
 	port int
@@ -128,7 +127,7 @@ func (o Options) endpoint() (endpoint, error) {
 		text = scheme + text
 	}
 	u, err := url.Parse(text)
-	// The text may hold a password, so it is not repeated.
+	// The text may contain a password, so it is not quoted.
 	if err != nil || u.Hostname() == "" {
 		return endpoint{}, fmt.Errorf("the URL of Qdrant is not one: expected something like http://localhost:6334")
 	}
@@ -150,7 +149,7 @@ func (o Options) endpoint() (endpoint, error) {
 	return e, nil
 }
 
-// tlsConfig is how the server is authenticated.
+// tlsConfig configures the authentication of the server.
 func (o Options) tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CACert == "" {

@@ -12,7 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// all are the passages of all chains: the index has no vectors of the model.
+// all returns the passages of all chains, for an index without vectors of the
+// model.
 func (ps passages) all(ctx context.Context, limit int) ([]library.Passage, error) {
 	var passages []library.Passage
 	seen := map[string]bool{}
@@ -47,7 +48,7 @@ func (ps passages) all(ctx context.Context, limit int) ([]library.Passage, error
 	return passages, err
 }
 
-// of are the texts of step points, of those that belong to a stored chain.
+// of returns the texts of step points, of those that belong to a stored chain.
 func (ps passages) of(ctx context.Context, points []*pb.RetrievedPoint, seen map[string]bool, limit int) ([]library.Passage, error) {
 	var out []library.Passage
 	for part := range slices.Chunk(points, rebuildPage) {
@@ -93,7 +94,7 @@ func (ps passages) of(ctx context.Context, points []*pb.RetrievedPoint, seen map
 // passages reads the texts of steps.
 type passages struct{ server *server }
 
-// errEnough ends a reading.
+// errEnough stops a reading early.
 var errEnough = errors.New("enough")
 
 // Missing implements library.Vectors.

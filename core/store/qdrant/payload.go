@@ -25,19 +25,19 @@ const (
 	fieldOutline   = "outline"  // the same without texts
 	fieldLog       = "log"      // what the revisions are, as JSON
 	fieldWritten   = "written_at"
-	fieldLock      = "lock" // token of the save of several chains that has reserved this one
+	fieldLock      = "lock" // token of the save that has reserved this point
 	fieldLockUntil = "lock_until"
 	fieldCount     = "count" // ratings so far
 	fieldWriters   = "writers"
 	fieldQuality   = "quality"
 	fieldChains    = "chains"   // of an intent: keys of the chains it writes
 	fieldReplaced  = "replaced" // of an intent: tokens it replaces, in the same order
-	fieldCopied    = "copied"   // from which schema version a migration took the point; whoever writes it again leaves that out
+	fieldCopied    = "copied"   // schema version from which a migration copied the point; later writes leave it out
 	fieldRated     = "rated"    // of a step: the count of the ratings it shows
 )
 
-// Payload fields of the search index, beside those above. The names are those
-// of the earlier server where it had them.
+// Payload fields of the search index, besides those above. They have the names of
+// the earlier server where it had them.
 const (
 	fieldChainKey = "chain_key" // id of the manifest
 	fieldStep     = "memory_uuid"
@@ -50,22 +50,23 @@ const (
 const (
 	kindManifest    = "manifest"    // a chain as it is; writing it is the commit
 	kindDeleted     = "deleted"     // a chain that is gone, with its history
-	kindPlaceholder = "placeholder" // reserves the place of a chain that was not there before
+	kindPlaceholder = "placeholder" // reserves the point of a new chain
 	kindVersion     = "version"     // a chain as it was
-	kindIntent      = "intent"      // a save that is under way
+	kindIntent      = "intent"      // a save in progress
 	kindRating      = "rating"
-	kindShown       = "shown" // says that all steps have their points
+	kindShown       = "shown" // marks that all steps have their points
 
 	kindChain = "chain" // in the index: the words of a chain
-	kindStep  = "step"  // in the index: a step with its vector; among the protocols: a step as other programs look for it
-	kindWords = "words" // in the index: words that chains have, to complete and correct those of queries
-	kindMeta  = "index" // in the index: what it was made by
+	kindStep  = "step"  // in the index: a step with its vector; among the protocols: a step for other programs
+	kindWords = "words" // in the index: words of chains, to complete and correct those of queries
+	kindMeta  = "index" // in the index: its state
 )
 
-// pointSpace is the namespace of the ids of points; changing it loses them all.
+// pointSpace is the namespace of the ids of points. Changing it would lose all
+// points.
 var pointSpace = uuid.MustParse("5a3f4a55-1c62-4f0e-9d5b-3c0a7f1f6b2e")
 
-// pointID is the id that belongs to the parts, always the same.
+// pointID is a deterministic id for the parts.
 func pointID(parts ...string) string {
 	return uuid.NewSHA1(pointSpace, []byte(strings.Join(parts, "\n"))).String()
 }
@@ -103,7 +104,7 @@ func textsOf(v *pb.Value) []string {
 	return out
 }
 
-// encode leaves <, > and & in what authors wrote as they are.
+// encode encodes JSON without escaping <, > and &.
 func encode(v any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -112,10 +113,10 @@ func encode(v any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// strong makes writes take effect in one order everywhere.
+// strong makes all nodes apply writes in one order.
 var strong = &pb.WriteOrdering{Type: pb.WriteOrderingType_Strong}
 
-// newest makes reads see the last write, whichever node answers.
+// newest makes reads return the last write on every node.
 var newest = pb.NewReadConsistencyType(pb.ReadConsistencyType_Majority)
 
 // update does operations in order and waits until they are visible.
@@ -143,7 +144,7 @@ func upsert(points ...*pb.PointStruct) *pb.PointsUpdateOperation {
 	return pb.NewPointsUpdateUpsert(&pb.PointsUpdateOperation_PointStructList{Points: points})
 }
 
-// upsertIf writes points that are not there, and of the others those that match.
+// upsertIf writes points that do not exist, and those of the others that match.
 func upsertIf(condition *pb.Filter, points ...*pb.PointStruct) *pb.PointsUpdateOperation {
 	return pb.NewPointsUpdateUpsert(&pb.PointsUpdateOperation_PointStructList{Points: points, UpdateFilter: condition})
 }

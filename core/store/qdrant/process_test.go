@@ -237,7 +237,7 @@ func TestAKilledMintLeavesOldOrNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		stored, begun := m.saved()
-		// What the killed one has reserved must not keep the next one waiting.
+		// The reservations of the killed process must not delay the next one.
 		// The server does this after what it has received from it, so that
 		// nothing changes while it is looked at.
 		release(t, dialed(t, address), name)

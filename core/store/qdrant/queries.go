@@ -6,7 +6,7 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 )
 
-// withTerms finds chains that have any of the terms; a rare one counts more.
+// withTerms finds chains that have any of the terms; rare terms count more.
 func (l *lookup) withTerms(terms []string) *pb.QueryPoints {
 	return &pb.QueryPoints{
 		CollectionName: l.store.server.names.index(), Using: pb.PtrOf(vectorWords), Limit: pb.PtrOf(uint64(candidates)),
@@ -17,10 +17,9 @@ func (l *lookup) withTerms(terms []string) *pb.QueryPoints {
 
 var candidatePayload = pb.NewWithPayloadInclude(fieldChainKey, fieldToken, fieldWords)
 
-// candidates finds chains by the words of the query, by what may stand for
-// these, and by the vector if there is one. The server fuses the rankings by
-// reciprocal ranks.
-func (l *lookup) candidates(stand []standIn) *pb.QueryPoints {
+// candidates finds chains by the words of the query, by alternatives to them, and
+// by the vector if there is one. The server fuses the rankings by reciprocal rank.
+func (l *lookup) candidates(stand []alternatives) *pb.QueryPoints {
 	exact := l.asked.Names()
 	var wider, words []string
 	for i, w := range l.words {
@@ -50,7 +49,7 @@ func prefetch(q *pb.QueryPoints) *pb.PrefetchQuery {
 	return &pb.PrefetchQuery{Query: q.GetQuery(), Using: q.Using, Filter: q.GetFilter(), Limit: q.Limit, Params: q.GetParams()}
 }
 
-// near finds steps whose vectors are near.
+// near finds steps with similar vectors.
 func (l *lookup) near() *pb.QueryPoints {
 	return &pb.QueryPoints{
 		CollectionName: l.store.server.names.index(), Using: pb.PtrOf(vectorDense), Limit: pb.PtrOf(uint64(nearest)),
@@ -59,7 +58,7 @@ func (l *lookup) near() *pb.QueryPoints {
 	}
 }
 
-// sample compares with steps taken at random.
+// sample compares the query with random steps.
 func (l *lookup) sample() *pb.QueryPoints {
 	return &pb.QueryPoints{
 		CollectionName: l.store.server.names.index(), Using: pb.PtrOf(vectorDense), Limit: pb.PtrOf(uint64(sampled)),

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// writersKept is how many saves of a rating are remembered, by which a save
-	// knows that it got through although another one has followed.
+	// writersKept is how many saves of a rating are recorded, so that a save detects
+	// its own success even if others have followed.
 	writersKept = 16
 	// ratingsRead is how many ratings are read and written at once.
 	ratingsRead = 1000
@@ -24,7 +24,7 @@ const (
 
 func ratingID(space, step string) string { return pointID(kindRating, space, step) }
 
-// rated is what is stored of a step's ratings.
+// rated is the stored rating of a step.
 type rated struct {
 	step    string
 	count   int64 // of the saves
@@ -65,7 +65,7 @@ var outcomes = []library.Outcome{
 	library.OutcomeStored, library.OutcomeRetrieved, library.OutcomeSuccess, library.OutcomePartial, library.OutcomeFailure,
 }
 
-// dropUnknown removes steps that no chain of the space holds.
+// dropUnknown removes steps that no chain of the space has.
 func (rs ratings) dropUnknown(ctx context.Context, space string, byStep map[string][]library.Rating) error {
 	known := map[string]bool{}
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(byStep)), stepsAsked) {
@@ -85,7 +85,7 @@ func (rs ratings) dropUnknown(ctx context.Context, space string, byStep map[stri
 	return nil
 }
 
-// rate adds ratings, again for the steps where another save was between.
+// add adds ratings, and retries the steps where another save interfered.
 func (rs ratings) add(ctx context.Context, space string, steps []string, byStep map[string][]library.Rating) error {
 	token := uuid.NewString()
 	for {
@@ -102,7 +102,7 @@ func (rs ratings) add(ctx context.Context, space string, steps []string, byStep 
 		for i, step := range steps {
 			r := before[step]
 			id := pb.NewID(ratingID(space, step))
-			// A point that has come since the read has a count, so -1 matches none.
+			// A point that was created since the read has a count, so -1 matches none.
 			count := r.count
 			if count == 0 {
 				count = -1
@@ -115,8 +115,8 @@ func (rs ratings) add(ctx context.Context, space string, steps []string, byStep 
 			}
 			added[i] = r
 		}
-		// What the points of the steps show of a save that another one came before
-		// is put right by its next attempt.
+		// If another save was first, the points of the steps are wrong until the next
+		// attempt.
 		ops := append([]*pb.PointsUpdateOperation{upsertIf(anyOf(unchanged...), points...)}, rateOps(space, added)...)
 		if err := rs.server.update(ctx, rs.server.names.protocols(), ops...); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (r *rated) point(space string) (*pb.PointStruct, error) {
 	}}, nil
 }
 
-// rated reads ratings by step; a step without one is left out.
+// of reads ratings by step; steps without one are left out.
 func (rs ratings) of(ctx context.Context, space string, steps []string) (map[string]rated, error) {
 	out := make(map[string]rated, len(steps))
 	for part := range slices.Chunk(steps, ratingsRead) {

@@ -15,7 +15,7 @@ import (
 
 func notFound(what, id string) error { return fault.New(fault.NotFound, "no %s %q", what, id) }
 
-// first returns the manifest whose space comes first.
+// first returns the manifest of the first of the spaces.
 func first(spaces []string, found []manifest) (manifest, bool) {
 	for _, space := range spaces {
 		for _, m := range found {
@@ -40,7 +40,7 @@ func (s *server) manifests(points []*pb.RetrievedPoint) ([]manifest, error) {
 	return found, nil
 }
 
-// readFields of a manifest are enough to give the chain.
+// readFields are the fields of a manifest that contain the chain.
 var readFields = []string{fieldKind, fieldSpace, fieldChainID, fieldRevision, fieldDocument}
 
 // whole decodes the chain of a manifest that was read with readFields.
@@ -135,7 +135,7 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (l
 	if err := s.schema.prepare(ctx); err != nil {
 		return library.Former{}, err
 	}
-	// Both together: a step that moved to another chain is not a former one.
+	// One query for both: a step that moved to another chain is not a former one.
 	f := all(in(fieldSpace, spaces), in(fieldKind, []string{kindManifest, kindDeleted}),
 		nested(anyOf(is(fieldFormer, stepUUID), is(fieldSteps, stepUUID))))
 	points, _, err := s.server.find(ctx, s.server.names.protocols(), f, titlesPage, nil,
@@ -152,7 +152,7 @@ func (s *Store) Former(ctx context.Context, spaces []string, stepUUID string) (l
 		held[m.space] = held[m.space] || slices.Contains(m.steps, stepUUID)
 	}
 	found = slices.DeleteFunc(found, func(m manifest) bool { return held[m.space] })
-	// The one that was changed last is the one that held it last.
+	// The chain that was changed last is the last one that had the step.
 	slices.SortFunc(found, func(a, b manifest) int { return cmp.Compare(b.lastSaved(), a.lastSaved()) })
 	m, ok := first(spaces, found)
 	if !ok {

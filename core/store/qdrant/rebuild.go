@@ -13,9 +13,9 @@ import (
 // rebuildPage is how many chains are read at once.
 const rebuildPage = 64
 
-// rebuild makes a new search index from the manifests and puts it in the place
-// of the old one (nil: there is none). Searches go on with the old one until
-// then. It may be cut short and repeated, and done by two processes at once.
+// rebuild builds a new search index from the manifests and replaces the old one
+// (nil: none). Searches use the old one until then. It may be interrupted and
+// repeated, and run in two processes at once.
 func (ix *searchIndex) rebuild(ctx context.Context, old, next *indexState) error {
 	start := ix.server.options.Clock.Moment()
 	if err := ix.create(ctx, next); err != nil {
@@ -28,15 +28,15 @@ func (ix *searchIndex) rebuild(ctx context.Context, old, next *indexState) error
 		return err
 	}
 	ix.use(next)
-	// What was stored while this went on. A save that is under way now sees
-	// the new index when it has committed, and writes to it itself.
+	// Add the chains that were stored during the rebuild. A save in progress detects
+	// the new index after its commit, and writes to it itself.
 	if err := ix.copyChains(ctx, next, nil, ix.server.options.Clock.Earliest(start).Add(-clockMargin).UnixMilli()); err != nil {
 		return err
 	}
 	if old == nil || old.collection == next.collection {
 		return nil
 	}
-	ix.server.log.InfoContext(ctx, "search index made anew", "qdrant", ix.server.at.String(), "collection", next.collection, "model", next.model)
+	ix.server.log.InfoContext(ctx, "search index rebuilt", "qdrant", ix.server.at.String(), "collection", next.collection, "model", next.model)
 	_, err := call(ctx, ix.server, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, ix.server.client.DeleteCollection(ctx, old.collection)
 	})
@@ -46,9 +46,8 @@ func (ix *searchIndex) rebuild(ctx context.Context, old, next *indexState) error
 	return nil
 }
 
-// copyChains writes the chains that were stored since then (Unix
-// milliseconds) to an index; vectors come from the old one, if it has those of
-// the same model.
+// copyChains writes the chains that were stored since the time (Unix milliseconds)
+// to an index. Vectors are copied from the old one, if they are of the same model.
 func (ix *searchIndex) copyChains(ctx context.Context, to, old *indexState, since int64) error {
 	f := all(is(fieldKind, kindManifest))
 	if since > 0 {
@@ -64,7 +63,7 @@ func (ix *searchIndex) copyChains(ctx context.Context, to, old *indexState, sinc
 			}
 			var c protocol.Chain
 			if err := json.Unmarshal([]byte(m.document), &c); err != nil {
-				// It is kept, and reported by whoever reads it.
+				// It stays stored, and reading it reports the damage.
 				ix.server.log.WarnContext(ctx, "a damaged protocol is left out of the search index", "qdrant", ix.server.at.String(), "point", m.key, "error", err)
 				continue
 			}
@@ -77,7 +76,7 @@ func (ix *searchIndex) copyChains(ctx context.Context, to, old *indexState, sinc
 	})
 }
 
-// copyEntries is writeEntries with the vectors of another index.
+// copyEntries is writeEntries with vectors of another index.
 func (ix *searchIndex) copyEntries(ctx context.Context, to, old *indexState, entries []indexEntry) error {
 	vectors, err := ix.vectorsOf(ctx, old.collection, old, entries)
 	if err != nil {

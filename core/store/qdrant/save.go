@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// lockTime is how long a save of several chains reserves their places. It
+	// lockTime is how long a save of several chains reserves their points. The save
 	// gives up well before.
 	lockTime = 10 * time.Second
 	// clockMargin is how far the clocks of servers that share a Qdrant may differ.
 	clockMargin = time.Minute
 	// saveBytes bounds the chains of one save together.
 	saveBytes = 128 << 20
-	// retryPause is how long a save waits that met another one's reservation.
+	// retryPause is how long a save waits for the reservation of another one.
 	retryPause = 20 * time.Millisecond
 	// stepsAsked is how many steps one request looks up.
 	stepsAsked = 2000
 )
 
-// save is one call that changes chains. What it writes before the commit is
-// found by its token and means nothing until a manifest has that token.
+// save is one call that changes chains. Its writes before the commit carry its
+// token, and have no effect until a manifest has that token.
 type save struct {
 	store   *Store
 	token   string
 	changes []change
-	index   *indexState // that the entries went to
+	index   *indexState // that has the entries
 }
 
 // SaveChains implements library.ProtocolWriter.
@@ -90,8 +90,8 @@ func (s *Store) DeleteChain(ctx context.Context, space, id string, replaces int6
 
 func (s *Store) newSave() *save { return &save{store: s, token: uuid.NewString()} }
 
-// run does the save. Every attempt begins with what is stored; the next one
-// follows when another writer was between.
+// run does the save. Every attempt begins by reading the stored manifests, and is
+// repeated if another writer interfered.
 func (sv *save) run(ctx context.Context) error {
 	s := sv.store
 	if err := s.schema.prepare(ctx); err != nil {
@@ -113,8 +113,8 @@ func (sv *save) run(ctx context.Context) error {
 	}
 }
 
-// attempt reports whether the save was committed; without an error it was not
-// because another one came between, and nothing is left of it.
+// attempt reports whether the save was committed. Without an error it was not
+// because another save interfered, and nothing of it is left.
 func (sv *save) attempt(ctx context.Context) (bool, error) {
 	if err := sv.prepare(ctx); err != nil {
 		return false, nothingStored(err)
@@ -137,7 +137,8 @@ func (sv *save) attempt(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// nothingStored says so of a server that was lost before the commit.
+// nothingStored adds to the error of a server that was lost before the commit that
+// nothing was stored.
 func nothingStored(err error) error {
 	var lost *fault.Error
 	if !errors.As(err, &lost) || lost.Code != fault.StoreUnavailable {
@@ -148,7 +149,7 @@ func nothingStored(err error) error {
 	return &said
 }
 
-// prepare reads what is stored and checks that the save may be done.
+// prepare reads the stored manifests and checks that the save is allowed.
 func (sv *save) prepare(ctx context.Context) error {
 	if slices.ContainsFunc(sv.changes, func(ch change) bool { return ch.replaces > 0 || ch.deletes }) {
 		if err := sv.load(ctx); err != nil {
@@ -162,14 +163,14 @@ func (sv *save) prepare(ctx context.Context) error {
 	var loaded, checked error
 	g.Go(func() error { loaded = sv.load(ctx); return nil })
 	g.Go(func() error { checked = sv.checkSteps(ctx, fresh); return nil })
-	_ = g.Wait() // each keeps its own
+	_ = g.Wait() // both errors are kept separately
 	if loaded != nil {
 		return loaded
 	}
 	return checked
 }
 
-// load reads what is stored, and checks that it is what the changes replace.
+// load reads the stored manifests and compares their revisions with the changes.
 func (sv *save) load(ctx context.Context) error {
 	s := sv.store
 	keys := make([]string, len(sv.changes))
@@ -198,7 +199,7 @@ func (sv *save) load(ctx context.Context) error {
 	return nil
 }
 
-// fresh are the steps, by space, that the chains they are for did not have.
+// fresh returns the steps, by space, that are new to their chains.
 func (sv *save) fresh() map[string][]string {
 	bySpace := map[string][]string{}
 	for _, ch := range sv.changes {
@@ -215,12 +216,12 @@ func (sv *save) fresh() map[string][]string {
 	return bySpace
 }
 
-// checkSteps refuses a step that belongs to a chain that the save does not change.
+// checkSteps rejects a step that belongs to a chain that the save does not change.
 func (sv *save) checkSteps(ctx context.Context, bySpace map[string][]string) error {
 	s := sv.store
 	own := make([]string, len(sv.changes))
 	for i := range sv.changes {
-		own[i] = sv.changes[i].key // and nothing else: load may be writing the rest
+		own[i] = sv.changes[i].key // reads nothing else: load may be writing the other fields
 	}
 	for _, space := range slices.Sorted(maps.Keys(bySpace)) {
 		for part := range slices.Chunk(bySpace[space], stepsAsked) {
@@ -238,7 +239,7 @@ func (sv *save) checkSteps(ctx context.Context, bySpace map[string][]string) err
 	return nil
 }
 
-// build makes the manifests that will be written.
+// build makes the new manifests.
 func (sv *save) build(now time.Time) {
 	for i := range sv.changes {
 		ch := &sv.changes[i]
@@ -259,12 +260,12 @@ func (sv *save) build(now time.Time) {
 	}
 }
 
-// abandon removes what a save that was not committed has left. What it cannot
-// remove is swept later.
+// abandon removes the remains of a save that was not committed. If that fails,
+// they are swept later.
 func (sv *save) abandon(ctx context.Context, cause error) error {
 	s := sv.store
 	if fault.CodeOf(cause) == fault.StoreUnavailable {
-		return cause // whether it was committed may not be known, and nobody would answer
+		return cause // it may have been committed, and the server would not answer
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.server.options.Timeout)
 	defer cancel()
@@ -278,13 +279,14 @@ func (sv *save) abandon(ctx context.Context, cause error) error {
 		err = s.server.update(ctx, s.server.names.protocols(), ops...)
 	}
 	if err != nil {
-		s.server.log.DebugContext(ctx, "a refused save is left to be swept", "token", sv.token, "error", err)
+		s.server.log.DebugContext(ctx, "the remains of a refused save are left to be swept", "token", sv.token, "error", err)
 	}
 	sv.token = uuid.NewString() // of the next attempt
 	return cause
 }
 
-// finish removes what the committed save has replaced. A failure is left to be swept.
+// finish removes the replaced points of a committed save. After a failure they are
+// swept later.
 func (sv *save) finish(ctx context.Context) {
 	s := sv.store
 	s.counts.forget()
@@ -292,23 +294,23 @@ func (sv *save) finish(ctx context.Context) {
 	defer cancel()
 	err := s.index.follow(ctx, sv.index, sv.entries())
 	if old := sv.replaced(); err == nil && len(old) > 0 {
-		err = s.server.update(ctx, s.server.names.index(), removeIDs(old...)) // a vector of theirs must not be known any more
+		err = s.server.update(ctx, s.server.names.index(), removeIDs(old...)) // their vectors must not be found any more
 	}
 	var ops []sizedOp
 	if err == nil {
 		ops, err = s.steps.ops(ctx, sv.shown())
 	}
 	if err == nil {
-		// The intent last: until then it names what is still to be done.
+		// The intent last: until then it names the remaining work.
 		ops = append(ops, sizedOp{removeIDs(slices.Concat(sv.tooOld(), []string{sv.intentID()})...), 0})
 		err = s.server.updateSoonSized(ctx, s.server.names.protocols(), ops)
 	}
 	if err != nil {
-		s.server.log.WarnContext(ctx, "what a save has replaced is left to be swept", "qdrant", s.server.at.String(), "error", err)
+		s.server.log.WarnContext(ctx, "the points that a save has replaced are left to be swept", "qdrant", s.server.at.String(), "error", err)
 	}
 }
 
-// shown are the chains as other programs are to see them.
+// shown returns the chains with their points of steps for other programs.
 func (sv *save) shown() []shown {
 	out := make([]shown, len(sv.changes))
 	for i, ch := range sv.changes {
@@ -322,7 +324,7 @@ func (sv *save) shown() []shown {
 	return out
 }
 
-// replaced are the points of the index that are of the chains as they were.
+// replaced returns the index points of the replaced chains.
 func (sv *save) replaced() []string {
 	var out []string
 	for _, ch := range sv.changes {
@@ -337,7 +339,7 @@ func (sv *save) replaced() []string {
 	return out
 }
 
-// tooOld are the version points that no log names any more.
+// tooOld returns the version points that no log names any more.
 func (sv *save) tooOld() []string {
 	var out []string
 	for _, ch := range sv.changes {

@@ -33,19 +33,19 @@ type schema struct {
 	index      *searchIndex
 	sweeper    *sweeper
 	migrations migrations
-	turn       chan struct{} // holds a value while somebody prepares the collections
+	turn       chan struct{} // holds a value while a call prepares the collections
 }
 
-// names of the collections and aliases of one set of protocols.
+// names has the names of the collections and aliases.
 type names struct {
 	base    string
 	version int // of the schema
 }
 
-// alias leads to the protocols of the version that is in use.
+// alias is the alias of the protocols' collection that is in use.
 func (n names) alias() string { return n.base }
 
-// protocols is the collection that holds what must not be lost.
+// protocols is the collection with the durable data.
 func (n names) protocols() string { return n.ofVersion(n.version) }
 
 func (n names) ofVersion(v int) string { return n.base + "_v" + strconv.Itoa(v) }
@@ -53,17 +53,17 @@ func (n names) ofVersion(v int) string { return n.base + "_v" + strconv.Itoa(v) 
 // index is the alias of the search index that is in use.
 func (n names) index() string { return n.base + "_index" }
 
-// forgetSchema makes the next call look again.
+// forgetSchema makes the next call check the collections again.
 func (s *server) forgetSchema() { s.ready.Store(false) }
 
-// freshIndex reports whether the index was read a moment ago.
+// fresh reports whether the index was read recently.
 func (ix *searchIndex) fresh() bool {
 	seen := ix.seen.Load()
 	return seen != nil && ix.server.options.Clock.Since(*seen) < indexFresh
 }
 
-// prepare makes sure that the collections are there. Calls beyond the first one
-// cost nothing, but for a look at the index now and then.
+// prepare makes sure that the collections exist. Later calls cost nothing, apart
+// from a check of the index now and then.
 func (c *schema) prepare(ctx context.Context) error {
 	if c.server.ready.Load() && c.index.fresh() {
 		return nil
@@ -80,7 +80,7 @@ func (c *schema) prepare(ctx context.Context) error {
 		if c.index.fresh() {
 			return nil
 		}
-		// A newer program may have moved the protocols meanwhile.
+		// A newer program may have migrated the protocols meanwhile.
 		if _, err := c.findSchema(ctx); err != nil {
 			c.server.forgetSchema()
 			return err
@@ -111,7 +111,7 @@ func (c *schema) prepare(ctx context.Context) error {
 	return nil
 }
 
-// checkServer refuses a server that lacks what this package needs.
+// checkServer rejects a server without the required features.
 func (s *server) checkServer(ctx context.Context) error {
 	reply, err := call(ctx, s, func(ctx context.Context) (*pb.HealthCheckReply, error) { return s.client.HealthCheck(ctx) })
 	if err != nil {
@@ -123,7 +123,8 @@ func (s *server) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// older compares the first two numbers of versions; what is none is not older.
+// older compares the first two numbers of versions; an invalid version is not
+// older.
 func older(version, than string) bool {
 	parse := func(v string) (n [2]int, ok bool) {
 		parts := strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3)
@@ -143,8 +144,8 @@ func older(version, than string) bool {
 	return ok && slices.Compare(have[:], want[:]) < 0
 }
 
-// findSchema finds the schema version of the protocols; 0: there are none. It
-// refuses those of a newer version and what another program made.
+// findSchema returns the schema version of the protocols; 0: none. It rejects
+// those of a newer version and of other programs.
 func (c *schema) findSchema(ctx context.Context) (int, error) {
 	n := c.server.names
 	collections, err := call(ctx, c.server, c.server.client.ListCollections)
@@ -170,7 +171,7 @@ func (c *schema) findSchema(ctx context.Context) (int, error) {
 
 var versioned = regexp.MustCompile(`^_v([0-9]{1,6})$`)
 
-// checkTarget is the schema version of the collection that the alias leads to.
+// checkTarget returns the schema version of the collection behind the alias.
 func (c *schema) checkTarget(collection string) (int, error) {
 	n := c.server.names
 	rest, ours := strings.CutPrefix(collection, n.base)
@@ -199,8 +200,8 @@ var protocolFields = map[string]pb.FieldType{
 	fieldCount: pb.FieldType_FieldTypeInteger,
 }
 
-// createProtocols makes the collection of the protocols; the alias comes last,
-// so that whoever sees it sees all. Another process may be doing the same.
+// createProtocols makes the collection of the protocols. The alias comes last, so
+// that it always leads to a complete collection. Another process may do the same.
 func (c *schema) createProtocols(ctx context.Context) error {
 	n := c.server.names
 	if err := c.createEmpty(ctx); err != nil {
@@ -212,7 +213,7 @@ func (c *schema) createProtocols(ctx context.Context) error {
 	if err := c.server.pointAlias(ctx, n.alias(), n.protocols()); err != nil {
 		return err
 	}
-	c.server.log.InfoContext(ctx, "collection made", "qdrant", c.server.at.String(), "collection", n.protocols())
+	c.server.log.InfoContext(ctx, "collection created", "qdrant", c.server.at.String(), "collection", n.protocols())
 	return nil
 }
 
@@ -222,9 +223,10 @@ func (c *schema) createEmpty(ctx context.Context) error {
 	}, protocolFields)
 }
 
-// createCollection makes a collection with indexes on its fields, or completes it.
+// createCollection creates a collection with indexes on its fields, or completes
+// it.
 func (s *server) createCollection(ctx context.Context, c *pb.CreateCollection, fields map[string]pb.FieldType) error {
-	// One shard: what one request writes is one record of its log, all or nothing.
+	// One shard: a request is one record of its log, all or nothing.
 	c.ShardNumber = pb.PtrOf(uint32(1))
 	c.OnDiskPayload = pb.PtrOf(true)
 	limit := max(s.options.Timeout, createLimit)
@@ -232,7 +234,7 @@ func (s *server) createCollection(ctx context.Context, c *pb.CreateCollection, f
 		err := s.client.CreateCollection(ctx, c)
 		if err != nil && status.Code(err) != codes.Unavailable {
 			if exists, e := s.client.CollectionExists(ctx, c.GetCollectionName()); e == nil && exists {
-				err = nil // made by another process, or by an attempt whose answer was lost
+				err = nil // created by another process, or by an attempt whose answer was lost
 			}
 		}
 		return struct{}{}, err
@@ -241,7 +243,7 @@ func (s *server) createCollection(ctx context.Context, c *pb.CreateCollection, f
 		return err
 	}
 	for name, kind := range fields {
-		// Without waiting: the server does them in order, and before the first points.
+		// Without waiting: the server handles them in order, before the first points.
 		if _, err := callWithin(ctx, s, limit, func(ctx context.Context) (*pb.UpdateResult, error) {
 			return s.client.CreateFieldIndex(ctx, &pb.CreateFieldIndexCollection{
 				CollectionName: c.GetCollectionName(), FieldName: name, FieldType: kind.Enum(),
@@ -257,7 +259,7 @@ func (s *server) createCollection(ctx context.Context, c *pb.CreateCollection, f
 	return err
 }
 
-// pointAlias makes an alias lead to a collection, from one moment to the next.
+// pointAlias moves an alias to a collection atomically.
 func (s *server) pointAlias(ctx context.Context, alias, collection string) error {
 	_, err := call(ctx, s, func(ctx context.Context) (struct{}, error) {
 		err := s.client.UpdateAliases(ctx, []*pb.AliasOperations{pb.NewAliasDelete(alias), pb.NewAliasCreate(alias, collection)})

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// candidates is how many chains each ranking gives, judgedMost how many of
-	// them all are read. Up to candidates the chains with a word are counted;
-	// more are estimated from how much the server says the word tells.
+	// candidates is how many chains each ranking returns, judgedMost how many of
+	// them are read in total. Up to candidates the chains with a word are counted;
+	// larger numbers are estimated from the inverse document frequency.
 	candidates, judgedMost = 60, 90
-	// nearest is how many steps are compared by their vectors, sampled how many
-	// tell what similarity means nothing.
+	// nearest is how many steps are compared by vector, sampled how many random ones
+	// determine the background.
 	nearest, sampled = 200, 64
-	// countsFresh is how long the number of protocols is believed.
+	// countsFresh is how long the number of protocols is cached.
 	countsFresh = 5 * time.Second
-	// oftenKept bounds how many words are remembered to be common.
+	// oftenKept bounds the cache of common words.
 	oftenKept = 20_000
 )
 
-// Search implements library.Searcher. The server finds candidates by their
-// terms and vectors; what they are worth is core/search's to say, by the
-// manifests, so that what is not committed or was replaced is never seen.
+// Search implements library.Searcher. The server finds candidates by terms and
+// vectors; core/search scores them, and their manifests confirm them, so that
+// uncommitted and replaced chains are never visible.
 func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
 	asked := search.Ask(q.Text)
 	if asked.Blank() && q.Embedding == nil || q.Limit <= 0 || len(q.Spaces) == 0 {
@@ -66,36 +66,36 @@ type lookup struct {
 	background search.Background
 }
 
-// candidate is a chain as some save has put it into the index.
+// candidate is a chain in the index, written by some save.
 type candidate struct {
 	id         string // of the point with its words
 	key, token string
 	document   string // base64; empty: not read yet
 }
 
-// similar is a step whose vector is near.
+// similar is a step with a similar vector.
 type similar struct {
 	step   int
 	cosine float64
 }
 
-// standIn is what may stand for a word of the query.
-type standIn struct {
-	own         bool     // some chain of some space has the word itself, or had it
-	completions []string // terms of words that go on after it, or are other forms
-	corrections []string // terms of words it may be a mistyped form of
+// alternatives are terms for a word of the query.
+type alternatives struct {
+	own         bool     // some chain of some space has or had the word itself
+	completions []string // terms of completions and other forms
+	corrections []string // terms of corrections
 }
 
-// find fills found, stats and steps. Usually that is one request: the words
-// that may stand for those of the query are known here.
+// find fills found, stats and steps. Usually that takes one request: the
+// vocabulary of this process has the alternatives to the words of the query.
 func (l *lookup) find(ctx context.Context) error {
 	var err error
 	if l.vocabulary, err = l.store.index.vocabulary(ctx); err != nil {
 		return err
 	}
-	stand := make([]standIn, len(l.words))
+	stand := make([]alternatives, len(l.words))
 	for i, w := range l.words {
-		stand[i] = l.standIn(w)
+		stand[i] = l.alternatives(w)
 	}
 	queries := []*pb.QueryPoints{l.candidates(stand)}
 	for i, w := range l.words {
@@ -126,10 +126,10 @@ func (l *lookup) find(ctx context.Context) error {
 	return l.findAgain(ctx, stand)
 }
 
-// standIn says what may stand for a word before it is known who has it: only
-// what no chain has can be a typing error.
-func (l *lookup) standIn(w search.Word) standIn {
-	var s standIn
+// alternatives returns the alternatives to a word before its chains are counted:
+// only a word that no chain has can be a typing error.
+func (l *lookup) alternatives(w search.Word) alternatives {
+	var s alternatives
 	s.completions = slices.DeleteFunc(l.vocabulary.Completions(w), func(term string) bool {
 		s.own = s.own || term == w.Term
 		return term == w.Term
@@ -140,9 +140,9 @@ func (l *lookup) standIn(w search.Word) standIn {
 	return s
 }
 
-// findAgain looks for what may stand for words that are only in spaces the
+// findAgain looks up alternatives to words that exist only in spaces that the
 // caller does not see.
-func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
+func (l *lookup) findAgain(ctx context.Context, stand []alternatives) error {
 	var counts []*pb.QueryPoints
 	var of []int
 	for i := range l.words {
@@ -183,7 +183,7 @@ func (l *lookup) findAgain(ctx context.Context, stand []standIn) error {
 	return nil
 }
 
-// take adds candidates, each chain once: a step stands for its chain.
+// take adds candidates, each chain once: a step represents its chain.
 func (l *lookup) take(points []*pb.ScoredPoint) {
 	for _, p := range points {
 		v := p.GetPayload()

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// messageLimit bounds an answer, in bytes: a search reads many protocols.
+	// messageLimit bounds an answer in bytes: a search reads many protocols.
 	messageLimit = 512 << 20
-	// connections to the server, so that a long transfer does not hold up searches.
+	// connections to the server, so that a long transfer does not delay searches.
 	connections = 2
 )
 
@@ -53,7 +53,7 @@ func connect(o Options, version int, log *slog.Logger) (*server, error) {
 	return s, nil
 }
 
-// dial prepares the connections, which the first request opens.
+// dial prepares the connections. The first request opens them.
 func dial(o Options, at endpoint, log *slog.Logger) (*pb.Client, error) {
 	c := &pb.Config{Host: at.host, Port: at.port, UseTLS: at.tls, SkipCompatibilityCheck: true, PoolSize: connections}
 	if at.tls {
@@ -78,8 +78,8 @@ func dial(o Options, at endpoint, log *slog.Logger) (*pb.Client, error) {
 	return pb.NewClient(c)
 }
 
-// authenticate shows the key with each request. The client's own way of doing
-// so warns on the global logger.
+// authenticate adds the key to each request. The client's own option would log a
+// warning to the global logger.
 func authenticate(key Secret) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return invoke(metadata.AppendToOutgoingContext(ctx, "api-key", string(key)), method, req, reply, cc, opts...)

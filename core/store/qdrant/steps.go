@@ -13,13 +13,13 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// shownLayout changes with what the points of the steps hold; those of another
-// layout are made anew.
+// shownLayout is the version of the points of steps. Points with another layout
+// are made again.
 const shownLayout = 1
 
 // shownID is the id of the point of a step, by which other programs look it up:
-// the step's UUID. The ids of this program's own points are of version 5, and
-// no step may take the place of one of them.
+// the step's UUID. The ids of this program's own points have version 5, and a step
+// must not replace one of them.
 func shownID(step string) string {
 	id, err := uuid.Parse(step)
 	if err != nil || id == uuid.Nil || id.Version() == 5 {
@@ -28,14 +28,14 @@ func shownID(step string) string {
 	return id.String()
 }
 
-// shown is a chain whose steps are to be seen by other programs. They are
-// written after the commit and read by nobody here.
+// shown is a chain whose steps are published for other programs. Their points are
+// written after the commit and never read here.
 type shown struct {
 	key      string // of the manifest
 	revision int64
 	chain    protocol.Chain // without steps: it was deleted
 	gone     []string       // steps that it held before
-	fresh    bool           // there was nothing before
+	fresh    bool           // the chain is new
 }
 
 // stepPoints writes the points of steps.
@@ -44,9 +44,8 @@ type stepPoints struct {
 	ratings ratings
 }
 
-// ops are the operations that bring the points of the steps up to date,
-// each within the size of a request. Done late or twice they change nothing that
-// is newer.
+// ops returns the operations that update the points of the steps, each within the
+// size of a request. Late or repeated operations do not affect newer points.
 func (sp stepPoints) ops(ctx context.Context, chains []shown) ([]sizedOp, error) {
 	ratings, err := sp.ratingsOf(ctx, chains)
 	if err != nil {
@@ -66,7 +65,7 @@ func (sp stepPoints) ops(ctx context.Context, chains []shown) ([]sizedOp, error)
 		for _, c := range fresh {
 			points, keys = append(points, c.points(ratings)...), append(keys, c.key)
 		}
-		// What is there of the same chain can only be newer.
+		// Existing points of the same chain can only be newer.
 		known.MustNot = []*pb.Condition{in(fieldChainKey, keys)}
 		ops = append(ops, upserts(known, points)...)
 	}
@@ -83,7 +82,7 @@ func freshBySpace(chains []shown) map[string][]shown {
 	return out
 }
 
-// without removes the points of steps, if a revision before this one has written them.
+// without removes the points of steps that an earlier revision has written.
 func (c shown) without(steps []string) []sizedOp {
 	if len(steps) == 0 {
 		return nil
@@ -96,8 +95,8 @@ func (c shown) without(steps []string) []sizedOp {
 	return []sizedOp{{remove(all(pb.NewHasID(ids(keys)...), is(fieldKind, kindStep), is(fieldChainKey, c.key), before)), 40 * len(keys)}}
 }
 
-// notNewer are points of steps that this revision may replace: not those of
-// another space, which may have a step with the same UUID and had it first.
+// notNewer matches points of steps that this revision may replace: not those of
+// another space, which may have a step with the same UUID.
 func (c shown) notNewer() *pb.Filter {
 	newer := all(is(fieldChainKey, c.key), pb.NewRange(fieldRevision, &pb.Range{Gt: pb.PtrOf(float64(c.revision))}))
 	return &pb.Filter{Must: []*pb.Condition{is(fieldKind, kindStep), is(fieldSpace, c.chain.Space)}, MustNot: []*pb.Condition{nested(newer)}}
@@ -124,7 +123,7 @@ func (sp stepPoints) ratingsOf(ctx context.Context, chains []shown) (map[[2]stri
 	return out, nil
 }
 
-// points have the fields that the points of the earlier server had.
+// points have the fields of the points of the earlier server.
 func (c shown) points(ratings map[[2]string]rated) []*pb.PointStruct {
 	out := make([]*pb.PointStruct, len(c.chain.Steps))
 	model, made, updated := text(c.chain.ModelID), text(moment(c.chain.CreatedAt)), text(moment(c.chain.UpdatedAt))
@@ -149,7 +148,7 @@ func (c shown) points(ratings map[[2]string]rated) []*pb.PointStruct {
 	return out
 }
 
-// valueOf is JSON as a payload value; nil: there is none.
+// valueOf converts JSON to a payload value; nil: none.
 func valueOf(document json.RawMessage) *pb.Value {
 	var v any
 	if len(document) == 0 || json.Unmarshal(document, &v) != nil {
@@ -174,8 +173,8 @@ func shownQuality(q api.Quality, count int64) payload {
 	}
 }
 
-// rateOps put the sums of ratings on the points of the steps. Steps that are
-// worth the same, as those of a new protocol, need one operation together.
+// rateOps set the ratings of the points of steps. Steps with equal ratings, such
+// as those of a new protocol, share one operation.
 func rateOps(space string, ratings []rated) []*pb.PointsUpdateOperation {
 	type worth struct {
 		quality api.Quality
@@ -195,13 +194,13 @@ func rateOps(space string, ratings []rated) []*pb.PointsUpdateOperation {
 	return ops
 }
 
-// sizedOp is an operation with about the bytes it takes in a request.
+// sizedOp is an operation with its approximate size in a request.
 type sizedOp struct {
 	op   *pb.PointsUpdateOperation
 	size int
 }
 
-// upserts writes points, in as many operations as their size needs.
+// upserts writes points in as many operations as their size requires.
 func upserts(condition *pb.Filter, points []*pb.PointStruct) []sizedOp {
 	var ops []sizedOp
 	for len(points) > 0 {
@@ -212,7 +211,7 @@ func upserts(condition *pb.Filter, points []*pb.PointStruct) []sizedOp {
 	return ops
 }
 
-// updateSoonSized is updateSoon in as many requests as the sizes need.
+// updateSoonSized is updateSoon in as many requests as the sizes require.
 func (s *server) updateSoonSized(ctx context.Context, collection string, ops []sizedOp) error {
 	for len(ops) > 0 {
 		var request []*pb.PointsUpdateOperation
@@ -229,14 +228,14 @@ func (s *server) updateSoonSized(ctx context.Context, collection string, ops []s
 
 var shownMarkID = pointID(kindShown)
 
-// shownMark says that all steps have their points. What a save that ended
-// half-way left out, its intent names.
+// shownMark marks that all steps have their points. The intents of interrupted
+// saves name the exceptions.
 func shownMark() *pb.PointStruct {
 	return &pb.PointStruct{Id: pb.NewID(shownMarkID), Vectors: noVectors(), Payload: payload{fieldKind: text(kindShown), "layout": number(shownLayout)}}
 }
 
-// showAll writes the points of all steps, if that was never finished: after a
-// program has stored protocols that did not write them yet.
+// showAll writes the points of all steps, unless that was completed before: older
+// programs did not write them.
 func (sp stepPoints) showAll(ctx context.Context) error {
 	marks, err := sp.server.get(ctx, sp.server.names.protocols(), []string{shownMarkID}, "layout")
 	if err != nil {
@@ -265,7 +264,7 @@ func (sp stepPoints) showPage(ctx context.Context, points []*pb.RetrievedPoint) 
 		}
 		c, err := sp.server.whole(m)
 		if err != nil {
-			sp.server.log.WarnContext(ctx, "the steps of a damaged protocol are not shown to other programs", "qdrant", sp.server.at.String(), "point", m.key, "error", err)
+			sp.server.log.WarnContext(ctx, "the steps of a damaged protocol are not published for other programs", "qdrant", sp.server.at.String(), "point", m.key, "error", err)
 			continue
 		}
 		chains, keys = append(chains, shown{key: m.key, revision: m.revision, chain: c}), append(keys, m.key)
@@ -280,8 +279,8 @@ func (sp stepPoints) showPage(ctx context.Context, points []*pb.RetrievedPoint) 
 	return sp.hideOlder(ctx, keys)
 }
 
-// hideOlder removes points of steps that the chains do not hold any more: a save
-// may have come between a reading and the writing.
+// hideOlder removes points of steps that the chains no longer have: a save may
+// have come between reading and writing.
 func (sp stepPoints) hideOlder(ctx context.Context, keys []string) error {
 	points, err := sp.server.get(ctx, sp.server.names.protocols(), keys, fieldRevision, fieldFormer)
 	if err != nil {

@@ -182,7 +182,7 @@ func TestPointsOfStepsAreNothingToTheStoreItself(t *testing.T) {
 	if chains, _, err := s.List(t.Context(), space, "", 10); err != nil || len(chains) != 1 {
 		t.Errorf("List = %d chains, %v, want 1", len(chains), err)
 	}
-	// What is no chain's any more is not found by the point that was left.
+	// A leftover point does not find a step that no chain has any more.
 	stray := uuid.NewString()
 	if _, err := look.client.Upsert(t.Context(), &pb.UpsertPoints{CollectionName: name, Wait: pb.PtrOf(true), Points: []*pb.PointStruct{{
 		Id: pb.NewID(stray), Vectors: pb.NewVectorsMap(map[string]*pb.Vector{}), Payload: pb.NewValueMap(map[string]any{

@@ -9,10 +9,11 @@ import (
 	pb "github.com/qdrant/go-client/qdrant"
 )
 
-// sweepEvery is how often an open store looks for what ended processes left.
+// sweepEvery is how often an open store looks for the remains of interrupted
+// saves.
 const sweepEvery = time.Hour
 
-// sweeper completes or undoes what saves have left whose process ended.
+// sweeper completes or undoes interrupted saves.
 type sweeper struct {
 	server  *server
 	index   *searchIndex
@@ -20,7 +21,7 @@ type sweeper struct {
 	started atomic.Bool
 }
 
-// start sweeps in the background, now and then until Close.
+// start sweeps in the background until Close.
 func (sw *sweeper) start() {
 	if sw.started.Swap(true) {
 		return
@@ -34,7 +35,7 @@ func (sw *sweeper) start() {
 				err = sw.sweep(sw.server.closing)
 			}
 			if err != nil && sw.server.closing.Err() == nil {
-				sw.server.log.Warn("what ended processes left half-written could not be swept", "qdrant", sw.server.at.String(), "error", err)
+				sw.server.log.Warn("interrupted saves could not be swept", "qdrant", sw.server.at.String(), "error", err)
 			}
 			select {
 			case <-tick.C:
@@ -45,8 +46,8 @@ func (sw *sweeper) start() {
 	})
 }
 
-// Sweep completes or undoes what saves have left whose process ended, if it is
-// older than Options.SweepAge. None of it can be seen before or after.
+// Sweep completes or undoes interrupted saves that are older than
+// Options.SweepAge. Their remains are invisible before and after.
 func (s *Store) Sweep(ctx context.Context) error {
 	if !s.server.ready.Load() && s.index.state.Load() == nil {
 		if err := s.schema.prepare(ctx); err != nil {
@@ -57,7 +58,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 }
 
 func (sw *sweeper) sweep(ctx context.Context) error {
-	// Not by a jump of the clock: a save that is under way must not look old.
+	// A jump of the clock must not make a save in progress look old.
 	now := sw.server.options.Clock.Wall()
 	if settled := sw.server.options.Clock.Settled(); settled.Before(now) {
 		now = settled
@@ -102,7 +103,7 @@ func (sw *sweeper) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error 
 	if err := sw.index.removeReplaced(ctx, left.replaced); err != nil {
 		return err
 	}
-	// It may have ended before it noticed a new index.
+	// It may have been interrupted before it detected a new index.
 	if _, err := sw.index.write(ctx, left.entries, sw.server.options.Clock.Wall()); err != nil {
 		return err
 	}
@@ -113,12 +114,13 @@ func (sw *sweeper) sweepIntent(ctx context.Context, p *pb.RetrievedPoint) error 
 	if err := sw.server.update(ctx, sw.server.names.index(), remove(stray)); err != nil {
 		return err
 	}
-	sw.server.log.InfoContext(ctx, "a save whose process ended was swept",
+	sw.server.log.InfoContext(ctx, "an interrupted save was swept",
 		"qdrant", sw.server.at.String(), "chains", len(left.keys), "committed", len(left.committed))
 	return sw.server.update(ctx, protocols, removeIDs(p.GetId().GetUuid()))
 }
 
-// leftover is an unfinished save: what its intent names and what became of it.
+// leftover is an interrupted save: the contents of its intent and the state of its
+// chains.
 type leftover struct {
 	token     string
 	keys      []string          // of the chains that it changes

@@ -74,7 +74,8 @@ func (ix *searchIndex) findVectors(ctx context.Context, collection string, f *pb
 	return points, next, err
 }
 
-// vectorsOf are the vectors that the index has already for the passages of the entries.
+// vectorsOf returns the vectors that the index already has for the passages of the
+// entries.
 func (ix *searchIndex) vectorsOf(ctx context.Context, collection string, x *indexState, entries []indexEntry) (map[string][]float32, error) {
 	if x == nil || x.model == "" {
 		return nil, nil
@@ -88,8 +89,8 @@ func (ix *searchIndex) vectorsOf(ctx context.Context, collection string, x *inde
 	return ix.known(ctx, collection, slices.Sorted(maps.Keys(hashes)))
 }
 
-// SaveVectors implements library.Vectors. Vectors of another model than those
-// that are stored first make a new search index, which may take a while.
+// SaveVectors implements library.Vectors. Vectors of a new model first cause a new
+// search index to be built, which may take a while.
 func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[string][]float32) error {
 	if len(vectors) == 0 {
 		return ctx.Err()
@@ -109,7 +110,7 @@ func (s *Store) SaveVectors(ctx context.Context, model string, vectors map[strin
 	return s.index.attach(ctx, s.server.names.index(), vectors)
 }
 
-// changeModel makes an index for the embeddings of a model.
+// changeModel builds an index for the embeddings of a model.
 func (s *Store) changeModel(ctx context.Context, model string, dimension int) error {
 	select {
 	case s.schema.turn <- struct{}{}:
@@ -157,7 +158,7 @@ func checkVectors(model string, vectors map[string][]float32) (int, error) {
 	return dimension, nil
 }
 
-// attach gives vectors to the steps whose passages they are of.
+// attach adds vectors to the steps with these passages.
 func (ix *searchIndex) attach(ctx context.Context, collection string, vectors map[string][]float32) error {
 	for part := range slices.Chunk(slices.Sorted(maps.Keys(vectors)), vectorsWritten) {
 		f := all(is(fieldKind, kindStep), in(fieldPassage, part))

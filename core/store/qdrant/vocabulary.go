@@ -15,25 +15,25 @@ import (
 )
 
 const (
-	// wordsFresh is how long it may take until a process can complete a word to
-	// one that only another process has stored. Whole words are found at once.
+	// wordsFresh is how long it may take until a process can complete a word to one
+	// that another process has stored. Whole words are found at once.
 	wordsFresh = 5 * time.Second
 	// wordsInList is how many words one point holds.
 	wordsInList = 4000
-	// listsRead is how many lists are read at once, listsKept how many may be
-	// there before they are put together.
+	// listsRead is how many lists are read at once, listsKept how many may exist
+	// before they are merged.
 	listsRead, listsKept = 100, 200
 )
 
-// vocabulary is the words of the index as this process knows them. They are of
-// all spaces, and only lead to terms, which are looked up in the caller's.
+// vocabulary holds the words of the index that this process knows. They are of all
+// spaces and only lead to terms, which are looked up in the caller's spaces.
 type vocabulary struct {
 	mu    sync.Mutex // guards the fields below
 	words search.Vocabulary
-	read  *clock.Moment // nil: not read yet; words are those that were written here
+	read  *clock.Moment // nil: not read yet; words has only those written by this process
 }
 
-// missing are the words of the entries that may not be in the index yet.
+// missing returns the words of the entries that may not be in the index yet.
 func (v *vocabulary) missing(entries []indexEntry) []string {
 	v.mu.Lock()
 	words := v.words
@@ -55,7 +55,7 @@ func (v *vocabulary) add(words []string) {
 	v.words = v.words.With(words)
 }
 
-// wordPoints are the points that hold the words.
+// wordPoints returns points with the words.
 func wordPoints(words []string, now time.Time) []*pb.PointStruct {
 	var points []*pb.PointStruct
 	for part := range slices.Chunk(words, wordsInList) {
@@ -66,8 +66,8 @@ func wordPoints(words []string, now time.Time) []*pb.PointStruct {
 	return points
 }
 
-// vocabulary is the words of the index in use, those included that other
-// processes have stored up to a few seconds ago.
+// vocabulary returns the words of the index in use, including those that other
+// processes stored up to a few seconds ago.
 func (ix *searchIndex) vocabulary(ctx context.Context) (search.Vocabulary, error) {
 	v := &ix.state.Load().words
 	v.mu.Lock()
@@ -95,7 +95,8 @@ func (ix *searchIndex) vocabulary(ctx context.Context) (search.Vocabulary, error
 	return v.words, nil
 }
 
-// listedWords are the words of the lists that match, sorted, and the ids of the lists.
+// listedWords returns the words of the lists that match, sorted, and the ids of
+// the lists.
 func (ix *searchIndex) listedWords(ctx context.Context, f *pb.Filter) (words, lists []string, err error) {
 	err = ix.server.each(ctx, ix.server.names.index(), f, listsRead, []string{fieldList}, func(points []*pb.RetrievedPoint) error {
 		for _, p := range points {
@@ -108,8 +109,8 @@ func (ix *searchIndex) listedWords(ctx context.Context, f *pb.Filter) (words, li
 	return slices.Compact(words), lists, err
 }
 
-// mergeWords puts many short lists of words together. Every word is in some
-// list at every moment, whoever else does the same.
+// mergeWords merges many short lists of words. Every word is in some list at all
+// times, even if several processes do this.
 func (ix *searchIndex) mergeWords(ctx context.Context) error {
 	f := all(is(fieldKind, kindWords))
 	n, err := call(ctx, ix.server, func(ctx context.Context) (uint64, error) {
@@ -120,9 +121,9 @@ func (ix *searchIndex) mergeWords(ctx context.Context) error {
 	}
 	words, lists, err := ix.listedWords(ctx, f)
 	if err != nil || len(lists) < 2*len(words)/wordsInList {
-		return err // they are as long as they may be
+		return err // they are full
 	}
-	// Not by their alias: in between there may be another index.
+	// Not by the alias: it may lead to another index meanwhile.
 	collection := ix.state.Load().collection
 	if err := ix.server.writePoints(ctx, collection, wordPoints(words, ix.server.options.Clock.Wall())); err != nil {
 		return err

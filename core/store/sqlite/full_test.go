@@ -74,7 +74,7 @@ func TestFullDiskStoresNothingHalf(t *testing.T) {
 	stored, failed := fillUp(t, s, path)
 	t.Logf("%d protocols fitted", stored)
 
-	// Reads go on, and nothing of the refused save is there.
+	// Reads still work, and nothing of the refused save is stored.
 	wantAll(t, s, stored)
 	if got, err := s.Chain(t.Context(), []string{"user:test"}, kept.ID); err != nil || got.Revision != 1 {
 		t.Errorf("Chain on a full disk = revision %d, %v, want 1, nil", got.Revision, err)

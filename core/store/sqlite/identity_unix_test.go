@@ -79,7 +79,7 @@ func TestNothingIsStoredInAFileThatIsGone(t *testing.T) {
 			why := strings.ReplaceAll(tc.why, "PATH", path)
 			c := storetest.NewChain("user:test", "Refused", "One")
 			refused := storetest.NewRun("somebody", c)
-			for range 2 { // the second call is no luckier
+			for range 2 { // the second call fails, too
 				wantGone(t, s.CreateRun(t.Context(), runs.Save{Run: refused}, c), why)
 			}
 			wantGone(t, save(s, c), why)
@@ -175,7 +175,7 @@ func TestAReplacedFileIsNotRead(t *testing.T) {
 	readers.Wait()
 }
 
-// What other processes and backup tools do to the files is not a loss.
+// Changes to the files by other processes and backup tools are not a loss.
 func TestUseByOthersIsNotALoss(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "disk", "kairos.db")

@@ -214,7 +214,7 @@ func TestVersion1KeepsItsRuns(t *testing.T) {
 			continue
 		}
 		if err := s.SaveRun(t.Context(), runs.Save{Run: got, Events: []run.Event{{Kind: run.Asked, Run: id}}}); err != nil {
-			t.Errorf("SaveRun(%s) = %v, want an open run to go on", id, err)
+			t.Errorf("SaveRun(%s) = %v, want an open run to continue", id, err)
 		}
 	}
 	for _, row := range recorded {

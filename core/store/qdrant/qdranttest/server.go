@@ -124,7 +124,7 @@ func CPU() time.Duration {
 	}
 	var ticks int64 // of 10 ms, in the program and in the kernel
 	for _, f := range fields[11:13] {
-		n, _ := strconv.ParseInt(f, 10, 64) // 0 where it is no number
+		n, _ := strconv.ParseInt(f, 10, 64) // 0 if it is not a number
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
@@ -144,7 +144,7 @@ func (s *Server) Memory() int64 {
 	if len(fields) < 2 {
 		return 0
 	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64) // 0 where it is no number
+	pages, _ := strconv.ParseInt(fields[1], 10, 64) // 0 if it is not a number
 	return pages * int64(os.Getpagesize())
 }
 

@@ -48,7 +48,7 @@ func TestAServerComesBackOnItsPorts(t *testing.T) {
 	}
 }
 
-// TestHelperStartsAServer is no test: TestTheServerEndsWithAKilledTestBinary runs it.
+// TestHelperStartsAServer is only a helper: TestTheServerEndsWithAKilledTestBinary runs it.
 func TestHelperStartsAServer(t *testing.T) {
 	if os.Getenv(childTask) == "" {
 		t.Skip("only as a child process")
