@@ -19,13 +19,13 @@ import (
 )
 
 var archiveCases = map[string]func(*testing.T, Runs){
-	"all runs are listed, the last begun first":       allRuns,
-	"a cursor stays good while runs come and change":  allRunsCursor,
-	"live runs are overdue by their age or untouched": overdueRuns,
-	"ended runs are removed with all that is theirs":  removeEnded,
-	"the longest ended runs are removed first":        removeLongestEnded,
-	"a cancelled removal removes nothing":             removeCancelled,
-	"runs are removed while others are saved":         removeWhileSaving,
+	"all runs are listed, the newest first":                 allRuns,
+	"a cursor stays valid while runs are added and changed": allRunsCursor,
+	"live runs are overdue by their age or untouched":       overdueRuns,
+	"ended runs are removed with their events and replies":  removeEnded,
+	"the longest ended runs are removed first":              removeLongestEnded,
+	"a cancelled removal removes nothing":                   removeCancelled,
+	"runs are removed while others are saved":               removeWhileSaving,
 }
 
 // inState stores a new run in the state, last changed at the time.
@@ -51,7 +51,7 @@ func mustAllRuns(t *testing.T, s Runs, q archive.Query) (all []run.Summary) {
 			return all
 		}
 		if q.Cursor == next || len(page) == 0 {
-			t.Fatalf("AllRuns(%+v) does not go on: %q", q, next)
+			t.Fatalf("AllRuns(%+v) does not advance: %q", q, next)
 		}
 		q.Cursor = next
 	}
@@ -141,7 +141,7 @@ func removeEnded(t *testing.T, s Runs) {
 	var gone []run.Run
 	for _, state := range []run.State{run.Closed, run.Ended} {
 		r := inState(t, s, "somebody", state, epoch)
-		// Two saves more, so that there are events and replies of several.
+		// Two more saves, so that several have events and replies.
 		for i := range 2 {
 			err := s.SaveRun(t.Context(), runs.Save{
 				Run:      r,

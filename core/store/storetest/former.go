@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// wantFormer checks where a step leads that is gone.
+// wantFormer checks the result of Former for a removed step.
 func wantFormer(t *testing.T, s library.Protocols, step string, want library.Former) {
 	t.Helper()
 	_, _, err := s.StepChain(t.Context(), []string{mine}, step)
@@ -58,7 +58,7 @@ func formerSteps(t *testing.T, s Protocols) {
 	for _, step := range first.Steps {
 		wantFormer(t, s, step.UUID, library.Former{Chain: at(third, 3)})
 	}
-	// What comes back is not former any more.
+	// A restored step is not a former one.
 	mustReplace(t, s, first, 3)
 	for _, step := range first.Steps {
 		wantNoFormer(t, s, []string{mine}, step.UUID)
@@ -85,7 +85,7 @@ func stepMoves(t *testing.T, s Protocols) {
 	moving := a.Steps[1]
 	less, more := a, b
 	less.Steps, more.Steps = slices.Clone(a.Steps[:1]), append(slices.Clone(b.Steps), moving)
-	// The chain that takes it comes first.
+	// The chain that gets the step comes first.
 	if _, err := s.SaveChains(t.Context(), []library.Change{{Chain: more, Replaces: 1}, {Chain: less, Replaces: 1}}); err != nil {
 		t.Fatalf("SaveChains = %v, want nil", err)
 	}

@@ -16,22 +16,22 @@ import (
 )
 
 var historyCases = map[string]func(*testing.T, Protocols){
-	"revisions count up and never come back":           revisionsCountUp,
-	"the revision a chain brings along is ignored":     foreignRevision,
-	"a save over another revision is refused":          saveOverOther,
-	"one of many first saves wins":                     oneFirstSaveWins,
-	"one of many replacements wins":                    oneReplacementWins,
-	"a delete of another revision is refused":          deleteOther,
-	"one change in conflict stops all of a save":       conflictStopsAll,
-	"one save cannot store a protocol twice":           sameChainTwice,
-	"versions tell what was stored when":               versionsTell,
-	"old versions come back as they were saved":        oldVersions,
-	"a deleted chain keeps its history":                deletedHistory,
-	"the newest hundred versions are kept":             hundredVersions,
-	"the history of what is stored wins":               storedHistoryWins,
-	"a removed step leads to its chain":                formerSteps,
-	"the steps of a deleted chain lead to what it was": formerOfDeleted,
-	"a step may move from one chain to another":        stepMoves,
+	"revisions count up and are never reused":               revisionsCountUp,
+	"the revision of a given chain is ignored":              foreignRevision,
+	"a save over another revision is refused":               saveOverOther,
+	"one of many first saves wins":                          oneFirstSaveWins,
+	"one of many replacements wins":                         oneReplacementWins,
+	"a delete of another revision is refused":               deleteOther,
+	"one change in conflict stops all of a save":            conflictStopsAll,
+	"one save cannot store a protocol twice":                sameChainTwice,
+	"versions describe what was stored when":                versionsTell,
+	"old versions are read as they were saved":              oldVersions,
+	"a deleted chain keeps its history":                     deletedHistory,
+	"the newest hundred versions are kept":                  hundredVersions,
+	"the history of a stored chain takes precedence":        storedHistoryWins,
+	"a removed step leads to its chain":                     formerSteps,
+	"the steps of a deleted chain lead to its last version": formerOfDeleted,
+	"a step may move from one chain to another":             stepMoves,
 }
 
 func revisionsCountUp(t *testing.T, s Protocols) {
@@ -106,7 +106,7 @@ func saveOverOther(t *testing.T, s Protocols) {
 	}
 }
 
-// race runs do eight times at once and counts how many returned nil; all
+// race runs do eight times concurrently and counts how many returned nil; all
 // others must have failed with the code.
 func race(t *testing.T, want fault.Code, do func(i int) error) int {
 	t.Helper()
@@ -150,8 +150,8 @@ func oneReplacementWins(t *testing.T, s Protocols) {
 	wantWholeOfOne(t, s, c.ID, 2)
 }
 
-// wantWholeOfOne checks that one writer's chain is there with its step, and
-// that search knows that one only.
+// wantWholeOfOne checks that the chain of one writer is stored with its step, and
+// that search finds only that one.
 func wantWholeOfOne(t *testing.T, s Protocols, id string, revision int64) {
 	t.Helper()
 	got, err := s.Chain(t.Context(), []string{mine}, id)
@@ -240,7 +240,7 @@ func versionsTell(t *testing.T, s Protocols) {
 		last = got[i].SavedAt
 		got[i].SavedAt = time.Time{}
 	}
-	got[1].Title = "" // what a deletion is called does not matter
+	got[1].Title = "" // the title of a deletion does not matter
 	want := []library.Version{
 		{Revision: 4, Title: "Told", StepCount: 3, ModelID: "model-1"},
 		{Revision: 3, Deleted: true},

@@ -20,9 +20,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// What the killed process writes: alone, which is deleted now and then, and
-// the parts, which one call saves together. What a title says at a revision
-// follows from both, so that whoever reads it can tell whether it is whole.
+// The killed process writes alone, which it deletes now and then, and the parts,
+// which one call saves together. The contents follow from title and revision, so
+// that readers can check whether they are complete.
 const (
 	alone       = "Alone"
 	deleteEvery = 7 // revisions of alone
@@ -42,15 +42,15 @@ func generation(title string, revision int64) protocol.Chain {
 	for i := range c.Steps {
 		name := fmt.Sprintf("%s/%d/%d", title, revision, i)
 		if i == 0 {
-			name = title // the head stays
+			name = title // the first step stays
 		}
 		c.Steps[i].UUID = uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()
 	}
 	return c
 }
 
-// generationWord is a word that only this revision of the title has, and of
-// which no other is a misspelling. The parts have theirs in common.
+// generationWord is a word that only this revision of the title has and that is
+// not similar to any other. The parts share theirs.
 func generationWord(title string, revision int64) string {
 	if title != alone {
 		title = "parts"
@@ -62,9 +62,9 @@ func generationWord(title string, revision int64) string {
 	return string(word[:14])
 }
 
-// WriteForEver is what the process does that KillRounds kills: it goes on from
-// what is stored and says on out which revisions are, after each save. It
-// returns only an error.
+// WriteForEver is the process that KillRounds kills: it continues from the stored
+// revisions and writes the new ones to out after each save. It returns only an
+// error.
 func WriteForEver(ctx context.Context, s Protocols, out io.Writer) error {
 	one, err := lastRevision(ctx, s, alone)
 	if err != nil {
@@ -132,13 +132,12 @@ func saveGeneration(ctx context.Context, s Protocols, revision int64, changes ..
 	return err
 }
 
-// KillRounds kills a process that writes with SIGKILL, at random moments, and
-// checks each time that what it has acknowledged is stored, that every
-// protocol is there whole, as it was before or after the save under way, that
-// a save of several is there whole or not at all, and that search, steps and
-// history agree with that. start returns a command, not yet started, that
-// opens the store and calls WriteForEver with its standard output; open opens
-// the same store in this process.
+// KillRounds kills a writing process with SIGKILL at random moments. Each time it
+// checks that acknowledged saves are stored, that every protocol is complete, as
+// it was before or after the save in progress, that a save of several protocols is
+// stored completely or not at all, and that search, steps and history agree. start
+// returns a command, not yet started, that opens the store and calls WriteForEver
+// with its standard output; open opens the same store in this process.
 func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open func(t *testing.T) Protocols) {
 	rounds := Rounds()
 	var acked progress
@@ -165,23 +164,23 @@ func KillRounds(t *testing.T, start func(ctx context.Context) *exec.Cmd, open fu
 	t.Logf("%d kills, revisions %+v", rounds, acked)
 }
 
-// progress is which revisions of alone and of the parts are stored.
+// progress has the stored revisions of alone and of the parts.
 type progress struct{ one, all int64 }
 
-// ledTo reports whether found can be what a process has left that was killed
-// after it had acknowledged p: the same, or one save more.
+// ledTo reports whether found is a possible state after a process that
+// acknowledged p was killed: the same, or one save more.
 func (p progress) ledTo(found progress) bool {
 	more := found.one - p.one + found.all - p.all
 	return found.one >= p.one && found.all >= p.all && more <= 1
 }
 
-// maxAcknowledged is one more than the acknowledgements after which a process is
-// killed. Each number has its turn, so that the rounds together store enough.
+// maxAcknowledged is one more than the largest number of acknowledgements before a
+// kill. All numbers are used in turn, so that the rounds together store enough.
 const maxAcknowledged = 6
 
-// killOne starts the process and kills it some time after it has acknowledged
-// this many saves; 0: while it starts. It returns what was acknowledged at last,
-// before included, and how long the first acknowledgement took.
+// killOne starts the process and kills it some time after it has acknowledged this
+// many saves; 0: during its start. It returns the last acknowledged state,
+// including earlier rounds, and how long the first acknowledgement took.
 func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress, usual time.Duration, after int) (progress, time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -227,8 +226,8 @@ func killOne(t *testing.T, start func(context.Context) *exec.Cmd, acked progress
 	return acked, usual
 }
 
-// wantWholeLibrary checks everything that WriteForEver may have left, and
-// returns the revisions.
+// wantWholeLibrary checks all possible remains of WriteForEver, and returns the
+// revisions.
 func wantWholeLibrary(t *testing.T, s Protocols) progress {
 	t.Helper()
 	found := progress{one: wantWholeHistory(t, s, alone), all: wantWholeHistory(t, s, parts[0])}
@@ -259,8 +258,8 @@ func wantWholeLibrary(t *testing.T, s Protocols) progress {
 	return found
 }
 
-// wantFound checks that search finds the titles by the word of the revision,
-// exactly if that is the one which is stored.
+// wantFound checks that search finds the titles by the word of exactly the stored
+// revision.
 func wantFound(t *testing.T, s Protocols, title string, revision int64, stored bool, want []string) {
 	t.Helper()
 	if !stored {
@@ -279,8 +278,8 @@ func wantFound(t *testing.T, s Protocols, title string, revision int64, stored b
 	}
 }
 
-// wantWholeHistory checks a title's versions, chain and steps and returns its
-// last revision; 0: it was never stored.
+// wantWholeHistory checks the versions, the chain and the steps of a title and
+// returns its last revision; 0: never stored.
 func wantWholeHistory(t *testing.T, s Protocols, title string) int64 {
 	t.Helper()
 	last, err := lastRevision(t.Context(), s, title)
@@ -329,8 +328,8 @@ func wantVersions(t *testing.T, s Protocols, title string, last int64, deletes f
 	}
 }
 
-// wantSteps checks that the steps lead to their chain, that those of the
-// version before say where they were, and that those of the next are unheard of.
+// wantSteps checks that the steps lead to their chain, that those of the previous
+// version are former ones, and that those of the next one are unknown.
 func wantSteps(t *testing.T, s Protocols, title string, last int64, deletes func(int64) bool) {
 	t.Helper()
 	now := library.Former{Chain: generation(title, last), Deleted: deletes(last)}

@@ -11,24 +11,24 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// librarySpace is where the chains of a Library are.
+// librarySpace is the space of the chains of a Library.
 const librarySpace = mine
 
-// The shape of a Library: words follow Zipf's law, as those of people do.
+// The shape of a Library: words follow Zipf's law, like natural language.
 const (
 	libraryWords = 30_000
 	librarySkew  = 1.07
 	librarySteps = 5
-	libraryFill  = 0.35 // share of words that say nothing
+	libraryFill  = 0.35 // share of stop words
 
-	// queriedChains is how many chains, from the first, Queries asks for.
+	// queriedChains is how many of the first chains Queries asks for.
 	queriedChains = 1000
 )
 
-// Library yields n protocols of five steps with 40 to 120 words each, as a
-// large organisation may have them: titles of three to seven words, some words
-// in a third of all protocols and most in few. The same seed yields the same
-// protocols, and a larger library begins with a smaller one.
+// Library yields n protocols of five steps with 40 to 120 words each, like those
+// of a large organisation: titles of three to seven words, some words in a third
+// of all protocols and most in few. The same seed yields the same protocols, and a
+// larger library begins with the smaller one.
 func Library(n int, seed uint64) iter.Seq[protocol.Chain] {
 	return func(yield func(protocol.Chain) bool) {
 		titles := make(map[string]bool, n)
@@ -63,16 +63,16 @@ func libraryChain(seed uint64, number int, titles map[string]bool) protocol.Chai
 	return c
 }
 
-// LibraryQuery is something a person may ask a Library.
+// LibraryQuery is a realistic query to a Library.
 type LibraryQuery struct {
 	Kind string // title, words, common, prefix, form, typo, unknown
 	Text string
-	// Title of the chain that is meant; empty: none is.
+	// Title of the expected chain; empty: none.
 	Title string
 }
 
-// Queries yields endless queries that fit a Library of the seed with at least
-// a thousand protocols: what is usual often, what is hard now and then.
+// Queries yields endless queries for a Library of the seed with at least a
+// thousand protocols: common kinds often, hard ones rarely.
 func Queries(seed uint64) iter.Seq[LibraryQuery] {
 	kinds := strings.Fields("title words words words common prefix form form typo unknown")
 	return func(yield func(LibraryQuery) bool) {
@@ -125,7 +125,7 @@ func mistype(r *rand.Rand, word string) string {
 	return string(b)
 }
 
-// writer writes like an author.
+// writer generates texts.
 type writer struct {
 	*rand.Rand
 	zipf *rand.Zipf
@@ -149,7 +149,7 @@ func (w writer) title(words int) string {
 	return strings.ToUpper(b.String()[:1]) + b.String()[1:]
 }
 
-// filling are words between those that say something.
+// filling are stop words.
 var filling = strings.Fields("the to of and a in is for it with on that this when then not be are from by or as if you all")
 
 func (w writer) text(words int) string {
@@ -182,7 +182,8 @@ func (w writer) uuid() string {
 	return id.String()
 }
 
-// libraryWord is the word of a rank: pronounceable, the more common the shorter.
+// libraryWord is the word of a rank: pronounceable, and shorter the more common it
+// is.
 func libraryWord(rank int) string {
 	const onsets, vowels = "bdfgklmnprstvz", "aeiou"
 	n := rank + 1

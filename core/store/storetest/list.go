@@ -15,13 +15,13 @@ import (
 )
 
 var listCases = map[string]func(*testing.T, Protocols){
-	"chains are listed by title without texts":  listChains,
-	"pages of any size give all in order":       listPages,
-	"equal titles are ordered by id":            listEqualTitles,
-	"a wrong cursor or limit is refused":        listRefuses,
-	"changes elsewhere leave a cursor as it is": listUnderChange,
-	"a list is exact while others write":        listWhileWriting,
-	"the count is exact":                        countExact,
+	"chains are listed by title without texts": listChains,
+	"pages of any size give all in order":      listPages,
+	"equal titles are ordered by id":           listEqualTitles,
+	"a wrong cursor or limit is refused":       listRefuses,
+	"a cursor survives changes elsewhere":      listUnderChange,
+	"a list is exact while others write":       listWhileWriting,
+	"the count is exact":                       countExact,
 }
 
 // listed returns the titles of a space, read in pages of a size.
@@ -118,7 +118,8 @@ func listRefuses(t *testing.T, s Protocols) {
 	}
 }
 
-// listUnderChange: what is there all the time is listed exactly once.
+// listUnderChange checks that chains which exist all the time are listed exactly
+// once.
 func listUnderChange(t *testing.T, s Protocols) {
 	chains := make([]protocol.Chain, 6)
 	for i := range chains {

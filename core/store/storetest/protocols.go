@@ -17,9 +17,9 @@ import (
 )
 
 var protocolCases = map[string]func(*testing.T, Protocols){
-	"a chain comes back as it was saved":          chainRoundTrip,
+	"a chain is read as it was saved":             chainRoundTrip,
 	"a step leads to its chain":                   stepLeadsToChain,
-	"what is not there is not found":              protocolNotThere,
+	"a missing protocol is not found":             protocolNotThere,
 	"an id is taken once in a space":              duplicateChain,
 	"replacing leaves nothing of the old chain":   replaceChain,
 	"a refused chain leaves nothing":              refusedChain,
@@ -29,7 +29,7 @@ var protocolCases = map[string]func(*testing.T, Protocols){
 	"the first space that has a chain wins":       firstSpaceWins,
 	"a step id belongs to one chain of a space":   stepTaken,
 	"a cancelled save of a chain changes nothing": cancelledSaveChain,
-	"no read of what was leaves its spaces":       historyIsolated,
+	"no read of the history leaves its spaces":    historyIsolated,
 	"a chain of ten thousand steps":               tenThousandSteps,
 	"a title of five thousand characters":         veryLongTitle,
 }
@@ -219,7 +219,7 @@ func cancelledSaveChain(t *testing.T, s Protocols) {
 	}
 }
 
-// allOrNoneOfManyChains: a document may hold several protocols.
+// allOrNoneOfManyChains: one document may hold several protocols.
 func allOrNoneOfManyChains(t *testing.T, s Protocols) {
 	mustSave(t, s, NewChain(mine, "Taken", "One"))
 	other := NewChain(mine, "Fresh", "One")
@@ -229,7 +229,8 @@ func allOrNoneOfManyChains(t *testing.T, s Protocols) {
 	wantCode(t, "Chain(the other one)", err, fault.NotFound)
 }
 
-// historyIsolated: what is gone, rated or counted is as private as what is stored.
+// historyIsolated: deleted chains, ratings and counts are as private as stored
+// chains.
 func historyIsolated(t *testing.T, s Protocols) {
 	c := NewChain(theirs, "Secret", "Stays", "Goes")
 	mustSave(t, s, c)

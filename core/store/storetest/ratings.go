@@ -16,11 +16,11 @@ import (
 
 var ratingCases = map[string]func(*testing.T, Protocols){
 	"ratings add up": ratingsAddUp,
-	"an empty tier or rater leaves what there is": ratingsLeave,
-	"no rating of many at once is lost":           ratingsAtOnce,
+	"an empty tier or rater keeps the stored one": ratingsLeave,
+	"no concurrent rating is lost":                ratingsAtOnce,
 	"ratings of unknown steps are ignored":        ratingsOfUnknown,
-	"ratings outlive new versions":                ratingsOutlive,
-	"an outcome that is none is refused":          ratingRefused,
+	"ratings survive new versions":                ratingsOutlive,
+	"an unknown outcome is refused":               ratingRefused,
 	"a cancelled rating changes nothing":          ratingCancelled,
 	"steps of two spaces are rated apart":         ratingsApart,
 }
@@ -126,7 +126,7 @@ func ratingsOutlive(t *testing.T, s Protocols) {
 	mustReplace(t, s, changed, 1)
 	wantQuality(t, s, mine, map[string]api.Quality{one: {SuccessCount: 1, QualityBonus: 1}}, one)
 	mustRate(t, s, mine, library.Rating{Step: one, Outcome: library.OutcomeSuccess, Bonus: 1})
-	// What comes back has done what it did.
+	// A restored step keeps its ratings.
 	mustReplace(t, s, c, 2)
 	wantQuality(t, s, mine, map[string]api.Quality{
 		one: {SuccessCount: 2, QualityBonus: 2}, two: {FailureCount: 1},

@@ -20,16 +20,16 @@ var redactCases = map[string]func(*testing.T, Runs){
 	"erasing changes the run, its events and its replies at once": erased,
 	"erasing leaves other runs alone":                             erasedAlone,
 	"erasing loses against an earlier writer and changes nothing": erasedTooLate,
-	"a cancelled erasing erases nothing":                          erasedCancelled,
-	"what was erased is erased again without harm":                erasedTwice,
-	"a run goes on after it was erased":                           erasedGoesOn,
+	"a cancelled erasure erases nothing":                          erasedCancelled,
+	"erasing twice does no harm":                                  erasedTwice,
+	"a run continues after it was erased":                         erasedContinues,
 	"runs are saved while others are erased and scrubbed":         erasedWhileSaving,
 }
 
-// hush is a run's erasing: of every event only the kind is left.
+// hush erases everything of an event but its kind.
 func hush(e run.Event) run.Event { return run.Event{Kind: e.Kind, Run: e.Run} }
 
-// talkative stores a run that has said something in every place.
+// talkative stores a run with a value in every place.
 func talkative(t *testing.T, s Runs, principal string) run.Run {
 	t.Helper()
 	r := mustCreate(t, s, principal, NewChain(mine, "Talkative", "One", "Two"))
@@ -155,7 +155,7 @@ func erasedTwice(t *testing.T, s Runs) {
 	}
 }
 
-func erasedGoesOn(t *testing.T, s Runs) {
+func erasedContinues(t *testing.T, s Runs) {
 	r := mustErase(t, s, talkative(t, s, "somebody"))
 	if err := s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Asked, Run: r.ID, Reason: "third"}}}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
@@ -174,7 +174,7 @@ func erasedWhileSaving(t *testing.T, s Runs) {
 			if err := s.EraseRun(t.Context(), runs.Save{Run: r}, hush); err != nil {
 				t.Errorf("EraseRun = %v, want nil", err)
 			}
-			// Who reads at this moment may keep the log from being emptied.
+			// A concurrent reader may prevent the log from being emptied.
 			_ = s.Scrub(t.Context())
 		})
 		all.Go(func() {

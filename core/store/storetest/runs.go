@@ -16,25 +16,25 @@ import (
 )
 
 var runCases = map[string]func(*testing.T, Runs){
-	"the caller may change what a read has returned":  chainIsCopied,
-	"a run is created with what happened in it":       createdWithEvents,
-	"a run comes back as it was saved":                runRoundTrip,
-	"an id is created once":                           createTwice,
-	"what is not there is not found":                  runNotThere,
-	"one of many writers wins a revision":             oneOfManyWritersWins,
-	"any sequence of saves is the last one that won":  anySequenceOfSaves,
-	"a failing save leaves nothing":                   failingSaveLeavesNothing,
-	"a failing save does not harm others":             failingSaveHarmsNobody,
-	"every nonce a run had leads to it":               noncesLeadToRun,
-	"a nonce belongs to one run":                      nonceBelongsToOneRun,
-	"events come back in order":                       eventsInOrder,
-	"a reply is recorded for each run and key":        recordedReplies,
-	"live runs are listed last changed first":         liveRuns,
-	"a cancelled write changes nothing":               cancelledWrites,
-	"a cancellation under way is all or nothing":      cancelledUnderWay,
-	"a write is visible to the next read of anybody":  writesAreVisible,
-	"a run cannot be saved before it was created":     saveBeforeCreate,
-	"a save keeps what it does not mention in tables": savedTwice,
+	"the caller may change what a read has returned":       chainIsCopied,
+	"a run is created with its events":                     createdWithEvents,
+	"a run is read as it was saved":                        runRoundTrip,
+	"an id is created once":                                createTwice,
+	"a missing run is not found":                           runNotThere,
+	"one of many writers wins a revision":                  oneOfManyWritersWins,
+	"any sequence of saves is the last one that won":       anySequenceOfSaves,
+	"a failing save leaves nothing":                        failingSaveLeavesNothing,
+	"a failing save does not harm others":                  failingSaveHarmsNobody,
+	"every nonce a run had leads to it":                    noncesLeadToRun,
+	"a nonce belongs to one run":                           nonceBelongsToOneRun,
+	"events are read in order":                             eventsInOrder,
+	"a reply is recorded for each run and key":             recordedReplies,
+	"live runs are listed last changed first":              liveRuns,
+	"a cancelled write changes nothing":                    cancelledWrites,
+	"a cancellation under way is all or nothing":           cancelledUnderWay,
+	"a write is visible to the next read of every process": writesAreVisible,
+	"a run cannot be saved before it was created":          saveBeforeCreate,
+	"a save keeps rows that it does not mention":           savedTwice,
 }
 
 func runRoundTrip(t *testing.T, s Runs) {
@@ -66,7 +66,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 	}
 }
 
-// rawJSON compares raw JSON by what it says, for encoders may escape differently.
+// rawJSON compares raw JSON by content, because encoders may escape differently.
 var rawJSON = cmp.Transformer("JSON", func(raw json.RawMessage) string {
 	var b []byte
 	b, _ = json.Marshal(raw) // compacts and escapes; a failure compares as empty
@@ -138,7 +138,7 @@ func noncesLeadToRun(t *testing.T, s Runs) {
 	r := mustCreate(t, s, "somebody", NewChain(mine, "Nonces", "One", "Two"))
 	all := []string{r.Step.Nonce}
 	for range 3 {
-		// Two nonces in one save: accepted, then issued again at once.
+		// Two nonces in one save: accepted, then issued again immediately.
 		skipped := NewNonce()
 		r.Nonces = append(r.Nonces, r.Step.Nonce, skipped)
 		r.Step.Nonce = NewNonce()
@@ -231,7 +231,7 @@ func recordedReplies(t *testing.T, s Runs) {
 	want(r.ID, "nonce:1", "p1", `{"n":1}`)
 	want(r.ID, "seq:1", "p2", `"ü"`)
 	want(r.ID, "nonce:2", "p3", `[]`)
-	// A nonce lives on after a failed submission; its next reply counts.
+	// A nonce stays valid after a failed submission; its next reply counts.
 	save(runs.Recorded{Key: "nonce:1", Payload: "p4", Reply: json.RawMessage(`{"n":4}`)})
 	want(r.ID, "nonce:1", "p4", `{"n":4}`)
 	if _, ok, err := s.Recorded(t.Context(), other.ID, "nonce:1"); ok || err != nil {

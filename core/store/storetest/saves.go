@@ -103,8 +103,8 @@ func reasons(events []run.Event) []string {
 	return texts
 }
 
-// failingSave is a save that a store can only refuse half-way: its run is
-// fine, its nonce belongs to somebody else.
+// failingSave is a save that a store can refuse only half-way: its run is valid,
+// its nonce belongs to another run.
 func failingSave(r run.Run, foreignNonce string) runs.Save {
 	r.Outcome = "must not be stored"
 	r.Nonces = []string{r.Step.Nonce, "first-" + r.Step.Nonce, foreignNonce}
@@ -190,7 +190,7 @@ func cancelledWrites(t *testing.T, s Runs) {
 	}
 }
 
-// cancelledUnderWay cancels saves at any moment: a context error means that
+// cancelledUnderWay cancels saves at random moments: a context error means that
 // nothing was stored, nil that everything was.
 func cancelledUnderWay(t *testing.T, s Runs) {
 	c := NewChain(mine, "Under way", "One")

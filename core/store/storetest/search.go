@@ -68,7 +68,7 @@ func written(title string, steps ...string) protocol.Chain {
 	return c
 }
 
-// sample is a small store as people have it.
+// sample is a small realistic store.
 func sample() []protocol.Chain {
 	return []protocol.Chain{
 		written("Schedule a Calendar Appointment",
@@ -263,8 +263,8 @@ func searchAnything(t *testing.T, s Protocols) {
 	rapid.Check(t, func(t *rapid.T) { CheckSearch(t, s, []string{mine}, query.Draw(t, "query")) })
 }
 
-// CheckSearch searches and fails when the result breaks a rule that holds for
-// every query: no error, one hit a chain, best first, scores in (0, 1].
+// CheckSearch searches and checks the rules that hold for every query: no error,
+// one hit per chain, best first, scores in (0, 1].
 func CheckSearch(t rapid.TB, s library.Searcher, spaces []string, query string) {
 	t.Helper()
 	hits, err := s.Search(context.Background(), library.Query{Text: query, Spaces: spaces, Limit: 3})

@@ -12,24 +12,25 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// What people type is not what authors wrote, and what is found must be theirs.
+// People type other words than authors wrote, and still have to find their
+// protocols.
 var searchFormCases = map[string]func(*testing.T, Protocols){
-	"other forms of words are found":                 searchForms,
-	"a word is found while it is typed":              searchPrefixes,
-	"typing errors are forgiven":                     searchTypos,
-	"no typing error is seen where a word is stored": searchNoTypos,
-	"front matter and description are searched":      searchFrontMatter,
-	"explanations say field and ranker":              searchExplained,
-	"a space sees nothing of others":                 searchSpaces,
-	"a small space is searched as a whole":           searchSmallSpace,
-	"one title in two spaces is two hits":            searchSameTitle,
-	"a replaced chain is found as it is":             searchReplaced,
-	"more chains than are read are ranked":           searchMany,
-	"vectors find what words do not":                 searchVectors,
-	"words and vectors agree":                        searchHybrid,
-	"vectors of another model say nothing":           searchOtherModel,
-	"vectors see their spaces only":                  searchVectorSpaces,
-	"an unrelated chain changes no match":            searchUnrelated,
+	"other forms of words are found":                searchForms,
+	"a word is found while it is typed":             searchPrefixes,
+	"typing errors are tolerated":                   searchTypos,
+	"a stored word is not taken for a typing error": searchNoTypos,
+	"front matter and description are searched":     searchFrontMatter,
+	"explanations name field and ranker":            searchExplained,
+	"a space sees nothing of others":                searchSpaces,
+	"a small space is searched as a whole":          searchSmallSpace,
+	"one title in two spaces is two hits":           searchSameTitle,
+	"a replaced chain is found in its new version":  searchReplaced,
+	"more chains than are read are ranked":          searchMany,
+	"vectors find chains that words do not":         searchVectors,
+	"words and vectors agree":                       searchHybrid,
+	"vectors of another model are ignored":          searchOtherModel,
+	"vectors see their spaces only":                 searchVectorSpaces,
+	"an unrelated chain changes no match":           searchUnrelated,
 }
 
 // polyglot is a library in three languages.
@@ -45,7 +46,8 @@ func polyglot() []protocol.Chain {
 	}
 }
 
-// wantFirst checks that a query finds the chain first; a title "" wants none.
+// wantFirst checks that a query finds the chain first, or nothing if the title is
+// empty.
 func wantFirst(t *testing.T, s Protocols, want map[string]string) {
 	t.Helper()
 	for query, title := range want {
@@ -189,7 +191,7 @@ func searchSpaces(t *testing.T, s Protocols) {
 	}
 }
 
-// searchSmallSpace: who has little must find it beside somebody who has much.
+// searchSmallSpace: a small space must be searched completely beside a large one.
 func searchSmallSpace(t *testing.T, s Protocols) {
 	var many []protocol.Chain
 	for i := range 120 {
@@ -233,7 +235,7 @@ func searchReplaced(t *testing.T, s Protocols) {
 	wantFirst(t, s, map[string]string{"narwhal": "", "backup": "", "bakcup": ""})
 }
 
-// searchMany: what many chains have must not hide the one that has more.
+// searchMany: many chains with a word must not hide the one that matches better.
 func searchMany(t *testing.T, s Protocols) {
 	if testing.Short() {
 		t.Skip("-short: stores a thousand chains")
@@ -341,7 +343,7 @@ func searchHybrid(t *testing.T, s Protocols) {
 	if len(hits) == 0 || hits[0].Chain.Title != "Narwhal" || hits[0].Score <= words || hits[0].Score >= 0.9 {
 		t.Errorf("Search = %s, want the narwhal above %.3f, which its words are worth", describe(hits), words)
 	}
-	// What is asked for by name comes first, whatever its vector says.
+	// A match by name comes first, whatever its vector.
 	hits = searchBy(t, s, "Seal", model, vectors["Otter"], mine)
 	if got := titles(hits); len(got) < 2 || got[0] != "Seal" || got[1] != "Otter" || hits[0].Score < 0.9 {
 		t.Errorf("Search(Seal, vector of the otter) = %s, want the seal and then the otter", describe(hits))

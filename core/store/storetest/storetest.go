@@ -1,5 +1,5 @@
-// Package storetest is the store contract as tests. Every store passes Run, or
-// what of it concerns what the store keeps; to fix a bug in one, first add a
+// Package storetest is the contract of stores as tests. Every store passes Run, or
+// the part of it for the data that it keeps. To fix a bug in a store, first add a
 // case here.
 package storetest
 
@@ -23,7 +23,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Protocols is what the engine asks of a store that keeps protocols.
+// Protocols is the contract of a store of protocols.
 type Protocols interface {
 	library.Protocols
 	library.ProtocolWriter
@@ -34,7 +34,7 @@ type Protocols interface {
 	io.Closer
 }
 
-// Runs is what the engine asks of a store that keeps runs.
+// Runs is the contract of a store of runs.
 type Runs interface {
 	runs.Runs
 	runs.Index
@@ -44,7 +44,7 @@ type Runs interface {
 	io.Closer
 }
 
-// Store is all that the engine asks of stores.
+// Store is the complete contract.
 type Store interface {
 	Protocols
 	Runs
@@ -135,7 +135,7 @@ func NewChain(space, title string, labels ...string) protocol.Chain {
 	return c
 }
 
-// NewRun returns a run of the chain as it stands after begin, not yet stored.
+// NewRun returns a run of the chain in its state after begin, not yet stored.
 func NewRun(principal string, c protocol.Chain) run.Run {
 	return run.Run{
 		ID:         run.ID(uuid.Must(uuid.NewV7()).String()),
@@ -154,7 +154,7 @@ func NewRun(principal string, c protocol.Chain) run.Run {
 	}
 }
 
-// NewNonce returns a nonce that nothing else has.
+// NewNonce returns a unique nonce.
 func NewNonce() string {
 	id := uuid.New()
 	return fmt.Sprintf("%x", id[:])
@@ -173,7 +173,7 @@ func Pin(c protocol.Chain) string {
 	return digest
 }
 
-// mustSave stores chains where none is.
+// mustSave stores new chains.
 func mustSave(t *testing.T, s library.ProtocolWriter, chains ...protocol.Chain) {
 	t.Helper()
 	if _, err := s.SaveChains(t.Context(), fresh(chains...)); err != nil {
@@ -181,7 +181,7 @@ func mustSave(t *testing.T, s library.ProtocolWriter, chains ...protocol.Chain) 
 	}
 }
 
-// fresh are the changes that store chains where none is.
+// fresh returns the changes that store new chains.
 func fresh(chains ...protocol.Chain) []library.Change {
 	changes := make([]library.Change, len(chains))
 	for i, c := range chains {
@@ -207,7 +207,7 @@ func mustDelete(t *testing.T, s library.ProtocolWriter, c protocol.Chain, replac
 	}
 }
 
-// at is the chain as a read returns it at a revision.
+// at is the chain as it is read at a revision.
 func at(c protocol.Chain, revision int64) protocol.Chain {
 	c.Revision = revision
 	return c

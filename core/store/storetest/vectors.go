@@ -14,24 +14,23 @@ import (
 	"github.com/kairos-mcp/kairos/core/protocol"
 )
 
-// model is what the cases call the model of their vectors, which have eight
-// numbers.
+// model is the name of the model of the cases. Its vectors have eight dimensions.
 const (
 	model      = "test/model/8"
 	otherModel = "test/other/8"
 )
 
 var vectorCases = map[string]func(*testing.T, Protocols){
-	"every passage is missing at first":             vectorsMissing,
-	"what was saved is known and not missing":       vectorsKnown,
-	"an unchanged passage keeps its vector":         vectorsKept,
-	"a passage that is gone takes its vector along": vectorsDropped,
-	"a passage of two chains stays with either":     vectorsShared,
-	"vectors of passages that are gone are dropped": vectorsTooLate,
-	"another model starts anew":                     vectorsOfOtherModel,
-	"another length starts anew":                    vectorsOfOtherLength,
-	"vectors that are none are refused":             vectorsRefused,
-	"a cancelled save of vectors changes nothing":   vectorsCancelled,
+	"every passage is missing at first":           vectorsMissing,
+	"a saved vector is known and not missing":     vectorsKnown,
+	"an unchanged passage keeps its vector":       vectorsKept,
+	"a removed passage loses its vector":          vectorsDropped,
+	"a passage of two chains stays with either":   vectorsShared,
+	"vectors of removed passages are dropped":     vectorsTooLate,
+	"another model starts over":                   vectorsOfOtherModel,
+	"another length starts over":                  vectorsOfOtherLength,
+	"invalid vectors are refused":                 vectorsRefused,
+	"a cancelled save of vectors changes nothing": vectorsCancelled,
 }
 
 // passages of chains by hash.
@@ -89,7 +88,7 @@ func wantKnown(t *testing.T, s library.Vectors, model string, want map[string][]
 	}
 }
 
-// vectorsFor makes a vector of unit length for each of the hashes, another for
+// vectorsFor makes a vector of unit length for each of the hashes, different for
 // every hash and seed.
 func vectorsFor(seed float32, hashes ...string) map[string][]float32 {
 	vectors := make(map[string][]float32)
@@ -118,7 +117,7 @@ func mustSaveVectors(t *testing.T, s library.Vectors, model string, vectors map[
 
 func vectorsMissing(t *testing.T, s Protocols) {
 	wantMissing(t, s, model, map[string]string{})
-	// One title with the same steps in two spaces is the same to read.
+	// The same chain in two spaces has the same passages.
 	a, b := NewChain(mine, "A", "One", "Two"), NewChain(theirs, "A", "One", "Other")
 	mustSave(t, s, a, b)
 	wantMissing(t, s, model, passages(a, b))
@@ -139,7 +138,7 @@ func vectorsKnown(t *testing.T, s Protocols) {
 	wantKnown(t, s, model, first, append(all, protocol.PassageHash("never stored"))...)
 	wantKnown(t, s, model, nil)
 	wantMissing(t, s, model, map[string]string{all[1]: c.Passage(1)})
-	second := vectorsFor(2, all[0], all[1]) // the first one anew
+	second := vectorsFor(2, all[0], all[1]) // the first one again
 	mustSaveVectors(t, s, model, second)
 	wantKnown(t, s, model, map[string][]float32{all[0]: second[all[0]], all[1]: second[all[1]], all[2]: first[all[2]]}, all...)
 	wantMissing(t, s, model, map[string]string{})
@@ -152,7 +151,7 @@ func vectorsKept(t *testing.T, s Protocols) {
 	vectors := vectorsFor(1, hashes(c)...)
 	mustSaveVectors(t, s, model, vectors)
 	changed := c
-	changed.Steps = []protocol.Step{c.Steps[2], c.Steps[0], c.Steps[1]} // places do not matter
+	changed.Steps = []protocol.Step{c.Steps[2], c.Steps[0], c.Steps[1]} // positions do not matter
 	changed.Steps[2].Text = "## Two\n\nIn another way."
 	mustReplace(t, s, changed, 1)
 	wantMissing(t, s, model, map[string]string{protocol.PassageHash(changed.Passage(2)): changed.Passage(2)})
@@ -168,7 +167,7 @@ func vectorsDropped(t *testing.T, s Protocols) {
 	mustReplace(t, s, NewChain(mine, "Replaced", "Other"), 1)
 	mustDelete(t, s, deleted, 1)
 	wantKnown(t, s, model, nil, all...)
-	// They come back without one, and are missed.
+	// Restored passages have no vector, and are missing.
 	mustReplace(t, s, deleted, 0)
 	wantMissing(t, s, model, passages(NewChain(mine, "Replaced", "Other"), deleted))
 }
