@@ -1,0 +1,137 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// later is what came instead of an outcome.
+type later struct {
+	pending *driver.Pending
+	unknown *driver.Unknown
+	notDone *driver.NotDone
+	state   driver.State
+}
+
+func laterOf(result any) later {
+	switch r := result.(type) {
+	case driver.AdvanceResult:
+		return later{r.Pending, r.Unknown, r.NotDone, r.State}
+	case driver.RenderResult:
+		return later{r.Pending, r.Unknown, r.NotDone, driver.State{}}
+	}
+	return later{}
+}
+
+// waits runs a check on the samples that come to pending.
+func (s Subject) waits(ctx context.Context, check func(request, result any) error) error {
+	err := eachRequest(ctx, s, `a sample with "want": "pending"`, func(request any) error {
+		id, ok := identityOf(request)
+		if !ok {
+			return errPassedOver
+		}
+		if s.Descriptor.Effect != driver.EffectPure {
+			request = identified(request, id.orFresh())
+		}
+		result, err := s.call(ctx, request)
+		if err != nil || laterOf(result).pending == nil {
+			return errPassedOver
+		}
+		return check(request, result)
+	})
+	waits := slices.ContainsFunc(s.Samples, func(sample Sample) bool { return sample.Want == Pending })
+	if _, skipped := onlySkip(err); skipped && !waits {
+		return unconcerned("none of its samples comes to pending")
+	}
+	return err
+}
+
+// maxRetryAfter is the longest wait between two calls that a host keeps to.
+const maxRetryAfter = 3600 // seconds
+
+func pendingSound(ctx context.Context, s Subject) error {
+	return s.waits(ctx, func(_, result any) error {
+		p := laterOf(result).pending
+		switch {
+		case s.Descriptor.Effect == driver.EffectPure:
+			return errors.New("it is pure and answers pending; one that asks somebody, or looks whether something is done, has the effect reads")
+		case s.Descriptor.Effect == driver.EffectEffects && !s.Descriptor.Has(driver.FeatureRecover):
+			return fmt.Errorf("it has effects and answers pending, and cannot be asked what came of the call: it lacks the feature %s", driver.FeatureRecover)
+		case strings.TrimSpace(p.Reason) == "":
+			return errors.New("pending without a reason: nobody knows what is waited for")
+		case !(p.RetryAfter >= 0 && p.RetryAfter <= maxRetryAfter):
+			return fmt.Errorf("retry_after is %v, want 0 (the host decides) to %d seconds", p.RetryAfter, maxRetryAfter)
+		case p.Progress != nil && !(*p.Progress >= 0 && *p.Progress <= 1):
+			return fmt.Errorf("progress is %v, want 0 to 1", *p.Progress)
+		}
+		return nil
+	})
+}
+
+// pendingContinues asks again as the host does: with the same key and the state
+// that came back, and a driver that may have acted with recover.
+func pendingContinues(ctx context.Context, s Subject) error {
+	if s.Descriptor.Effect == driver.EffectEffects && s.recovers() != nil {
+		return s.recovers() // it must not answer pending at all
+	}
+	return s.waits(ctx, func(request, result any) error {
+		id, _ := identityOf(request)
+		id.recover = id.recover || s.recovers() == nil
+		return s.hereAndElsewhere(ctx, func(s Subject) error {
+			again := identified(request, id)
+			if req, ok := again.(driver.AdvanceRequest); ok {
+				req.State = laterOf(result).state
+				again = req
+			}
+			next, err := s.call(ctx, again)
+			if err != nil {
+				return fmt.Errorf("pending, and asked again it fails: %w", err)
+			}
+			err = continues(result, next)
+			result = next
+			return err
+		})
+	})
+}
+
+// continues says how a result breaks off what was pending.
+func continues(before, after any) error {
+	p, now := laterOf(before).pending, laterOf(after)
+	switch lost := slices.Contains(outcomes(after), Unavailable); {
+	case p == nil: // there is an outcome
+		return nil
+	case lost || now.unknown != nil || now.notDone != nil:
+		return fmt.Errorf("pending, and asked again %s", printed(after))
+	case now.pending != nil && progress(*now.pending) < progress(*p):
+		return fmt.Errorf("pending with progress %v, and asked again with progress %v: it began anew", progress(*p), progress(*now.pending))
+	}
+	return nil
+}
+
+func progress(p driver.Pending) float64 {
+	if p.Progress == nil {
+		return 0
+	}
+	return *p.Progress
+}
+
+// hereAndElsewhere runs a check on the driver and, if it is a program, on
+// another process of it: the one that acted may be gone.
+func (s Subject) hereAndElsewhere(ctx context.Context, check func(Subject) error) error {
+	if err := check(s); err != nil || s.Program == nil || s.Descriptor.Transport == driver.TransportExec {
+		return err
+	}
+	other, err := s.fresh(ctx)
+	if err != nil {
+		return err
+	}
+	if err = check(other); err != nil {
+		err = fmt.Errorf("in another process: %w", err)
+	}
+	return errors.Join(err, other.process.Close())
+}

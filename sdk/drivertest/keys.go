@@ -1,0 +1,106 @@
+package drivertest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// newKey is an idempotency key as the host makes them: opaque, and never used before.
+func newKey() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// identity is what identifies a call of Advance or Render.
+type identity struct {
+	key     string
+	attempt int
+	recover bool
+}
+
+// identified returns the request as a call of that identity; requests of other
+// methods have none and stay as they are.
+func identified(request any, id identity) any {
+	switch req := request.(type) {
+	case driver.AdvanceRequest:
+		req.IdempotencyKey, req.Attempt, req.Recover = id.key, id.attempt, id.recover
+		return req
+	case driver.RenderRequest:
+		req.IdempotencyKey, req.Attempt, req.Recover = id.key, id.attempt, id.recover
+		return req
+	}
+	return request
+}
+
+// identityOf is false for methods that neither act nor wait.
+func identityOf(request any) (identity, bool) {
+	switch req := request.(type) {
+	case driver.AdvanceRequest:
+		return identity{req.IdempotencyKey, req.Attempt, req.Recover}, true
+	case driver.RenderRequest:
+		return identity{req.IdempotencyKey, req.Attempt, req.Recover}, true
+	}
+	return identity{}, false
+}
+
+// orFresh is the identity with a key, a new one unless it has one.
+func (id identity) orFresh() identity {
+	if id.key == "" {
+		id.key = newKey()
+	}
+	id.attempt = max(id.attempt, 1)
+	return id
+}
+
+// keyed gives calls idempotency keys as the host does. A driver that may be
+// asked again gets one for each sample. One with effects is never called twice
+// with the same key, so it gets one for each call. Keys that a sample names stay.
+func (s Subject) keyed() Subject {
+	switch s.Descriptor.Effect {
+	case driver.EffectReads:
+		s.Samples, s.derived = withKeys(s.Samples), withKeys(s.derived)
+	case driver.EffectEffects:
+		if s.Challenge != nil {
+			s.Challenge = keyedChallenge{s.Challenge}
+		}
+		if s.Capability != nil {
+			s.Capability = keyedCapability{s.Capability}
+		}
+	}
+	return s
+}
+
+func withKeys(samples []Sample) []Sample {
+	out := slices.Clone(samples)
+	for i, sample := range out {
+		if id, ok := identityOf(sample.Request); ok {
+			out[i].Request = identified(sample.Request, id.orFresh())
+		}
+	}
+	return out
+}
+
+// keyedChallenge gives each call without a key one of its own.
+type keyedChallenge struct{ driver.Challenge }
+
+func (c keyedChallenge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
+	id, _ := identityOf(req)
+	id = id.orFresh()
+	req.IdempotencyKey, req.Attempt = id.key, id.attempt
+	return c.Challenge.Advance(ctx, req)
+}
+
+// keyedCapability gives each call without a key one of its own.
+type keyedCapability struct{ driver.Capability }
+
+func (c keyedCapability) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	id, _ := identityOf(req)
+	id = id.orFresh()
+	req.IdempotencyKey, req.Attempt = id.key, id.attempt
+	return c.Capability.Render(ctx, req)
+}
