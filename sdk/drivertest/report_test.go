@@ -34,7 +34,7 @@ func TestReportForPeopleHasALineForEachCheckAndTheCount(t *testing.T) {
 	}
 	for _, want := range []string{
 		"counter 1.0.0, challenge driver, pure, transport grpc\n", "FAIL MUST   a/failed ", "       in two\n", "warn SHOULD a/warned ",
-		"skip MUST   a/skipped                   no sample; give a no\n", "  a no\n",
+		"skip MUST   a/skipped                   no sample; give a decline\n", "  a decline\n",
 		"5 checks: 1 passed, 1 failed, 1 warned, 1 skipped, 1 not about this driver\nFAIL\n",
 	} {
 		if !strings.Contains(out.String(), want) {
