@@ -12,11 +12,11 @@ import (
 
 // recovers skips what only a driver with effects promises that can be asked what
 // came of a call.
-func (s Subject) recovers() error {
-	if s.Descriptor.Effect != driver.EffectEffects {
-		return unconcerned(fmt.Sprintf("its effect is %q, so nothing is lost with a reply", s.Descriptor.Effect))
+func recovers(d driver.Descriptor) error {
+	if d.Effect != driver.EffectEffects {
+		return unconcerned(fmt.Sprintf("its effect is %q, so nothing is lost with a reply", d.Effect))
 	}
-	if !s.Descriptor.Has(driver.FeatureRecover) {
+	if !d.Has(driver.FeatureRecover) {
 		return unconcerned("it is never asked what came of a call: it lacks the feature " + driver.FeatureRecover)
 	}
 	return nil
@@ -24,8 +24,8 @@ func (s Subject) recovers() error {
 
 // acting runs a check on the requests whose samples say that the driver acts, of
 // a driver that can be asked what came of it.
-func (s Subject) acting(ctx context.Context, check func(request any) error) error {
-	if err := s.recovers(); err != nil {
+func acting(ctx context.Context, s Subject, check func(request any) error) error {
+	if err := recovers(s.Descriptor); err != nil {
 		return err
 	}
 	var samples []Sample
@@ -70,7 +70,7 @@ func acted(result any) string {
 }
 
 func actsOnce(ctx context.Context, s Subject) error {
-	return s.acting(ctx, func(request any) error {
+	return acting(ctx, s, func(request any) error {
 		request = identified(request, identity{key: newKey(), attempt: 1})
 		first, err := s.call(ctx, request)
 		if err != nil || acted(first) == "" {
@@ -85,14 +85,14 @@ func actsOnce(ctx context.Context, s Subject) error {
 }
 
 func recovered(ctx context.Context, s Subject) error {
-	return s.acting(ctx, func(request any) error {
+	return acting(ctx, s, func(request any) error {
 		id := identity{key: newKey(), attempt: 1}
 		done, err := s.call(ctx, identified(request, id))
 		if err != nil || acted(done) == "" {
 			return errPassedOver
 		}
 		id.recover = true
-		return s.hereAndElsewhere(ctx, func(s Subject) error {
+		return hereAndElsewhere(ctx, s, func(s Subject) error {
 			told, err := s.call(ctx, identified(request, id))
 			if err != nil {
 				return fmt.Errorf("it acted, and asked what came of it it fails: %w", err)
@@ -117,12 +117,12 @@ func recoverOutcomes(ctx context.Context, s Subject) error {
 		if l := laterOf(result); err != nil || (l.unknown == nil && l.notDone == nil) {
 			return errPassedOver
 		}
-		return s.soundUnknown(id, laterOf(result))
+		return soundUnknown(s, id, laterOf(result))
 	})
 	if _, skipped := onlySkip(err); err != nil && !skipped {
 		return err
 	}
-	strange := s.acting(ctx, func(request any) error {
+	strange := acting(ctx, s, func(request any) error {
 		id := identity{key: newKey(), attempt: 1, recover: true}
 		result, err := s.call(ctx, identified(request, id))
 		if err != nil {
@@ -132,7 +132,7 @@ func recoverOutcomes(ctx context.Context, s Subject) error {
 		if l.unknown == nil && l.notDone == nil {
 			return fmt.Errorf("asked about a key that it never saw it says %s; want not_done or unknown", printed(result))
 		}
-		return s.soundUnknown(id, l)
+		return soundUnknown(s, id, l)
 	})
 	if _, skipped := onlySkip(strange); skipped && err == nil {
 		return nil // the samples showed it
@@ -141,7 +141,7 @@ func recoverOutcomes(ctx context.Context, s Subject) error {
 }
 
 // soundUnknown reports what is wrong with unknown and not_done.
-func (s Subject) soundUnknown(id identity, l later) error {
+func soundUnknown(s Subject, id identity, l later) error {
 	switch {
 	case l.unknown != nil && s.Descriptor.Effect != driver.EffectEffects:
 		return fmt.Errorf("its effect is %q, and it answers unknown: there is nothing that it could have done", s.Descriptor.Effect)
@@ -165,7 +165,7 @@ func laterReason(l later) []string {
 
 // notDone brings the request to the answer that the call with a new key did
 // nothing, and returns that key.
-func (s Subject) notDone(ctx context.Context, request any) (key string, err error) {
+func notDone(ctx context.Context, s Subject, request any) (key string, err error) {
 	id := identity{key: newKey(), attempt: 1, recover: true}
 	result, err := s.call(ctx, identified(request, id))
 	if err != nil || laterOf(result).notDone == nil {
@@ -175,8 +175,8 @@ func (s Subject) notDone(ctx context.Context, request any) (key string, err erro
 }
 
 func anotherAttempt(ctx context.Context, s Subject) error {
-	return s.acting(ctx, func(request any) error {
-		if _, err := s.notDone(ctx, request); err != nil {
+	return acting(ctx, s, func(request any) error {
+		if _, err := notDone(ctx, s, request); err != nil {
 			return err
 		}
 		result, err := s.call(ctx, identified(request, identity{key: newKey(), attempt: 2}))
@@ -191,8 +191,8 @@ func anotherAttempt(ctx context.Context, s Subject) error {
 }
 
 func lateCall(ctx context.Context, s Subject) error {
-	return s.acting(ctx, func(request any) error {
-		key, err := s.notDone(ctx, request)
+	return acting(ctx, s, func(request any) error {
+		key, err := notDone(ctx, s, request)
 		if err != nil {
 			return err
 		}

@@ -163,16 +163,16 @@ func declinedReason(d *driver.Declined) []string {
 }
 
 // pure skips what only a pure driver promises.
-func (s Subject) pure() error {
-	if s.Descriptor.Effect != driver.EffectPure {
-		return unconcerned(fmt.Sprintf("its effect is %q, so it may answer differently", s.Descriptor.Effect))
+func pure(d driver.Descriptor) error {
+	if d.Effect != driver.EffectPure {
+		return unconcerned(fmt.Sprintf("its effect is %q, so it may answer differently", d.Effect))
 	}
 	return nil
 }
 
 // tame skips what would change the world again and again.
-func (s Subject) tame() error {
-	if s.Descriptor.Effect == driver.EffectEffects {
+func tame(d driver.Descriptor) error {
+	if d.Effect == driver.EffectEffects {
 		return unconcerned("a call changes the world and is not repeated")
 	}
 	return nil
@@ -186,7 +186,7 @@ func cancelled(ctx context.Context, s Subject) error {
 			if after > 0 && s.Descriptor.Effect == driver.EffectEffects {
 				continue
 			}
-			if err := s.cancelledAfter(ctx, sample, after); err != nil {
+			if err := cancelledAfter(ctx, s, sample, after); err != nil {
 				return err
 			}
 		}
@@ -198,7 +198,7 @@ func cancelled(ctx context.Context, s Subject) error {
 	return s.lives(ctx)
 }
 
-func (s Subject) cancelledAfter(ctx context.Context, sample Sample, after time.Duration) error {
+func cancelledAfter(ctx context.Context, s Subject, sample Sample, after time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	gone := time.Now().Add(after)

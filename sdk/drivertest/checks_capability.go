@@ -45,8 +45,7 @@ func capabilityNeeds(ctx context.Context, s Subject) error {
 
 // renders runs a check on what variants of the Render samples come to. A
 // variant that is refused with an error shows nothing.
-func (s Subject) renders(
-	ctx context.Context, variants func(driver.RenderRequest) []driver.RenderRequest,
+func renders(ctx context.Context, s Subject, variants func(driver.RenderRequest) []driver.RenderRequest,
 	check func(driver.RenderRequest, driver.RenderResult) error,
 ) error {
 	if err := s.asks(); err != nil {
@@ -85,7 +84,7 @@ func withEveryClient(req driver.RenderRequest) []driver.RenderRequest {
 }
 
 func capabilityUndeclared(ctx context.Context, s Subject) error {
-	return s.renders(ctx, withEveryClient, func(req driver.RenderRequest, r driver.RenderResult) error {
+	return renders(ctx, s, withEveryClient, func(req driver.RenderRequest, r driver.RenderResult) error {
 		if r.ClientRequest == nil {
 			return nil
 		}
@@ -140,7 +139,7 @@ func capabilityApprovalDefault(ctx context.Context, s Subject) error {
 		withDefault.Input.Schema = presetSchema(req.Input.Schema)
 		return []driver.RenderRequest{req, withDefault}
 	}
-	return s.renders(ctx, preset, func(_ driver.RenderRequest, r driver.RenderResult) error {
+	return renders(ctx, s, preset, func(_ driver.RenderRequest, r driver.RenderResult) error {
 		if r.ClientRequest == nil || !isForm(*r.ClientRequest) {
 			return nil
 		}
@@ -189,7 +188,7 @@ func capabilitySecrets(ctx context.Context, s Subject) error {
 			`"required":["token"],"additionalProperties":false}`)
 		return []driver.RenderRequest{marked, password, hidden}
 	}
-	return s.renders(ctx, secret, func(req driver.RenderRequest, r driver.RenderResult) error {
+	return renders(ctx, s, secret, func(req driver.RenderRequest, r driver.RenderResult) error {
 		if r.ClientRequest != nil && isForm(*r.ClientRequest) {
 			return fmt.Errorf("it puts a secret (sensitive %t, schema %s) into a form; use url mode or be unavailable",
 				req.Input.Sensitive, req.Input.Schema)
@@ -199,7 +198,7 @@ func capabilitySecrets(ctx context.Context, s Subject) error {
 }
 
 func capabilityReview(ctx context.Context, s Subject) error {
-	return s.renders(ctx, asIs, func(req driver.RenderRequest, r driver.RenderResult) error {
+	return renders(ctx, s, asIs, func(req driver.RenderRequest, r driver.RenderResult) error {
 		switch {
 		case r.ClientReview == nil:
 			return nil
@@ -213,7 +212,7 @@ func capabilityReview(ctx context.Context, s Subject) error {
 }
 
 func capabilityElsewhere(ctx context.Context, s Subject) error {
-	return s.renders(ctx, withAndWithoutLinks, func(req driver.RenderRequest, r driver.RenderResult) error {
+	return renders(ctx, s, withAndWithoutLinks, func(req driver.RenderRequest, r driver.RenderResult) error {
 		switch {
 		case r.Elsewhere == nil:
 			return nil
@@ -295,7 +294,7 @@ func anyReply(ctx context.Context, s Subject) error {
 		return err
 	}
 	return eachRequest(ctx, s, "an Interpret sample", func(req driver.InterpretRequest) error {
-		for _, raw := range s.replies() {
+		for _, raw := range replies(s) {
 			req.Raw, req.ClientError = raw, nil
 			result, err := s.call(ctx, req)
 			if err == nil {
@@ -311,7 +310,7 @@ func anyReply(ctx context.Context, s Subject) error {
 
 // replies are what a stranger may send; a transport that speaks JSON carries
 // only JSON, and each of its calls costs a process.
-func (s Subject) replies() []json.RawMessage {
+func replies(s Subject) []json.RawMessage {
 	if s.Descriptor.Transport != driver.TransportExec {
 		return hostileBytes()
 	}
@@ -325,7 +324,7 @@ func (s Subject) replies() []json.RawMessage {
 }
 
 // declinedReplies runs a check on the samples that are declined.
-func (s Subject) declinedReplies(ctx context.Context, check func(driver.InterpretRequest) error) error {
+func declinedReplies(ctx context.Context, s Subject, check func(driver.InterpretRequest) error) error {
 	if err := s.asks(); err != nil {
 		return err
 	}
@@ -342,7 +341,7 @@ func (s Subject) declinedReplies(ctx context.Context, check func(driver.Interpre
 }
 
 func capabilityDeclined(ctx context.Context, s Subject) error {
-	return s.declinedReplies(ctx, func(req driver.InterpretRequest) error {
+	return declinedReplies(ctx, s, func(req driver.InterpretRequest) error {
 		req.Client.Name, req.Client.Version = "another-client", "9.9.9"
 		req.Step.Index, req.Step.Count = req.Step.Index+1, req.Step.Count+1
 		after, err := s.Capability.Interpret(ctx, req)
@@ -359,7 +358,7 @@ func capabilityDeclined(ctx context.Context, s Subject) error {
 // capabilityNoIsFinal puts the content of an approval of the same input into the
 // decline.
 func capabilityNoIsFinal(ctx context.Context, s Subject) error {
-	return s.declinedReplies(ctx, func(req driver.InterpretRequest) error {
+	return declinedReplies(ctx, s, func(req driver.InterpretRequest) error {
 		for _, yes := range s.Samples {
 			other, ok := yes.Request.(driver.InterpretRequest)
 			if !ok || yes.Want != Answer || other.Input.ID != req.Input.ID || other.Input.Kind != req.Input.Kind {

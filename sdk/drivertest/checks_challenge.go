@@ -25,7 +25,7 @@ func challengeGarbage(ctx context.Context, s Subject) error {
 		return err
 	}
 	if allBlamed[driver.ValidateRequest](s) {
-		return s.nothingUsable()
+		return nothingUsable(s)
 	}
 	for _, garbage := range []string{``, `{`, `null`, `[]`, `"text"`, `7`} {
 		if s.Descriptor.Transport == driver.TransportExec && !json.Valid([]byte(garbage)) {
@@ -101,7 +101,7 @@ func challengePointers(ctx context.Context, s Subject) error {
 }
 
 // advances runs a check on what the Advance samples come to.
-func (s Subject) advances(ctx context.Context, give string, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
+func advances(ctx context.Context, s Subject, give string, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
 	if err := s.judges(); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s Subject) advances(ctx context.Context, give string, check func(driver.Ad
 }
 
 func challengeInputs(ctx context.Context, s Subject) error {
-	return s.advances(ctx, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
+	return advances(ctx, s, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
 		for _, in := range r.NeedInput {
 			if slices.Contains(hostKinds, in.Kind) || slices.Contains(hostKinds, in.ID) {
 				return fmt.Errorf("it asks for kind %q with id %q; %v are asked for by the host", in.Kind, in.ID, hostKinds)
@@ -126,7 +126,7 @@ func challengeInputs(ctx context.Context, s Subject) error {
 }
 
 func challengeDescription(ctx context.Context, s Subject) error {
-	return s.advances(ctx, `an Advance sample with "want": "need_input"`, func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
+	return advances(ctx, s, `an Advance sample with "want": "need_input"`, func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
 		if len(r.NeedInput) == 0 {
 			return errPassedOver
 		}
@@ -149,10 +149,10 @@ func unknownAnswers(ctx context.Context, s Subject) error {
 	if err := s.judges(); err != nil {
 		return err
 	}
-	if err := s.pure(); err != nil {
+	if err := pure(s.Descriptor); err != nil {
 		return err
 	}
-	return s.advances(ctx, "an Advance sample", func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
+	return advances(ctx, s, "an Advance sample", func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
 		req.Answers = append(slices.Clone(req.Answers), neverAsked)
 		after, err := s.Challenge.Advance(ctx, req)
 		return differ(before, nil, after, err)
@@ -166,8 +166,8 @@ var neverAsked = driver.Answer{
 const declinedAdvance = `an Advance sample with "want": "declined"`
 
 // declines runs a check on the samples that are declined.
-func (s Subject) declines(ctx context.Context, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
-	return s.advances(ctx, declinedAdvance, func(req driver.AdvanceRequest, r driver.AdvanceResult) error {
+func declines(ctx context.Context, s Subject, check func(driver.AdvanceRequest, driver.AdvanceResult) error) error {
+	return advances(ctx, s, declinedAdvance, func(req driver.AdvanceRequest, r driver.AdvanceResult) error {
 		if r.Declined == nil {
 			return errPassedOver
 		}
@@ -176,7 +176,7 @@ func (s Subject) declines(ctx context.Context, check func(driver.AdvanceRequest,
 }
 
 func challengeDeclined(ctx context.Context, s Subject) error {
-	return s.declines(ctx, func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
+	return declines(ctx, s, func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
 		req.Round, req.State = req.Round+1, before.State
 		after, err := s.Challenge.Advance(ctx, req)
 		if err != nil {
@@ -191,7 +191,7 @@ func challengeDeclined(ctx context.Context, s Subject) error {
 
 // challengeNoIsFinal changes everything around the no. Another refusal is fine.
 func challengeNoIsFinal(ctx context.Context, s Subject) error {
-	return s.declines(ctx, func(req driver.AdvanceRequest, _ driver.AdvanceResult) error {
+	return declines(ctx, s, func(req driver.AdvanceRequest, _ driver.AdvanceResult) error {
 		for name, changed := range aroundANo(req) {
 			after, err := s.Challenge.Advance(ctx, changed)
 			if err == nil && after.Accepted != nil {
@@ -232,7 +232,7 @@ func unknownState(ctx context.Context, s Subject) error {
 		return unconcerned("it keeps no state")
 	}
 	const give = `an Advance sample with "want": "accepted"`
-	return s.advances(ctx, give, func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
+	return advances(ctx, s, give, func(req driver.AdvanceRequest, before driver.AdvanceResult) error {
 		if before.Accepted == nil && before.Rejected == nil {
 			return errPassedOver
 		}
@@ -250,7 +250,7 @@ func unknownState(ctx context.Context, s Subject) error {
 }
 
 func stateVersion(ctx context.Context, s Subject) error {
-	return s.advances(ctx, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
+	return advances(ctx, s, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
 		versions := s.Descriptor.StateVersions
 		if (r.State.Version != 0 || len(r.State.Data) > 0) && !slices.Contains(versions, r.State.Version) {
 			return fmt.Errorf("it keeps state of version %d, its state_versions are %v", r.State.Version, versions)
@@ -260,7 +260,7 @@ func stateVersion(ctx context.Context, s Subject) error {
 }
 
 func challengeObserved(ctx context.Context, s Subject) error {
-	return s.advances(ctx, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
+	return advances(ctx, s, "an Advance sample", func(_ driver.AdvanceRequest, r driver.AdvanceResult) error {
 		if r.Accepted != nil && r.Accepted.Observed && s.Descriptor.Effect == driver.EffectPure {
 			return errors.New("it says that it observed, but its effect is pure: it cannot have looked")
 		}

@@ -53,7 +53,7 @@ func refused(found []driver.Diagnostic, err error) bool {
 	return err != nil || slices.ContainsFunc(found, func(d driver.Diagnostic) bool { return d.Severity == driver.SeverityError })
 }
 
-func (s Subject) dryRun(ctx context.Context, config json.RawMessage) (taken bool, says string) {
+func dryRun(ctx context.Context, s Subject, config json.RawMessage) (taken bool, says string) {
 	found, err := s.Configurer.Configure(ctx, config, true)
 	if err != nil {
 		return false, err.Error()
@@ -61,9 +61,9 @@ func (s Subject) dryRun(ctx context.Context, config json.RawMessage) (taken bool
 	return !refused(found, nil), printed(found)
 }
 
-// configurable returns the schema and the configuration of the samples, or why
+// configSchemaOf returns the schema and the configuration of the samples, or why
 // there is nothing to check: unless that one is taken, a refusal proves nothing.
-func (s Subject) configurable(ctx context.Context) (configSchema, map[string]json.RawMessage, error) {
+func configSchemaOf(ctx context.Context, s Subject) (configSchema, map[string]json.RawMessage, error) {
 	var schema configSchema
 	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
 		return schema, nil, unconcerned("it takes no configuration")
@@ -77,7 +77,7 @@ func (s Subject) configurable(ctx context.Context) (configSchema, map[string]jso
 			return schema, nil, skip("the configuration of the samples is not an object", `"config" in the sample file`)
 		}
 	}
-	if taken, _ := s.dryRun(ctx, s.Config); !taken {
+	if taken, _ := dryRun(ctx, s, s.Config); !taken {
 		return schema, nil, skip("no sound configuration is known", `"config" in the sample file`)
 	}
 	return schema, base, nil
@@ -87,7 +87,7 @@ func configSound(ctx context.Context, s Subject) error {
 	if s.Configurer == nil || len(s.Descriptor.ConfigSchema) == 0 {
 		return unconcerned("it takes no configuration")
 	}
-	taken, says := s.dryRun(ctx, s.Config)
+	taken, says := dryRun(ctx, s, s.Config)
 	switch {
 	case taken:
 		return nil
@@ -98,14 +98,14 @@ func configSound(ctx context.Context, s Subject) error {
 }
 
 func configUnknownKey(ctx context.Context, s Subject) error {
-	schema, base, err := s.configurable(ctx)
+	schema, base, err := configSchemaOf(ctx, s)
 	if err != nil {
 		return err
 	}
 	if extra := string(schema.AdditionalProperties); (extra != "" && extra != "false") || len(schema.PatternProperties) > 0 {
 		return unconcerned("its schema allows further keys")
 	}
-	if taken, _ := s.dryRun(ctx, with(base, "kairos_unknown_key", json.RawMessage(`1`))); taken {
+	if taken, _ := dryRun(ctx, s, with(base, "kairos_unknown_key", json.RawMessage(`1`))); taken {
 		return errors.New(`took a configuration with "kairos_unknown_key" without an error: a mistyped key would do nothing`)
 	}
 	return nil
@@ -126,7 +126,7 @@ func wrongFor(types []string) []json.RawMessage {
 }
 
 func configWrongType(ctx context.Context, s Subject) error {
-	schema, base, err := s.configurable(ctx)
+	schema, base, err := configSchemaOf(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func configWrongType(ctx context.Context, s Subject) error {
 		}
 		typed++
 		for _, wrong := range wrongFor(types) {
-			if taken, _ := s.dryRun(ctx, with(base, key, wrong)); taken {
+			if taken, _ := dryRun(ctx, s, with(base, key, wrong)); taken {
 				return fmt.Errorf("took %s for %q, which is of type %v", wrong, key, types)
 			}
 		}
@@ -152,7 +152,7 @@ func configWrongType(ctx context.Context, s Subject) error {
 // configDryRun judges other configurations and looks whether calls still
 // answer as before.
 func configDryRun(ctx context.Context, s Subject) error {
-	schema, base, err := s.configurable(ctx)
+	schema, base, err := configSchemaOf(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -162,13 +162,13 @@ func configDryRun(ctx context.Context, s Subject) error {
 	if s.Descriptor.Effect == driver.EffectEffects {
 		return unconcerned("a call changes the world and is not made twice")
 	}
-	before := s.answers(ctx)
+	before := answers(ctx, s)
 	if s.lives(ctx) != nil {
 		return skip("a sample ends the driver", "samples that pass "+soundResultID)
 	}
 	for _, other := range otherConfigs(schema, base) {
-		s.dryRun(ctx, other)
-		for i, after := range s.answers(ctx) {
+		dryRun(ctx, s, other)
+		for i, after := range answers(ctx, s) {
 			if after != before[i] {
 				return fmt.Errorf("sample %q: after a dry run of %s it is\n%s\nbut it was\n%s",
 					s.Samples[i].Name, other, after, before[i])
@@ -180,7 +180,7 @@ func configDryRun(ctx context.Context, s Subject) error {
 
 // answers are the results of the samples, in words; of a driver that looks at
 // the world only the outcomes.
-func (s Subject) answers(ctx context.Context) []string {
+func answers(ctx context.Context, s Subject) []string {
 	out := make([]string, len(s.Samples))
 	for i, sample := range s.Samples {
 		result, err := s.call(ctx, sample.Request)

@@ -117,7 +117,7 @@ func processQuiet(ctx context.Context, s Subject) error {
 		return err
 	}
 	if p, ok := s.Program.(Printer); ok && s.Descriptor.Transport == driver.TransportExec {
-		return s.quietReplies(ctx, p)
+		return quietReplies(ctx, s, p)
 	}
 	if s.Descriptor.Effect != driver.EffectEffects && s.unconfigured == nil {
 		for _, sample := range s.everything() {
@@ -132,7 +132,7 @@ func processQuiet(ctx context.Context, s Subject) error {
 }
 
 // quietReplies looks at what calls print besides their replies.
-func (s Subject) quietReplies(ctx context.Context, p Printer) error {
+func quietReplies(ctx context.Context, s Subject, p Printer) error {
 	type call struct{ method, request string }
 	calls := []call{{driverrpc.MethodCheckHealth, "{}"}}
 	if s.Descriptor.Effect != driver.EffectEffects {

@@ -12,16 +12,16 @@ import (
 )
 
 func hostileInput(ctx context.Context, s Subject) error {
-	if err := s.tame(); err != nil {
+	if err := tame(s.Descriptor); err != nil {
 		return err
 	}
-	budget := s.variantsPerSample()
+	budget := variantsPerSample(s)
 	return s.eachLight(ctx, func(sample Sample) error {
 		for _, request := range thin(hostileVariants(sample.Request), budget) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := s.survives(ctx, request); err != nil {
+			if err := survives(ctx, s, request); err != nil {
 				return fmt.Errorf("%w\nrequest: %s", err, cut(printed(request)))
 			}
 		}
@@ -31,7 +31,7 @@ func hostileInput(ctx context.Context, s Subject) error {
 
 // survives makes a call that no host would make: an error is a fair answer, a
 // panic, a dead process or an unsound result is not.
-func (s Subject) survives(ctx context.Context, request any) error {
+func survives(ctx context.Context, s Subject, request any) error {
 	result, err := s.call(ctx, request)
 	if isPanic(err) && notUTF8(err) {
 		return fmt.Errorf("the reply holds text that is not valid UTF-8, which the wire cannot carry: %w", err)
@@ -50,7 +50,7 @@ func (s Subject) survives(ctx context.Context, request any) error {
 func notUTF8(err error) bool { return strings.Contains(err.Error(), "UTF-8") }
 
 // variantsPerSample bounds the calls of a transport where each costs a process.
-func (s Subject) variantsPerSample() int {
+func variantsPerSample(s Subject) int {
 	if s.Descriptor.Transport == driver.TransportExec {
 		return max(4, 60/max(1, len(s.everything())))
 	}
@@ -77,7 +77,7 @@ const (
 
 // onePerMethod are the samples that the costly checks use: of each method the
 // first one that gets furthest.
-func (s Subject) onePerMethod() []Sample {
+func onePerMethod(s Subject) []Sample {
 	furthest := []Outcome{Accepted, Answer, Valid, ClientRequest, AgentChallenge}
 	best := map[string]Sample{}
 	var order []string
@@ -99,15 +99,15 @@ func (s Subject) onePerMethod() []Sample {
 }
 
 func hugeInput(ctx context.Context, s Subject) error {
-	if err := s.tame(); err != nil {
+	if err := tame(s.Descriptor); err != nil {
 		return err
 	}
 	if len(s.light()) == 0 {
-		return s.nothingUsable()
+		return nothingUsable(s)
 	}
-	for _, sample := range s.onePerMethod() {
+	for _, sample := range onePerMethod(s) {
 		for name, request := range hugeVariants(sample.Request) {
-			if err := s.bears(ctx, request); err != nil {
+			if err := bears(ctx, s, request); err != nil {
 				return fmt.Errorf("sample %q with %s: %w", sample.Name, name, err)
 			}
 		}
@@ -116,7 +116,7 @@ func hugeInput(ctx context.Context, s Subject) error {
 }
 
 // bears makes a call that is hard work; only its end counts.
-func (s Subject) bears(ctx context.Context, request any) error {
+func bears(ctx context.Context, s Subject, request any) error {
 	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	began := time.Now()
@@ -135,17 +135,17 @@ func (s Subject) bears(ctx context.Context, request any) error {
 }
 
 func sizeLimits(ctx context.Context, s Subject) error {
-	if err := s.tame(); err != nil {
+	if err := tame(s.Descriptor); err != nil {
 		return err
 	}
 	if len(s.usable()) == 0 {
-		return s.nothingUsable()
+		return nothingUsable(s)
 	}
 	requests := map[string]any{}
 	for _, sample := range s.usable() {
 		requests["sample "+sample.Name] = sample.Request
 	}
-	for _, sample := range s.onePerMethod() {
+	for _, sample := range onePerMethod(s) {
 		for i, request := range largeVariants(sample.Request) {
 			requests[fmt.Sprintf("sample %s with 6 MiB, %d", sample.Name, i+1)] = request
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func repeatable(ctx context.Context, s Subject) error {
-	if err := s.pure(); err != nil {
+	if err := pure(s.Descriptor); err != nil {
 		return err
 	}
 	const times = 10
@@ -34,7 +34,7 @@ func otherProcess(ctx context.Context, s Subject) error {
 	if err := s.program(); err != nil {
 		return err
 	}
-	if err := s.pure(); err != nil {
+	if err := pure(s.Descriptor); err != nil {
 		return err
 	}
 	other, err := s.fresh(ctx)
@@ -46,7 +46,7 @@ func otherProcess(ctx context.Context, s Subject) error {
 
 // sameResults compares what two ways to the same driver give for the samples.
 func sameResults(ctx context.Context, a, b Subject) error {
-	if err := a.pure(); err != nil {
+	if err := pure(a.Descriptor); err != nil {
 		return nil //nolint:nilerr // nothing to compare
 	}
 	return a.eachSample(ctx, func(sample Sample) error {
@@ -59,7 +59,7 @@ func sameResults(ctx context.Context, a, b Subject) error {
 // concurrent calls every sample from several goroutines at once. Run with the
 // race detector it finds more.
 func concurrent(ctx context.Context, s Subject) error {
-	if err := s.tame(); err != nil {
+	if err := tame(s.Descriptor); err != nil {
 		return err
 	}
 	const callers = 8

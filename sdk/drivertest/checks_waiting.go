@@ -29,7 +29,7 @@ func laterOf(result any) later {
 }
 
 // waits runs a check on the samples that come to pending.
-func (s Subject) waits(ctx context.Context, check func(request, result any) error) error {
+func waits(ctx context.Context, s Subject, check func(request, result any) error) error {
 	err := eachRequest(ctx, s, `a sample with "want": "pending"`, func(request any) error {
 		id, ok := identityOf(request)
 		if !ok {
@@ -55,7 +55,7 @@ func (s Subject) waits(ctx context.Context, check func(request, result any) erro
 const maxRetryAfter = 3600 // seconds
 
 func pendingSound(ctx context.Context, s Subject) error {
-	return s.waits(ctx, func(_, result any) error {
+	return waits(ctx, s, func(_, result any) error {
 		p := laterOf(result).pending
 		switch {
 		case s.Descriptor.Effect == driver.EffectPure:
@@ -76,13 +76,13 @@ func pendingSound(ctx context.Context, s Subject) error {
 // pendingContinues asks again as the host does: with the same key and the state
 // that came back, and a driver that may have acted with recover.
 func pendingContinues(ctx context.Context, s Subject) error {
-	if s.Descriptor.Effect == driver.EffectEffects && s.recovers() != nil {
-		return s.recovers() // it must not answer pending at all
+	if s.Descriptor.Effect == driver.EffectEffects && recovers(s.Descriptor) != nil {
+		return recovers(s.Descriptor) // it must not answer pending at all
 	}
-	return s.waits(ctx, func(request, result any) error {
+	return waits(ctx, s, func(request, result any) error {
 		id, _ := identityOf(request)
-		id.recover = id.recover || s.recovers() == nil
-		return s.hereAndElsewhere(ctx, func(s Subject) error {
+		id.recover = id.recover || recovers(s.Descriptor) == nil
+		return hereAndElsewhere(ctx, s, func(s Subject) error {
 			again := identified(request, id)
 			if req, ok := again.(driver.AdvanceRequest); ok {
 				req.State = laterOf(result).state
@@ -122,7 +122,7 @@ func progress(p driver.Pending) float64 {
 
 // hereAndElsewhere runs a check on the driver and, if it is a program, on
 // another process of it: the one that acted may be gone.
-func (s Subject) hereAndElsewhere(ctx context.Context, check func(Subject) error) error {
+func hereAndElsewhere(ctx context.Context, s Subject, check func(Subject) error) error {
 	if err := check(s); err != nil || s.Program == nil || s.Descriptor.Transport == driver.TransportExec {
 		return err
 	}

@@ -28,21 +28,21 @@ const (
 )
 
 func noGrowth(ctx context.Context, s Subject) error {
-	if err := s.tame(); err != nil {
+	if err := tame(s.Descriptor); err != nil {
 		return err
 	}
 	if s.Descriptor.Transport == driver.TransportExec {
 		return unconcerned("no process outlives its call")
 	}
 	if s.process == nil {
-		return s.noMoreGoroutines(ctx)
+		return noMoreGoroutines(ctx, s)
 	}
-	return s.noBiggerProcess(ctx)
+	return noBiggerProcess(ctx, s)
 }
 
 // manyCalls makes a thousand calls, of all samples in turn. Their errors are
 // findings of other checks.
-func (s Subject) manyCalls(ctx context.Context) {
+func manyCalls(ctx context.Context, s Subject) {
 	all := s.light()
 	for i := 0; i < growthCalls && ctx.Err() == nil; i++ {
 		if len(all) == 0 {
@@ -53,10 +53,10 @@ func (s Subject) manyCalls(ctx context.Context) {
 	}
 }
 
-func (s Subject) noMoreGoroutines(ctx context.Context) error {
+func noMoreGoroutines(ctx context.Context, s Subject) error {
 	_ = sampleOutcome(ctx, s) // what is made once is made now
 	before := runtime.NumGoroutine()
-	s.manyCalls(ctx)
+	manyCalls(ctx, s)
 	deadline := time.Now().Add(settleTime)
 	for runtime.NumGoroutine() > before+spareGoroutines {
 		if time.Now().After(deadline) {
@@ -70,15 +70,15 @@ func (s Subject) noMoreGoroutines(ctx context.Context) error {
 // footprint is what a process holds.
 type footprint struct{ memoryKiB, threads, files int }
 
-func (s Subject) noBiggerProcess(ctx context.Context) error {
-	s.manyCalls(ctx)
+func noBiggerProcess(ctx context.Context, s Subject) error {
+	manyCalls(ctx, s)
 	before, err := footprintOf(s.process.PID())
 	if err != nil {
 		return err
 	}
 	grew := 0
 	for range memoryRounds {
-		s.manyCalls(ctx)
+		manyCalls(ctx, s)
 		after, err := footprintOf(s.process.PID())
 		if err != nil {
 			return err

@@ -140,7 +140,7 @@ func documentBytes(request any) int {
 }
 
 // nothingUsable says why a check has no sample to work with.
-func (s Subject) nothingUsable() error {
+func nothingUsable(s Subject) error {
 	if len(s.everything()) == 0 {
 		return skip("there are no samples", "samples")
 	}
@@ -177,7 +177,7 @@ func (s Subject) eachLight(ctx context.Context, check func(Sample) error) error 
 // came to is nobody's fault.
 func (s Subject) each(ctx context.Context, samples []Sample, check func(Sample) error) error {
 	if len(samples) == 0 {
-		return s.nothingUsable()
+		return nothingUsable(s)
 	}
 	var errs []error
 	for _, sample := range samples {
@@ -203,7 +203,7 @@ var errPassedOver = errors.New("passed over")
 // make it run.
 func eachRequest[Req any](ctx context.Context, s Subject, give string, check func(Req) error) error {
 	if allBlamed[Req](s) {
-		return s.nothingUsable()
+		return nothingUsable(s)
 	}
 	var errs []error
 	ran := false
