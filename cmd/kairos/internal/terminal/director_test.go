@@ -326,7 +326,7 @@ func (d *director) askAtPage(ctx context.Context, s *server.MCPServer, req mcp.C
 func (d *director) waiting(a act) *mcp.CallToolResult {
 	r := d.replied("WAITING_FOR_USER", "")
 	r["approval_url"] = a.Page
-	r["next_action"] = "show the person approval_url"
+	r["next_action"] = "the person answers elsewhere"
 	return object(r)
 }
 

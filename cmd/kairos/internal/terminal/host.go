@@ -39,6 +39,8 @@ type host struct {
 	visited map[string]bool
 	// dismissed: the person closed the server's last question without an answer.
 	dismissed bool
+	// form: the server put a form to the person during the present call.
+	form bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
@@ -146,6 +148,21 @@ func (h *host) closedTheQuestion() bool {
 	return h.dismissed
 }
 
+// calling begins a call of the server.
+func (h *host) calling() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.form = false
+}
+
+// showedForm reports whether the server put a form to the person during the
+// present call.
+func (h *host) showedForm() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.form
+}
+
 func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
 	raw, err := json.Marshal(params.RequestedSchema)
 	if err != nil {
@@ -155,6 +172,9 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if err != nil {
 		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
 	}
+	h.mu.Lock()
+	h.form = true
+	h.mu.Unlock()
 	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), schema: raw})
 	if err != nil {
 		return nil, err

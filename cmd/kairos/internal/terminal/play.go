@@ -140,6 +140,7 @@ func (p *play) readTools(ctx context.Context) error {
 
 // call calls a tool of the server and returns its object.
 func (p *play) call(ctx context.Context, tool string, arguments map[string]any) (json.RawMessage, error) {
+	p.host.calling()
 	var req mcp.CallToolRequest
 	req.Params.Name = tool
 	req.Params.Arguments = arguments
@@ -201,7 +202,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 			NextAction: reply.NextAction,
 		}
 	}
-	if reply.atAddress() {
+	if reply.waitsAtAddress() && !p.host.showedForm() {
 		if err := p.host.visit(ctx, reply); err != nil {
 			return stepReply{}, err
 		}

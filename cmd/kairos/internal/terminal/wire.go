@@ -109,11 +109,9 @@ func (r stepReply) nextCall() (uri string, attest bool, err error) {
 	}
 }
 
-// atAddress: the server waits for what a person answers at ApprovalURL. The
-// reply to a form that is still open has one, too, and no such next action.
-func (r stepReply) atAddress() bool {
-	return r.ErrorCode == codeWaiting && r.ApprovalURL != "" && strings.Contains(r.NextAction, "approval_url")
-}
+// waitsAtAddress: the server waits for a person, who may answer at ApprovalURL. The
+// reply to a form that is still open has an address, too.
+func (r stepReply) waitsAtAddress() bool { return r.ErrorCode == codeWaiting && r.ApprovalURL != "" }
 
 // leftToServer: the next call has a placeholder, nothing to fill in: the server
 // obtains what is due, such as an approval, and no work is to be done yet.
