@@ -46,7 +46,7 @@
 // | HTTP: replies are JSON without a session | every call below |
 // | REST: errors of input | core/server/rest TestWrongInputIsInvalidInput |
 // | REST: a document as it is; an empty one | core/server/rest TestMintTakesADocumentAsItIs; core/server/rest TestAnEmptyDocumentIsInvalidInput |
-// | REST: a dump of nothing is 404 | core/server/rest TestWhatIsNotThereIs404 |
+// | REST: a dump of nothing is 404 | core/server/rest TestAMissingStepIs404 |
 // | REST: snapshots have a status and a target | core/server/rest TestSnapshotsSayWhatHappened |
 // | REST: GET /api is a card with the endpoints | core/server/rest TestCards; this: the main port |
 // | REST: the protected resource describes itself twice | core/server/rest TestTheProtectedResourceDescribesItselfTwice; this: the main port |
