@@ -30,7 +30,7 @@ var idioms = []idiom{
 	{regexp.MustCompile(`\b(?:say|says|said|saying|tell|tells|told) (?:no|yes)\b(?: \w+)?`), regexp.MustCompile(` (?:no (?:more|longer)|yes or)$`), "decline, approve"},
 	{regexp.MustCompile(`\botherwise than\b`), nil, "differs from"},
 	{regexp.MustCompile(`\bwhat is (?:absent|not there)\b`), nil, "its name"},
-	{regexp.MustCompile(`\b(?:deaf|noes|bury|buries|buried|stumbles?|stumbled|lets? go)\b`), nil, "not listening, declines, stop, crash, release"},
+	{regexp.MustCompile(`\b(?:deaf|bury|buries|buried|stumbles?|stumbled|lets? go)\b`), nil, "not listening, stop, crash, release"},
 	{regexp.MustCompile(`\bof whoever\b`), nil, "the person or program"},
 	{regexp.MustCompile(`\bbesieged?\b`), nil, "attack, load"},
 	{regexp.MustCompile(`\bhold(?:s|ing)? (?:\w+ ){1,3}against\b|\bheld against\b`), nil, "check, compare, test"},
@@ -46,7 +46,7 @@ var (
 // pending are the folders that still have to be rewritten.
 var pending = []string{
 	"ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md", "changelog", "cmd/kairos/internal", "core/access", "core/api", "core/archive", "core/archtest", "core/clock", "core/decision",
-	"core/director", "core/driverhost", "core/drivers", "core/embedding", "core/fault", "core/handover", "core/jsonlimit", "core/library", "core/metrics", "core/protocol", "core/quality", "core/run", "core/runs",
+	"core/driverhost", "core/drivers", "core/embedding", "core/fault", "core/handover", "core/jsonlimit", "core/library", "core/metrics", "core/protocol", "core/quality",
 	"core/search", "core/server", "core/setup", "core/statement", "core/store", "docs", "e2e", "examples", "plugins", "proto", "sdk",
 }
 

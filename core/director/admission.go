@@ -36,7 +36,7 @@ func (ad *admission) owns(stepUUID, uri string) error {
 			return nil
 		}
 	}
-	return fault.New(fault.NonceMismatch, "%s is no step of %q, the protocol of run %s", uri, ad.t.Chain.Title, ad.t.Run.ID).
+	return fault.New(fault.NonceMismatch, "%s is not a step of %q, the protocol of run %s", uri, ad.t.Chain.Title, ad.t.Run.ID).
 		WithNext("call kairos_next with %s", ad.t.replies.view().OpenURI()).
 		With("run_id", ad.t.Run.ID).WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
@@ -133,7 +133,7 @@ func (ad *admission) sameRoots(texts []string) error {
 		return err
 	}
 	return fault.New(fault.InvalidArgument, "run %s works in %q since it began; its roots cannot be changed", ad.t.Run.ID, ad.t.Run.Roots).
-		WithNext("leave out roots to go on with the run, or session_id to begin another one").
+		WithNext("leave out roots to continue the run, or session_id to begin another one").
 		WithCall(api.ToolBegin, present.Resume(ad.t.replies.view().OpenURI(), string(ad.t.Run.ID)))
 }
 

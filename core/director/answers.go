@@ -25,7 +25,7 @@ func (qs *questions) read(ctx context.Context, k input.Task, q run.Question, in 
 		Input: q.Input, Step: k.Where, Client: q.Client, Raw: in.Result, ClientError: in.Error, IdempotencyKey: q.Key, Attempt: q.Attempt,
 	})
 	if res.Answer != nil && input.Of(q.Input.Kind).Approves && sentToAddress(q.Ask) {
-		// Such a question shows an address and no form: nobody saw what a yes is to.
+		// Such a question shows an address and no form: nobody saw what an approval would be for.
 		return driver.LeftOut("the client was asked to open the approval page; the answer comes from there"), err
 	}
 	return res, err
@@ -47,7 +47,7 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
-		// The person has answered, perhaps with a no. Until they are asked again it
+		// The person has answered, perhaps with a decline. Until they are asked again it
 		// counts as one, so that nobody else answers in their place.
 		no := run.Event{Kind: run.Declined, Input: q.Input.ID, Via: q.Via, Seq: q.Seq, Reason: "the answer could not be read"}
 		if err := qs.t.apply(no); err != nil {

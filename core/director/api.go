@@ -32,7 +32,7 @@ type Ask struct {
 	// client that lacks any of them is not sent the request; see NotDeclared.
 	Needs []string
 	// Wait is how long this call may wait for the answer. When it has passed,
-	// call Waiting; the question itself goes on.
+	// call Waiting; the question itself stays open.
 	Wait time.Duration
 	// Human: a person answers.
 	Human bool

@@ -74,7 +74,7 @@ func (ap *approvals) evidenceComesThrough(k input.Task, via string) bool {
 }
 
 // leaveToReview records that the client's own review of the evidence request
-// stands for the approval.
+// is the approval.
 func (ap *approvals) leaveToReview(ctx context.Context, r decision.Route) error {
 	desc, _, _ := ap.t.e.Drivers.Describe(r.Via)
 	if !desc.Has(driver.FeatureClientReview) {

@@ -52,7 +52,7 @@ type ApprovalView struct {
 	Values         []ApprovalValue
 	// Digest binds an answer to what is shown.
 	Digest string
-	// Phrase has to be typed for a yes; empty: none.
+	// Phrase has to be typed to approve; empty: none.
 	Phrase             string
 	AskedAt, ExpiresAt time.Time
 	// Opened is when the page was opened before.
@@ -93,7 +93,7 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 	v := l.view()
 	if v.State == ApprovalOpen && len(v.Opened) < run.MaxVisits {
 		if err := h.opened(ctx, c, id, secret); err != nil {
-			// Whoever is to decide must not be kept from reading.
+			// A failure to record it must not keep the person from reading.
 			h.log.WarnContext(ctx, "the opening of an approval page was not recorded", "run", id, "error", err)
 		}
 	}
@@ -308,7 +308,7 @@ func (l *linked) approve(by string) error {
 		return err
 	}
 	l.decided = &t.Events[len(t.Events)-1]
-	// Whoever waits with the old nonce is shown the step again, now approved.
+	// A caller that waits with the old nonce is shown the step again, now approved.
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
 }
 
@@ -322,6 +322,6 @@ func (l *linked) reject() error {
 	return t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: no.Reason})
 }
 
-func saidNo(why string) string {
-	return "The person said no (" + why + "). Nothing is recorded as proof. Their no stands until they change it in the way they were asked."
+func declinedText(why string) string {
+	return "The person declined (" + why + "). Nothing is recorded as proof. Their decision stands until they change it in the way they were asked."
 }

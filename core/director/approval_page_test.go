@@ -148,13 +148,13 @@ func TestWhoWaitsIsToldWhereTheQuestionStaysOpen(t *testing.T) {
 			}
 			w.code(reply, "WAITING_FOR_USER")
 			if !strings.Contains(reply.Message, tc.where+reply.ApprovalURL) || !strings.Contains(reply.Message, "calling kairos_next again continues it") {
-				t.Errorf("message = %q, want where the question stays open, and that calling again goes on", reply.Message)
+				t.Errorf("message = %q, want where the question stays open, and that calling again continues it", reply.Message)
 			}
 		})
 	}
 }
 
-// What people approve is shown as it is, without the escapes that JSON has for
+// A value that people approve is shown as it is, without the escapes that JSON has for
 // HTML, by form as on the page; what a driver got is what was shown.
 func TestPeopleReadWhatTheyApproveWithoutEscapes(t *testing.T) {
 	w := withPage(t, nil)
@@ -309,7 +309,7 @@ func TestANoOnThePageIsToldToTheAgentOnce(t *testing.T) {
 }
 
 // TestWorkAfterANoToItsApprovalIsRefused: only the placeholder asks the person
-// again, and no more often than three noes.
+// again, and no more often than three times.
 func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 	for name, client := range map[string]driver.Client{"on the page": {}, "in a form": {ElicitationForm: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestWorkAfterANoToItsApprovalIsRefused(t *testing.T) {
 			}
 			w.code(r, "MAX_RETRIES_EXCEEDED")
 			if end := w.next(uris[1], placeholder(r)); !strings.Contains(end.Message, "asked often enough") {
-				t.Errorf("message = %q, want that three noes are enough", end.Message)
+				t.Errorf("message = %q, want that three declines are enough", end.Message)
 			}
 		})
 	}
@@ -455,7 +455,7 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 					Decision: "approved", Digest: w.view(waits).Digest, Phrase: wrong,
 				})
 				if fault.CodeOf(err) != fault.InvalidArgument {
-					t.Errorf("a yes with %q = %v, want it refused", wrong, err)
+					t.Errorf("an approval with %q = %v, want it refused", wrong, err)
 				}
 			}
 			if v := w.decide(waits, "approved", tc.phrase); v.State != director.ApprovalApproved {
@@ -468,7 +468,7 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a no needs none", func(t *testing.T) {
+	t.Run("a decline needs none", func(t *testing.T) {
 		w := withPage(t, nil)
 		_, waits := w.gate(typed)
 		if v := w.decide(waits, "rejected", ""); v.State != director.ApprovalRejected {
@@ -688,7 +688,7 @@ func TestANewClientMayAskThePersonItself(t *testing.T) {
 	}
 	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "")
 	if v := w.decide(waits, "rejected", ""); v.State == director.ApprovalRejected {
-		t.Error("a link undid a yes that was given through the client")
+		t.Error("a link undid an approval that was given through the client")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// Pending is a question that a person answers apart from the client. Who calls
+// Pending is a question that a person answers apart from the client. The caller
 // may wait with Settled and then give the reply of Resumed.
 type Pending struct {
 	Run run.ID

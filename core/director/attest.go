@@ -19,7 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// What an attestation may say: ratings are added up, and the reply repeats the message.
+// Bounds of an attestation: ratings are added up, and the reply repeats the message.
 const (
 	maxBonus = 1000
 	maxSaid  = 64 << 10 // bytes

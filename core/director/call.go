@@ -96,7 +96,7 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 const maxNotDone = 1
 
 // lost deals with a call that may have acted and came to no outcome, and reports
-// whether it was one. What comes next is to ask the driver, once.
+// whether it was one. The driver is asked next, once.
 func (cs *calls) lost(c run.Call, recovering bool, l later, failure error) (bool, error) {
 	switch {
 	case !c.Acts:
@@ -352,7 +352,7 @@ func (e *Engine) Retried(ctx context.Context, c access.Caller, l Later) (Round, 
 		t.started, t.replies.solved = l.Since, t.replies.unheard(l.Solved)
 		t.replies.tried = "to wait for driver " + l.Driver
 		if t.Run.Step.Call == nil || t.Run.Step.Index != l.Step {
-			return t.replies.presentOpen(ctx) // somebody else went on
+			return t.replies.presentOpen(ctx) // another call continued the run
 		}
 		t.target = l.Step
 		return t.drive(ctx)

@@ -319,7 +319,7 @@ func TestAJumpForwardEndsAndRemovesNothingUntilItHasHeld(t *testing.T) {
 	}
 	sweep(archive.Swept{})
 	open = w.next(uris[1], solve(open, `{"ok":true}`))
-	w.code(open, "") // its owner goes on
+	w.code(open, "") // its owner continues
 	w.machine.Jump(-365 * 24 * time.Hour)
 	w.machine.Pass(2 * clock.SettleTime)
 	sweep(archive.Swept{}) // somebody has noticed

@@ -58,7 +58,7 @@ func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) 
 // resumeCall makes the turn the call that asked the question, with its step and
 // input as what it is about.
 func (t *turn) resumeCall(q run.Question) {
-	t.goOn(q)
+	t.rejoin(q)
 	t.Run.MovedAt = t.Now()
 	t.target, t.questions.asked = t.Run.Step.Index, subject{t.Run.Step.Index, q.Input.ID}
 	t.observation.trying = q.Via
@@ -68,8 +68,8 @@ func (t *turn) resumeCall(q run.Question) {
 	}
 }
 
-// goOn makes the turn a part of the call that asked the question.
-func (t *turn) goOn(q run.Question) {
+// rejoin makes the turn a part of the call that asked the question.
+func (t *turn) rejoin(q run.Question) {
 	t.started = cmp.Or(q.Since, t.started)
 	t.replies.solved, t.replies.note = t.replies.unheard(q.Unheard), plain.Sentences(t.replies.note, q.Note)
 }
@@ -124,7 +124,7 @@ func (e held) routeOf(q run.Question) decision.Route {
 }
 
 // Waiting is the reply when the time a call may wait has passed. A person's
-// question goes on; any other is given up and the next route is shown.
+// question stays open; any other is given up and the next route is shown.
 func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error) {
 	h, release := e.hold()
 	defer release()
@@ -139,7 +139,7 @@ func (e *Engine) Waiting(ctx context.Context, c access.Caller, id run.ID, seq in
 			t.approvals.noteApproval()
 			return t.replies.presentOpen(ctx)
 		}
-		t.goOn(*q)
+		t.rejoin(*q)
 		if h.Tree.On(h.routeOf(*q), decision.TimedOut).Kind == decision.Again {
 			k, err := t.questions.askedTask(ctx, *q)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const threeRoutes = "# Three routes\n\n## Model\n\nwork\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"make secret-target\"},\"sampling\":{\"user\":\"do it\"}}}\n```\n\n" +
-	"## Person\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"go on?\"}}}\n```\n\n" +
+	"## Person\n\nask\n\n```json\n{\"challenge\":{\"type\":\"user_input\",\"user_input\":{\"prompt\":\"continue?\"}}}\n```\n\n" +
 	"## Agent\n\nreport\n\n```json\n{\"challenge\":{\"type\":\"comment\",\"comment\":{\"min_length\":1}}}\n```\n"
 
 // playThreeRoutes plays a run that a model, a person and the agent answer.

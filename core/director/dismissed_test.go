@@ -25,7 +25,7 @@ func (w *world) whats(r *api.StepReply) (out []string) {
 	return out
 }
 
-// TestAClosedDialogDecidesNothing: it is neither a yes nor a decline, is not
+// TestAClosedDialogDecidesNothing: it is neither an approval nor a decline, is not
 // counted, and the next call asks again.
 func TestAClosedDialogDecidesNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ doc, answer string }{
@@ -44,14 +44,14 @@ func TestAClosedDialogDecidesNothing(t *testing.T) {
 			ask := w.ask(round, "elicitation/create")
 			r := w.reply(w.answer(ask, closed))
 			w.code(r, "WAITING_FOR_USER")
-			if !strings.Contains(r.Message, "dismissed the question") || strings.Contains(r.Message, "said no") || !strings.Contains(r.NextAction, "asked again") {
+			if !strings.Contains(r.Message, "dismissed the question") || strings.Contains(r.Message, "declined (") || !strings.Contains(r.NextAction, "asked again") {
 				t.Errorf("message = %q, next_action = %q, want that the question was dismissed and is asked again", r.Message, r.NextAction)
 			}
 			if *r.RetryCount != 0 || r.NextCall == nil || !r.MustObey {
 				t.Errorf("reply = %+v, want no failure, and the call that asks again", r)
 			}
-			if s := w.state(ask.Run).Step; len(s.Declines) != 0 || s.Noes != 0 {
-				t.Errorf("declines = %v, %d, want none", s.Declines, s.Noes)
+			if s := w.state(ask.Run).Step; len(s.Declines) != 0 || s.DeclineCount != 0 {
+				t.Errorf("declines = %v, %d, want none", s.Declines, s.DeclineCount)
 			}
 			if again := w.reply(w.answer(ask, closed)); again.Message != r.Message || w.state(ask.Run).Step.Question.Dismissed != 1 {
 				t.Errorf("a repeat of the same reply says %q and counts %d", again.Message, w.state(ask.Run).Step.Question.Dismissed)

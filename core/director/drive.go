@@ -11,7 +11,7 @@ import (
 // that never makes up its mind cannot keep a call for ever.
 const maxHops = 1000
 
-// drive goes on until somebody is needed: the client (Round.Ask) or the agent
+// drive continues until somebody is needed: the client (Round.Ask) or the agent
 // (Round.Reply).
 func (t *turn) drive(ctx context.Context) (Round, error) {
 	for range maxHops {
@@ -40,8 +40,8 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if in, missing := input.OfRun(t.Run, t.Chain); missing != nil {
 		return t.obtaining.obtainRunInput(ctx, in, missing)
 	}
-	if t.Run.Step.UntoldNo != "" {
-		return t.replies.tellNo(ctx)
+	if t.Run.Step.PendingDecline != "" {
+		return t.replies.notifyDecline(ctx)
 	}
 	k, err := t.open(ctx)
 	if err != nil {

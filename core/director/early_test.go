@@ -61,7 +61,7 @@ func TestTheFormSaysThatWorkCameBeforeTheApproval(t *testing.T) {
 	}
 	third := w.ask(w.nextRound(uri, solve(r, `{"ok":true,"note":"again"}`)), "elicitation/create")
 	if third.Seq != second.Seq {
-		t.Errorf("question %d, want %d to go on", third.Seq, second.Seq)
+		t.Errorf("question %d, want %d to continue", third.Seq, second.Seq)
 	}
 	done := w.reply(w.answer(second, `{"action":"accept","content":{"confirmation":"approved"}}`))
 	w.code(done, "")

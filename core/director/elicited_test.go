@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Whatever an earlier step puts out, and whatever a driver writes, the message
+// With any output of an earlier step and any text of a driver, the message
 // of a form has as many lines as with a harmless value, and nothing hidden.
 func TestNoHiddenCharacterReachesAFormMessage(t *testing.T) {
 	const doc = "# Pay\n\n## Look\n\nlook\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"name\":\"look\",\"shell\":{\"cmd\":\"a\"}}}\n```\n" +

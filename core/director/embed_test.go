@@ -333,7 +333,7 @@ func TestVictim(t *testing.T) {
 	w.FillVectors(context.Background())
 }
 
-func TestSearchGoesOnByWordsWhenTheEndpointFails(t *testing.T) {
+func TestSearchContinuesByWordsWhenTheEndpointFails(t *testing.T) {
 	w := newEmbedded(t, embedtest.Options{}, func(c *choices) { c.EmbedBudget = 100 * time.Millisecond })
 	w.mintReply(credentials)
 	w.server.Behave(embedtest.Behaviour{Fault: embedtest.Slow})

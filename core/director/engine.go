@@ -44,7 +44,7 @@ type Options struct {
 	RunKeep time.Duration
 	// Handover hears where runs stand; nil: nobody does.
 	Handover runs.Handover
-	// ApprovalTTL is how long a yes may be used; zero: 1 hour.
+	// ApprovalTTL is how long an approval may be used; zero: 1 hour.
 	ApprovalTTL time.Duration
 	// ScoreThreshold drops weaker search matches; zero: 0.3.
 	ScoreThreshold float64
@@ -139,7 +139,7 @@ func asFault(err error, f **fault.Error) bool {
 func impossible(err error) error {
 	switch {
 	case errors.Is(err, run.ErrDeclined):
-		return fault.Wrap(err, fault.UserDeclined, "a person said no to this step; only the person can change that, in the way they were asked")
+		return fault.Wrap(err, fault.UserDeclined, "a person declined this step; only the person can change that, in the way they were asked")
 	case errors.Is(err, run.ErrUnapproved):
 		return fault.Wrap(err, fault.ApprovalUnavailable, "this step needs a person's approval first")
 	case errors.Is(err, run.ErrStale):

@@ -681,7 +681,7 @@ func TestARunIsPinnedToItsProtocol(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoTextIsRefusedOrMended(t *testing.T) {
+func TestInvalidTextIsRefusedOrRepaired(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := w.Mint(t.Context(), w.caller, api.MintRequest{ModelID: "m", Document: "# Half\n\n## One\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a \\ud800\"}}}\n```\n"})
 	if fault.CodeOf(err) != fault.StoreFailed || !strings.Contains(err.Error(), "6:14:") {

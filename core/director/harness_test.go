@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The drivers below are small real ones: they judge what they are given. Their
 // knobs make a driver fail, take no challenge any more (strict), accept without
-// evidence (hasty), compare evidence and step (compares) or decline without anybody having said no (rash).
+// evidence (hasty), compare evidence and step (compares) or decline without anybody having declined (rash).
 
 // deed is the challenge driver of types whose evidence is {"ok": bool, ...}.
 type deed struct {

@@ -16,10 +16,10 @@ type held struct {
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
 func (e *Engine) hold() (h held, release func()) {
-	s, letGo := e.setups.Hold()
+	s, end := e.setups.Hold()
 	h = held{Engine: e, Setup: s, claim: e.runs.Claim()}
 	return h, func() {
 		h.claim.Release()
-		letGo()
+		end()
 	}
 }

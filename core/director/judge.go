@@ -35,7 +35,7 @@ func (ve *verdicts) unjudged(k input.Task) error {
 			code = fault.SamplingBudgetExceeded
 			again = "once the budget that the message names has room (that of an hour comes back by itself, that of a run only where the operator raises it)"
 		case ve.t.tries.troubles(input.JudgementKind.Name) != "":
-			again = "once what the message names is mended"
+			again = "once what the message names is fixed"
 		}
 		return fault.New(code, "Step %d demands that its result is judged, and %s. The result is kept", ve.t.Run.Step.Index, why).
 			WithNext("call kairos_next with %s again %s, or call kairos_attest with outcome failure", protocol.URI(k.Step.UUID), again)

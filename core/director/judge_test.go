@@ -149,16 +149,16 @@ func TestABudgetLeavesAResultUnjudged(t *testing.T) {
 	}
 }
 
-func TestAJudgeThatFailsIsNamedAsWhatToMend(t *testing.T) {
+func TestAJudgeThatFailsIsNamedAsWhatToFix(t *testing.T) {
 	w := newWorld(t, nil)
 	uri := w.mint(judgedStep(`{"required":true}`))[0]
 	w.caller.Client = driver.Client{Sampling: true}
 	w.drivers.set("asked in vain", true)
 	r := w.next(uri, solve(w.begin(uri), `{"ok":true}`))
 	w.code(r, "JUDGE_UNAVAILABLE")
-	if !strings.Contains(r.Message, "the endpoint is busy") || !strings.Contains(r.NextAction, "once what the message names is mended") ||
+	if !strings.Contains(r.Message, "the endpoint is busy") || !strings.Contains(r.NextAction, "once what the message names is fixed") ||
 		strings.Contains(r.NextAction, "offers sampling") {
-		t.Errorf("message = %q, next_action = %q, want what failed, and that it has to be mended", r.Message, r.NextAction)
+		t.Errorf("message = %q, next_action = %q, want what failed, and that it has to be fixed", r.Message, r.NextAction)
 	}
 	w.drivers.set("asked in vain", false)
 	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(r)), "sampling/createMessage"), satisfied)), "")

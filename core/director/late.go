@@ -32,12 +32,12 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 		return Round{}, la.t.Over(ctx)
 	}
 	if q := la.t.Run.Step.Question; q != nil && q.Human && slices.Contains(q.Earlier, in.Seq) {
-		if round, done, err := la.lateNo(ctx, *q, in); done || err != nil {
+		if round, done, err := la.lateDecline(ctx, *q, in); done || err != nil {
 			return round, err
 		}
 	}
 	if la.unsettled(in.Seq) {
-		if round, done, err := la.lateNo(ctx, la.questionOfPage(), in); done || err != nil {
+		if round, done, err := la.lateDecline(ctx, la.questionOfPage(), in); done || err != nil {
 			return round, err
 		}
 	}
@@ -48,30 +48,30 @@ func (la *late) late(ctx context.Context, in Continuation, key, payload string) 
 }
 
 // unsettled: the question was approved on its page, and the client's own copy of
-// it can still be answered with a no, as long as nothing was done.
+// it can still be declined, as long as nothing was done.
 func (la *late) unsettled(seq int64) bool {
 	_, taken := evidenceOf(la.t.Run.Step)
 	return !taken && la.t.Run.Step.Call == nil && la.t.approvals.approvalGiven() && slices.Contains(la.t.Run.Step.Approval.Questions, seq)
 }
 
-// questionOfPage is what was approved on the page, as far as a no is read with it.
+// questionOfPage is what was approved on the page, as far as a decline is read with it.
 func (la *late) questionOfPage() run.Question {
 	a := la.t.Run.Step.Approval
 	in := driver.Input{ID: input.ApprovalKind.Name, Kind: input.ApprovalKind.Name, Schema: input.ApprovalForm, Approval: driver.ApprovalUser, Person: true}
 	return run.Question{Input: in, Via: a.Via, Route: a.Route, Client: la.t.caller.Client, Human: true}
 }
 
-// lateNo looks whether a person said no to an older copy of the question, or to one
+// lateDecline looks whether a person declined an older copy of the question, or to one
 // that was approved on its page.
-// A yes to it comes too late, but asking again must not be a way around a no.
-func (la *late) lateNo(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
+// An approval of it comes too late, but asking again must not undo a decline.
+func (la *late) lateDecline(ctx context.Context, q run.Question, in Continuation) (Round, bool, error) {
 	k, err := la.t.questions.askedTask(ctx, q)
 	if err != nil {
 		return Round{}, false, err
 	}
 	res, err := la.t.questions.read(ctx, k, q, in)
 	if err != nil || res.Declined == nil {
-		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is no no, and loses as any late one
+		return Round{}, false, nil //nolint:nilerr // an answer that cannot be read is not a decline, and is too late
 	}
 	round, err := la.t.replies.decline(ctx, q.Input, q.Via, res.Declined.Reason, q.Seq)
 	return round, true, err

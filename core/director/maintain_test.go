@@ -108,7 +108,7 @@ func TestOldURIsPointToTheirProtocol(t *testing.T) {
 	check(fault.NotFound, "is deleted", "kairos restore "+protocol.ChainID("Tidy up"))
 }
 
-func TestARunGoesOnUnderTheURIsItBeganWith(t *testing.T) {
+func TestARunContinuesUnderTheURIsItBeganWith(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(threeSteps)
 	r := w.begin(uris[0])
@@ -285,7 +285,7 @@ func TestAURIThatIsThereTwiceCountsOnce(t *testing.T) {
 	nowhere := "kairos://mem/99999999-9999-4999-8999-999999999999"
 	d, err = w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{nowhere, nowhere, "x", "x"}})
 	if err != nil || d.TotalDeleted != 0 || d.TotalFailed != 2 {
-		t.Errorf("Delete of what is not there = %+v, %v, want each failed once", d, err)
+		t.Errorf("Delete of missing protocols = %+v, %v, want each failed once", d, err)
 	}
 }
 

@@ -39,7 +39,7 @@ type Route struct {
 	// it did, and where it was merely out of reach.
 	ErrorCode string
 	Took      time.Duration // from the question or the beginning of the try
-	// Counted: the agent's failure, one of those after which it is let go.
+	// Counted: the agent's failure, one of those after which it may choose its way.
 	Counted bool
 }
 
@@ -93,7 +93,7 @@ func (ob *observation) routed(step run.Step, ev *run.Event) {
 	}
 	silent := r.Outcome == RouteAnswered && (input.Of(r.Input).Evidence || input.Of(r.Input).Internal)
 	if silent || ev.Kind == run.Refused && ev.Code == string(fault.UserDeclined) {
-		return // evidence ends with its verdict, nobody is asked for a similarity, and a no is a route of its own
+		return // evidence ends with its verdict, nobody is asked for a similarity, and a decline is a route of its own
 	}
 	r.Run, r.Step, r.Challenge = ob.t.Run.ID, step.Index, ob.typeAt(step.Index)
 	ob.routes = append(ob.routes, r)

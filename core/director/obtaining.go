@@ -151,9 +151,9 @@ func (ob *obtaining) declined(ctx context.Context, k input.Task, in driver.Input
 	}
 	if approves && !supplied {
 		// Perhaps a later route is the one that leads to the person.
-		return Round{}, true, ob.passOver(ctx, in.ID, r, "a person said no through "+by)
+		return Round{}, true, ob.passOver(ctx, in.ID, r, "a person declined through "+by)
 	}
-	why := fmt.Sprintf("A person said no to this step through %s, and only the person can take that back, in the same way.", by)
+	why := fmt.Sprintf("A person declined this step through %s, and only the person can take that back, in the same way.", by)
 	if supplied {
 		round, err := ob.t.replies.refuse(ctx, fault.UserDeclined, why)
 		return round, true, err
@@ -171,7 +171,7 @@ func (ob *obtaining) decide(k input.Task, in driver.Input) decision.Decision {
 // noRoute: the tree has nothing left for the input.
 func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 	if by, no := ob.t.Run.Step.Declines[in.ID]; no {
-		return fault.New(fault.UserDeclined, "A person said no to this step through %s, and this client cannot ask them again.", by)
+		return fault.New(fault.UserDeclined, "A person declined this step through %s, and this client cannot ask them again.", by)
 	}
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
@@ -254,7 +254,7 @@ func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input
 	case err != nil:
 		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
 	case res.Answer != nil:
-		// Whatever the driver claims, this came from the agent.
+		// This came from the agent, even if the driver claims more.
 		res.Answer.Provenance = driver.AgentReported
 		return ob.supply(ctx, k, in, r, *res.Answer)
 	case res.Declined != nil:
@@ -269,8 +269,8 @@ func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input
 	return Round{}, unavailable("driver %s gave no outcome", r.Via)
 }
 
-// notFilledIn: the agent sent back placeholders of next_call. What it did not
-// say is missing, not wrong.
+// notFilledIn: the agent sent back placeholders of next_call. An omission
+// is missing, not wrong.
 func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
 	shown, err := ob.shownToAgent(ctx, drv, via, k, in)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestAPersonAnswersYesOrNoOnThePage(t *testing.T) {
 	done := w.next(uri, placeholder(again))
 	w.code(done, "")
 	if len(done.Solved) != 1 || done.Solved[0].Provenance != driver.LinkHolder || done.Solved[0].Via != "page" {
-		t.Errorf("solved = %+v, want the answer of whoever had the link", done.Solved)
+		t.Errorf("solved = %+v, want the answer of the person with the link", done.Solved)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestAPhraseIsTypedForAPersonsOwnAnswer(t *testing.T) {
 	uri, waits := w.gate(doc)
 	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(waits), secretOf(waits), director.ApprovalAnswer{Decision: "approved", Digest: w.view(waits).Digest})
 	if fault.CodeOf(err) != fault.InvalidArgument {
-		t.Errorf("a yes without the phrase = %v, want it refused", err)
+		t.Errorf("an approval without the phrase = %v, want it refused", err)
 	}
 	w.decide(waits, "approved", "go ahead")
 	w.code(w.next(uri, placeholder(waits)), "")

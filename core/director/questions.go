@@ -72,8 +72,8 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 	if !qs.mayAsk(k, in, desc) && (qs.t.caller.Detached || !input.Of(in.Kind).Judges) {
 		return qs.t.replies.presentDriven(ctx, k, in)
 	}
-	if by, no := qs.t.Run.Step.Declines[in.ID]; no && qs.t.Run.Step.Noes >= maxNoes {
-		return Round{}, fault.New(fault.UserDeclined, "A person said no through %s, and was asked often enough.", by)
+	if by, no := qs.t.Run.Step.Declines[in.ID]; no && qs.t.Run.Step.DeclineCount >= maxDeclines {
+		return Round{}, fault.New(fault.UserDeclined, "A person declined through %s, and was asked often enough.", by)
 	}
 	times, dismissed := 1, 0
 	earlier := qs.t.Run.Step.Superseded
@@ -92,7 +92,7 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 		times, dismissed = q.Asked+1, q.Dismissed
 		earlier = append(slices.Clone(q.Earlier), q.Seq)
 	}
-	// What a run needs before its first step has no type.
+	// The input of a run has no type.
 	if s := qs.t.solution; s != nil && s.Type != "" && s.Type != k.Common.Type && !input.Of(in.Kind).OfRun {
 		return qs.t.replies.refuse(ctx, fault.TypeMismatch,
 			fmt.Sprintf("the open challenge is of type %q, the solution of type %q", k.Common.Type, s.Type))
@@ -106,7 +106,7 @@ func (qs *questions) viaClient(ctx context.Context, k input.Task, in driver.Inpu
 
 // mayAsk: nobody is asked when nobody waits, about a second input in one call,
 // or before the work is done, unless the step brings its own prompt for a model.
-// A judge comes when it is done; where one that is no client can be had at once,
+// A judge comes when it is done; where a driver judges without the client,
 // render finds out. Files are looked at right behind the evidence: that disturbs
 // no person.
 func (qs *questions) mayAsk(k input.Task, in driver.Input, desc driver.Descriptor) bool {
@@ -331,5 +331,5 @@ func (qs *questions) waiting(ctx context.Context, k input.Task, q run.Question) 
 	return qs.t.reply(ctx, r)
 }
 
-// maxNoes is how often a person who said no is asked again before their no is final.
-const maxNoes = 3
+// maxDeclines is how often a person who declined is asked again before the decline is final.
+const maxDeclines = 3

@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// What a success and a failure of a step add to its quality bonus.
+// Values that a success and a failure of a step add to its quality bonus.
 const (
 	solvedBonus = 1
 	failedBonus = -0.2

@@ -61,7 +61,7 @@ func (w *world) verified(id run.ID) {
 	}
 }
 
-func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
+func TestASolvedStepIsErasedWhileTheRunContinues(t *testing.T) {
 	dir := t.TempDir()
 	w := worldOn(t, filepath.Join(dir, "kairos.db"), nil)
 	uris := w.mint(telling)
@@ -95,7 +95,7 @@ func TestASolvedStepIsErasedWhileTheRunGoesOn(t *testing.T) {
 	}
 	w.verified(id)
 
-	// Nobody gets the old reply again, and the run goes on.
+	// Nobody gets the old reply again, and the run continues.
 	if again := w.next(uris[0], first); again.ErrorCode != "NONCE_MISMATCH" {
 		t.Errorf("a repeat of the erased submission = %q %s, want NONCE_MISMATCH", again.ErrorCode, again.Message)
 	}
@@ -159,7 +159,7 @@ func TestARunThatHasEndedIsErasedWhole(t *testing.T) {
 	}
 }
 
-func TestRedactingWhatIsNotThereIsRefused(t *testing.T) {
+func TestRedactingMissingValuesIsRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(telling)
 	id := runOf(w.reply(w.beginRound(uris[0], `{"who":"B"}`)))

@@ -159,7 +159,7 @@ func (rp *replies) decline(ctx context.Context, in driver.Input, via, reason str
 	if err := rp.t.apply(run.Event{Kind: run.Refused, Code: string(fault.UserDeclined), Reason: reason}); err != nil {
 		return Round{}, err
 	}
-	return rp.fail(ctx, fault.UserDeclined, saidNo(reason))
+	return rp.fail(ctx, fault.UserDeclined, declinedText(reason))
 }
 
 // fail shows the open step again and says what went wrong.
@@ -230,7 +230,7 @@ func (rp *replies) halt(ctx context.Context, f *fault.Error) (Round, error) {
 	r.ErrorCode = string(f.Code)
 	r.Message = plain.Sentences(r.Message, f.Message)
 	r.RetryCount = &rp.t.Run.Step.Failures
-	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is mended, or call kairos_attest with %s and outcome failure to give up",
+	r.NextAction = cmp.Or(f.NextAction, fmt.Sprintf("call kairos_next with %s again once this is fixed, or call kairos_attest with %s and outcome failure to give up",
 		r.CurrentStep.URI, r.CurrentStep.URI))
 
 	if r.NextCall = api.CallOf(f); r.NextCall == nil {
@@ -266,13 +266,13 @@ func (rp *replies) unheard(n int) []api.Solved {
 	return solved
 }
 
-// tellNo reports a no that was said on the approval page.
-func (rp *replies) tellNo(ctx context.Context) (Round, error) {
-	why := rp.t.Run.Step.UntoldNo
+// notifyDecline reports a decline on the approval page.
+func (rp *replies) notifyDecline(ctx context.Context) (Round, error) {
+	why := rp.t.Run.Step.PendingDecline
 	if err := rp.t.apply(run.Event{Kind: run.Told}); err != nil {
 		return Round{}, err
 	}
-	return rp.fail(ctx, fault.UserDeclined, saidNo(why))
+	return rp.fail(ctx, fault.UserDeclined, declinedText(why))
 }
 
 // callFilled is the call with a solution that the agent has to fill in.

@@ -142,7 +142,7 @@ func TestAnAbandonedRunIsOver(t *testing.T) {
 	if q := w.state(id).Step.Question; q != nil {
 		t.Errorf("the question is still open: %+v", q)
 	}
-	// Whatever comes now is told that it is over, and why.
+	// Every later call learns that it is over, and why.
 	calls := map[string]func() error{
 		"the person's answer": func() error {
 			_, err := w.Continue(t.Context(), w.caller, director.Continuation{Run: ask.Run, Seq: ask.Seq, Result: json.RawMessage(`{"action":"accept","content":{"confirmation":"approved"}}`)})
@@ -170,7 +170,7 @@ func TestAnAbandonedRunIsOver(t *testing.T) {
 	if last := line.Moments[len(line.Moments)-1]; err != nil || last.What != "abandoned" || last.Verdict != "the plan changed" {
 		t.Errorf("the timeline ends with %+v, %v", last, err)
 	}
-	w.ask(w.nextRound(uris[0], placeholder(other)), "elicitation/create") // the other run goes on
+	w.ask(w.nextRound(uris[0], placeholder(other)), "elicitation/create") // the other run continues
 }
 
 func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
@@ -202,7 +202,7 @@ func TestAllRunsAreListedWithTheStateTheyAreIn(t *testing.T) {
 		}
 	}
 	if got := w.listed(archive.RunsInput{State: run.Open}); len(got) != 1 || got[0].ID == runOf(overdue) {
-		t.Errorf("open runs = %+v, want the one that can go on", got)
+		t.Errorf("open runs = %+v, want the one that can continue", got)
 	}
 	page, err := w.AllRuns(t.Context(), w.caller, archive.RunsInput{Limit: 3})
 	if err != nil || len(page.Runs) != 3 || page.NextCursor == "" {
@@ -326,7 +326,7 @@ func TestAResumedRunBelongsToTheConnectionThatResumedIt(t *testing.T) {
 
 // A person is asked, then another client takes over that cannot ask them; the
 // question waits for one that can.
-func TestARunThatWaitsForAPersonGoesOnThroughAnyClientThatCanAskThem(t *testing.T) {
+func TestARunThatWaitsForAPersonContinuesThroughAnyClientThatCanAskThem(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint(gatedStep)
 	asker := w.caller

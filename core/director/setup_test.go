@@ -193,7 +193,7 @@ func TestEveryUseCaseReleasesWhatItHolds(t *testing.T) {
 	}
 }
 
-func TestAStepInFlightGoesOnWithADriverThatReadsItsState(t *testing.T) {
+func TestAStepInFlightContinuesWithADriverThatReadsItsState(t *testing.T) {
 	w := newWorld(t, nil)
 	w.setups.replace(w.setup("1.0.0", staged{writes: 1}, 1))
 	uri := w.mint(stagedStep)[0]

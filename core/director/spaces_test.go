@@ -228,7 +228,7 @@ func byURI(call func(w *world, c access.Caller, uri string) (any, error)) map[st
 	return ways
 }
 
-// byReference reaches by everything that can stand for a protocol.
+// byReference reaches by everything that can name a protocol.
 func byReference(call func(w *world, c access.Caller, ref string) (any, error)) map[string]ask {
 	ways := make(map[string]ask)
 	for name, ref := range map[string]func(p probe) string{
@@ -273,7 +273,7 @@ func TestEveryEngineCallIsTriedAcrossSpaces(t *testing.T) {
 	}
 	for name := range reaches {
 		if _, ok := e.MethodByName(name); !ok {
-			t.Errorf("reaches has %s, which is no method of Engine", name)
+			t.Errorf("reaches has %s, which is not a method of Engine", name)
 		}
 	}
 }
@@ -326,7 +326,7 @@ func ownRun(name, call string) bool {
 
 // bothReached stores the secret and lets the caller reach for something that
 // does not exist and then for the secret. It returns what the caller saw, with
-// the values it asked with blotted out. What the owner stored must be as before.
+// the values it asked with blotted out. The protocols of the owner must be as before.
 func bothReached(t *testing.T, owner, caller access.Caller, reach ask) (foreign, absent string) {
 	t.Helper()
 	w := newWorld(t, nil)

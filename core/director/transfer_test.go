@@ -92,7 +92,7 @@ func TestImportStoresWhatExportWrote(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedImportGoesOn(t *testing.T) {
+func TestAnInterruptedImportContinues(t *testing.T) {
 	from, to := newWorld(t, nil), newWorld(t, nil)
 	for i := range 3 {
 		from.mint(strings.Replace(threeSteps, "body two", fmt.Sprint("body ", i), 1))

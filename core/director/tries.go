@@ -95,7 +95,7 @@ func (tr *tries) stopped(a run.Attempt) *fault.Error {
 }
 
 // inThisCall reports whether the attempt is of this call, or of the one that
-// asked the question it goes on from.
+// asked the question it continues.
 func (tr *tries) inThisCall(a run.Attempt) bool { return !a.At.Before(tr.t.started) }
 
 // previous lists the routes that are finished for the input. What was merely

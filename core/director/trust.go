@@ -48,7 +48,7 @@ func (tr *trust) reported(a driver.Answer) bool {
 	return !known || desc.Has(driver.FeatureAgent) || strongest != driver.AgentReported
 }
 
-// barred says why a driver may not obtain an input; empty: it may. What only a
+// barred says why a driver may not obtain an input; empty: it may. Input that only a
 // person can give does not come from a driver that may not answer for one.
 func (tr *trust) barred(in driver.Input, via string) string {
 	if _, forPersons := tr.t.e.Drivers.Limits(via); forPersons {

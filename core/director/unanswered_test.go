@@ -60,7 +60,7 @@ func TestRootsThatGetNoAnswerLeaveTheReport(t *testing.T) {
 	w.at(w.next(uris[0], report(r, there("x"))), uris[1])
 }
 
-// Whoever else is there, an agent with its own yes or a model, nobody answers for
+// Neither an agent with an approval of its own nor a model answers for
 // the person.
 func TestAPersonWhoDoesNotAnswerIsWaitedFor(t *testing.T) {
 	for name, tc := range map[string]struct{ doc, answer, code string }{

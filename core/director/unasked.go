@@ -13,7 +13,7 @@ import (
 // of order.
 const MaxCallRounds = 32
 
-// NotDeclared stands for the answer of a client that must not be asked, because
+// NotDeclared is the answer of a client that must not be asked, because
 // it has not declared the method. -32601 is what JSON-RPC 2.0 has for a method
 // that is not known.
 func NotDeclared(method string) *driver.ClientError {

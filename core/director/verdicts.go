@@ -64,7 +64,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 	case res.Declined != nil:
 		said, ok := evidenceOf(ve.t.Run.Step)
 		if !ok {
-			return Round{}, unavailable("driver %s reports a no that nobody gave", k.Use)
+			return Round{}, unavailable("driver %s reports a decline that nobody gave", k.Use)
 		}
 		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:

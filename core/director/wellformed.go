@@ -34,7 +34,7 @@ func wellFormed(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// wellFormedEvidence mends every document of the evidence.
+// wellFormedEvidence repairs every document of the evidence.
 func wellFormedEvidence(ev run.Evidence) run.Evidence {
 	ev.Proof, ev.Output = wellFormed(ev.Proof), wellFormed(ev.Output)
 	ev.Answers = slices.Clone(ev.Answers)

@@ -96,7 +96,7 @@ func stringEnd(document []byte, i int) int {
 }
 
 // exactNumber is the one way to write a number that a double would change;
-// empty: a double holds it, or it is no number.
+// empty: a double holds it, or it is not a number.
 func exactNumber(literal string) (string, error) {
 	if len(literal) <= 15 && !strings.ContainsAny(literal, "eE") {
 		return "", nil // doubles hold 15 digits

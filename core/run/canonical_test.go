@@ -68,7 +68,7 @@ func TestCanonicalNumbersAreTheirValues(t *testing.T) {
 	value := func(t *rapid.T, literal string) *big.Rat {
 		r, ok := new(big.Rat).SetString(literal)
 		if !ok {
-			t.Fatalf("%q is no number", literal)
+			t.Fatalf("%q is not a number", literal)
 		}
 		return r
 	}

@@ -18,7 +18,7 @@ const (
 	Asked Kind = "asked"
 	// Answered: the reply to the open question is an answer.
 	Answered Kind = "answered"
-	// Repaired: the reply was no answer; the same question goes out again under a new number.
+	// Repaired: the reply was not an answer; the same question goes out again under a new number.
 	Repaired Kind = "repaired"
 	// Unanswered: the client came back without an answer to the open question.
 	Unanswered Kind = "unanswered"
@@ -32,7 +32,7 @@ const (
 	Supplied Kind = "supplied"
 	// RouteClosed: a route is finished for an input without an answer.
 	RouteClosed Kind = "route_closed"
-	// Declined: a person said no to an input.
+	// Declined: a person declined an input.
 	Declined Kind = "declined"
 	// Accepted: the challenge driver accepted the evidence.
 	Accepted Kind = "accepted"
@@ -59,7 +59,7 @@ const (
 	Restarted Kind = "restarted"
 	// Lapsed: the approval of the open step is too old, and approves nothing any more.
 	Lapsed Kind = "approval_lapsed"
-	// Told: a reply tells the client of a no that was said on the approval page.
+	// Told: a reply tells the client of a decline on the approval page.
 	Told Kind = "told"
 	// Attested: the run is closed with an outcome.
 	Attested Kind = "attested"
@@ -99,7 +99,7 @@ type Event struct {
 	Proof    *Proof         `json:"proof,omitempty"`
 	Evidence *Evidence      `json:"evidence,omitempty"`
 	Nonce    string         `json:"nonce,omitempty"` // next nonce: Accepted, Reissued
-	// Connection that goes on with the run; empty: the same as before. Reissued
+	// Connection that continues the run; empty: the same as before. Reissued
 	Connection string `json:"connection,omitempty"`
 	Code       string `json:"code,omitempty"`    // Rejected, Refused
 	Reason     string `json:"reason,omitempty"`  // for people

@@ -156,23 +156,23 @@ func declined(r *Run, e Event) error {
 	r.Step.tried("")
 	r.release()
 	r.Step.Declines[e.Input] = e.Via
-	r.Step.Noes++
+	r.Step.DeclineCount++
 	if e.Input == approvalInput {
 		r.Step.Approval = nil
 	}
 	r.Step.forget(e.Input)
 	r.unask()
 	if e.Apart {
-		r.Step.UntoldNo = cmp.Or(e.Reason, "no reason given")
+		r.Step.PendingDecline = cmp.Or(e.Reason, "no reason given")
 	}
 	return nil
 }
 
 func told(r *Run, _ Event) error {
-	if r.Step.UntoldNo == "" {
+	if r.Step.PendingDecline == "" {
 		return lacks("anything to tell")
 	}
-	r.Step.UntoldNo = ""
+	r.Step.PendingDecline = ""
 	return nil
 }
 

@@ -56,7 +56,7 @@ func redacted(r *Run, e Event) error {
 		return lacks("what to redact")
 	}
 	if e.Redaction.Whole && r.State.Live() {
-		return fmt.Errorf("the run can still go on and needs its values: %w", ErrImpossible)
+		return fmt.Errorf("the run can still continue and needs its values: %w", ErrImpossible)
 	}
 	for _, n := range e.Redaction.Steps {
 		if n < 1 || n > len(r.Proofs) {
@@ -67,7 +67,7 @@ func redacted(r *Run, e Event) error {
 	if e.Redaction.Whole {
 		r.Input, r.Roots = nil, nil
 		s := r.Step
-		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, Noes: s.Noes, Digest: s.Digest}
+		r.Step = Step{Index: s.Index, Nonce: s.Nonce, Failures: s.Failures, DeclineCount: s.DeclineCount, Digest: s.Digest}
 	}
 	return nil
 }

@@ -155,10 +155,10 @@ type Step struct {
 	Attempts map[string]int `json:"attempts,omitempty"`
 	// Refused says, by input id, why its last answer was refused.
 	Refused map[string][]driver.Diagnostic `json:"refused,omitempty"`
-	// Declines: input id to the capability driver through which a person said no.
+	// Declines: input id to the capability driver through which a person declined.
 	Declines map[string]string `json:"declines,omitempty"`
-	// Noes counts how often a person said no to this step.
-	Noes int `json:"noes,omitempty"`
+	// DeclineCount counts how often a person declined this step.
+	DeclineCount int `json:"noes,omitempty"`
 	// Tried routes, by input id.
 	Tried []Attempt    `json:"tried,omitempty"`
 	State driver.State `json:"driver_state"`
@@ -167,13 +167,13 @@ type Step struct {
 	Held *Held `json:"held,omitempty"`
 	// Sensitive: some evidence of the step must not be shown to a model.
 	Sensitive bool `json:"sensitive,omitempty"`
-	// UntoldNo is why a person said no on the approval page, until a reply to a
+	// PendingDecline is why a person declined on the approval page, until a reply to a
 	// client tells of it.
-	UntoldNo string `json:"untold_no,omitempty"`
+	PendingDecline string `json:"untold_no,omitempty"`
 	// Early is work that was submitted before it was approved; nil: none.
 	Early *Early `json:"early,omitempty"`
 	// Superseded are the numbers of a person's questions that ended with a
-	// restart: a no to one of them still counts.
+	// restart: a decline of one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
 }
 
@@ -301,7 +301,7 @@ type Question struct {
 	// Elsewhere, if set, is what the agent tells the person: Link is the only
 	// way to answer, and nothing is sent to the client.
 	Elsewhere string `json:"elsewhere,omitempty"`
-	// Phrase has to be typed for a yes; empty: none.
+	// Phrase has to be typed to approve; empty: none.
 	Phrase string `json:"phrase,omitempty"`
 	// Asked counts how often this input went out through this route.
 	Asked int `json:"asked"`
@@ -317,15 +317,15 @@ type Question struct {
 	Attempt int    `json:"attempt,omitempty"`
 	// Repairs counts invalid replies so far.
 	Repairs int `json:"repairs,omitempty"`
-	// Earlier numbers of the same question to the same input: a yes to them
-	// comes too late, a no counts.
+	// Earlier numbers of the same question to the same input: an approval of them
+	// comes too late, a decline counts.
 	Earlier []int64 `json:"earlier,omitempty"`
 	// Unheard is how many of the last proofs the reply that waits for this
 	// question has to report; nobody outside knows of them yet.
 	Unheard int `json:"unheard,omitempty"`
 	// Note is what that reply has to say besides.
 	Note string `json:"note,omitempty"`
-	// Since is when the call began that waits for the answer. The call goes on
+	// Since is when the call began that waits for the answer. The call continues
 	// with it, and does not try again what it has tried.
 	Since   time.Time `json:"since,omitzero"`
 	AskedAt time.Time `json:"asked_at"`

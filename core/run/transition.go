@@ -17,7 +17,7 @@ var ErrStale = errors.New("question is no longer open")
 
 // ErrDeclined is returned, wrapped, when something else than the capability
 // that received a person's no would answer the same input.
-var ErrDeclined = errors.New("a person said no")
+var ErrDeclined = errors.New("a person declined")
 
 // ErrUnapproved is returned, wrapped, when evidence would be obtained without
 // the approval that must stand in front of it.

@@ -76,7 +76,7 @@ func rejected(r *Run, e Event) error {
 	}
 	// An approval is for one attempt, and the next one may use any route.
 	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, Noes: r.Step.Noes,
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
 		Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	return nil
@@ -112,8 +112,8 @@ func restarted(r *Run, _ Event) error {
 		superseded = append(slices.Clone(q.Earlier), q.Seq)
 	}
 	r.Step = Step{
-		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, Noes: r.Step.Noes,
-		Superseded: superseded, UntoldNo: r.Step.UntoldNo, Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
+		Superseded: superseded, PendingDecline: r.Step.PendingDecline, Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	r.State = Open
 	return nil

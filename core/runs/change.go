@@ -31,7 +31,7 @@ func (k *Keeper) Create(r run.Run, chain protocol.Chain) *Change {
 	return &Change{Run: r, Chain: chain, keeper: k, created: true}
 }
 
-// Open is a change of a stored run that the caller may go on with.
+// Open is a change of a stored run that the caller may continue.
 func (k *Keeper) Open(ctx context.Context, c access.Caller, id run.ID) (*Change, error) {
 	r, err := k.Read(ctx, id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (k *Keeper) Change(r run.Run, chain protocol.Chain) *Change {
 func (c *Change) New() bool { return c.created }
 
 // Now is when the next event of the run happens. It is for what is recorded, and
-// for the order of what happens in the run. What ends at a time is compared with
+// for the order of what happens in the run. A deadline is compared with
 // the clock instead, which may have been set back since the run was changed.
 func (c *Change) Now() time.Time {
 	at, _ := c.Run.Stamp(c.keeper.opt.Clock.Now())
@@ -111,7 +111,7 @@ func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
 	return saved, nil
 }
 
-// Over says that the run cannot go on, and since when and why.
+// Over says that the run cannot continue, and since when and why.
 func (c *Change) Over(ctx context.Context) *fault.Error {
 	uri := protocol.URI(c.Chain.Steps[0].UUID)
 	return fault.New(fault.NoOpenRun, "run %s %s", c.Run.ID, c.ending(ctx)).
@@ -119,7 +119,7 @@ func (c *Change) Over(ctx context.Context) *fault.Error {
 		With("run_id", c.Run.ID).WithCall(api.ToolBegin, map[string]any{"uri": uri})
 }
 
-// ending is how the run ended, for people. What cannot be read is left out.
+// ending is how the run ended, for people. Unreadable parts are left out.
 func (c *Change) ending(ctx context.Context) string {
 	events, err := c.keeper.store.History.Events(ctx, c.Run.ID)
 	events = slices.DeleteFunc(events, func(ev run.Event) bool { return ev.Kind == run.Redacted })

@@ -22,7 +22,7 @@ type claim struct {
 	users int           // those who drive it or wait to; with the last one the claim goes
 }
 
-// take waits until nobody else drives the run or ctx is done. Who gets nil
+// take waits until nobody else drives the run or ctx is done. A caller that gets nil
 // calls give once.
 func (c *claims) take(ctx context.Context, id run.ID) error {
 	c.mu.Lock()

@@ -136,7 +136,7 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 	return next, nil
 }
 
-// Live lists the caller's runs that can go on, last changed first.
+// Live lists the caller's runs that can continue, last changed first.
 func (k *Keeper) Live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
 	all, err := k.store.Index.LiveRuns(ctx, c.Principal)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Handover is told where runs stand, so that somebody else can go on with them.
+// Handover is told where runs stand, so that somebody else can continue them.
 type Handover interface {
 	// Moved: a change of the run is stored. It is called for one change of a run
 	// after the other, must return at once, and cannot fail.

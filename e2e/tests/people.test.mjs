@@ -36,12 +36,12 @@ inBothEras('a declined approval stops the step and the agent cannot undo it', as
     const answer = await agent.call('kairos_next', { uri: steps[3], run_id: reply.run_id, solution: given });
     // Each try to answer in the person's place counts as a failure of the agent.
     assert.match(answer.error_code, /^(USER_DECLINED|MAX_RETRIES_EXCEEDED)$/, JSON.stringify(answer));
-    assert.match(answer.message, /said no/);
+    assert.match(answer.message, /declined/);
     assert.equal(answer.step_index, 4);
   }
   assert.equal(await eventCount(calendar), 0);
 
-  const closed = await attest(session, refused, { outcome: 'failure', message: 'the person said no' });
+  const closed = await attest(session, refused, { outcome: 'failure', message: 'the person declined' });
   assert.equal(closed.verified, false);
   assert.deepEqual(closed.missing_steps, [steps[3]]);
 });

@@ -39,13 +39,13 @@ func WrongPhrase(want, typed string) string {
 	return fmt.Sprintf("To approve, type exactly: %s", want)
 }
 
-// ApprovalForm is the form of a yes or no. It has no default: a client that
+// ApprovalForm is the form of an approval. It has no default: a client that
 // fills in defaults must not approve anything.
 var ApprovalForm = json.RawMessage(`{"type":"object","properties":{"confirmation":{"type":"string",` +
 	`"title":"Your decision","description":"approved: do it; rejected: do not do it","enum":["approved","rejected"]}},` +
 	`"required":["confirmation"],"additionalProperties":false}`)
 
-// approvalSchemaWith is approvalSchema where a phrase has to be typed for a yes.
+// approvalSchemaWith is approvalSchema where a phrase has to be typed to approve.
 // The phrase is in no part of it that a client could fill in by itself.
 func approvalSchemaWith(phrase string) json.RawMessage {
 	if phrase == "" {
@@ -143,7 +143,7 @@ func quote(s string) string {
 	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
 }
 
-// BasisOf tells how a yes came that needed no question.
+// BasisOf says what an approval that needed no question rests on.
 func BasisOf(a driver.Answer) run.Basis {
 	if a.Provenance == driver.AgentReported {
 		return run.BasisAgent
@@ -151,7 +151,7 @@ func BasisOf(a driver.Answer) run.Basis {
 	return ""
 }
 
-// Typed is what was typed beside a yes.
+// Typed is what was typed beside an approval.
 func Typed(value json.RawMessage) string {
 	var v struct {
 		Phrase string `json:"phrase"`

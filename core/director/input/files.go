@@ -101,7 +101,7 @@ func noFiles(step int, troubles string) *fault.Error {
 	return fault.New(fault.FilesUnverified, "Step %d demands files that the server has to look at itself, and it cannot%s", step, troubles)
 }
 
-// settleFiles checks that an answer says something about the files. What it says
+// settleFiles checks that an answer says something about the files. Its content
 // is checked once it is recorded.
 func settleFiles(k Task, _ Setting, a driver.Answer) (Settlement, error) {
 	if a.Provenance != driver.AgentReported {

@@ -169,7 +169,7 @@ func both(s, alternative map[string]any) map[string]any {
 }
 
 // Untouched lists, as JSON pointers, where a value still holds what the form
-// says there. Lists in a form have one element, which stands for all.
+// says there. Lists in a form have one element, the example for all.
 func Untouched(form, value any, at string) []string {
 	var found []string
 	switch f := form.(type) {

@@ -119,7 +119,7 @@ func RunTask(chain protocol.Chain) Task {
 	return Task{Step: chain.Steps[0], Where: driver.Step{Protocol: chain.Title, Label: "Input", Index: 1, Count: len(chain.Steps)}}
 }
 
-// MissingOfRun refuses to go on without the keys.
+// MissingOfRun refuses to begin without the keys.
 func MissingOfRun(r run.Run, chain protocol.Chain, missing []string) *fault.Error {
 	uri := protocol.URI(chain.Steps[0].UUID)
 	form := FormOfRun(chain.Inputs, missing)

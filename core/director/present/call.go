@@ -27,13 +27,13 @@ func Attest(uri string, id run.ID) *api.NextCall {
 	})
 }
 
-// Placeholders of an attestation. The first is no outcome, so it is refused anyway.
+// Placeholders of an attestation. The first is not an outcome, so it is refused anyway.
 const (
 	outcomeForm = "<success or failure>"
 	MessageForm = "<string: what was achieved, or why it failed>"
 )
 
-// RunForm stands for the run that is meant, where several could be.
+// RunForm is the placeholder of the run that is meant, where several could be.
 const RunForm = "<one of candidates>"
 
 // Resume is the arguments of the kairos_begin that shows a run's open step.
