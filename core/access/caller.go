@@ -12,7 +12,7 @@ import (
 // AppSpace is the space of the built-in protocols; readable by everybody.
 const AppSpace = "space:kairos-app"
 
-// Caller is who calls and through what. Every use case takes one.
+// Caller identifies the principal and the client of a call. Every use case takes one.
 type Caller struct {
 	Principal string
 	// Space is the caller's own, where it writes unless it names another.
@@ -26,25 +26,25 @@ type Caller struct {
 	Client     driver.Client
 	// Visit is how the caller reached the approval page, for calls that come from it.
 	Visit run.Visit
-	// CanWait is how long a question to a person may hold this call.
+	// CanWait is how long the call may wait for a person.
 	CanWait time.Duration
 	// Holding reports whether the caller's connection still waits for the
 	// client's answer to this question; nil: it never does. Such a question
-	// goes on instead of being asked again.
+	// stays open instead of being asked again.
 	Holding func(id run.ID, seq int64) bool
-	// Asked, if set, hears of a question that this call is about to ask, before
-	// another call can see it in the run: from then on Holding reports it.
+	// Asked, if set, is called before this call asks a question, and before another
+	// call can see the question in the run: from then on Holding reports it.
 	Asked func(id run.ID, seq int64)
 	// Detached: nobody waits for the reply, so nothing may be asked.
 	Detached bool
 }
 
-// Spaces are those that the caller may read, its own first, AppSpace last.
-// Every read of a protocol passes them on, so that what is elsewhere cannot be
-// told apart from what does not exist.
+// Spaces lists the spaces that the caller may read, its own first, AppSpace last.
+// Every read of a protocol is limited to them, so that a protocol elsewhere looks like
+// one that does not exist.
 func (c Caller) Spaces() []string { return append(c.Writable(), AppSpace) }
 
-// Writable are the spaces that the caller may change: never AppSpace, whose
+// Writable lists the spaces that the caller may change: never AppSpace, whose
 // protocols belong to the program.
 func (c Caller) Writable() []string {
 	var out []string
@@ -61,13 +61,12 @@ func (c Caller) Reads(space string) bool { return slices.Contains(c.Spaces(), sp
 
 type spaceKey struct{}
 
-// InSpace notes for whom the stores and the Embedder are called.
+// InSpace records in the context in which space stores and the Embedder are called.
 func InSpace(ctx context.Context, space string) context.Context {
 	return context.WithValue(ctx, spaceKey{}, space)
 }
 
-// SpaceOf is the space of the caller for whom a store or an Embedder is called;
-// empty: nobody's, as for work in the background.
+// SpaceOf returns the space recorded by InSpace, or "" for background work.
 func SpaceOf(ctx context.Context) string {
 	space, _ := ctx.Value(spaceKey{}).(string)
 	return space

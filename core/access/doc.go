@@ -1,3 +1,3 @@
-// Package access is who calls: through which client, and which spaces they read
-// and write.
+// Package access describes callers: their principal, their client, and the spaces they
+// read and write.
 package access

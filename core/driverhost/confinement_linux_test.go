@@ -334,7 +334,7 @@ func TestEveryProcessKeepsItsOwnSocketFolder(t *testing.T) {
 		next, err := h.Prepare(t.Context(), set, cfg, "alpha", "beta", "gamma", "pure")
 		check(t, err)
 		h.Use(next)
-		h.Retire(set)
+		h.Drain(set)
 		set = next
 	}
 }

@@ -139,7 +139,7 @@ func TestForgottenSetStillServesThoseWhoHoldIt(t *testing.T) {
 			following, err := h.Prepare(t.Context(), h.Set, cfg, driver)
 			check(t, err)
 			h.Use(following)
-			h.Retire(h.Set)
+			h.Drain(h.Set)
 			h.Forget(h.Set)
 			mustObey(t, h, driver, "pid")
 		})

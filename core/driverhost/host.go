@@ -79,7 +79,7 @@ func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	for name, s := range earlier.slots {
 		specs[name] = s.spec
 	}
-	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.limits, earlier.drain}, earlier, nil)
+	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.limits, earlier.drainTimeout}, earlier, nil)
 }
 
 // present returns the slots of the set in use.
@@ -125,7 +125,7 @@ func (h *Host) Close() error {
 		h.mu.Unlock()
 		h.cancel()
 		for _, s := range sets {
-			s.retire()
+			s.beginDrain()
 			h.dissolve(s)
 		}
 		h.work.Wait()

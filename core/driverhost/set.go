@@ -15,17 +15,17 @@ import (
 // Set is the drivers of one configuration. Whoever calls drivers of a set that
 // may be retired holds it meanwhile. Its methods are safe for concurrent use.
 type Set struct {
-	host   *Host
-	lock   Lock
-	times  map[string]times  // by driver
-	limits map[string]Limits // by driver
-	drain  time.Duration
-	slots  map[string]*slot // fixed at creation
+	host         *Host
+	lock         Lock
+	times        map[string]times  // by driver
+	limits       map[string]Limits // by driver
+	drainTimeout time.Duration
+	slots        map[string]*slot // fixed at creation
 
-	mu      sync.Mutex // guards the fields below
-	holders int
-	retired bool
-	free    chan struct{} // closed when retired and nobody holds it
+	mu       sync.Mutex // guards the fields below
+	holders  int
+	draining bool
+	released chan struct{} // closed when draining and without holders
 }
 
 // Hold keeps the set's drivers from being stopped until Release; false when the
@@ -33,7 +33,7 @@ type Set struct {
 func (s *Set) Hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.retired {
+	if s.draining {
 		return false
 	}
 	s.holders++
@@ -45,21 +45,21 @@ func (s *Set) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders--
-	if s.retired && s.holders == 0 {
-		close(s.free)
+	if s.draining && s.holders == 0 {
+		close(s.released)
 	}
 }
 
 // retire lets nobody hold the set any more; false when it is retired already.
-func (s *Set) retire() bool {
+func (s *Set) beginDrain() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.retired {
+	if s.draining {
 		return false
 	}
-	s.retired = true
+	s.draining = true
 	if s.holders == 0 {
-		close(s.free)
+		close(s.released)
 	}
 	return true
 }

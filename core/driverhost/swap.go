@@ -11,17 +11,17 @@ import (
 
 // plan is what a set is made of.
 type plan struct {
-	lock   Lock
-	specs  map[string]spec
-	times  map[string]times  // by driver
-	limits map[string]Limits // by driver
-	drain  time.Duration
+	lock         Lock
+	specs        map[string]spec
+	times        map[string]times  // by driver
+	limits       map[string]Limits // by driver
+	drainTimeout time.Duration
 }
 
 func (c Config) plan(lock Lock, specs map[string]spec) plan {
 	p := plan{
 		lock: lock, specs: specs, times: make(map[string]times, len(specs)), limits: make(map[string]Limits, len(specs)),
-		drain: orDefault(c.Drain, DefaultDrain),
+		drainTimeout: orDefault(c.Drain, DefaultDrain),
 	}
 	for name := range specs {
 		p.times[name], p.limits[name] = c.timesOf(name), c.Drivers[name].Limits
@@ -39,7 +39,7 @@ func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again [
 		err = s.inPlace(old)
 	}
 	if err = errors.Join(err, s.start(ctx, old)); err != nil {
-		h.Retire(s)
+		h.Drain(s)
 		h.Forget(s)
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 		return nil, errors.New("the driver host is closed")
 	}
 	set := &Set{
-		host: h, lock: p.lock, times: p.times, limits: p.limits, drain: p.drain,
-		slots: make(map[string]*slot, len(p.specs)), free: make(chan struct{}),
+		host: h, lock: p.lock, times: p.times, limits: p.limits, drainTimeout: p.drainTimeout,
+		slots: make(map[string]*slot, len(p.specs)), released: make(chan struct{}),
 	}
 	for name, sp := range p.specs {
 		s := reusable(old, name, sp, again)
@@ -141,18 +141,18 @@ func (h *Host) Use(s *Set) {
 	h.inUse = s
 }
 
-// Retire lets nobody hold the set any more and, in the background, waits for
+// Drain lets nobody hold the set any more and, in the background, waits for
 // those who do, within its Drain, and stops the drivers that no other set has.
 // It may be called twice.
-func (h *Host) Retire(s *Set) {
-	if !s.retire() {
+func (h *Host) Drain(s *Set) {
+	if !s.beginDrain() {
 		return
 	}
 	h.work.Go(func() {
-		timer := time.NewTimer(s.drain)
+		timer := time.NewTimer(s.drainTimeout)
 		defer timer.Stop()
 		select {
-		case <-s.free:
+		case <-s.released:
 		case <-timer.C:
 			h.log.Warn("drivers are stopped although calls still need them")
 		case <-h.ctx.Done():

@@ -71,7 +71,7 @@ func (h hosted) swap(t testing.TB, cfg driverhost.Config, again ...string) hoste
 		t.Fatalf("Prepare: %v", err)
 	}
 	h.Use(next)
-	h.Retire(h.Set)
+	h.Drain(h.Set)
 	return hosted{h.Host, next}
 }
 
@@ -96,7 +96,7 @@ func (s *switched) swap(t testing.TB, h *driverhost.Host, cfg driverhost.Config)
 	}
 	s.Store(following)
 	h.Use(following)
-	h.Retire(old)
+	h.Drain(old)
 	h.Forget(old)
 }
 
@@ -251,7 +251,7 @@ func TestRestoreRunsTheEarlierBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Use(back)
-	h.Retire(h.Set)
+	h.Drain(h.Set)
 	if _, now, _ := back.Describe("alpha"); now != sum {
 		t.Errorf("restored %s, want %s", now, sum)
 	}

@@ -21,8 +21,8 @@ func MayClaim(d driver.Descriptor, p driver.Provenance) bool {
 	return true
 }
 
-// StrongestClaim is the strongest provenance that MayClaim allows; empty: the
-// driver vouches for nothing itself, it judges what others vouch for.
+// StrongestClaim returns the strongest provenance that MayClaim allows, or "" for a
+// driver that only judges.
 func StrongestClaim(d driver.Descriptor) driver.Provenance {
 	var strongest driver.Provenance
 	for _, p := range run.Provenances() {

@@ -131,7 +131,7 @@ func operations() []operation {
 			next, err := s.host.Prepare(s.t.Context(), s.set, s.config, "shell")
 			check(s.t, err)
 			s.host.Use(next)
-			s.host.Retire(s.set)
+			s.host.Drain(s.set)
 		}, []string{`kairos_driver_swaps_total{driver="shell",status="success"}`, `kairos_driver_restarts_total{driver="shell"}`}},
 	}
 }

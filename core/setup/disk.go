@@ -15,14 +15,14 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
-// writeBack makes the drivers on disk those of the snapshot, and says what a
-// restart would do differently.
+// writeBack writes the drivers of the snapshot to disk, and returns warnings about what
+// a restart would do differently.
 func (c *Current) writeBack(s *snapshot, r Report) []string {
 	var warnings []string
 	if r.Tree == Changed || r.Settings == Changed || configured(r) {
-		warnings = append(warnings, "the configuration and tree files are left as they are: mend them before the next reload or restart, which takes them up")
+		warnings = append(warnings, "the configuration and tree files were not changed: fix them before the next reload or restart, which applies them")
 	}
-	if s.wanted.Drivers.Dev {
+	if s.desired.Drivers.Dev {
 		return warnings // nothing is pinned
 	}
 	if err := writeDrivers(s); err != nil {
@@ -44,9 +44,9 @@ func configured(r Report) bool {
 }
 
 // writeDrivers writes back the binaries that differ from those of the snapshot,
-// and then the lock, so that nothing is locked that is not there.
+// and then the lock, so that every locked binary exists.
 func writeDrivers(s *snapshot) error {
-	dir, lock := s.wanted.Drivers.Dir, s.set.Lock()
+	dir, lock := s.desired.Drivers.Dir, s.set.Lock()
 	for _, e := range lock.Drivers {
 		sum, ok := e.SHA256[driverhost.Platform()]
 		path := filepath.Join(dir, e.File)
@@ -70,7 +70,7 @@ func sameLock(a, b driverhost.Lock) bool {
 	return err == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// sumOf is the sum of a file in hexadecimal; empty when it cannot be read.
+// sumOf returns the sha256 of a file in hexadecimal, or "" if it cannot be read.
 func sumOf(path string) string {
 	sum, err := driverhost.SumFile(path)
 	if err != nil {
@@ -79,8 +79,8 @@ func sumOf(path string) string {
 	return sum
 }
 
-// replaceFile writes an executable file as a whole under a new inode, because
-// the old one may be running.
+// replaceFile replaces an executable file atomically by a new inode, because the old
+// one may be running.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".kairos-*")
 	if err != nil {
@@ -107,11 +107,11 @@ func binaries(cfg driverhost.Config) []string {
 	return out
 }
 
-// readWhole is up to which size a file is told apart by its bytes; larger ones,
-// which are binaries, by size and time.
+// readWhole is the size up to which the bytes of a file are compared. Larger files,
+// which are binaries, are compared by size and time.
 const readWhole = 1 << 20
 
-// fingerprint is another one when one of the files is.
+// fingerprint changes when one of the files changes.
 func fingerprint(files []string) string {
 	h := sha256.New()
 	for _, path := range files {
@@ -135,7 +135,7 @@ func state(path string) string {
 	return sumOf(path)
 }
 
-// listing is the state of a folder: what is in it, and how old.
+// listing is the state of a folder: the names, sizes and times of its files.
 func listing(path string) string {
 	entries, err := os.ReadDir(path)
 	if err != nil {

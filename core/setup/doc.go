@@ -1,5 +1,5 @@
-// Package setup keeps what a server runs with as one snapshot: drivers, decision
-// tree and settings, which it replaces together while the server runs. It reads
-// no configuration format and takes no calls: whoever makes it says what is
-// wanted, and the engine holds the present snapshot for each of its calls.
+// Package setup keeps drivers, decision tree and settings as one snapshot, which it
+// replaces as a whole while the server runs. It reads no configuration format and
+// serves no calls: its creator provides the desired state, and every use case holds
+// the present snapshot from its start to its end.
 package setup

@@ -196,11 +196,11 @@ func (r *rig) lock() {
 	}
 }
 
-func (r *rig) read() (setup.Wanted, error) {
+func (r *rig) read() (setup.Desired, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reads++
-	w := setup.Wanted{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, Restart: map[string]any{"approvers": []string{"ada"}}}
+	w := setup.Desired{Files: []string{r.path("tree.yaml"), r.path(driverhost.LockName)}, Settings: r.settings, Restart: map[string]any{"approvers": []string{"ada"}}}
 	for k, v := range r.restart {
 		w.Restart[k] = v
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 )
 
-// Difference says whether a part of a setup is another one than before.
+// Difference tells whether a part of a setup has changed.
 type Difference string
 
 // The differences.
@@ -18,7 +18,7 @@ const (
 	Changed Difference = "changed"
 )
 
-// Report is what a reload or a rollback did.
+// Report describes what a reload or a rollback did.
 type Report struct {
 	At   time.Time    `json:"at"`
 	Took Milliseconds `json:"took_ms"`
@@ -26,8 +26,7 @@ type Report struct {
 	Changes  []driverhost.Change `json:"changes"`
 	Tree     Difference          `json:"tree"`
 	Settings Difference          `json:"settings"`
-	// NeedsRestart lists keys that are set to something else than what the
-	// server runs with, and that only a restart applies.
+	// NeedsRestart lists changed keys that only a restart applies.
 	NeedsRestart []string `json:"needs_restart,omitempty"`
 	Warnings     []string `json:"warnings,omitempty"`
 }
@@ -50,10 +49,10 @@ func (m *Milliseconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Changed reports whether anything is different, a fresh process included.
+// Changed reports whether anything has changed, including restarted processes.
 func (r Report) Changed() bool { return r.differs() || r.count("restarted") > 0 }
 
-// differs reports whether there is anything to go back from.
+// differs reports whether there is anything to roll back.
 func (r Report) differs() bool {
 	return r.Tree == Changed || r.Settings == Changed || r.count("kept")+r.count("restarted") < len(r.Changes)
 }
@@ -68,8 +67,8 @@ func (r Report) count(kind string) int {
 	return n
 }
 
-// words names the drivers that are not simply kept, for the log.
-func (r Report) words() []string {
+// summary lists the drivers that were not kept, for the log.
+func (r Report) summary() []string {
 	var out []string
 	for _, c := range r.Changes {
 		if c.Kind != "kept" {
@@ -82,10 +81,10 @@ func (r Report) words() []string {
 // changes compares two snapshots.
 func (s *snapshot) changes(next *snapshot) Report {
 	r := Report{Changes: s.set.Changes(next.set), Tree: Same, Settings: Same}
-	if s.wanted.Tree.Name != next.wanted.Tree.Name || !bytes.Equal(s.wanted.Tree.YAML, next.wanted.Tree.YAML) {
+	if s.desired.Tree.Name != next.desired.Tree.Name || !bytes.Equal(s.desired.Tree.YAML, next.desired.Tree.YAML) {
 		r.Tree = Changed
 	}
-	if s.wanted.Settings != next.wanted.Settings {
+	if s.desired.Settings != next.desired.Settings {
 		r.Settings = Changed
 	}
 	return r

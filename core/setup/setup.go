@@ -18,28 +18,28 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Wanted is what the operator's files ask for.
-type Wanted struct {
+// Desired is the state that the operator's files describe.
+type Desired struct {
 	Drivers  driverhost.Config
 	Tree     decision.Source
 	Settings decision.ConfigFacts
-	// Files are the files, and folders, that say so, as absolute paths. They
-	// count even when reading them failed.
+	// Files lists these files and folders as absolute paths, also those that could
+	// not be read.
 	Files []string
 	// Restart holds the settings that only a restart applies, by key. They are
 	// compared with reflect.DeepEqual.
 	Restart map[string]any
 }
 
-// Read works out what is wanted. It is called for every reload, one at a time,
-// and once more when it names other files than the last time.
-type Read func() (Wanted, error)
+// Read reads the desired state. It is called for every reload, one at a time, and
+// again if it lists other files than the last time.
+type Read func() (Desired, error)
 
 // snapshot is one setup. It never changes.
 type snapshot struct {
-	wanted Wanted
-	set    *driverhost.Set
-	tree   *decision.Tree
+	desired Desired
+	set     *driverhost.Set
+	tree    *decision.Tree
 }
 
 // Current is the present setup. Its methods may be called concurrently.
@@ -51,22 +51,22 @@ type Current struct {
 	present  atomic.Pointer[snapshot]
 	switched chan struct{}
 
-	// turn is taken by whoever changes something, and guards the fields below.
+	// turn is held while something changes, and guards the fields below.
 	turn    chan struct{}
-	earlier *snapshot      // what Rollback goes back to; nil: nothing
-	started map[string]any // Wanted.Restart as it was at Open
+	earlier *snapshot      // restored by Rollback; nil: none
+	started map[string]any // Desired.Restart as it was at Open
 	closed  bool
 
-	mu     sync.Mutex // guards the fields below
-	files  []string   // that the latest read named
-	judged string     // fingerprint of the files when they were last looked at
+	mu      sync.Mutex // guards the fields below
+	files   []string   // that the latest read named
+	checked string     // fingerprint of the files when they were last read
 }
 
-// Open makes the first setup from what read returns. It starts no process. The
-// host remains the caller's, who closes it after the Current.
+// Open creates the first setup from what read returns. It starts no process. The
+// caller closes the host after the Current.
 func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) {
 	c := &Current{host: host, read: read, log: log, turn: make(chan struct{}, 1), switched: make(chan struct{}, 1)}
-	w, err := c.wanted()
+	w, err := c.desired()
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) 
 	}
 	first, err := compiled(w, set)
 	if err != nil {
-		c.drop(set)
+		c.discard(set)
 		return nil, err
 	}
 	c.started = w.Restart
@@ -85,74 +85,73 @@ func Open(host *driverhost.Host, read Read, log *slog.Logger) (*Current, error) 
 	return c, nil
 }
 
-// maxReads bounds how often wanted reads on while the list of files goes on changing.
+// maxReads limits the reads of one reload while the list of files keeps changing.
 const maxReads = 3
 
-// wanted reads, and remembers which files it has seen in which state: the one
-// they were in before they were read, so that a write during it is seen as one.
-// Files that were not known before are therefore read once more.
-func (c *Current) wanted() (w Wanted, err error) {
+// desired reads the files and remembers their state from before the read, so that a
+// write during it counts as a change. If the list of files changes, it reads again.
+func (c *Current) desired() (w Desired, err error) {
 	for range maxReads {
 		before := c.known()
 		print := fingerprint(before)
 		w, err = c.read()
-		if c.saw(before, print, w) {
+		if c.remember(before, print, w) {
 			break
 		}
 	}
 	return w, err
 }
 
-// saw notes what was read while the files before had that fingerprint, and
-// reports whether these are the files that matter.
-func (c *Current) saw(before []string, print string, w Wanted) bool {
+// remember records that the files had the fingerprint before the read, and reports
+// whether the list of files is still the same.
+func (c *Current) remember(before []string, print string, w Desired) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(w.Files) > 0 {
 		c.files = append(slices.Clone(w.Files), binaries(w.Drivers)...)
 	}
-	c.judged = print
+	c.checked = print
 	same := slices.Equal(before, c.files)
 	if !same {
-		c.judged = "" // looks like a change
+		c.checked = "" // counts as a change
 	}
 	return same
 }
 
-// known lists the files that matter.
+// known lists the files of the latest read.
 func (c *Current) known() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.files
 }
 
-func compiled(w Wanted, set *driverhost.Set) (*snapshot, error) {
+func compiled(w Desired, set *driverhost.Set) (*snapshot, error) {
 	tree, err := decision.Compile(w.Tree, set.Descriptors())
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot{wanted: w, set: set, tree: tree}, nil
+	return &snapshot{desired: w, set: set, tree: tree}, nil
 }
 
-// drop lets go of a set that nobody uses.
-func (c *Current) drop(set *driverhost.Set) {
-	c.host.Retire(set)
+// discard drains a set that was never in use.
+func (c *Current) discard(set *driverhost.Set) {
+	c.host.Drain(set)
 	c.host.Forget(set)
 }
 
-// Hold returns the present setup, whose drivers go on until release even when
-// another setup takes its place; see drivers.Setups.
+// Hold returns the present setup. Its drivers run until release even if another
+// setup replaces it; see drivers.Setups.
 func (c *Current) Hold() (drivers.Setup, func()) {
 	for {
 		s := c.present.Load()
-		// A set that is retired and still the present one is that of a closed
-		// host: its drivers say so when they are called.
+		// If the present set is draining, the host is closed, and its drivers return
+		// an error when they are called.
 		if held := s.set.Hold(); held || c.present.Load() == s {
 			release := func() {}
 			if held {
 				release = s.set.Release
 			}
-			return drivers.Setup{Drivers: s.set, Tree: s.tree, Settings: s.wanted.Settings}, release
+			return drivers.Setup{Drivers: s.set, Tree: s.tree, Settings: s.desired.Settings}, release
 		}
 	}
 }
@@ -160,42 +159,42 @@ func (c *Current) Hold() (drivers.Setup, func()) {
 // Descriptors lists the drivers of the present setup, by name.
 func (c *Current) Descriptors() []driver.Descriptor { return c.present.Load().set.Descriptors() }
 
-// Lock is what the drivers of the present setup are pinned by.
+// Lock returns the lock of the present drivers.
 func (c *Current) Lock() driverhost.Lock { return c.present.Load().set.Lock() }
 
-// take waits for the turn to change something.
-func (c *Current) take(ctx context.Context) error {
+// lock waits until no other change is under way.
+func (c *Current) lock(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	if c.closed {
-		c.give()
+		c.unlock()
 		return errors.New("the server is stopping")
 	}
 	return nil
 }
 
-func (c *Current) give() { <-c.turn }
+func (c *Current) unlock() { <-c.turn }
 
-// Reload reads the files again and, when everything they ask for works, puts it
-// in the place of the present setup: drivers that differ are started, described,
-// configured and probed first, and the tree is compiled for them. Calls in
-// flight end under the setup they began with. The drivers named in again get a
-// fresh process although they are the same. On an error nothing is changed.
+// Reload reads the files again and replaces the present setup if everything in them
+// works: drivers that differ are started, described, configured and probed first,
+// and the tree is compiled for them. Calls in flight end under the setup they began
+// with. Drivers named in again are restarted even if nothing differs. After an
+// error nothing has changed.
 func (c *Current) Reload(ctx context.Context, again ...string) (Report, error) {
-	if err := c.take(ctx); err != nil {
+	if err := c.lock(ctx); err != nil {
 		return Report{}, err
 	}
-	defer c.give()
+	defer c.unlock()
 	return c.reload(ctx, again)
 }
 
-// reload is Reload for who has the turn.
+// reload needs the lock of changes.
 func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 	began := time.Now()
-	w, err := c.wanted()
+	w, err := c.desired()
 	if err != nil {
 		return Report{}, err
 	}
@@ -206,41 +205,41 @@ func (c *Current) reload(ctx context.Context, again []string) (Report, error) {
 	}
 	next, err := compiled(w, set)
 	if err != nil {
-		c.drop(set)
+		c.discard(set)
 		return Report{}, err
 	}
 	report := old.changes(next)
 	report.NeedsRestart = differing(c.started, w.Restart)
 	if !report.Changed() {
-		c.drop(set)
+		c.discard(set)
 		return c.finish(report, began), nil
 	}
 	c.replace(old, next)
 	if report.differs() {
-		c.keep(old)
+		c.keepEarlier(old)
 	} else {
-		c.host.Forget(old.set) // fresh processes of the same drivers are nothing to go back from
+		c.host.Forget(old.set) // a rollback to the same drivers would change nothing
 	}
 	return c.finish(report, began), nil
 }
 
-// replace puts a snapshot in the place of the present one.
+// replace makes next the present snapshot.
 func (c *Current) replace(old, next *snapshot) {
 	c.present.Store(next)
 	c.host.Use(next.set)
-	c.host.Retire(old.set)
+	c.host.Drain(old.set)
 	select {
 	case c.switched <- struct{}{}:
-	default: // whoever listens has still to look
+	default: // the listener has not received the last one yet
 	}
 }
 
-// Switched receives after the present setup was replaced, once for any number
-// of times. It is for one listener and never closed.
+// Switched receives after the present setup was replaced; several replacements may
+// be received as one. It is for one listener and never closed.
 func (c *Current) Switched() <-chan struct{} { return c.switched }
 
-// keep makes a snapshot the one to go back to.
-func (c *Current) keep(s *snapshot) {
+// keepEarlier makes s the target of Rollback.
+func (c *Current) keepEarlier(s *snapshot) {
 	if c.earlier != nil {
 		c.host.Forget(c.earlier.set)
 	}
@@ -249,7 +248,7 @@ func (c *Current) keep(s *snapshot) {
 
 func (c *Current) finish(r Report, began time.Time) Report {
 	r.At, r.Took = time.Now(), Milliseconds(time.Since(began))
-	c.log.Info("setup", "changed", r.Changed(), "drivers", r.words(), "tree", r.Tree, "settings", r.Settings,
+	c.log.Info("setup", "changed", r.Changed(), "drivers", r.summary(), "tree", r.Tree, "settings", r.Settings,
 		"took", time.Duration(r.Took).Round(time.Millisecond), "needs_restart", r.NeedsRestart)
 	for _, w := range r.Warnings {
 		c.log.Warn("setup", "warning", w)
@@ -257,44 +256,43 @@ func (c *Current) finish(r Report, began time.Time) Report {
 	return r
 }
 
-// Rollback goes back to the setup before the last reload that changed anything:
-// the drivers run the very binaries they ran then, whatever has their names now.
-// drivers.lock, and binaries that differ, are written back, so that a restart
-// starts the same drivers; configuration and tree files are left alone, and the
-// report says when they ask for something else. A second Rollback undoes the
-// first. On an error nothing is changed.
+// Rollback restores the setup before the last reload that changed anything. The
+// drivers run the binaries they ran then, even if the files were replaced.
+// drivers.lock and binaries that differ are written back, so that a restart
+// starts the same drivers. Configuration and tree files do not change, and the
+// report warns if they differ. A second Rollback undoes the first. After an error
+// nothing has changed.
 func (c *Current) Rollback(ctx context.Context) (Report, error) {
-	if err := c.take(ctx); err != nil {
+	if err := c.lock(ctx); err != nil {
 		return Report{}, err
 	}
-	defer c.give()
+	defer c.unlock()
 	began := time.Now()
 	if c.earlier == nil {
-		return Report{}, errors.New("there is nothing to go back to: no reload has changed a binary, the configuration or the tree since this server started")
+		return Report{}, errors.New("nothing to roll back: no reload has changed a binary, the configuration or the tree since this server started")
 	}
 	old, target := c.present.Load(), c.earlier
 	set, err := c.host.Restore(ctx, old.set, target.set)
 	if err != nil {
-		return Report{}, fmt.Errorf("go back to the earlier drivers: %w", err)
+		return Report{}, fmt.Errorf("restore the earlier drivers: %w", err)
 	}
-	next := &snapshot{wanted: target.wanted, set: set, tree: target.tree}
+	next := &snapshot{desired: target.desired, set: set, tree: target.tree}
 	report := old.changes(next)
-	report.NeedsRestart = differing(c.started, next.wanted.Restart)
+	report.NeedsRestart = differing(c.started, next.desired.Restart)
 	c.replace(old, next)
-	c.keep(old)
+	c.keepEarlier(old)
 	report.Warnings = c.writeBack(next, report)
-	// The files are the operator's and stay as they are: only when they change
-	// again are they taken up.
+	// The watch ignores the operator's files until they change again.
 	c.mu.Lock()
-	c.judged = fingerprint(c.files)
+	c.checked = fingerprint(c.files)
 	c.mu.Unlock()
 	return c.finish(report, began), nil
 }
 
-// Close ends the changes. The present setup can be held until its host is closed.
+// Close ends changes. The present setup can be held until its host is closed.
 func (c *Current) Close() error {
 	c.turn <- struct{}{}
-	defer c.give()
+	defer c.unlock()
 	c.closed = true
 	return nil
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long the files have to be left alone before they are read:
-// editors and installers write more than once.
-const settle = 250 * time.Millisecond
+// settleTime is how long files must not change before they are read: editors and
+// installers write more than once.
+const settleTime = 250 * time.Millisecond
 
-// A database that lies in a watched folder makes an event of every write. Behind
-// such an event the watch rests: the system merges meanwhile what repeats, and
-// calls are not held up by news of themselves.
+// Every write to a database in a watched folder is an event. After such an event the
+// watch pauses, during which the system merges repeated events, so that calls are
+// not slowed down.
 const (
-	attentive = 20 * time.Millisecond // how long every event is taken
+	attentive = 20 * time.Millisecond // how long events are received after a pause
 	rest      = 200 * time.Millisecond
 )
 
 // Watch reloads when the files change, until ctx is done. It watches their
-// folders, because editors replace files instead of writing into them. What is
-// refused is said once in the log and tried again when something has changed.
+// folders, because editors replace files instead of writing into them. An invalid
+// setup is logged once, and read again when something changes.
 func (c *Current) Watch(ctx context.Context) (err error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Current) Watch(ctx context.Context) (err error) {
 		case event := <-events:
 			switch {
 			case c.concerns(event.Name):
-				due.Reset(settle)
+				due.Reset(settleTime)
 			case time.Since(since) > attentive:
 				events = nil
 				rested.Reset(rest)
@@ -57,26 +57,25 @@ func (c *Current) Watch(ctx context.Context) (err error) {
 		case err := <-w.Errors:
 			// Events were lost, so anything may have changed.
 			c.log.Warn("watch the configuration", "error", err)
-			due.Reset(settle)
+			due.Reset(settleTime)
 		case <-due.C:
 			c.reloadChanged(ctx)
 			if c.follow(w) {
-				due.Reset(settle) // for what was written before the watch began
+				due.Reset(settleTime) // for what was written before the watch began
 			}
 		}
 	}
 }
 
-// follow watches the folders of the files that matter now, and reports whether
-// there is one more.
+// follow watches the folders of all known files, and reports whether it added one.
 func (c *Current) follow(w *fsnotify.Watcher) bool {
 	before := len(w.WatchList())
 	for _, path := range c.known() {
 		for _, dir := range []string{filepath.Dir(path), path} {
 			if !isFolder(dir) {
-				continue // a file, which its folder's watch covers, or not there
+				continue // a file, which its folder's watch covers, or missing
 			}
-			// Adding what is watched already does nothing.
+			// Adding a folder again does nothing.
 			if err := w.Add(dir); err != nil {
 				c.log.Warn("folder is not watched", "folder", dir, "error", err)
 			}
@@ -90,7 +89,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// concerns reports whether a change at the path may change what is wanted.
+// concerns reports whether a change at the path may change the desired state.
 // Databases lie in the same folders and change all the time.
 func (c *Current) concerns(path string) bool {
 	if strings.HasPrefix(filepath.Base(path), "..") {
@@ -104,22 +103,21 @@ func (c *Current) concerns(path string) bool {
 	return false
 }
 
-// reloadChanged reloads unless the files are as they were last seen. It looks
-// when it has the turn: who had it before, a Rollback for one, may have written
-// or judged them.
+// reloadChanged reloads unless the files are the same as at the last read. It compares
+// them while it holds the lock, because a Rollback may have written them before.
 func (c *Current) reloadChanged(ctx context.Context) {
-	if err := c.take(ctx); err != nil {
+	if err := c.lock(ctx); err != nil {
 		return // stopping
 	}
-	defer c.give()
+	defer c.unlock()
 	c.mu.Lock()
-	same := fingerprint(c.files) == c.judged
+	same := fingerprint(c.files) == c.checked
 	c.mu.Unlock()
 	if same {
-		c.log.Debug("files are as they were last seen")
+		c.log.Debug("files have not changed")
 		return
 	}
 	if _, err := c.reload(ctx, nil); err != nil && ctx.Err() == nil {
-		c.log.Error("the changed files are refused, everything goes on as before", "error", err)
+		c.log.Error("the changed files are refused, the present setup stays", "error", err)
 	}
 }

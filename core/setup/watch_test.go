@@ -71,7 +71,7 @@ func TestWatchRefusesOnceAndRecovers(t *testing.T) {
 	r.write("tree.yaml", "nonsense")
 	const refused = "the changed files are refused"
 	eventually(t, "a refusal", func() bool { return strings.Contains(r.log.String(), refused) })
-	// The same again is no news, however it was written.
+	// The same files are not reported again, however they were written.
 	reads := r.readSoFar()
 	r.write("tree.yaml", "nonsense")
 	r.write("unrelated.txt", "x")
@@ -92,7 +92,7 @@ func TestWatchLeavesARollbackAlone(t *testing.T) {
 	r.write("tree.yaml", strings.Replace(tree, "via: agent}", "via: agent, timeout: 9s}", 1))
 	r.reload()
 	r.watch()
-	const looked = "files are as they were"
+	const looked = "files have not changed"
 	eventually(t, "a first look", func() bool { return strings.Contains(r.log.String(), looked) })
 	looks := strings.Count(r.log.String(), looked)
 	// It writes binary and lock back, which the watch sees, and leaves the tree file.
@@ -120,7 +120,7 @@ func TestAWriteDuringARollbackDoesNotUndoIt(t *testing.T) {
 	r.write("tree.yaml", later)
 	r.reload()
 	r.watch()
-	const looked = "files are as they were"
+	const looked = "files have not changed"
 	eventually(t, "a first look", func() bool { return strings.Contains(r.log.String(), looked) })
 	looks := strings.Count(r.log.String(), looked)
 	if err := os.Remove(probed); err != nil {

@@ -1,18 +1,18 @@
 // Package jsonlimit refuses JSON texts that would cost too much to decode. It
-// counts on the bytes, before anything recursive sees them, and decodes nothing.
+// counts bytes before a recursive decoder reads them, and decodes nothing itself.
 package jsonlimit
 
 import "fmt"
 
-// What a JSON text may have. A decoder makes a hundred bytes and more of each
-// value, and recurses with the depth.
+// Limits of a JSON text. A decoder allocates a hundred bytes and more for each value,
+// and recurses with the depth.
 const (
 	MaxDepth  = 512     // of nested arrays and objects
 	MaxValues = 250_000 // in one text, which is taken apart many times
 )
 
-// Check returns an error if the text exceeds a limit. Text that is not JSON may
-// be judged either way.
+// Check returns an error if the text exceeds a limit. The result for text that is not
+// JSON is undefined.
 func Check(text []byte) error {
 	depth, values, inString := 0, 0, false
 	for i := 0; i < len(text); i++ {

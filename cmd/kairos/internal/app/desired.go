@@ -15,8 +15,8 @@ import (
 )
 
 // desired reads what a server should run with, at its start and at each reload.
-func (s Options) desired() (setup.Wanted, error) {
-	var w setup.Wanted
+func (s Options) desired() (setup.Desired, error) {
+	var w setup.Desired
 	if s.File != "" {
 		w.Files = files.Absolute(s.File)
 	}

@@ -1,5 +1,5 @@
-// Command driver is a real small driver for the tests of package setup. What it
-// is and does stands behind the program in its own file, so that the tests make
+// Command driver is a real small driver for the tests of package setup. Its
+// behaviour is appended to the program in its own file, so that the tests can make
 // another version of it without a compiler.
 package main
 
