@@ -16,10 +16,10 @@ import (
 	"golang.org/x/text/message"
 )
 
-// inputCheck judges arguments against a tool's input schema.
+// inputCheck validates arguments against a tool's input schema.
 type inputCheck struct{ schema *jsonschema.Schema }
 
-// enforced is the check of a tool's arguments.
+// enforced returns the check of a tool's arguments.
 func enforced(t toolset.Tool) (inputCheck, error) {
 	input, err := t.Input()
 	if err != nil {
@@ -32,9 +32,9 @@ func enforced(t toolset.Tool) (inputCheck, error) {
 	return newInputCheck(t.Name, schema)
 }
 
-// newInputCheck compiles the schema that is enforced. It is the one agents see,
-// but for the solution of kairos_next: leaving it or a part of it out is an
-// answer that the engine deals with, and so is a type whose driver was removed.
+// newInputCheck compiles the enforced schema. It is the schema that agents see, except
+// for the solution of kairos_next: the director handles a missing or incomplete
+// solution, and a type whose driver was removed.
 func newInputCheck(tool string, schema []byte) (inputCheck, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
@@ -71,8 +71,8 @@ func dropRequired(schema any) {
 	}
 }
 
-// problem says what is wrong with the arguments, nil: nothing. A null is taken
-// as left out, which is how some clients send what they do not use.
+// problem returns the error of invalid arguments, or nil. A null counts as left out,
+// because some clients send null for unused arguments.
 func (c inputCheck) problem(arguments json.RawMessage) *fault.Error {
 	if len(object(arguments)) == 0 {
 		arguments = json.RawMessage("{}")
@@ -106,7 +106,7 @@ func invalidInput(text string) *fault.Error {
 		WithNext("correct what the message names and call the tool again")
 }
 
-// maxLeaves bounds an error text; an agent repairs the first ones first.
+// maxLeaves limits the findings in an error text; an agent fixes the first ones first.
 const maxLeaves = 8
 
 // leaves lists the findings with the path of the field each is about.

@@ -12,17 +12,17 @@ import (
 
 const memPrefix = "kairos://mem/"
 
-// Bounds of a completion.
+// Limits of a completion.
 const (
-	maxValues  = 100  // that a client is given, as MCP has it
+	maxValues  = 100  // of a reply, the limit of MCP
 	titlesPage = 1000 // read at a time
-	maxTitles  = 5000 // looked at; who has more types more
+	maxTitles  = 5000 // searched; a longer input finds the others
 )
 
 // completion offers the protocols that the caller may read: for the prompt's
-// argument their titles, or URIs once what is typed begins like one, and for a
-// reference to kairos://mem/ the ids of their first steps. What is typed is part
-// of the title, or the beginning of the URI or id.
+// argument their titles, or URIs if the input begins like one, and for a reference to
+// kairos://mem/ the ids of their first steps. The input is part of the title, or the
+// beginning of the URI or id.
 type completion struct{ protocols protocols }
 
 // CompletePromptArgument implements server.PromptCompletionProvider.
@@ -45,8 +45,8 @@ func (c completion) CompleteResourceArgument(
 	return c.complete(ctx, argument.Value, func(p api.ChainInfo) string { return strings.TrimPrefix(p.URI, memPrefix) })
 }
 
-// complete lists what fits what is typed; shown is how a protocol is named
-// unless a URI is typed.
+// complete lists the protocols that match the input. shown formats a protocol unless
+// the input is a URI.
 func (c completion) complete(ctx context.Context, typed string, shown func(api.ChainInfo) string) (*mcp.Completion, error) {
 	typed = strings.ToLower(strings.TrimSpace(typed))
 	isURI := len(typed) > len("kairos:") && strings.HasPrefix(memPrefix, typed) || strings.HasPrefix(typed, memPrefix)

@@ -85,7 +85,7 @@ func TestCompletionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestACompletionThatFailsTellsNoSecret(t *testing.T) {
+func TestACompletionThatFailsRevealsNothing(t *testing.T) {
 	d := newDirector()
 	d.err = errors.New("disk on fire at /secret")
 	w := dial(t, config(), d)

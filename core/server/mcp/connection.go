@@ -17,33 +17,33 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// peer carries messages to the client of one request. It is the seam between
-// the exchange and a transport; methods are called concurrently.
+// peer sends messages to the client of one request; a transport implements it. Methods
+// are called concurrently.
 type peer interface {
 	// reachable reports whether a request would reach the client.
 	reachable() bool
-	// call sends a question, closes its out, and waits for the reply: a
-	// result, the client's own error, or an error when the reply can no longer
-	// come; errUnreachable if the client could not be reached.
+	// call sends a question, closes q.out, and waits for the reply: a result, the
+	// client's own error, or an error if no reply can arrive; errUnreachable if the
+	// question could not be sent.
 	call(ctx context.Context, q *question, r clientRequest) (json.RawMessage, *driver.ClientError, error)
-	// rejoin says that this request waits for that question, too. It is sent
-	// again if the way that it was sent by was lost.
+	// rejoin records that this request also waits for the question. The question is
+	// sent again if its connection broke.
 	rejoin(key questionKey)
 	// notify sends a notification.
 	notify(method string, params any) error
 }
 
-// origin says where a request comes from.
+// origin is the source of a request.
 type origin struct {
 	transport string
 	who       access.Caller // Principal, Space and Groups
-	conn      *connection   // nil: a request without one, whose client can do nothing
+	conn      *connection   // nil: a request without a connection, whose client cannot be asked
 	peer      peer          // nil without a connection
-	era       string        // without a connection: what the request says
+	era       string        // named by a request without a connection
 }
 
-// connection is one client of the legacy eras, or the wire that a client of the
-// modern era happens to use.
+// connection is one client of the legacy eras, or a connection that requests of the
+// modern era use.
 type connection struct {
 	id        string
 	questions *questions
@@ -70,14 +70,14 @@ func originOf(ctx context.Context) *origin {
 	return &origin{}
 }
 
-// initialized keeps what the client said of itself in the legacy handshake.
+// initialized keeps the description of the client from the legacy handshake.
 func (c *connection) initialized(client driver.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.client = client
 }
 
-// maxName bounds what is kept of a client's name and version, in bytes.
+// maxName limits the kept part of a client's name and version, in bytes.
 const maxName = 256
 
 func shortened(text string) string {
@@ -93,12 +93,12 @@ func (c *connection) legacyClient() driver.Client {
 	return c.client
 }
 
-// describe says what a client can do. An elicitation capability that names no
-// mode means forms, which was the only mode when it was introduced.
+// describe returns what a client can do. An elicitation capability without a mode means
+// forms, the only mode when it was introduced.
 func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, transport string) driver.Client {
 	d := driver.Client{Era: era, Transport: transport}
 	if info != nil {
-		// They stay as long as the connection, or with the questions of a run.
+		// They are kept with the connection and with the questions of a run.
 		d.Name, d.Version = shortened(info.Name), shortened(info.Version)
 	}
 	if caps == nil {
@@ -113,12 +113,12 @@ func describe(info *mcp.Implementation, caps *mcp.ClientCapabilities, era, trans
 	return d
 }
 
-// maxDeclaration bounds what is kept of a client's capabilities, in bytes of JSON.
+// maxDeclaration limits the kept capabilities of a client, in bytes of JSON.
 const maxDeclaration = 8 << 10
 
-// declaration is all that a client declared, for drivers and conditions. What the
-// protocol means by an elicitation without a mode is written out. A declaration
-// that is too large is left out: then the client has what describe read of it.
+// declaration returns all capabilities that a client declared, for drivers and
+// conditions. An elicitation without a mode gets the mode form. A declaration that is
+// too large is dropped: then only the result of describe counts.
 func (cs callers) declaration(ctx context.Context, capabilities map[string]any) json.RawMessage {
 	if len(capabilities) == 0 {
 		return nil
@@ -187,7 +187,7 @@ func (cs callers) of(ctx context.Context, req mcp.CallToolRequest) access.Caller
 	return c
 }
 
-// unreachable is the client without what needs a way to reach it.
+// unreachable returns the client without capabilities that need a connection to it.
 func unreachable(c driver.Client) driver.Client {
 	return driver.Client{Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport}
 }
@@ -199,17 +199,17 @@ func progressToken(req mcp.CallToolRequest) any {
 	return req.Params.Meta.ProgressToken
 }
 
-// note travels with one request and brings back what mcp-go cannot carry.
+// note belongs to one request and returns what mcp-go cannot carry.
 type note struct {
 	err *rpcError
 	// requests replace the typed inputRequests of the result, which drop
 	// zero temperatures and unknown fields.
 	requests map[string]clientRequest
-	// errorCode is that of an error result or of a run error.
+	// errorCode of an error result or of a run error.
 	errorCode string
-	// data is that of a JSON-RPC error; nil: as mcp-go has it.
+	// data of a JSON-RPC error; nil: that of mcp-go.
 	data any
-	// message is the request as it came.
+	// message is the request as it was received.
 	message json.RawMessage
 }
 
@@ -237,8 +237,8 @@ func noteCode(ctx context.Context, code string) {
 	}
 }
 
-// rpcError is a handler's error with the JSON-RPC code it deserves; mcp-go
-// gives every one -32603.
+// rpcError is a handler's error with its own JSON-RPC code. mcp-go replaces every code
+// by -32603.
 type rpcError struct {
 	code    int
 	message string

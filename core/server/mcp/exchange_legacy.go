@@ -12,10 +12,10 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// legacy sends the engine's questions to the client within the call.
+// legacy sends questions to the client within the call.
 func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
 	c := x.call(ctx, req)
-	var opened string // the elicitation that sent the person to a page
+	var opened string // id of the elicitation that sent the person to a page
 	round, err := open(ctx, c.caller())
 	for range director.MaxCallRounds {
 		if round, err = x.later(ctx, c, round, err); err != nil {
@@ -30,9 +30,9 @@ func (x *exchange) legacy(ctx context.Context, req mcp.CallToolRequest, open ope
 	return failed(ctx, x.log, req, fmt.Errorf("more than %d rounds in one call", director.MaxCallRounds))
 }
 
-// ask sends a question to the client, or joins it if it is out already, and
-// returns the round after it: the one its answer leads to, or, when the call
-// may wait no longer, that the run waits.
+// ask sends a question to the client, or joins it if it was sent before, and returns
+// the next round: after the answer, or, if the call may wait no longer, that the run
+// waits.
 func (x *exchange) ask(ctx context.Context, c call, a *director.Ask) (director.Round, error) {
 	if refusal := refuse(c.caller().Client, a); refusal != nil {
 		if c.conn != nil {
@@ -56,7 +56,7 @@ func (x *exchange) ask(ctx context.Context, c call, a *director.Ask) (director.R
 			x.resolve(driver.WithTrace(ctx, trace), waiting, c, q, a)
 		})
 	}
-	select { // a call that may hardly wait asks all the same
+	select { // the question is sent even if the call can hardly wait
 	case <-q.out:
 	case <-q.settled:
 	case <-ctx.Done():
@@ -78,8 +78,8 @@ func (x *exchange) ask(ctx context.Context, c call, a *director.Ask) (director.R
 		opened, _ := director.ByURL(a.Method, a.Params)
 		x.complete(ctx, c, opened)
 	}
-	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the engine has
-		<-q.resolved // the withdrawal goes out before the reply
+	if (!a.Human || onPage) && c.conn.questions.giveUp(q) { // as the director does
+		<-q.resolved // the cancellation is sent before the reply
 	}
 	return director.Round{Reply: &reply}, err
 }
@@ -92,7 +92,7 @@ func (x *exchange) await(ctx context.Context, c call, q *question, a *director.A
 	}
 	timeout := time.NewTimer(wait)
 	defer timeout.Stop()
-	var onPage <-chan struct{} // without a page it stays open
+	var onPage <-chan struct{} // nil: never
 	if a.Linked {
 		settled, leave := x.watch(ctx, a.Run, a.Seq)
 		defer leave()
@@ -120,11 +120,11 @@ func (x *exchange) await(ctx context.Context, c call, q *question, a *director.A
 	}
 }
 
-// resolve sends a question and hands its answer to the engine, however late it
-// comes. ctx outlives the call that asked; waiting ends with the question.
+// resolve sends a question and passes its answer to the director, however late it
+// arrives. ctx outlives the call that asked; waiting ends with the question.
 func (x *exchange) resolve(ctx, waiting context.Context, c call, q *question, a *director.Ask) {
 	conn := c.conn
-	defer conn.questions.settle(q, director.Round{}, errLost) // only a panic leaves it to this
+	defer conn.questions.settle(q, director.Round{}, errLost) // only after a panic
 	result, clientErr, err := c.peer.call(waiting, q, clientRequest{a.Method, a.Params})
 	if errors.Is(err, errUnreachable) {
 		clientErr, err = &driver.ClientError{Code: mcp.METHOD_NOT_FOUND, Message: err.Error()}, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// modern returns the engine's question as an input_required result; the client
-// repeats the call with the answer and the sealed state.
+// modern returns a question as an input_required result. The client repeats the call
+// with the answer and the sealed state.
 func (x *exchange) modern(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
 	caller := x.callers.of(ctx, req)
 	digest, err := argumentsDigest(req.Params.RawArguments)
@@ -52,8 +52,8 @@ func (x *exchange) modernRound(
 	ctx context.Context, req mcp.CallToolRequest, caller access.Caller, st *sealedState, open opening,
 ) (director.Round, error) {
 	if req.Params.RequestState == "" {
-		// Answers that come without their state answer nothing that was asked:
-		// the call is a new one, and its client is asked.
+		// Answers without their state do not belong to a question: this is a new
+		// call.
 		return open(ctx, caller)
 	}
 	sealed, err := x.seal.open(req.Params.RequestState, st.Binding)
@@ -82,7 +82,7 @@ func (x *exchange) modernRound(
 	return round, err
 }
 
-// answerTo is the client's own JSON for the question; further keys mean nothing.
+// answerTo returns the client's JSON for the question. Other keys are ignored.
 func answerTo(st sealedState, responses mcp.InputResponses) (json.RawMessage, bool, error) {
 	response, ok := responses[answerKey(st.Seq)]
 	if !ok {

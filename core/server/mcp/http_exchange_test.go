@@ -130,8 +130,8 @@ func TestQuestionOfABrokenStreamIsSentAgainToTheNextCall(t *testing.T) {
 	}
 }
 
-// deafPosts hides from POSTs that responses can be streamed.
-func deafPosts(h http.Handler) http.Handler {
+// withoutStreaming hides from POSTs that responses can be streamed.
+func withoutStreaming(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			w = struct{ http.ResponseWriter }{w}
@@ -142,7 +142,7 @@ func deafPosts(h http.Handler) http.Handler {
 
 func TestClientIsAskedOnlyWhereItHears(t *testing.T) {
 	d := newDirector(elicit("sure?"), sample("how much?"))
-	v := newSiteBehind(t, config(), d, deafPosts).visit(everything)
+	v := newSiteBehind(t, config(), d, withoutStreaming).visit(everything)
 	id, r := v.call("kairos_begin", beginArgs)
 	for _, solved := range r.step(id).Solved {
 		if !strings.Contains(string(solved.Output), "-32601") {

@@ -161,7 +161,7 @@ func bubble(t *testing.T, cfg mcpserver.Config, e mcpserver.Engine, f func(t *te
 	})
 }
 
-func TestIdleSessionsEndAndUsedOnesGoOn(t *testing.T) {
+func TestIdleSessionsEndAndUsedOnesStay(t *testing.T) {
 	cfg := config()
 	cfg.SessionIdle, cfg.SessionAge = time.Hour, 5*time.Hour
 	cfg.ProgressEvery = time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 )
 
-// writeWait bounds how long a client may take to read one message.
+// writeWait limits how long a client may take to read one message.
 const writeWait = 30 * time.Second
 
 var errStreamOver = errors.New("the stream has ended")
@@ -24,12 +24,12 @@ type carrier interface {
 	lost() bool
 }
 
-// postStream is the response to a POST. It becomes a stream of events with the
-// first message before the reply, and stays one JSON document otherwise.
+// postStream is the response to a POST. It is one JSON document, unless a message is
+// sent before the reply: then it is a stream of events.
 type postStream struct {
 	w      http.ResponseWriter
-	cancel func() // ends the call that nobody can be told the reply of
-	able   bool   // to stream
+	cancel func() // ends the call, whose reply cannot be sent any more
+	able   bool   // can stream
 
 	mu      sync.Mutex // guards the fields below and writes to w
 	started bool       // as a stream
@@ -42,7 +42,7 @@ func newPostStream(w http.ResponseWriter, cancel func()) *postStream {
 	return &postStream{w: w, cancel: cancel, able: canFlush(w)}
 }
 
-// canFlush asks the writer below all wrappers.
+// canFlush checks the writer below all wrappers.
 func canFlush(w http.ResponseWriter) bool {
 	for {
 		switch t := w.(type) {
@@ -56,7 +56,7 @@ func canFlush(w http.ResponseWriter) bool {
 	}
 }
 
-// speaks reports whether a message can still be sent before the reply.
+// open reports whether a message can still be sent before the reply.
 func (s *postStream) open() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *postStream) finish(status int, r *reply) {
 	}
 }
 
-// end comes when the handler returns; gone: the client has hung up.
+// end is called when the handler returns; gone: the client has hung up.
 func (s *postStream) end(gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,8 @@ func (s *postStream) end(gone bool) {
 	}
 }
 
-// deadline is set before each write, because the server's own is counted from
-// the start of the request.
+// deadline is set before each write, because the server's own deadline starts with the
+// request.
 func deadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWait)) // where there are any
 }
@@ -162,8 +162,8 @@ type listener struct {
 	once sync.Once
 }
 
-// maxUnsent is how many messages may wait on a stream: more, and its client
-// does not read.
+// maxUnsent limits the messages that wait on a stream. A client that lets more wait does
+// not read.
 const maxUnsent = 64
 
 func newListener() *listener {

@@ -14,13 +14,13 @@ type clientLog struct {
 	log *slog.Logger
 }
 
-// logged tells a client what became of its call, if it has asked for messages
-// of that level: by logging/setLevel, or in the modern era by the level in the
-// _meta of the call. Who has not asked is told nothing: a message makes an
-// event stream of a reply over HTTP, which not every client expects.
+// logged sends a client the outcome of its call, if it asked for messages of that
+// level: by logging/setLevel, or in the modern era by the level in the _meta of the
+// call. Other clients get no message: it would turn an HTTP reply into an event
+// stream, which not every client expects.
 func (l clientLog) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if wantedLevel(ctx) == "" {
+		if logLevelOf(ctx) == "" {
 			return h(ctx, req)
 		}
 		res, err := h(ctx, req)
@@ -38,7 +38,7 @@ func (l clientLog) logged(h server.ToolHandlerFunc) server.ToolHandlerFunc {
 
 // say sends a log message about the present call to its client.
 func (l clientLog) say(ctx context.Context, level mcp.LoggingLevel, data any) {
-	if !level.ShouldSendTo(wantedLevel(ctx)) {
+	if !level.ShouldSendTo(logLevelOf(ctx)) {
 		return
 	}
 	params := map[string]any{"level": level, "logger": "kairos", "data": data}
@@ -55,9 +55,9 @@ func (l clientLog) say(ctx context.Context, level mcp.LoggingLevel, data any) {
 
 const methodLogMessage = "notifications/message"
 
-// wantedLevel is the least level that the client of this call wants to hear;
-// empty: none.
-func wantedLevel(ctx context.Context) mcp.LoggingLevel {
+// logLevelOf returns the lowest level that the client of this call asked for; empty:
+// none.
+func logLevelOf(ctx context.Context) mcp.LoggingLevel {
 	if server.IsModernRequest(ctx) {
 		return server.RequestProtocolInfoFromContext(ctx).LogLevel
 	}
@@ -73,8 +73,8 @@ func (c *connection) logLevel() mcp.LoggingLevel {
 	return c.wants
 }
 
-// SetLogLevel implements server.SessionWithLogging. Without a connection there
-// is nothing to remember it by.
+// SetLogLevel implements server.SessionWithLogging. Without a connection the
+// level cannot be kept.
 func (s *session) SetLogLevel(level mcp.LoggingLevel) {
 	if s.conn == nil {
 		return

@@ -115,7 +115,7 @@ func TestRequestStateOpensOnlyForItsOwnCall(t *testing.T) {
 	if len(d.continued) != 0 {
 		t.Fatalf("%d answers reached the engine", len(d.continued))
 	}
-	// The run is unharmed: the right call still goes on, however its arguments are written.
+	// The run is unharmed: the right call still continues, however its arguments are written.
 	same := json.RawMessage(`{"solution":{"nonce":"\u006e","id":9007199254740993,"type":"shell"},"run_id":"run-1","uri":"` + stepURI + `"}`)
 	if got := w.step(w.modern(everything, "kairos_next", same, answers(open, accepted))); len(got.Solved) != 1 {
 		t.Errorf("reply = %+v, want the answer taken", got)

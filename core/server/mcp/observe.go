@@ -9,7 +9,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-// Observer hears of every tool call. It is called concurrently and returns at once.
+// Observer is notified of every tool call. It is called concurrently and must return at
+// once.
 type Observer interface {
 	ToolCalled(ToolCall)
 }
@@ -29,7 +30,7 @@ type ToolCall struct {
 // rpcFailed is the ErrorCode of a call that ended in a JSON-RPC error.
 const rpcFailed = "RPC_ERROR"
 
-// observed is the one place where calls are told, whatever their transport.
+// observed notifies the observer of each call, on every transport.
 func observed(observer Observer, h server.ToolHandlerFunc) server.ToolHandlerFunc {
 	if observer == nil {
 		return h
@@ -53,7 +54,7 @@ func observed(observer Observer, h server.ToolHandlerFunc) server.ToolHandlerFun
 	}
 }
 
-// size is what a result takes on the wire, without what every result has.
+// size returns the bytes of a result, without the envelope that every result has.
 func size(ctx context.Context, res *mcp.CallToolResult) int {
 	bytes := len(res.RequestState)
 	if text, ok := res.StructuredContent.(json.RawMessage); ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Bounds of what one connection may hold.
+// Limits of one connection.
 const (
 	maxOpen    = 512 // unanswered questions
 	maxSettled = 128 // answered ones that a slower call may still join
@@ -30,14 +30,14 @@ type questionKey struct {
 	seq int64
 }
 
-// question is a request that was sent to the client. It outlives the call that
-// asked: the answer counts whenever it comes while the connection lives.
+// question is a request that was sent to the client. It outlives the call that asked:
+// an answer counts as long as the connection is open.
 type question struct {
 	key      questionKey
 	cancel   context.CancelFunc
 	out      chan struct{} // closed when it was sent
 	settled  chan struct{} // closed when round and err are set
-	resolved chan struct{} // closed when nothing is said of it to the client any more
+	resolved chan struct{} // closed after the last message about it to the client
 
 	round director.Round
 	err   error
@@ -56,7 +56,7 @@ func (q *question) isSettled() bool {
 	}
 }
 
-// questions are those of one connection.
+// questions are the questions of one connection.
 type questions struct {
 	mu      sync.Mutex // guards the fields below and each question's
 	closed  bool
@@ -78,8 +78,8 @@ func (qs *questions) isOpen(k questionKey) bool {
 	return ok || coming && seq == k.seq
 }
 
-// expect says that a call will join the question, or refuse it. Who comes in
-// between must not take it for a question that nobody waits for.
+// expect announces that a call will join the question or refuse it, so that a call in
+// between does not treat it as a question without a waiter.
 func (qs *questions) expect(k questionKey) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -89,7 +89,7 @@ func (qs *questions) expect(k questionKey) {
 	qs.coming[k.run] = k.seq
 }
 
-// refused is for a question that is expected and not sent.
+// refused withdraws the announcement of a question that is not sent.
 func (qs *questions) refused(k questionKey) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -102,10 +102,10 @@ func (qs *questions) arrivedLocked(k questionKey) {
 	}
 }
 
-// join returns the question of the ask, and whether it is new: then the caller
-// has to send it and settle it, and cancel ends the wait for the answer. An
-// older question of the same run is over, because its answer would lose: those
-// who wait for it go on with this one.
+// join returns the question of the ask, and whether it is new. If it is, the caller
+// must send and settle it, and cancel ends the wait for the answer. An older question
+// of the same run is settled, because its answer would be rejected: its waiters
+// continue with this one.
 func (qs *questions) join(
 	a *director.Ask, caller func() access.Caller, cancel context.CancelFunc,
 ) (q *question, fresh bool, err error) {
@@ -145,15 +145,14 @@ func (qs *questions) join(
 	return q, true, nil
 }
 
-// leave says that a call waits no longer.
+// leave records that a call waits no longer.
 func (qs *questions) leave(q *question) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q.waiters--
 }
 
-// giveUp withdraws a question that nobody waits for any more, and reports
-// whether it did.
+// giveUp cancels a question without waiters, and reports whether it did.
 func (qs *questions) giveUp(q *question) bool {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -172,8 +171,7 @@ func (qs *questions) openCount() int {
 	return len(qs.byKey)
 }
 
-// forget lets go of the settled questions, when there is no call that might
-// still join one.
+// forget drops the settled questions. Call it when no call can join one.
 func (qs *questions) forget() {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -185,8 +183,8 @@ func (qs *questions) forget() {
 	clear(qs.recent)
 }
 
-// answering says for whom an answer that has just come is taken: the call that
-// waits, or nobody.
+// answering returns the caller for an answer that has just arrived: the call that
+// waits, or a detached one.
 func (qs *questions) answering(q *question) access.Caller {
 	qs.mu.Lock()
 	caller, detached := q.caller, q.waiters == 0
@@ -202,8 +200,8 @@ func (qs *questions) settle(q *question, round director.Round, err error) {
 	qs.settleLocked(q, round, err)
 }
 
-// settleLocked keeps a question that went well for a while: a call that saw it
-// open in the run record may arrive here after it was answered.
+// settleLocked keeps a settled question for a while if there was no error: a call that
+// saw it open in the run may join it after it was answered.
 func (qs *questions) settleLocked(q *question, round director.Round, err error) {
 	if qs.byKey[q.key] != q {
 		return // superseded before
@@ -222,8 +220,8 @@ func (qs *questions) settleLocked(q *question, round director.Round, err error) 
 	}
 }
 
-// over reports whether a connection has ended. Its questions are cancelled then,
-// so that who waits for an answer has to look why.
+// over reports whether a connection has ended. Its questions are cancelled then, so a
+// waiter must check for the reason.
 func over(gone <-chan struct{}) bool {
 	select {
 	case <-gone:
@@ -233,8 +231,8 @@ func over(gone <-chan struct{}) bool {
 	}
 }
 
-// abandon gives up all questions and refuses new ones. Answers that are being
-// taken already go on.
+// abandon cancels all questions and refuses new ones. Answers that are being processed
+// are completed.
 func (qs *questions) abandon() {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()

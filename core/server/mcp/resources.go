@@ -39,7 +39,7 @@ const (
 	promptProtocol    = "protocol"
 )
 
-// text is an embedded text, without white space at its end.
+// text returns an embedded text without trailing white space.
 func text(file string) (string, error) {
 	b, err := texts.ReadFile("doc/" + file + ".md")
 	return strings.TrimSpace(string(b)), err

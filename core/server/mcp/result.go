@@ -18,8 +18,8 @@ import (
 // replied is the result of begin and next. A run error is a normal reply.
 func replied(r *api.StepReply) (*mcp.CallToolResult, error) { return result(r, "") }
 
-// result carries a reply as structured content and as the same JSON in text,
-// which is what most clients read. A non-empty indent sets out the text.
+// result carries a reply as structured content and as the same JSON in text, which
+// most clients read. A non-empty indent formats the text.
 func result(reply any, indent string) (*mcp.CallToolResult, error) {
 	text, err := api.Encode(reply, indent)
 	if err != nil {
@@ -31,9 +31,9 @@ func result(reply any, indent string) (*mcp.CallToolResult, error) {
 	}, nil
 }
 
-// failed turns an error into what the client sees: a result that is an error,
-// because a model reads results, or a JSON-RPC error for a broken exchange and
-// for calls that nobody waits for.
+// failed converts an error for the client: to a result that is an error, because models
+// read results, or to a JSON-RPC error for a broken exchange and for calls without a
+// waiting client.
 func failed(ctx context.Context, log *slog.Logger, req mcp.CallToolRequest, err error) (*mcp.CallToolResult, error) {
 	var undecoded *toolset.ArgumentsError
 	if errors.As(err, &undecoded) {
@@ -57,8 +57,8 @@ func failed(ctx context.Context, log *slog.Logger, req mcp.CallToolRequest, err 
 	return errorResult(req, f)
 }
 
-// errorResult is the result that carries an error. The contract gives mint's
-// code another name than that of the rest; it has both.
+// errorResult returns the result of an error. The contract names the code of mint
+// differently; its result has both names.
 func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, error) {
 	fields := f.Reply(tried(req))
 	if id := req.GetString("run_id", ""); id != "" && len(id) <= maxEcho && fields["run_id"] == nil {
@@ -75,16 +75,16 @@ func errorResult(req mcp.CallToolRequest, f *fault.Error) (*mcp.CallToolResult, 
 	return res, nil
 }
 
-// maxEcho bounds, in bytes, what an error repeats of the arguments; a URI has 50.
+// maxEcho limits what an error repeats of the arguments, in bytes; a URI has 50.
 const maxEcho = 200
 
-// tried says which call failed.
+// tried names the call that failed.
 func tried(req mcp.CallToolRequest) string {
 	var about struct {
 		URI  string   `json:"uri"`
 		URIs []string `json:"uris"`
 	}
-	// Arguments that cannot be read are named by the message.
+	// The message already names arguments that cannot be read.
 	_ = json.Unmarshal(object(req.Params.RawArguments), &about)
 	uri := about.URI
 	if len(about.URIs) > 0 {

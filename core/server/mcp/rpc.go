@@ -17,7 +17,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Bounds of what every link takes.
+// Limits of every transport.
 const (
 	maxMessage  = 32 << 20 // bytes
 	maxID       = 1 << 10  // bytes of a request id
@@ -34,7 +34,7 @@ type rpcMessage struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// messageKind is told by which of its fields are there.
+// messageKind depends on which fields a message has.
 type messageKind int
 
 const (
@@ -43,7 +43,7 @@ const (
 	isAnswer // to a request of ours
 )
 
-// read decodes a message that may be anything. The error is for the client.
+// read decodes an untrusted message. The error is for the client.
 func read(text []byte) (m rpcMessage, k messageKind, problem *replyError) {
 	if !utf8.Valid(text) {
 		return m, k, &replyError{Code: mcp.PARSE_ERROR, Message: "not UTF-8"}
@@ -93,7 +93,7 @@ type replyError struct {
 	Data    any    `json:"data,omitempty"`
 }
 
-// refusal is the reply with an error; an id that cannot be told is null.
+// refusal returns a reply with an error. An invalid id becomes null.
 func refusal(id json.RawMessage, e *replyError) reply {
 	if !validID(id) {
 		id = json.RawMessage("null")
@@ -101,7 +101,7 @@ func refusal(id json.RawMessage, e *replyError) reply {
 	return reply{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Error: e}
 }
 
-// respond has mcp-go serve one request and returns the reply; nil: none.
+// respond serves one request through mcp-go and returns the reply; nil: none.
 func (s *Server) respond(ctx context.Context, id, raw json.RawMessage) *reply {
 	n := &note{message: raw}
 	response := s.mcp.HandleMessage(withNote(ctx, n), raw)
@@ -111,7 +111,7 @@ func (s *Server) respond(ctx context.Context, id, raw json.RawMessage) *reply {
 	return wireReply(id, response, n)
 }
 
-// wireReply puts back what mcp-go could not carry.
+// wireReply adds what mcp-go could not carry.
 func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply {
 	out := &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: id}
 	switch r := response.(type) {
@@ -134,8 +134,8 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 	return out
 }
 
-// goType matches what encoding/json says of a value of the wrong type. mcp-go
-// passes it on as text, with the names of its own Go types.
+// goType matches an error of encoding/json about a value of the wrong type. mcp-go
+// passes it on with the names of its Go types.
 var goType = regexp.MustCompile(`json: cannot unmarshal (\w+)(?: (\S+))? into Go (?:struct field \w+\.(\S+)|value) of type \S+`)
 
 func withoutGoTypes(message string) string {
@@ -163,8 +163,8 @@ func toolResult(res *mcp.CallToolResult, n *note) any {
 	}
 }
 
-// replyResult is encoded as the result of mcp-go is, which makes a map of itself,
-// encodes that apart, and has every reply gone over three times more.
+// replyResult has the JSON of mcp-go's result, but is encoded once: mcp-go's converts
+// itself to a map and encodes each reply three times more.
 type replyResult struct {
 	Meta              *mcp.Meta       `json:"_meta,omitempty"`
 	Content           []mcp.Content   `json:"content"`
@@ -199,14 +199,13 @@ func notice(method string, params any) ourNotice {
 	return ourNotice{JSONRPC: mcp.JSONRPC_VERSION, Method: method, Params: params}
 }
 
-// withdrawal tells the client that a request of ours is over, so that it can
-// close its form.
+// withdrawal cancels a request of ours, so that the client can close its form.
 func withdrawal(id int64) ourNotice {
 	return notice(string(mcp.MethodNotificationCancelled),
 		map[string]any{"requestId": id, "reason": "the question is no longer open"})
 }
 
-// clientReply is what the client answered to a request of ours.
+// clientReply is the client's reply to a request of ours.
 type clientReply struct {
 	result json.RawMessage
 	err    *driver.ClientError

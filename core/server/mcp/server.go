@@ -20,24 +20,24 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
-// Questions takes what becomes of an director.Ask.
+// Questions continues runs after a director.Ask.
 type Questions interface {
 	// Continue takes the client's reply. A repeat with the same reply returns
 	// the recorded round; with another one it is fault.Replayed.
 	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
-	// Unanswered is for a client that came back without an answer to an
+	// Unanswered is called if the client repeated the call without an answer to a
 	// director.Ask: it is asked again, or the call ends without the answer.
 	Unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (director.Round, error)
-	// Waiting is the reply to a call whose Ask.Wait has passed.
+	// Waiting returns the reply to a call whose Ask.Wait has passed.
 	Waiting(ctx context.Context, c access.Caller, id run.ID, seq int64) (api.StepReply, error)
-	// Settled waits until a question is open no more, whoever answered it where.
+	// Settled waits until a question is no longer open, wherever it was answered.
 	Settled(ctx context.Context, id run.ID, seq int64) error
-	// Resumed is the reply once what was Pending is settled.
+	// Resumed returns the reply after the pending question was settled.
 	Resumed(ctx context.Context, c access.Caller, p director.Pending) (api.StepReply, error)
 	Retried(ctx context.Context, c access.Caller, l director.Later) (director.Round, error)
 }
 
-// Engine is what this face calls.
+// Engine lists the use cases that MCP calls.
 type Engine interface {
 	toolset.Engine
 	Questions
@@ -49,22 +49,21 @@ var _ Engine = (*director.Engine)(nil)
 type Config struct {
 	// Version is reported in serverInfo.
 	Version string
-	// ChallengeTypes returns the enum of solution.type, in this order, as it is
-	// now. It is called often and concurrently, and returns at once.
+	// ChallengeTypes returns the present enum of solution.type, in order. It is called
+	// often and concurrently, and must return at once.
 	ChallengeTypes func() []string
-	// FirstCall, if set, is called once, when the first tool call comes, and
-	// returns at once.
+	// FirstCall, if set, is called once, at the first tool call, and must return at
+	// once.
 	FirstCall func()
-	// Principal and Space are those of every caller that Identify does not name.
+	// Principal and Space apply to callers that Identify does not name.
 	Principal string
 	Space     string
 
-	// StateKey returns the key that seals requestState, and is called when one
-	// is first needed, because a start alone must have no side effects.
-	// Replicas that shall continue each other's questions share a key; nil:
-	// random, good for this process only.
+	// StateKey returns the key that seals requestState. It is called at the first use,
+	// because a start has no side effects. Replicas that continue each other's
+	// questions share a key; nil: a random one, valid in this process.
 	StateKey func() ([32]byte, error)
-	// StateTTL is how long a requestState may be sent back; zero: 24 h.
+	// StateTTL is the lifetime of a requestState; zero: 24 h.
 	StateTTL time.Duration
 	// Clock is the time by which a requestState expires; nil: this machine's.
 	Clock *clock.Clock
@@ -75,28 +74,27 @@ type Config struct {
 	ProgressWait time.Duration
 	// ProgressEvery is the interval of progress notes; zero: 1 s.
 	ProgressEvery time.Duration
-	// DrainTimeout bounds how long calls may go on after their connection has
+	// DrainTimeout limits how long calls may continue after their connection has
 	// ended; zero: 5 s.
 	DrainTimeout time.Duration
 
-	// Identify says who sends an HTTP request: Principal, Space and Groups; nil:
-	// Principal and Space above. A fault.Forbidden is answered with 403. Called
+	// Identify returns Principal, Space and Groups of an HTTP request; nil:
+	// Principal and Space above. fault.Forbidden becomes a 403. It is called
 	// concurrently.
 	Identify func(*http.Request) (access.Caller, error)
-	// MaxSessions bounds the HTTP sessions of the legacy eras; zero: 10000.
-	// When there is no room the one that has been idle longest makes it, of whoever
-	// has the most.
+	// MaxSessions limits the HTTP sessions of the legacy eras; zero: 10000. A further
+	// one evicts the longest-idle session of the principal that holds the most.
 	MaxSessions int
 	// SessionIdle is how long a session may be unused; zero: 1 h. One with a
 	// call, a stream or an open question is in use.
 	SessionIdle time.Duration
-	// SessionAge bounds the life of any session; zero: 24 h.
+	// SessionAge is the maximum age of a session; zero: 24 h.
 	SessionAge time.Duration
-	// Observer hears of every tool call; nil: nobody does.
+	// Observer is notified of every tool call; nil: none.
 	Observer Observer
 }
 
-// Validate reports what is missing or impossible.
+// Validate returns all missing and invalid values.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Version == "" {
@@ -149,7 +147,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Server is the MCP face of an engine. Its methods may be called concurrently.
+// Server serves the use cases of an engine over MCP. Its methods may be called concurrently.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
@@ -201,7 +199,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// hooks keep what mcp-go would lose: the capabilities of a legacy client, which
+// hooks preserve what mcp-go would lose: the capabilities of a legacy client, which
 // it overwrites with those of any modern request on the same session, and the
 // JSON-RPC code of a handler's error.
 func (s *Server) hooks(callers callers) *server.Hooks {
@@ -219,8 +217,8 @@ func (s *Server) hooks(callers callers) *server.Hooks {
 			}
 			from.conn.initialized(client)
 		}
-		// Only legacy clients are told that the list changed; with the option
-		// of mcp-go, modern ones would hold a stream open for it.
+		// Only legacy clients are notified that the list changed. With the option of
+		// mcp-go, modern ones would keep a stream open for it.
 		if res.Capabilities.Tools != nil {
 			res.Capabilities.Tools.ListChanged = true
 		}
@@ -252,7 +250,7 @@ func (s *Server) operator() access.Caller {
 	return access.Caller{Principal: s.cfg.Principal, Space: s.cfg.Space}
 }
 
-// randomKey is a key nobody else has.
+// randomKey returns a new random key.
 func randomKey() (key [32]byte, err error) {
 	_, err = rand.Read(key[:])
 	return key, err

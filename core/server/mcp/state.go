@@ -39,15 +39,15 @@ type sealedState struct {
 }
 
 // answerKey names a question in inputRequests. It holds the seq, so that an
-// answer to an earlier question cannot stand for a later one.
+// answer to an earlier question does not count for a later one.
 func answerKey(seq int64) string { return "q" + strconv.FormatInt(seq, 10) }
 
-// errState is all a client learns about a requestState that does not open.
+// errState is the only error a client gets for a requestState that does not open.
 var errState = errors.New("requestState is not valid for this call: it was changed, has expired, " +
 	"or belongs to another call. Send the call again without requestState")
 
-// sealer encrypts and authenticates requestStates. Whatever comes from a client
-// is hostile until open has returned it.
+// sealer encrypts and authenticates requestStates. A text from a client is untrusted
+// until open has returned it.
 type sealer struct {
 	aead  func() (cipher.AEAD, error) // made from the key at first use
 	ttl   time.Duration

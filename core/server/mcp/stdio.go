@@ -301,7 +301,7 @@ func (l *stdioConn) call(
 func (l *stdioConn) notify(method string, params any) error { return l.write(notice(method, params)) }
 
 // drain lets calls finish after the client has gone: an answer that was taken
-// is worth writing down. What takes longer is cancelled.
+// is worth recording. Longer calls are cancelled.
 func (l *stdioConn) drain(stopWork context.CancelFunc, limit time.Duration) error {
 	close(l.gone)
 	done := make(chan struct{})

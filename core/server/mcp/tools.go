@@ -127,8 +127,8 @@ func (ts *tools) announce() bool {
 	return true
 }
 
-// declared is what agents see of a tool. The types of challenges are those of the
-// configured drivers, which the table does not know; nil: they are not listed.
+// declared returns a tool as agents see it. types are the challenge types of the
+// configured drivers; nil: the schema does not list them.
 func declared(t toolset.Tool, types []string) (mcp.Tool, error) {
 	input, err := t.Input()
 	if err == nil && types != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// ToolSchema is what clients are told of a tool, for faces other than MCP.
+// ToolSchema describes a tool for faces other than MCP.
 type ToolSchema struct {
 	Name        string
 	Title       string
@@ -20,8 +20,8 @@ type ToolSchema struct {
 	Output json.RawMessage
 }
 
-// Tools lists the nine tools as they are now: the schema of kairos_next names
-// the types of challenges that there are. It may be called concurrently.
+// Tools lists the tools with their present schemas: that of kairos_next names the
+// configured challenge types. It may be called concurrently.
 func (s *Server) Tools() []ToolSchema {
 	if err := s.tools.refresh(); err != nil {
 		s.log.Error("tool list is not up to date", "error", err)
@@ -37,8 +37,8 @@ func (s *Server) Tools() []ToolSchema {
 	return out
 }
 
-// Check judges the arguments of a tool as a call of it would, for faces other
-// than MCP; nil: they are taken. What is wrong is a *fault.Error.
+// Check validates the arguments of a tool as a call does, for faces other than MCP. It
+// returns a *fault.Error for invalid arguments.
 func (s *Server) Check(tool string, arguments json.RawMessage) error {
 	check, ok := s.tools.checks[tool]
 	if !ok {

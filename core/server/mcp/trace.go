@@ -11,8 +11,8 @@ import (
 )
 
 // traced puts the trace of a tool call into its context: the client's, from
-// _meta.traceparent, that of the HTTP request, or a new one, so that what server and drivers log about
-// one call can be found together.
+// _meta.traceparent, that of the HTTP request, or a new one. The log lines of server
+// and drivers about one call share it.
 func traced(ctx context.Context, req mcp.CallToolRequest) context.Context {
 	if req.Params.Meta != nil {
 		if theirs, ok := req.Params.Meta.AdditionalFields["traceparent"].(string); ok {

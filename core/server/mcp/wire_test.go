@@ -322,7 +322,7 @@ type step struct {
 	ErrorCode string `json:"error_code"`
 	RunID     string `json:"run_id"`
 	Message   string `json:"message"`
-	// What a reply says while the run waits for a driver.
+	// RetryAfter is set while the run waits for a driver.
 	RetryAfter      *float64 `json:"retry_after"`
 	Progress        *float64 `json:"progress"`
 	ProgressMessage string   `json:"progress_message"`
