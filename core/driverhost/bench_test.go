@@ -137,7 +137,7 @@ func BenchmarkSwapUnderLoad(b *testing.B) {
 	h := newHost(b, cfg, io.Discard)
 	var current switched
 	current.Store(h.Set)
-	pidOf(b, h, "alpha") // its start is no undisturbed call
+	pidOf(b, h, "alpha") // its start would disturb the measurement
 	quietest := startLoad(b, 8, current.hold)
 	<-time.After(time.Second)
 	if err := quietest.stop(); err != nil {

@@ -27,10 +27,10 @@ const (
 	describeMax     = 1 << 20 // bytes of output
 )
 
-// binary is an open driver binary. What was hashed is what runs, because the
-// process is started from the open file, not from the path: exchanging the file
-// in between changes nothing. Writing into the very file still would, so the
-// folder must be writable only for who may install drivers.
+// binary is an open driver binary. The hashed bytes are the ones that run, because the
+// process is started from the open file, not from the path: replacing the file in
+// between has no effect. Writing into the file would have one, so only those who may
+// install drivers may write to the folder.
 type binary struct {
 	path string
 	file *os.File
@@ -73,7 +73,7 @@ func openBinary(path string) (*binary, error) {
 	return &binary{path: path, file: file}, nil
 }
 
-// hash sets the sum and returns what a later start may rely on.
+// hash sets the sum and returns the entry for the hash cache.
 func (b *binary) hash() (hashedFile, error) {
 	began := time.Now()
 	before, known := identityOf(b.file)
@@ -91,7 +91,7 @@ func (b *binary) hash() (hashedFile, error) {
 
 func (b *binary) close() error { return b.file.Close() }
 
-// again is the same open file, to be closed on its own.
+// again duplicates the open file; the copy is closed separately.
 func (b *binary) again() (*binary, error) {
 	fd, err := unix.FcntlInt(b.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *binary) again() (*binary, error) {
 }
 
 // verifyBinary opens the binary of a locked driver and compares its sum; in
-// dev mode any bytes will do. The error names path, both sums and the fix.
+// dev mode any bytes are accepted. The error names path, both sums and the fix.
 func verifyBinary(path string, e LockedEntry, dev bool) (*binary, error) {
 	const fix = "run `make build`, or `kairos driver lock` if the change is wanted"
 	want, ok := e.SHA256[Platform()]
@@ -161,8 +161,8 @@ func (h *Host) describeBinary(ctx context.Context, path string) (e LockedEntry, 
 	return e, e.compactSchema()
 }
 
-// unchanged returns an error if the file is not as it was before it was hashed:
-// then the sum may not be that of what was executed.
+// unchanged returns an error if the file has changed since it was hashed: then the sum
+// may not be that of the executed bytes.
 func (b *binary) unchanged(before identity, hashed hashedFile) error {
 	after, _ := identityOf(b.file)
 	if after == before && hashed.matches(b.file, b.sum) {
@@ -172,7 +172,7 @@ func (b *binary) unchanged(before identity, hashed hashedFile) error {
 	if _, err := b.hash(); err != nil {
 		return err
 	}
-	if after != before || b.sum != sum { // the sum alone does not tell a file that was changed back
+	if after != before || b.sum != sum { // the sum alone would miss a file that was changed back
 		return errors.New("it was changed while it described itself, so what ran may not be what would be locked: " +
 			"find out what writes to it, or run the command again")
 	}

@@ -33,8 +33,8 @@ func (e notCalledError) Unwrap() error { return e.error }
 // NotCalled distinguishes it from a call that was lost.
 func (notCalledError) NotCalled() bool { return true }
 
-// call makes one call. When the process dies under it, it is made once more on
-// a fresh process, unless the driver changes the world.
+// call makes one call. If the process dies during the call, the call is repeated once on
+// a fresh process, unless the driver has effects.
 func call[Res any](
 	ctx context.Context, s *slot, in invocation, sound func(Res, func(string) string) (Res, error),
 	do func(context.Context, driverrpc.Calls) (Res, error),
@@ -84,10 +84,10 @@ func attempt[Res any](
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	res, err = do(bounded, g.rpc)
-	// The driver has the same deadline, and may be the first to notice.
+	// The driver has the same deadline and may report it first.
 	late := err != nil && ctx.Err() == nil && (bounded.Err() != nil || status.Code(err) == codes.DeadlineExceeded)
 	lost = err != nil && !late && bounded.Err() == nil && g.lost(err)
-	gone := err != nil && ctx.Err() != nil // the caller; that says nothing of the driver
+	gone := err != nil && ctx.Err() != nil // the caller left; the driver is not to blame
 	raw := s.secret.hideIn(err)
 	err = plainError(raw, s.entry.Descriptor.Transport, lost, late, timeout)
 	g.leave(!lost && !late && !gone)
@@ -111,7 +111,7 @@ func attempt[Res any](
 	return res, false, err
 }
 
-// toldError is an error in words that people and agents may read.
+// toldError is an error whose text may be shown to people and agents.
 type toldError struct {
 	text  string
 	cause error

@@ -19,7 +19,7 @@ const (
 	DefaultCool  = 30 * time.Second
 )
 
-// Config says which drivers there are and how they are run. The zero value of
+// Config lists the drivers and how they are run. The zero value of
 // every optional field works.
 type Config struct {
 	// Dir is the folder of the binaries; required when the lock has drivers.
@@ -36,7 +36,7 @@ type Config struct {
 	// Stop bounds first the draining of calls and then the voluntary end of a
 	// process, each. 0: DefaultStop.
 	Stop time.Duration
-	// Drain is how long those who hold a retired set may go on. 0: DefaultDrain.
+	// Drain is how long the holders of a draining set may continue. 0: DefaultDrain.
 	Drain time.Duration
 	// Idle is after how much time without a call a driver is stopped; the next
 	// call starts it. 0: DefaultIdle; negative: never.
@@ -59,7 +59,7 @@ const (
 	NetworkDeny  Network = "deny"
 )
 
-// DriverConfig is what an operator says of one driver.
+// DriverConfig is the operator's configuration of one driver.
 type DriverConfig struct {
 	// Config is the driver's own configuration; empty: none.
 	Config json.RawMessage
@@ -70,23 +70,22 @@ type DriverConfig struct {
 	AllowEffects bool
 	// Network; empty: allow.
 	Network Network
-	// MemoryMiB is how much memory the driver should do with; 0: 256.
+	// MemoryMiB is the driver's memory limit; 0: 256.
 	MemoryMiB int
-	// Folders are what the driver may use besides the paths in Config, where it
-	// is isolated by Landlock.
+	// Folders lists paths that the driver may use besides those in Config, if it is
+	// isolated by Landlock.
 	Folders []string
-	// Call and Idle take the place of Config.Call and Config.Idle; 0: they do not.
-	// Other values apply to the running process: they do not make another driver.
+	// Call and Idle override Config.Call and Config.Idle; 0: they do not. A change
+	// applies to the running process.
 	Call, Idle time.Duration
-	// Limits do not make another driver either.
+	// Limits also apply to the running process.
 	Limits Limits
 }
 
-// Limits are what an operator lets a driver vouch for. The zero value limits
-// nothing beyond the driver's descriptor.
+// Limits restrict what a driver may vouch for. The zero value adds nothing to the
+// driver's descriptor.
 type Limits struct {
-	// MaxProvenance is the strongest provenance that what the driver says is
-	// recorded with; empty: any.
+	// MaxProvenance is the strongest provenance that the driver may claim; empty: any.
 	MaxProvenance driver.Provenance
 	// NoPerson: the driver may not answer for a person.
 	NoPerson bool

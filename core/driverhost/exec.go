@@ -24,17 +24,17 @@ import (
 const (
 	maxReply    = 16 << 20 // bytes; as over gRPC
 	execAtOnce  = 16       // processes of one driver; more calls wait
-	shownOutput = 80       // bytes of a reply that is none, in its error
+	shownOutput = 80       // bytes of an invalid reply in its error
 )
 
-// execOptions is what the calls of a driver on the exec transport need.
+// execOptions are what the calls of a driver on the exec transport need.
 type execOptions struct {
 	// verified opens the verified binary for one call, which closes it.
 	verified func() (*binary, error)
 	guard    *guard // close closes it
 	env      []string
 	config   json.RawMessage // empty: none
-	says     *sayings
+	says     *outputLog
 	secret   *redactor
 }
 
@@ -80,8 +80,8 @@ func (c *execCalls) enter() bool {
 	return true
 }
 
-// run makes one call of a method. An error with the gRPC code Unavailable says
-// that the process died, or did not even start, and not what the driver thinks.
+// run makes one call of a method. An error with the gRPC code Unavailable means that the
+// process died or did not start.
 func (c *execCalls) run(ctx context.Context, method string, request []byte) ([]byte, error) {
 	return c.once(ctx, []string{driverrpc.CallFlag, method}, request)
 }
@@ -94,7 +94,7 @@ func (c *execCalls) once(ctx context.Context, args []string, input []byte) ([]by
 	defer c.running.Done()
 	reply, err := c.placed(ctx, args, input)
 	if err != nil && c.closed.Err() != nil && ctx.Err() == nil {
-		return nil, diedError{errStopped} // not the driver's doing: another generation may serve it
+		return nil, diedError{errStopped} // not a failure of the driver: another generation may serve the call
 	}
 	return reply, err
 }
@@ -156,12 +156,12 @@ func checkReply(reply []byte) error {
 	return nil
 }
 
-// diedError is a process that ended without being able to say why.
+// diedError is the end of a process without an answer.
 type diedError struct{ error }
 
 func (e diedError) Unwrap() error { return e.error }
 
-// GRPCStatus lets a dead process look as it does on the other transport.
+// GRPCStatus makes a dead process look as on the gRPC transport.
 func (e diedError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.Error()) }
 
 // oneShot is a process that takes one input and gives one output.
@@ -194,7 +194,7 @@ func (o oneShot) run(ctx context.Context) ([]byte, error) {
 	streams.Go(func() { p.listen(o.say) })
 	ended := waitFor(p.cmd, p.end)
 	o.guard.ended(p.cmd.Process.Pid)
-	// The group is dead. A process that has left it may still hold the pipes.
+	// The group is dead. Escaped child processes may keep the pipes open.
 	deadline := time.Now().Add(lingering)
 	for _, f := range []pipe{p.pipes.stdin, p.pipes.stdout, p.pipes.stderr} {
 		_ = f.host.SetDeadline(deadline)
@@ -234,7 +234,7 @@ func (o oneShot) start() (*oneProcess, error) {
 	return &oneProcess{cmd: cmd, pipes: pipes}, nil
 }
 
-// startHint adds what the number of an error does not say.
+// startHint adds a hint to some errors of the kernel.
 func startHint(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
@@ -269,7 +269,7 @@ type oneProcess struct {
 func (p *oneProcess) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ended { // after its end the number may be somebody else's
+	if !p.ended { // after its end another process may have the number
 		_ = killGroup(p.cmd.Process.Pid)
 	}
 }
@@ -279,7 +279,7 @@ func (p *oneProcess) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	_ = killGroup(p.cmd.Process.Pid) // no such process: it left nothing behind
+	_ = killGroup(p.cmd.Process.Pid) // no such process: the group is empty
 }
 
 // feed writes the input; a process need not read it.

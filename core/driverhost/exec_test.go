@@ -210,11 +210,11 @@ func TestExecLeavesNothingBehind(t *testing.T) {
 		}
 	})
 	t.Run("a driver that does not read", func(t *testing.T) {
-		e := newExec(t, "", driverhost.ExecSetup{Env: []string{"KAIROS_TEST_DO=deaf"}}, io.Discard)
+		e := newExec(t, "", driverhost.ExecSetup{Env: []string{"KAIROS_TEST_DO=unread"}}, io.Discard)
 		before := openFiles(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
-		_, err := e.Run(ctx, "Advance", order("deaf", "text", strings.Repeat("x", 1<<20)))
+		_, err := e.Run(ctx, "Advance", order("unread", "text", strings.Repeat("x", 1<<20)))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Run = %v, want %v", err, context.DeadlineExceeded)
 		}

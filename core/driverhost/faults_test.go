@@ -22,7 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
 
-// clinic is a host with a driver that can be broken and mended, one that is
+// clinic is a host with a driver that can be broken and repaired, one that is
 // well, and a run whose open step the broken one judges.
 type clinic struct {
 	hosted
@@ -87,7 +87,7 @@ func newClinic(t *testing.T) *clinic {
 // open opens a run with everything well.
 func (c *clinic) open(t *testing.T) {
 	t.Helper()
-	c.mend(t)
+	c.repair(t)
 	var begun director.Round
 	eventually(t, "a run can be opened", func() bool {
 		var err error
@@ -103,7 +103,7 @@ func (c *clinic) breakIt(t *testing.T, what string) {
 	check(t, os.WriteFile(c.script, []byte(what), 0o600))
 }
 
-func (c *clinic) mend(t *testing.T) { c.breakIt(t, "") }
+func (c *clinic) repair(t *testing.T) { c.breakIt(t, "") }
 
 // kill lets the next call start the driver anew.
 func (c *clinic) kill(t *testing.T) {
@@ -113,7 +113,7 @@ func (c *clinic) kill(t *testing.T) {
 		return
 	}
 	check(t, syscall.Kill(s.PID, syscall.SIGKILL))
-	eventually(t, "the process is buried", func() bool { now, _ := c.StatusOf("faulty"); return now.PID != s.PID })
+	eventually(t, "the process is gone", func() bool { now, _ := c.StatusOf("faulty"); return now.PID != s.PID })
 }
 
 func (c *clinic) submit(t *testing.T) *api.StepReply {
@@ -173,7 +173,7 @@ func TestWhateverADriverDoesTheServerStaysUpAndTheRunIsNotLost(t *testing.T) {
 				t.Errorf("the driver that is well has process %d now, had %d", got, c.well)
 			}
 			c.checkNobodyLeft(t)
-			c.mend(t)
+			c.repair(t)
 			eventually(t, "the step is judged", func() bool { return c.submit(t).ErrorCode == "" })
 			attested, err := c.engine.Attest(t.Context(), patient, api.AttestRequest{URI: c.uri, RunID: c.runID, Outcome: "success", Message: "done"})
 			if err != nil || !attested.Verified {

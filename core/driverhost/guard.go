@@ -11,22 +11,21 @@ import (
 	"syscall"
 )
 
-// What a driver process may have at most. RLIMIT_AS is not among it: a Go
-// program reserves far more addresses than it uses memory.
+// Limits of a driver process. RLIMIT_AS is not one of them: a Go program reserves far more
+// addresses than it uses memory.
 const (
 	maxOpenFiles = 256
 	maxFileSize  = 64 << 20 // bytes
 	maxProcesses = 256      // of one driver, where it has a cgroup
 
-	// DefaultMemoryMiB is the memory of a driver of which the configuration does
-	// not say how much it may have.
+	// DefaultMemoryMiB is the memory of a driver whose configuration sets none.
 	DefaultMemoryMiB = 256
 )
 
 // driverPath is the PATH of every driver, so that `#!/usr/bin/env python3` works.
 const driverPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// isolation is how a process is kept from the network.
+// isolation is the means by which a process is denied the network.
 type isolation string
 
 const (
@@ -36,7 +35,7 @@ const (
 	byLandlock      isolation = "Landlock"
 )
 
-// guardConfig says what one driver may do.
+// guardConfig lists the permissions of one driver.
 type guardConfig struct {
 	memoryMiB int      // 0: DefaultMemoryMiB
 	offline   bool     // it may not use the network
@@ -47,7 +46,7 @@ type guardConfig struct {
 
 // guard isolates the processes of one driver: limits, no new privileges,
 // memory, network and the server's own files. It is safe for concurrent use.
-// Decision records 0018 and 0055 say what that is worth.
+// Decision records 0018 and 0055 describe its limits.
 type guard struct {
 	log         *slog.Logger
 	name        string
@@ -56,7 +55,7 @@ type guard struct {
 	confinement *confinement
 
 	mu        sync.Mutex // guards the fields below
-	ready     bool       // the rest is found out
+	ready     bool       // the rest is set
 	closed    bool
 	network   isolation
 	confined  confined
@@ -102,8 +101,8 @@ func (g *guard) start(cmd *exec.Cmd, own ...string) error {
 	return nil
 }
 
-// ended ends what a process of the driver has left behind outside of its
-// process group. The process has ended and is reaped.
+// ended ends processes that a process of the driver has left outside of its process
+// group. The process itself has ended and is reaped.
 func (g *guard) ended(pid int) {
 	g.mu.Lock()
 	owner := g.owners[pid]
@@ -112,8 +111,8 @@ func (g *guard) ended(pid int) {
 	endOrphans(owner)
 }
 
-// prepare adds to a command what has to be there before it runs, and returns
-// the thread that has to start it and what that thread does before.
+// prepare completes a command and returns the thread that must start it, and what that
+// thread does before.
 func (g *guard) prepare(cmd *exec.Cmd, own []string) (*starter, func() error, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,12 +132,12 @@ func (g *guard) prepare(cmd *exec.Cmd, own []string) (*starter, func() error, er
 func (g *guard) environment() []string {
 	mib := g.config.memoryMiB
 	if g.group != nil {
-		mib -= mib / 10 // so that the collector works hard before the kernel kills
+		mib -= mib / 10 // so that the garbage collector works before the kernel kills
 	}
 	return []string{"PATH=" + driverPath, fmt.Sprintf("GOMEMLIMIT=%dMiB", mib)}
 }
 
-// findOut looks once for what this machine offers. It needs the lock.
+// findOut detects once what this machine offers. It needs the lock.
 func (g *guard) findOut() {
 	if g.ready {
 		return
@@ -180,7 +179,7 @@ func (g *guard) findIsolation() {
 	}
 }
 
-// tryGroup asks the kernel whether processes can be born in the group. It needs the lock.
+// tryGroup tests whether processes can be started in the group. It needs the lock.
 func (g *guard) tryGroup() error {
 	attr := processAttributes()
 	g.group.apply(attr)
@@ -189,9 +188,8 @@ func (g *guard) tryGroup() error {
 
 // started limits a process that was just started. The limits come a moment
 // after its first instruction, because limits belong to a whole process and the
-// host must not lower its own. What the process opens or forks within these
-// microseconds escapes them; so does a driver that runs as root, which may
-// raise them again.
+// host must not lower its own. They do not apply to files and processes of these
+// microseconds, nor to a driver that runs as root, which may raise them again.
 func (g *guard) started(pid int) {
 	err := limitProcess(pid)
 	if err == nil || errors.Is(err, syscall.ESRCH) { // it has ended already
@@ -207,7 +205,8 @@ func (g *guard) started(pid int) {
 
 const noIsolation = "this machine offers neither network namespaces nor Landlock rules for it"
 
-// protection says in words what is in force. It is empty until the first start.
+// protection describes the isolation and limits in force. It is empty until the first
+// start.
 func (g *guard) protection() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,8 +270,8 @@ func (g *guard) networkWords() string {
 	}
 }
 
-// close ends what is left of the driver's processes, if they have a cgroup, and
-// removes it. It may be called twice. No process can be started any more.
+// close ends the remaining processes of the driver, if they have a cgroup, and removes
+// it. It may be called twice. No process can be started afterwards.
 func (g *guard) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// Exec is a driver on the exec transport with what holds it down, outside of a host.
+// Exec is a driver on the exec transport with its isolation, outside of a host.
 type Exec struct {
 	calls   *execCalls
 	starter *starter
@@ -45,7 +45,7 @@ func NewExec(path string, s ExecSetup, log *slog.Logger) (*Exec, error) {
 		hide.find = func() confined { return confined{level: LevelNamespace, launcher: true} }
 	}
 	return &Exec{starter: st, binary: b, calls: newExecCalls(execOptions{
-		verified: b.again, env: s.Env, config: s.Config, says: newSayings(log, newJournal(), 1, secret), secret: secret,
+		verified: b.again, env: s.Env, config: s.Config, says: newOutputLog(log, newJournal(), 1, secret), secret: secret,
 		guard: newGuard("probe", guardConfig{memoryMiB: s.MemoryMiB, offline: s.Offline, launcher: s.Launcher, use: foldersOf(s.Config)},
 			st, hide, log),
 	})}, nil

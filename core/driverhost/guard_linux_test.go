@@ -93,7 +93,7 @@ func TestDriversCannotGainPrivilegesNorLimits(t *testing.T) {
 	}
 }
 
-func TestExecDriversAreHeldDownToo(t *testing.T) {
+func TestExecDriversAreIsolatedToo(t *testing.T) {
 	e := newExec(t, "", driverhost.ExecSetup{MemoryMiB: 100}, io.Discard)
 	if words := e.Protection(); words != nil {
 		t.Errorf("before the first call Protection is %q", words)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// hidden stands for a secret. It is shorter than any, so that hiding ends.
+	// hidden replaces a secret. It is shorter than any secret, so that hiding ends.
 	hidden = "***"
 	// minSecret keeps values such as "true" or "8080" readable.
 	minSecret = 6 // characters
@@ -42,8 +42,8 @@ func newRedactor(env []string, config, schema json.RawMessage) *redactor {
 	return redactorOf(append(values, found...)...)
 }
 
-// redactorOf hides the values, also as they look in JSON, in a URL, or cleaned
-// for the log, and each line of one that has several.
+// redactorOf hides the values, also as they appear in JSON, in a URL or cleaned for the
+// log, and each line of a value with several lines.
 func redactorOf(values ...string) *redactor {
 	r := &redactor{}
 	for _, v := range values {
@@ -64,7 +64,7 @@ func redactorOf(values ...string) *redactor {
 	return r
 }
 
-// looksOf returns how a value may look in a line of text.
+// looksOf returns the forms in which a value may appear in a line of text.
 func looksOf(v string) []string {
 	quoted := strconv.Quote(v)
 	looks := []string{
@@ -88,7 +88,7 @@ func (r *redactor) hide(text string) string {
 	if r == nil || len(r.secrets) == 0 {
 		return text
 	}
-	for r.finds(text) { // what is left on both sides of a secret may be another
+	for r.finds(text) { // the text on both sides of a secret may form another
 		text = r.replacer.Replace(text)
 	}
 	for {
@@ -103,7 +103,7 @@ func (r *redactor) hide(text string) string {
 	}
 }
 
-// hideIn hides secrets in the text of an error, which stays what it is.
+// hideIn hides secrets in the text of an error, without changing its chain.
 func (r *redactor) hideIn(err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +134,7 @@ func (r *redactor) begun(text string) int {
 
 // hideSecrets returns a driver's configuration as it may be shown: without what
 // the schema marks writeOnly or as a password, texts under keys that sound like
-// secrets, and passwords in URLs. What it cannot read it hides as a whole.
+// secrets, and passwords in URLs. It hides a document that it cannot read as a whole.
 func hideSecrets(config, schema json.RawMessage) json.RawMessage {
 	shown, _ := concealSecrets(config, schema)
 	return shown
@@ -161,7 +161,7 @@ func concealSecrets(config, schema json.RawMessage) (shown json.RawMessage, foun
 	return shown, c.found
 }
 
-// secretName matches keys whose text is not for everybody.
+// secretName matches the keys of secrets.
 var secretName = regexp.MustCompile(
 	`(?i)token|secret|passw|passphrase|credential|api[-_]?key|private[-_]?key|access[-_]?key|signing[-_]?key|authorization|bearer|cookie`)
 
@@ -170,8 +170,8 @@ type concealer struct {
 	found []string
 }
 
-// walk conceals what the schemas and the names say. named: the key of the value,
-// or of one that it is in, sounds like a secret.
+// walk conceals values by schema and name. named: the key of the value, or of one that
+// contains it, is that of a secret.
 func (c *concealer) walk(value any, schemas []any, named bool) any {
 	schemas = c.expand(schemas)
 	if slices.ContainsFunc(schemas, callsSecret) {

@@ -106,7 +106,7 @@ func FuzzShownConfigurationHasNoSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config, schema string) {
 		got := driverhost.HideSecrets(config, schema)
 		if strings.TrimSpace(got) != "" && !json.Valid([]byte(got)) {
-			t.Errorf("HideSecrets(%q, %q) = %q, which is no JSON", config, schema, got)
+			t.Errorf("HideSecrets(%q, %q) = %q, which is not JSON", config, schema, got)
 		}
 		key, err := json.Marshal(config)
 		if err != nil {

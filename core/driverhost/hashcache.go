@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// hashesSuffix makes the name of the file beside the lock that says which very
-// files were hashed for it. Hashing a binary costs more than the rest of a
-// start; a file that is demonstrably the one that was hashed need not be hashed
-// again. The file is a hint of this machine: without it, or where anything
-// differs, the binary is hashed.
+// hashesSuffix is the suffix of the hash cache beside the lock, which identifies the
+// files that were hashed for it. Hashing a binary costs more than the rest of a start,
+// and an unchanged file need not be hashed again. The cache belongs to this machine:
+// without it, or if anything differs, the binary is hashed.
 const hashesSuffix = ".seen"
 
-// minAge is how old a file's last change must be when it is hashed, so that
-// any later change has another time. File systems count in steps of up to 10 ms.
+// minAge is the least age of a file's last change when it is hashed, so that any later
+// change has another time. File systems count in steps of up to 10 ms.
 const minAge = 50 * time.Millisecond
 
-// identity is what the file system says of a file. The kernel sets Changed at
-// every change of content or attributes, and only who owns the machine can forge it.
+// identity is the file system's record of a file. The kernel sets Changed at every
+// change of content or attributes, and only root can forge it.
 type identity struct {
 	Device   uint64 `json:"dev"`
 	Inode    uint64 `json:"ino"`
@@ -29,13 +28,13 @@ type identity struct {
 	Changed  int64  `json:"ctime_ns"`
 }
 
-// hashedFile is a binary as it was hashed. The zero value has seen nothing.
+// hashedFile identifies a binary that was hashed. The zero value identifies none.
 type hashedFile struct {
 	SHA256   string   `json:"sha256"`
 	Identity identity `json:"identity"`
 }
 
-// holds reports whether the open file is the one that was seen with the sum.
+// matches reports whether the open file is the one that was hashed with this sum.
 func (h hashedFile) matches(file *os.File, sum string) bool {
 	id, ok := identityOf(file)
 	return ok && h.SHA256 == sum && h.Identity == id
@@ -51,7 +50,7 @@ func recordHash(file *os.File, before identity, began time.Time, sum string) has
 	return hashedFile{SHA256: sum, Identity: before}
 }
 
-// writeHashes writes the hint of a lock, by driver name.
+// writeHashes writes the hash cache of a lock, by driver name.
 func writeHashes(lockPath string, l Lock) error {
 	all := map[string]hashedFile{}
 	for _, e := range l.Drivers {
@@ -66,8 +65,8 @@ func writeHashes(lockPath string, l Lock) error {
 	return writeFile(lockPath+hashesSuffix, append(b, '\n'))
 }
 
-// readHashes fills in what the hint of a lock says. It trusts only a file of the
-// lock's owner that nobody else can write: who can write it can write the lock.
+// readHashes reads the hash cache of a lock. It trusts only a file of the lock's owner
+// that nobody else can write.
 func readHashes(lockPath string, l *Lock) {
 	if !sameOwner(lockPath, lockPath+hashesSuffix) {
 		return

@@ -23,14 +23,14 @@ type Host struct {
 	closeOnce sync.Once
 	closed    error
 
-	mu      sync.Mutex        // guards the fields below and every slot's sets, keepers and over
-	sets    map[*Set]struct{} // live: not yet retired to the end
+	mu      sync.Mutex        // guards the fields below and every slot's sets, keepers and ended
+	sets    map[*Set]struct{} // live: not yet dissolved
 	kept    map[*Set]struct{} // not yet forgotten
 	inUse   *Set
 	closing bool
 }
 
-// New makes a host without drivers. It starts no process. Call Close when done.
+// New returns a host without drivers. It starts no process. Call Close when done.
 func New(log *slog.Logger, opt Options) *Host {
 	if opt.Observer == nil {
 		opt.Observer = noObserver{}
@@ -44,7 +44,7 @@ func New(log *slog.Logger, opt Options) *Host {
 	return h
 }
 
-// Load makes a set whose drivers start when they are first called.
+// Load returns a set whose drivers start at their first call.
 func (h *Host) Load(cfg Config) (*Set, error) {
 	specs, lock, err := cfg.specs(h.ctx, h.confinement)
 	if err != nil {
@@ -53,11 +53,10 @@ func (h *Host) Load(cfg Config) (*Set, error) {
 	return h.assemble(cfg.plan(lock, specs), nil, nil, nil)
 }
 
-// Prepare makes the set that is to follow old. Drivers that are the same, by
-// binary, configuration and environment, are shared with it; every other one,
-// and those named in again, is started, described, configured and probed. On an
-// error nothing is left behind and old goes on. The caller holds old meanwhile,
-// or retires it only later.
+// Prepare creates the set that will replace old. Drivers with the same binary,
+// configuration and environment are shared with old. All others, and those named in
+// again, are started, described, configured and probed. After an error nothing is
+// left behind and old continues. The caller must not drain old meanwhile.
 func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...string) (*Set, error) {
 	specs, lock, err := cfg.specs(ctx, h.confinement)
 	if err != nil {
@@ -71,9 +70,9 @@ func (h *Host) Prepare(ctx context.Context, old *Set, cfg Config, again ...strin
 	return h.follow(ctx, old, cfg.plan(lock, specs), nil, again)
 }
 
-// Restore is Prepare for a set that was in use before: it runs the very
-// binaries that set ran, from the open files, whatever has their names now.
-// The earlier set may be retired, but not forgotten.
+// Restore is Prepare for a set that was in use before. It runs the binaries of that set
+// from their open files, even if the names have other files now. The earlier set may be
+// drained, but not forgotten.
 func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	specs := make(map[string]spec, len(earlier.slots))
 	for name, s := range earlier.slots {
@@ -82,7 +81,7 @@ func (h *Host) Restore(ctx context.Context, old, earlier *Set) (*Set, error) {
 	return h.follow(ctx, old, plan{earlier.lock, specs, earlier.times, earlier.limits, earlier.drainTimeout}, earlier, nil)
 }
 
-// present returns the slots of the set in use.
+// present returns the set in use.
 func (h *Host) present() *Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	keptLines   = 200  // of what a driver said
+	keptLines   = 200  // of a driver's output
 	keptSamples = 1024 // durations of calls, by method
 	behind      = 256  // lines that a follower may be late
 )
 
-// Line is one line that a driver printed, cleaned, or that the host has to say of it.
+// Line is one cleaned line that a driver printed, or a message of the host about it.
 type Line struct {
 	At         time.Time `json:"at"`
 	Generation int       `json:"generation"`
@@ -23,8 +23,8 @@ type Line struct {
 	Text       string    `json:"text"`
 }
 
-// journal is what the host remembers of a driver by name, over all its
-// generations and sets. Its methods are safe for concurrent use.
+// journal keeps statistics and output of a driver by name, over all its generations
+// and sets. Its methods are safe for concurrent use.
 type journal struct {
 	mu         sync.Mutex // guards the fields below
 	generation int        // of the latest start
@@ -100,7 +100,7 @@ func (j *journal) repeated() {
 	j.repeats++
 }
 
-// crashed notes the end of a process that nobody asked for.
+// crashed records an unexpected end of a process.
 func (j *journal) crashed(cause error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,14 +108,14 @@ func (j *journal) crashed(cause error) {
 	j.lastError, j.lastAt = "its process died: "+cause.Error(), time.Now()
 }
 
-// failed notes a start that did not succeed.
+// failed records a failed start.
 func (j *journal) failed(err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lastError, j.lastAt = err.Error(), time.Now()
 }
 
-// say keeps a line and hands it to the followers; one that is too slow misses it.
+// say keeps a line and sends it to the followers. Slow followers miss lines.
 func (j *journal) say(l Line) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,7 +131,7 @@ func (j *journal) say(l Line) {
 	}
 }
 
-// note keeps what the host has to say of the driver; generation 0: of none.
+// note keeps a message of the host about the driver; generation 0: about none.
 func (j *journal) note(generation int, level slog.Level, text string) {
 	j.say(Line{At: time.Now(), Generation: generation, Stream: "host", Level: level.String(), Text: text})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// LaunchConfig says how a single binary is run. The zero value works.
+// LaunchConfig configures the run of a single binary. The zero value works.
 type LaunchConfig struct {
-	// Confinement says what the binary must not reach, as in Options.
+	// Confinement lists the files that are hidden from the binary, as in Options.
 	Confinement Confinement
 	// Start, Call and Stop: as in Config.
 	Start, Call, Stop time.Duration
@@ -27,8 +27,7 @@ type LaunchConfig struct {
 	Config  json.RawMessage
 }
 
-// Launched is one binary that runs outside of any set, on its own: what a
-// conformance kit holds against the contract. Its methods are safe for
+// Launched is one binary that runs outside of any set, for the conformance kit. Its methods are safe for
 // concurrent use.
 type Launched struct {
 	host       *Host
@@ -43,8 +42,8 @@ type Launched struct {
 	closed     error
 }
 
-// newTrial makes a host for binaries that are not locked: nobody has trusted
-// them yet, so they are isolated as drivers are.
+// newTrial returns a host for binaries that are not locked. They are not trusted yet, so
+// they are isolated like drivers.
 func newTrial(c Confinement, log *slog.Logger) *Host {
 	h := New(log, Options{Confinement: c})
 	if !h.confinement.nothing() {
@@ -138,7 +137,7 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	sp := spec{
 		entry: e, config: DriverConfig{Config: cfg.Config, Folders: cfg.Confinement.Folders}, env: environment(cfg.EnvFrom),
 	}
-	if l.link, err = sp.link(l.host, l.pinned, log, newSayings(log, l.journal, 1, sp.secret()), within); err != nil {
+	if l.link, err = sp.link(l.host, l.pinned, log, newOutputLog(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err
 	}
 	if l.calls, err = l.link.connect(ctx, func() error { return nil }); err != nil {
@@ -155,7 +154,7 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 // Calls calls the driver.
 func (l *Launched) Calls() driverrpc.Calls { return l.calls }
 
-// Descriptor is what the binary said of itself with --describe.
+// Descriptor is the output of --describe.
 func (l *Launched) Descriptor() driver.Descriptor { return l.descriptor }
 
 // PID is the process number; 0: the driver has no lasting process.
@@ -179,7 +178,7 @@ func (l *Launched) Noise() []string {
 	return noise
 }
 
-// CutLifeline does to the driver what the death of its host does.
+// CutLifeline closes the driver's lifeline, as the death of its host does.
 func (l *Launched) CutLifeline() {
 	if p, ok := l.link.(*grpcLink); ok {
 		p.process.closeLifeline()

@@ -9,8 +9,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// attachLink reaches a driver that somebody has started with --debug, under a
-// debugger perhaps. The host neither verifies nor ends it.
+// attachLink reaches a driver that its author started with --debug. The host neither
+// verifies nor ends it.
 type attachLink struct {
 	to driverrpc.Attachment
 

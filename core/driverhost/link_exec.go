@@ -10,8 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// execLink is a driver that is one process a call, so that nothing runs between
-// calls and nothing can be unreachable.
+// execLink is a driver that runs one process for each call.
 type execLink struct {
 	pinned     *pinnedBinary
 	options    execOptions // all but the binary
@@ -66,8 +65,8 @@ func (l *execLink) stop(time.Duration) {
 	calls.close()
 }
 
-// execDriver asks a driver on the exec transport only what it has to know: its
-// descriptor with --describe, and its opinion of its configuration if it takes any.
+// execDriver calls a driver on the exec transport: --describe for its descriptor, and a
+// check of its configuration if it takes any.
 type execDriver struct {
 	*driverrpc.ExecClient
 	calls      *execCalls
@@ -83,8 +82,8 @@ func (d *execDriver) Describe(ctx context.Context) (driver.Descriptor, error) {
 	return decodeDescriptor(printed)
 }
 
-// Configure implements driverrpc.Calls. Without a process that lives on there
-// is nothing to set: every call gets the configuration.
+// Configure implements driverrpc.Calls. There is no lasting process to
+// configure: every call gets the configuration.
 func (d *execDriver) Configure(ctx context.Context, config json.RawMessage, dryRun bool) ([]driver.Diagnostic, error) {
 	if !dryRun || len(d.descriptor.ConfigSchema) == 0 {
 		return nil, nil

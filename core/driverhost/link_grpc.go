@@ -28,14 +28,14 @@ type grpcLink struct {
 	stopOnce sync.Once
 }
 
-// verification is a verified binary, or why it is not.
+// verification is a verified binary, or the error.
 type verification struct {
 	binary *binary
 	err    error
 }
 
 func newGRPCLink(
-	log *slog.Logger, h *Host, g *guard, pinned *pinnedBinary, env []string, says *sayings, start time.Duration,
+	log *slog.Logger, h *Host, g *guard, pinned *pinnedBinary, env []string, says *outputLog, start time.Duration,
 ) (*grpcLink, error) {
 	base, err := h.sockets.make()
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrp
 	}
 	abort := context.AfterFunc(ctx, l.process.kill)
 	rpc, err := l.dial()
-	if !abort() { // whatever dial says, it is because the process was ended
+	if !abort() { // the error of dial is due to the end of the process
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("it was not ready within %v", l.within)
 		}
@@ -91,8 +91,8 @@ func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrp
 	return rpc, nil
 }
 
-// settled implements link: the one connection of this generation stands, so
-// nobody needs the socket.
+// settled implements link: the only connection of this generation is open, so the socket
+// is not needed any more.
 func (l *grpcLink) settled() { removeSocket(l.log, l.process.socketDir) }
 
 // dial starts the process and connects to it.
@@ -124,7 +124,7 @@ func (l *grpcLink) exited() <-chan struct{} { return l.process.exited }
 
 func (l *grpcLink) pid() int { return l.process.pid() }
 
-// explain adds how the process ended and what it said last.
+// explain adds how the process ended and its last output.
 func (l *grpcLink) explain(err error) error {
 	if how := l.process.ownEnd(); how != nil {
 		err = fmt.Errorf("%w; the process ended: %w", err, how)

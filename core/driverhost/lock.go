@@ -29,8 +29,8 @@ const BinaryPrefix = "kairos-driver-"
 
 const lockVersion = 1
 
-// Lock is drivers.lock: which drivers may start, what they said of themselves
-// when they were locked, and the exact bytes they are made of.
+// Lock is drivers.lock: the drivers that may start, their descriptors, and the sums of
+// their binaries.
 type Lock struct {
 	Version int           `json:"version"`
 	Drivers []LockedEntry `json:"drivers"` // by name
@@ -52,7 +52,7 @@ type LockedEntry struct {
 // Platform is the key of this machine in LockedEntry.SHA256.
 func Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// Descriptors returns what the locked drivers said of themselves, by name.
+// Descriptors returns the descriptors of the locked drivers, by name.
 func (l Lock) Descriptors() []driver.Descriptor {
 	out := make([]driver.Descriptor, len(l.Drivers))
 	for i, e := range l.Drivers {
@@ -61,7 +61,7 @@ func (l Lock) Descriptors() []driver.Descriptor {
 	return out
 }
 
-// Validate reports everything that is wrong with the lock, or nil.
+// Validate returns all errors of the lock, or nil.
 func (l Lock) Validate() error {
 	var errs []error
 	if l.Version != lockVersion {

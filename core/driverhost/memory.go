@@ -14,9 +14,9 @@ const (
 	maxRememberedSize = 16 << 10
 )
 
-// memory keeps what a pure driver answered: the same request has the same
-// answer, so nobody has to ask it twice. It ends with the generation, and with
-// it whatever another binary or configuration would answer otherwise.
+// memory keeps the answers of a pure driver: the same request has the same answer. It
+// ends with the generation, because another binary or configuration may answer
+// differently.
 type memory struct {
 	answers *lru.Cache[memoryKey, []byte]
 }
@@ -32,7 +32,7 @@ func newMemory() memory {
 	return memory{answers}
 }
 
-// keyOf is false for what cannot be told apart from other requests.
+// keyOf returns false for a request that has no key.
 func keyOf(method string, request any) (memoryKey, bool) {
 	if request == nil {
 		return memoryKey{}, false
@@ -44,7 +44,7 @@ func keyOf(method string, request any) (memoryKey, bool) {
 	return sha256.Sum256(append([]byte(method+"\n"), b...)), true
 }
 
-// recall gives each caller a copy of its own.
+// recall returns a copy of the kept answer.
 func recall[Res any](m memory, key memoryKey) (res Res, ok bool) {
 	b, ok := m.answers.Get(key)
 	if !ok || json.Unmarshal(b, &res) != nil {

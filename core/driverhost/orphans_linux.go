@@ -31,15 +31,15 @@ func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } 
 func newOwner() string {
 	owner := rand.Text()
 	owners.Store(owner, nil)
-	for _, pid := range orphans() { // those that have ended by themselves
+	for _, pid := range orphans() { // reap those that have ended
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 	return owner
 }
 
 // endOrphans ends the orphans of a driver process that has ended, and those
-// without the mark of one that runs: they have removed theirs. What an orphan
-// leaves behind is an orphan in turn. It waits a bounded time.
+// without the mark of one that runs: they have removed theirs. A child of an orphan
+// becomes an orphan in turn. It waits a bounded time.
 func endOrphans(owner string) {
 	owners.Delete(owner)
 	deadline := time.Now().Add(groupEnd)

@@ -77,7 +77,7 @@ func (h *handshake) Read(b []byte) (int, error) {
 	return h.line.Read(b)
 }
 
-func (h *handshake) readFrom(r io.Reader, rest *sayings) {
+func (h *handshake) readFrom(r io.Reader, rest *outputLog) {
 	first := true
 	split := &lineSplitter{max: maxHandshake, emit: func(line []byte, cut bool) {
 		if first {
@@ -109,33 +109,33 @@ func (h *handshake) set(line []byte) {
 	close(h.arrived)
 }
 
-// sayings logs what a driver prints. It is text of a stranger: lines are cut,
-// cleaned and limited in rate.
-type sayings struct {
+// outputLog logs the output of a driver. It is untrusted: lines are cut, cleaned and
+// limited in rate.
+type outputLog struct {
 	log        *slog.Logger
 	journal    *journal
 	generation int
 	secret     *redactor // nil: the driver knows none
 
 	mu      sync.Mutex // guards the fields below
-	tail    []said
+	tail    []outputLine
 	budget  float64 // lines that may be logged now
 	counted time.Time
 	dropped int
 }
 
-// said is one line as it was printed.
-type said struct {
+// outputLine is one line as it was printed.
+type outputLine struct {
 	line []byte
 	cut  bool
 }
 
-func newSayings(log *slog.Logger, j *journal, generation int, secret *redactor) *sayings {
-	return &sayings{log: log, journal: j, generation: generation, secret: secret, budget: linesAtOnce, counted: time.Now()}
+func newOutputLog(log *slog.Logger, j *journal, generation int, secret *redactor) *outputLog {
+	return &outputLog{log: log, journal: j, generation: generation, secret: secret, budget: linesAtOnce, counted: time.Now()}
 }
 
 // readFrom logs everything that is read.
-func (s *sayings) readFrom(r io.Reader, stream string) {
+func (s *outputLog) readFrom(r io.Reader, stream string) {
 	split := s.writer(stream)
 	_, _ = io.Copy(split, r) // ends when the process does
 	split.flush()
@@ -145,36 +145,36 @@ func (s *sayings) readFrom(r io.Reader, stream string) {
 }
 
 // writer logs every line written to it. It is for one goroutine.
-func (s *sayings) writer(stream string) *lineSplitter {
+func (s *outputLog) writer(stream string) *lineSplitter {
 	return &lineSplitter{max: maxLine, emit: func(line []byte, cut bool) { s.say(stream, line, cut) }}
 }
 
-func (s *sayings) say(stream string, line []byte, cut bool) {
+func (s *outputLog) say(stream string, line []byte, cut bool) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tail = append(s.tail, said{bytes.Clone(line), cut})
+	s.tail = append(s.tail, outputLine{bytes.Clone(line), cut})
 	if len(s.tail) > tailLines {
 		s.tail = s.tail[1:]
 	}
 	now := time.Now()
 	s.budget = min(linesAtOnce, s.budget+now.Sub(s.counted).Seconds()*linesPerSecond)
 	s.counted = now
-	if s.budget < 1 { // cleaning a flood would hold up the driver
+	if s.budget < 1 { // cleaning a flood would slow down the driver
 		s.dropped++
 		return
 	}
 	s.budget--
 	s.reportDropped()
-	level, text := levelOf(line), s.text(said{line, cut})
+	level, text := levelOf(line), s.text(outputLine{line, cut})
 	s.journal.say(Line{At: now, Generation: s.generation, Stream: stream, Level: level.String(), Text: text})
 	s.log.Log(context.Background(), level, "driver says", "stream", stream, "line", text)
 }
 
-// text is a line as it may be shown.
-func (s *sayings) text(l said) string {
+// text returns a line that may be shown.
+func (s *outputLog) text(l outputLine) string {
 	text := s.secret.hide(cleanLine(readable(l.line)))
 	if l.cut {
 		text += " …"
@@ -183,17 +183,17 @@ func (s *sayings) text(l said) string {
 }
 
 // reportDropped needs the lock.
-func (s *sayings) reportDropped() {
+func (s *outputLog) reportDropped() {
 	if s.dropped > 0 {
-		s.log.Warn("driver says too much, lines dropped", "lines", s.dropped)
+		s.log.Warn("driver prints too much, lines dropped", "lines", s.dropped)
 		s.journal.say(Line{At: time.Now(), Generation: s.generation, Stream: "host", Level: slog.LevelWarn.String(),
-			Text: fmt.Sprintf("%d lines dropped: it says too much", s.dropped)})
+			Text: fmt.Sprintf("%d lines dropped: it prints too much", s.dropped)})
 		s.dropped = 0
 	}
 }
 
 // last returns the last lines, for the error of a driver that does not start.
-func (s *sayings) last() string {
+func (s *outputLog) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shown := make([]string, len(s.tail))
@@ -214,8 +214,8 @@ func levelOf(line []byte) slog.Level {
 	return max(slog.LevelDebug, min(slog.LevelError, record.Level))
 }
 
-// readable turns a slog JSON line into what slog's text would be; any other
-// line stays as it is.
+// readable converts a slog JSON line to slog's text format; any other line stays as it
+// is.
 func readable(line []byte) []byte {
 	var record map[string]any
 	if len(line) == 0 || line[0] != '{' || json.Unmarshal(line, &record) != nil {

@@ -17,8 +17,8 @@ const maxLinks = 40
 // the folder, the lock in it or a driver's binary can be written by the group
 // or by everybody, or belongs to somebody who is neither root nor the user of
 // this process. Of a symbolic link the target and the target's folder count.
-// The error names every such path, its mode and the command that mends it. The
-// folders above are not looked at. What is not there is no error.
+// The error names every such path, its mode and the command that fixes it. The
+// folders above are not checked. A missing file is not an error.
 func CheckPermissions(dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, BinaryPrefix+"*"))
 	if err != nil {
@@ -40,7 +40,7 @@ func checkBinaryPermissions(path string) error {
 	return c.verdict()
 }
 
-// ownership collects what others could write.
+// ownership collects the paths that others could write.
 type ownership struct {
 	user   int
 	looked map[string]bool
@@ -54,7 +54,7 @@ func (c *ownership) verdict() error {
 	return fmt.Errorf("somebody else could put another program in the place of a driver: %w", errors.Join(c.errs...))
 }
 
-// file follows the links of a name and looks at the file and at each folder on the way.
+// file follows the links of a name and checks the file and each folder on the way.
 func (c *ownership) file(path string) {
 	for range maxLinks {
 		info, err := os.Lstat(path)
@@ -116,8 +116,8 @@ func (c *ownership) look(path string, info fs.FileInfo) {
 	}
 }
 
-// writers names who can write besides the owner. The sticky bit of a folder is
-// no help: it does not keep anybody from adding a file.
+// writers names who can write besides the owner. The sticky bit of a folder does not
+// help: everybody can still add a file.
 func writers(mode fs.FileMode) string {
 	switch mode.Perm() & 0o022 {
 	case 0o022:

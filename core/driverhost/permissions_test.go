@@ -125,7 +125,7 @@ func TestPermissionsOfLinksAreThoseOfTheirTargets(t *testing.T) {
 	})
 }
 
-func TestPermissionsOfWhatIsNotThereAreNoError(t *testing.T) {
+func TestPermissionsOfAMissingFolderAreNotAnError(t *testing.T) {
 	check(t, driverhost.CheckPermissions(filepath.Join(t.TempDir(), "none")))
 	check(t, driverhost.CheckPermissions(t.TempDir()))
 }

@@ -10,31 +10,30 @@ import (
 	"sync"
 )
 
-// pinnedBinary is a driver's binary, open for as long as somebody may start it: a
-// restart, or a rollback, runs the very file that was verified, even when
-// another one has taken its name meanwhile.
+// pinnedBinary is a driver's binary, which stays open as long as it may be started. A
+// restart or a rollback runs the file that was verified, even if another file has its
+// name now.
 type pinnedBinary struct {
 	path  string
 	entry LockedEntry
-	dev   bool // any bytes will do
+	dev   bool // any bytes are accepted
 
 	mu     sync.Mutex // guards the fields below
-	open   *binary    // nil: not there, or let go
+	open   *binary    // nil: missing or closed
 	hashed hashedFile // when it was last hashed
-	exact  bool       // in dev mode too, no other bytes will do
+	exact  bool       // no other bytes are accepted, in dev mode either
 	closed bool       // closed for good
 }
 
-// pin opens the binary of an entry without hashing it. One that cannot be
-// opened now is looked for again when it is needed.
+// pin opens the binary of an entry without hashing it. If it cannot be opened now, it is
+// opened when it is needed.
 func pin(dir string, e LockedEntry, dev bool) *pinnedBinary {
 	p := &pinnedBinary{path: filepath.Join(dir, e.File), entry: e, dev: dev, hashed: e.hashed}
 	p.open, _ = openBinary(p.path)
 	return p
 }
 
-// verified returns the binary, whose bytes are the locked ones, open for the
-// caller, who closes it.
+// verified returns the open binary with the locked bytes. The caller closes it.
 func (p *pinnedBinary) verified() (*binary, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +75,8 @@ func (p *pinnedBinary) matches(b *binary) bool {
 	return true
 }
 
-// inPlace reports what is wrong with what has the binary's name now: nothing
-// when it is the open file or has the same bytes. What runs is not affected.
+// inPlace returns an error unless the file that has the binary's name now has the locked
+// bytes. A running process is not affected.
 func (p *pinnedBinary) inPlace() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,18 +105,18 @@ func (p *pinnedBinary) copyTo(w io.Writer) error {
 	return nil
 }
 
-// again is the same binary for another slot, open on its own.
+// again returns the same binary for another slot, opened separately.
 func (p *pinnedBinary) again() *pinnedBinary {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := &pinnedBinary{path: p.path, entry: p.entry, dev: p.dev, hashed: p.hashed, exact: true}
 	if p.open != nil {
-		out.open, _ = p.open.again() // else it is looked for by its name
+		out.open, _ = p.open.again() // else it is opened by its name
 	}
 	return out
 }
 
-// close lets the file go for good.
+// close closes the file; verified fails afterwards.
 func (p *pinnedBinary) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

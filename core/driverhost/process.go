@@ -17,8 +17,8 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 )
 
-// lingering is how long the output of a process is read after its end, should
-// somebody else still hold the pipes.
+// lingering is how long the output of a process is read after its end, if an escaped
+// child process keeps the pipes open.
 const lingering = 100 * time.Millisecond
 
 // process runs one driver process for go-plugin, whose own runner gives the
@@ -28,14 +28,14 @@ type process struct {
 	name  string
 	guard *guard
 
-	// Set before Start: what waits for the verified binary, and what go-plugin
-	// has made up its mind about.
+	// Set before Start: the function that waits for the verified binary, and the
+	// command that go-plugin has prepared.
 	verify    func() (*binary, error)
 	env       []string
 	socketDir string
 
 	handshake *handshake
-	says      *sayings
+	says      *outputLog
 	exited    chan struct{} // closed when the process has ended and is reaped
 	readers   sync.WaitGroup
 
@@ -49,7 +49,7 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-func newProcess(log *slog.Logger, name string, g *guard, says *sayings) *process {
+func newProcess(log *slog.Logger, name string, g *guard, says *outputLog) *process {
 	return &process{
 		log: log, name: name, guard: g,
 		handshake: newHandshake(), says: says, exited: make(chan struct{}),
@@ -102,12 +102,11 @@ func (p *process) launch(ctx context.Context, cmd *exec.Cmd, lifeline *os.File) 
 	return nil
 }
 
-// reap waits for the end of the process, ends what it left behind in its
-// group, and closes the pipes.
+// reap waits for the end of the process, ends its group, and closes the pipes.
 func (p *process) reap(pipes *pipes) {
 	err := waitFor(p.cmd, p.end)
 	p.guard.ended(p.cmd.Process.Pid)
-	p.guard.close() // ends what has left the process group, where it has a cgroup
+	p.guard.close() // ends processes that left the process group, where there is a cgroup
 	deadline := time.Now().Add(lingering)
 	_ = pipes.stdout.host.SetReadDeadline(deadline)
 	_ = pipes.stderr.host.SetReadDeadline(deadline)
@@ -122,12 +121,12 @@ func (p *process) reap(pipes *pipes) {
 	close(p.exited)
 }
 
-// end notes that the process has ended and ends what is left of its group.
+// end records that the process has ended and ends the rest of its group.
 func (p *process) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	_ = killGroup(p.cmd.Process.Pid) // no such process: it left nothing behind
+	_ = killGroup(p.cmd.Process.Pid) // no such process: the group is empty
 }
 
 // stop asks the process to end by closing its lifeline, and ends its whole
@@ -160,7 +159,7 @@ func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.killed = p.killed || !p.ended
-	if p.cmd != nil && !p.ended { // after its end the number may be somebody else's
+	if p.cmd != nil && !p.ended { // after its end another process may have the number
 		_ = killGroup(p.cmd.Process.Pid)
 	}
 }
@@ -174,8 +173,8 @@ func (p *process) closeLifeline() {
 	}
 }
 
-// ownEnd says how the process ended if it did so by itself with an error. A
-// process that was killed late still ended by itself if it has an exit status.
+// ownEnd returns how the process ended if it ended by itself with an error. A process
+// that was killed late still ended by itself if it has an exit status.
 func (p *process) ownEnd() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,7 +39,7 @@ func waitFor(cmd *exec.Cmd, ended func()) error {
 	return cmd.Wait()
 }
 
-// identityOf asks the file system who the open file is.
+// identityOf reads the file system's record of the open file.
 func identityOf(file *os.File) (identity, bool) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
@@ -51,7 +51,7 @@ func identityOf(file *os.File) (identity, bool) {
 	}, true
 }
 
-// residentBytes is how much memory the process has in use; 0 when nobody knows.
+// residentBytes is the resident memory of the process, or 0 if it is not known.
 func residentBytes(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil || pid == 0 {

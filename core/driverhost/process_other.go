@@ -9,7 +9,7 @@ import (
 )
 
 // runBy executes the path: without /proc the file may be exchanged between
-// hashing and starting, by whoever may write to the folder.
+// hashing and starting, by anybody who may write to the folder.
 func (b *binary) runBy(cmd *exec.Cmd) { cmd.Path = b.path }
 
 // processAttributes put the child into its own process group. When the host
@@ -22,7 +22,7 @@ func waitFor(cmd *exec.Cmd, ended func()) error {
 	return cmd.Wait()
 }
 
-// identityOf knows nothing here, so that every start hashes the binary.
+// identityOf is not available here, so every start hashes the binary.
 func identityOf(*os.File) (identity, bool) { return identity{}, false }
 
 func residentBytes(int) int64 { return 0 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// Set is the drivers of one configuration. Whoever calls drivers of a set that
-// may be retired holds it meanwhile. Its methods are safe for concurrent use.
+// Set is the drivers of one configuration. A caller of its drivers holds the set, so that
+// it is not drained meanwhile. Its methods are safe for concurrent use.
 type Set struct {
 	host         *Host
 	lock         Lock
@@ -28,8 +28,8 @@ type Set struct {
 	released chan struct{} // closed when draining and without holders
 }
 
-// Hold keeps the set's drivers from being stopped until Release; false when the
-// set is retired, and a later one is to be asked for.
+// Hold keeps the set's drivers running until Release. It returns false if the set is
+// draining; the caller must then use the present set.
 func (s *Set) Hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Set) Release() {
 	}
 }
 
-// retire lets nobody hold the set any more; false when it is retired already.
+// beginDrain refuses further holders. It returns false if the set is draining already.
 func (s *Set) beginDrain() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,14 +64,14 @@ func (s *Set) beginDrain() bool {
 	return true
 }
 
-// Lock returns what the set was made from, attached drivers included.
+// Lock returns the lock of the set, attached drivers included.
 func (s *Set) Lock() Lock { return s.lock }
 
-// Descriptors returns what the drivers said of themselves, by name.
+// Descriptors returns the descriptors of the drivers, by name.
 func (s *Set) Descriptors() []driver.Descriptor { return s.lock.Descriptors() }
 
-// Describe returns what the named driver said of itself when it was locked and
-// the sum of its binary on this platform. It starts nothing.
+// Describe returns the named driver's descriptor from the lock and the sha256 of its
+// binary on this platform. It starts nothing.
 func (s *Set) Describe(name string) (d driver.Descriptor, sha256 string, ok bool) {
 	sl, ok := s.slots[name]
 	if !ok {

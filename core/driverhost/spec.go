@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// spec is what makes a slot: two that are equal are the same driver.
+// spec identifies a driver: equal specs share a slot.
 type spec struct {
 	entry  LockedEntry
 	config DriverConfig
@@ -29,7 +29,7 @@ func (s spec) equal(o spec) bool {
 		(s.attach == nil) == (o.attach == nil) && (s.attach == nil || *s.attach == *o.attach)
 }
 
-// sameAs compares what is executed here; sums of other platforms do not matter.
+// sameAs compares the entries on this platform; sums of other platforms do not matter.
 func (e LockedEntry) sameAs(o LockedEntry) bool {
 	return e.Name == o.Name && e.Version == o.Version && e.File == o.File &&
 		e.SHA256[Platform()] == o.SHA256[Platform()] && sameDescriptor(e.Descriptor, o.Descriptor)
@@ -54,7 +54,7 @@ func (s spec) version() Version {
 	return Version{Version: s.entry.Version, SHA256: s.entry.SHA256[Platform()]}
 }
 
-// differences names in words what makes the other another driver.
+// differences lists in words what differs.
 func (s spec) differences(o spec) []string {
 	var why []string
 	note := func(same bool, what string) {
@@ -72,7 +72,7 @@ func (s spec) differences(o spec) []string {
 	return why
 }
 
-// environment is what a driver sees of the host's environment.
+// environment returns the variables that a driver sees.
 func environment(names []string) []string {
 	var env []string
 	for _, name := range names {
@@ -83,13 +83,13 @@ func environment(names []string) []string {
 	return env
 }
 
-// secret knows what is not to be shown of the driver.
+// secret returns the redactor of the driver's secrets.
 func (s spec) secret() *redactor {
 	return newRedactor(s.env, s.config.Config, s.entry.Descriptor.ConfigSchema)
 }
 
-// link makes the way to reach the driver that its descriptor asks for.
-func (s spec) link(h *Host, pinned *pinnedBinary, log *slog.Logger, says *sayings, within time.Duration) (link, error) {
+// link returns the link for the driver's transport.
+func (s spec) link(h *Host, pinned *pinnedBinary, log *slog.Logger, says *outputLog, within time.Duration) (link, error) {
 	if s.attach != nil {
 		return &attachLink{to: *s.attach}, nil
 	}
@@ -120,7 +120,7 @@ func (s spec) memoKey(in invocation) (memoryKey, bool) {
 	return keyOf(in.method, in.memo)
 }
 
-// specs works out what there is to run.
+// specs returns the drivers to run.
 func (c Config) specs(ctx context.Context, hide *confinement) (map[string]spec, Lock, error) {
 	lock := c.Lock
 	if len(lock.Drivers) > 0 {
@@ -162,7 +162,7 @@ func (c Config) spec(e LockedEntry) spec {
 	return spec{entry: e, config: own, env: environment(own.EnvFrom), dir: c.Dir, dev: c.Dev}
 }
 
-// attach puts the drivers that run already in the place of locked ones.
+// attach replaces locked drivers by those that run already.
 func (c Config) attach(ctx context.Context, lock *Lock, out map[string]spec) error {
 	if len(c.Attach) > 0 && !c.Dev {
 		return errors.New("attaching to a running driver needs dev mode")

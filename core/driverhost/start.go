@@ -49,7 +49,7 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 func (s *slot) generate(ctx context.Context) (*generation, error) {
 	number := s.journal.nextGeneration()
 	log := s.log.With("generation", number)
-	l, err := s.link(s.host, s.pinned, log, newSayings(log, s.journal, number, s.secret), s.timeouts().start)
+	l, err := s.link(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
 	if err != nil {
 		return nil, err
 	}

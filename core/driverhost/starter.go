@@ -7,15 +7,15 @@ import (
 
 // starter starts processes from one thread that lives as long as the host:
 // the kernel ends a driver when the thread that forked it ends, not the process.
-// What the thread has given up, such as new privileges, its children have not
-// either; the other threads of the host keep it.
+// Its children lack what the thread has given up, such as new privileges; the other
+// threads of the host keep it.
 type starter struct {
 	work  chan func()
 	done  chan struct{}
-	setUp error // why the thread is not as it should be; nil: it is
+	setUp error // why setting up the thread failed; nil: it did not
 
-	// What this machine offers for holding processes down; looked for once, when
-	// the first driver needs it.
+	// The means of isolation that this machine offers, detected once, when the first
+	// driver needs them.
 	network func() isolation
 	groups  func() (string, error)
 

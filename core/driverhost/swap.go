@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// plan is what a set is made of.
+// plan describes a set.
 type plan struct {
 	lock         Lock
 	specs        map[string]spec
@@ -29,7 +29,7 @@ func (c Config) plan(lock Lock, specs map[string]spec) plan {
 	return p
 }
 
-// follow assembles a set after old and starts what is new in it.
+// follow assembles the set after old and starts its new drivers.
 func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again []string) (*Set, error) {
 	s, err := h.assemble(p, old, files, again)
 	if err != nil {
@@ -46,8 +46,8 @@ func (h *Host) follow(ctx context.Context, old *Set, p plan, files *Set, again [
 	return s, nil
 }
 
-// assemble makes a set, sharing slots with old where nothing is different. The
-// binaries of files, if any, are taken from its open ones.
+// assemble creates a set that shares unchanged slots with old. If files is given, its
+// open binaries are used.
 func (h *Host) assemble(p plan, old, files *Set, again []string) (*Set, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Set) inPlace(old *Set) error {
 	return errors.Join(all...)
 }
 
-// start brings up every driver that old does not run already, all at once.
+// start starts every driver that old does not run, concurrently.
 func (s *Set) start(ctx context.Context, old *Set) error {
 	var wg sync.WaitGroup
 	errs := make(chan error, len(s.slots))
@@ -141,9 +141,9 @@ func (h *Host) Use(s *Set) {
 	h.inUse = s
 }
 
-// Drain lets nobody hold the set any more and, in the background, waits for
-// those who do, within its Drain, and stops the drivers that no other set has.
-// It may be called twice.
+// Drain refuses further holders of the set. In the background it waits for the present
+// ones, at most Config.Drain, and stops the drivers that no other set has. It may be
+// called twice.
 func (h *Host) Drain(s *Set) {
 	if !s.beginDrain() {
 		return
@@ -161,7 +161,7 @@ func (h *Host) Drain(s *Set) {
 	})
 }
 
-// dissolve stops what only this set has.
+// dissolve stops the drivers that only this set has.
 func (h *Host) dissolve(s *Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,7 +176,7 @@ func (h *Host) dissolve(s *Set) {
 	}
 }
 
-// Forget closes the binaries of a retired set, which cannot be restored then.
+// Forget closes the binaries of a drained set, which cannot be restored afterwards.
 // It may be called twice.
 func (h *Host) Forget(s *Set) {
 	h.mu.Lock()
@@ -196,7 +196,7 @@ func (h *Host) forget(s *Set) {
 	}
 }
 
-// ended notes that nothing of a slot runs any more, nor will.
+// slotEnded records that a slot has stopped and will not start again.
 func (h *Host) slotEnded(s *slot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,8 +204,9 @@ func (h *Host) slotEnded(s *slot) {
 	h.closeBinary(s)
 }
 
-// letGo closes the binary of a slot that nobody starts or restores any more.
-// Those who hold a retired set may start its drivers until it is over. Needs the lock.
+// closeBinary closes the binary of a slot that cannot be started or restored any more.
+// Holders of a draining set may start its drivers until the slot has ended. Needs the
+// lock.
 func (h *Host) closeBinary(s *slot) {
 	if s.keepers > 0 || !s.ended {
 		return

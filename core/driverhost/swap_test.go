@@ -267,7 +267,7 @@ func TestReplacedBinaryDoesNotKeepTheLockedOneFromStarting(t *testing.T) {
 }
 
 // failing is a host of a driver that ends at its start, until it is told to be well.
-func failing(t *testing.T, cool time.Duration) (h hosted, mend func()) {
+func failing(t *testing.T, cool time.Duration) (h hosted, repair func()) {
 	t.Helper()
 	cfg := folder(t, "alpha")
 	cfg.Cool = cool
@@ -294,7 +294,7 @@ func TestDriverThatKeepsFailingIsLeftAlone(t *testing.T) {
 }
 
 func TestDriverThatWasLeftAloneIsTriedOnce(t *testing.T) {
-	h, mend := failing(t, time.Millisecond)
+	h, repair := failing(t, time.Millisecond)
 	status := func() driverhost.Status { s, _ := h.StatusOf("alpha"); return s }
 	starts := func(n int) func() bool {
 		return func() bool {
@@ -311,7 +311,7 @@ func TestDriverThatWasLeftAloneIsTriedOnce(t *testing.T) {
 	if s := status(); s.Starts != 6 || s.Breaker.State == "closed" {
 		t.Errorf("a failed trial: %d starts, breaker %s, want 6 and no closed one", s.Starts, s.Breaker.State)
 	}
-	mend()
+	repair()
 	eventually(t, "it serves again", func() bool {
 		_, err := obey(t.Context(), t, h, "alpha", "pid")
 		return err == nil

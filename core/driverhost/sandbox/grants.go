@@ -2,8 +2,8 @@ package sandbox
 
 import "os"
 
-// What programs need to run at all: those of readable are read and executed,
-// those of usable are written as well.
+// The paths that every program needs: those in readable are read and executed, those in
+// usable are written as well.
 var (
 	readable = []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store", "/proc", "/sys",

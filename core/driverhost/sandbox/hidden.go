@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Hidden says what a process must not see. Files are named by patterns of
+// Hidden lists the files that a process must not see. Files are named by patterns of
 // path/filepath, because files beside a database come and go.
 type Hidden struct {
 	// Secret matches files that nothing but this program opens. Only the last

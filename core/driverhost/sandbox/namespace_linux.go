@@ -144,8 +144,8 @@ var kept = []uintptr{
 }
 
 // DropCapabilities keeps programs that the calling thread executes, and their
-// children, from having more than the capabilities of a container. What the
-// thread itself may do stays.
+// children, from having more than the capabilities of a container. The thread
+// keeps its own.
 func DropCapabilities() error {
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if slices.Contains(kept, c) {

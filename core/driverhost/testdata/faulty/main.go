@@ -1,6 +1,6 @@
-// Command faulty is a challenge driver that goes wrong on purpose. What goes
-// wrong stands in the file that FAULT_FILE names and is read again for every
-// start and every call, so that a test can break it and mend it while it runs.
+// Command faulty is a challenge driver that goes wrong on purpose. The file that
+// FAULT_FILE names says how. It is read again for every start and every call, so
+// that a test can break and repair the driver while it runs.
 package main
 
 import (

@@ -77,7 +77,7 @@ func obey(o order) error {
 			fmt.Fprintln(os.Stderr, "noise noise noise")
 		}
 		return reply("flooded")
-	case "hang", "deaf":
+	case "hang", "unread":
 		if err := note(o.File); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func orphan(o order) error {
 	return wait("", filepath.Dir(o.File))
 }
 
-// state is what a driver sees of what holds it down.
+// state is what a driver sees of its isolation.
 func state() error {
 	out := map[string]any{"env": os.Environ(), "uid": os.Getuid()}
 	for _, name := range []string{"status", "limits"} {
