@@ -30,8 +30,7 @@ type exchange struct {
 	log           *slog.Logger
 }
 
-// run plays rounds with the client until the engine has a reply, in
-// whichever era the request speaks.
+// run asks the client until the director has a reply, in the era of the request.
 func (x *exchange) run(ctx context.Context, req mcp.CallToolRequest, open opening) (*mcp.CallToolResult, error) {
 	if server.IsModernRequest(ctx) {
 		return x.modern(ctx, req, open)
@@ -57,9 +56,8 @@ func (x *exchange) reply(ctx context.Context, c call, round director.Round, open
 	return replied(reply)
 }
 
-// later keeps a call open that waits for a driver, and asks the driver again when
-// it is time, as long as the call may wait. The reply after that says how long the
-// wait still is.
+// later keeps a call open that waits for a driver, and retries when the driver asked
+// for it, as long as the call may wait. The last reply says when to call again.
 func (x *exchange) later(ctx context.Context, c call, round director.Round, err error) (director.Round, error) {
 	for err == nil && round.Later != nil && x.retryIn(ctx, c, *round.Later) {
 		round, err = x.engine.Retried(ctx, c.caller(), *round.Later)
@@ -68,15 +66,15 @@ func (x *exchange) later(ctx context.Context, c call, round director.Round, err 
 		return round, err
 	}
 	if err := ctx.Err(); err != nil {
-		return round, err // nobody is there for the reply
+		return round, err // the caller is gone
 	}
 	caller := c.caller()
 	caller.Detached = true
 	return x.engine.Retried(ctx, caller, *round.Later)
 }
 
-// retryIn waits until the driver is to be asked again and reports whether the
-// call may still wait for that.
+// retryIn waits until the next retry of the driver, and reports whether the call may
+// wait that long.
 func (x *exchange) retryIn(ctx context.Context, c call, l director.Later) bool {
 	left := x.waitLeft(c)
 	due := time.NewTimer(min(l.After, left))
@@ -100,7 +98,7 @@ func (x *exchange) retryIn(ctx context.Context, c call, l director.Later) bool {
 	}
 }
 
-// waitLeft is how long the call may still wait.
+// waitLeft returns how long the call may still wait.
 func (x *exchange) waitLeft(c call) time.Duration {
 	if c.conn == nil {
 		return min(c.caller().CanWait, x.callers.plainWait) // nothing keeps such a call alive
@@ -108,7 +106,7 @@ func (x *exchange) waitLeft(c call) time.Duration {
 	return c.caller().CanWait
 }
 
-// settled waits for the person's answer and reports whether it came in time.
+// settled waits for the person's answer and reports whether it arrived in time.
 func (x *exchange) settled(ctx context.Context, c call, p *director.Pending) bool {
 	waiting, stop := context.WithTimeout(ctx, x.waitLeft(c))
 	defer stop()
@@ -145,7 +143,7 @@ func (x *exchange) watch(ctx context.Context, id run.ID, seq int64) (settled <-c
 	}
 }
 
-// complete tells a client that an elicitation by address is over.
+// complete notifies the client that an elicitation by URL is complete.
 func (x *exchange) complete(ctx context.Context, c call, id string) {
 	if id == "" || c.peer == nil {
 		return
@@ -160,7 +158,7 @@ type call struct {
 	conn  *connection
 	peer  peer
 	token any // progress token; nil: none
-	// caller is who calls, with what is left of the time a call may take.
+	// caller returns the caller with the time that is left to wait.
 	caller func() access.Caller
 	ticks  *atomic.Int64 // progress notes that were sent
 }
@@ -178,7 +176,7 @@ func (x *exchange) call(ctx context.Context, req mcp.CallToolRequest) call {
 
 const waitingForPerson = "waiting for a person to answer"
 
-// note sends a progress note, which keeps a client from giving up on a call that
+// note sends a progress notification, so that the client does not give up a call that
 // waits.
 func (x *exchange) note(ctx context.Context, c call, message string) {
 	if c.token == nil || c.conn == nil {
@@ -192,8 +190,8 @@ func (x *exchange) note(ctx context.Context, c call, message string) {
 	}
 }
 
-// refuse answers in the client's place a request that it did not declare; nil:
-// it did, and may be asked.
+// refuse returns the error of a request that the client has not declared, or nil if it
+// may be sent.
 func refuse(client driver.Client, a *director.Ask) *driver.ClientError {
 	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, func(pointer string) bool { return !client.Declares(pointer) }) {
 		return director.NotDeclared(a.Method)
