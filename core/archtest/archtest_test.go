@@ -1,4 +1,4 @@
-// Package archtest_test holds the architecture as a table: who may import what.
+// Package archtest_test checks the architecture: a table of allowed imports.
 // It reads the import clauses of every file, so it sees all platforms and tags.
 package archtest_test
 
@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/kairos-mcp/kairos/"
 
-// allowed says which packages of ours a package may import. A folder
-// includes everything below it. An unlisted package imports nothing of ours.
+// allowed lists the packages of this project that a package may import. A folder
+// includes everything below it. A package that is not listed may import none.
 var allowed = map[string][]string{
 	"cmd/kairos":                      {},
 	"cmd/kairos/internal/gctune":      {},
@@ -89,7 +89,7 @@ var allowed = map[string][]string{
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 }
 
-// owners says who may import a module that is not ours.
+// owners lists the packages that may import each third-party module.
 var owners = map[string][]string{
 	"google.golang.org/grpc":                {"sdk/driverpb", "sdk/driverrpc", "core/driverhost", "core/store/qdrant"},
 	"google.golang.org/protobuf":            {"sdk/driverpb", "sdk/driverrpc"},
@@ -232,7 +232,7 @@ func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
 	for self, all := range allowed {
 		for _, to := range all {
 			if !used[edge{self, to}] {
-				t.Errorf("the table lets %s import %s, and nothing there does; take it out", self, to)
+				t.Errorf("the table allows %s to import %s, but nothing there does; delete the entry", self, to)
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func TestOutsideModulesHaveOwners(t *testing.T) {
 			}
 			owned, ok := longest(imp, keysOf(owners))
 			if !ok {
-				t.Errorf("%s imports %s, which nobody owns: add an owner here and a line in docs/decisions", f.path, imp)
+				t.Errorf("%s imports %s, which has no owner: add one here and a line in docs/decisions", f.path, imp)
 				continue
 			}
 			if !slices.ContainsFunc(owners[owned], func(o string) bool { return below(f.dir, o) }) {
@@ -276,7 +276,7 @@ func TestEveryEntryOfTheTablesIsUsed(t *testing.T) {
 }
 
 // The validator costs each process that links it 2 MB and 5 to 9 ms at its
-// start, used or not: what never validates is not to link it by accident.
+// start, used or not, so packages that never validate must not link it.
 func TestOnlyDriversThatValidateLinkTheValidator(t *testing.T) {
 	imports := map[string][]string{}
 	for _, f := range files(t) {

@@ -1,6 +1,6 @@
-// Package clock is the time by which KAIROS records what happens and decides
-// what is over. It follows the machine's clock forward, and continues from where it was
-// when that is set back. It does not measure durations: time.Since does.
+// Package clock provides the time for records and expiry. It follows the machine's
+// clock forward and never goes back: if that clock is set back, time continues
+// from where it was. To measure durations use time.Since.
 package clock
 
 import (
@@ -15,8 +15,8 @@ const (
 	// SettleTime is how long the machine's clock has to stay ahead after a jump
 	// forward until Settled follows it.
 	SettleTime = 24 * time.Hour
-	// Tolerance is how far two readings may differ without one of the clocks
-	// having been set: machines correct theirs by small steps all the time.
+	// Tolerance is the difference between two readings up to which no clock
+	// counts as set: machines correct their clocks by small steps.
 	Tolerance = 10 * time.Second
 )
 
@@ -24,8 +24,8 @@ const (
 type Source interface {
 	// Wall is what the machine's clock shows. It may be set to any time.
 	Wall() time.Time
-	// Elapsed is the time that has passed since some moment. It only grows,
-	// whatever the machine's clock is set to.
+	// Elapsed is the time since a fixed moment. It only grows, even if the
+	// machine's clock is set.
 	Elapsed() time.Duration
 }
 
@@ -41,13 +41,13 @@ type Clock struct {
 	lastID  uint64
 }
 
-// jump is by how much the machine's clock is ahead of Settled.
+// jump returns how far the machine's clock is ahead of Settled.
 type jump struct {
 	seen time.Duration // elapsed when it was noticed
 	by   time.Duration // the least since then
 }
 
-// New returns a clock that begins with what the machine's clock shows.
+// New returns a clock that starts at the time of the machine's clock.
 func New(source Source) *Clock {
 	wall := source.Wall()
 	return &Clock{source: source, elapsed: source.Elapsed(), now: wall, settled: wall}
@@ -58,14 +58,14 @@ func System() *Clock { return New(system{start: time.Now()}) }
 
 type system struct{ start time.Time }
 
-// Wall has no monotonic reading, so that comparisons go by what the clock shows.
+// Wall returns a time without a monotonic reading, so that comparisons use the wall clock.
 func (system) Wall() time.Time { return time.Now().Round(0) }
 
 func (s system) Elapsed() time.Duration { return time.Since(s.start) }
 
-// Now is the present time. It is never less than it was: when the machine's
-// clock is set back, time continues from where it was. A jump forward is followed
-// at once, so whatever is allowed for a time ends in time.
+// Now returns the current time. It never decreases: if the machine's clock is set
+// back, time continues from where it was. It follows a jump forward at once, so
+// permissions expire in time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,9 +73,9 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Settled is the time by which things may be removed for good. It does not
-// follow a jump forward before the machine's clock has stayed there for
-// SettleTime, because that clock may be wrong. It is never more than Now.
+// Settled returns the time to use for permanent removal. It follows a jump forward
+// only after the machine's clock has stayed there for SettleTime, because that
+// clock may be wrong. It is never later than Now.
 func (c *Clock) Settled() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +83,8 @@ func (c *Clock) Settled() time.Time {
 	return c.settled
 }
 
-// Wall is what the machine's clock shows, wrong or not. It is for what several
-// processes compare: they agree on it.
+// Wall returns the machine's clock, right or wrong. Use it for times that several
+// processes compare.
 func (c *Clock) Wall() time.Time { return c.source.Wall() }
 
 // Moment is a moment by both clocks of a machine.
@@ -93,17 +93,17 @@ type Moment struct {
 	elapsed time.Duration
 }
 
-// Moment is the present one.
+// Moment returns the current moment.
 func (c *Clock) Moment() Moment {
 	return Moment{wall: c.source.Wall(), elapsed: c.source.Elapsed()}
 }
 
-// Since is the time that has passed since the moment, whatever the machine's clock
-// was set to.
+// Since returns the time elapsed since the moment, even if the machine's clock was
+// set in between.
 func (c *Clock) Since(m Moment) time.Duration { return c.source.Elapsed() - m.elapsed }
 
-// Earliest is the least that the machine's clock has shown since the moment. It
-// may have been set once in between.
+// Earliest returns the earliest time that the machine's clock has shown since the
+// moment. The clock may have been set once in between.
 func (c *Clock) Earliest(since Moment) time.Time {
 	now := c.Moment()
 	if begin := now.wall.Add(since.elapsed - now.elapsed); begin.Before(since.wall) {
@@ -134,8 +134,8 @@ func (c *Clock) read() {
 	}
 }
 
-// NewID returns a UUIDv7 of the present time. Each one sorts after all that the
-// clock returned before.
+// NewID returns a UUIDv7 of the current time. Each ID sorts after all earlier IDs
+// of the clock.
 func (c *Clock) NewID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ func newClock() (*clock.Clock, *clocktest.Source) {
 	return clock.New(machine), machine
 }
 
-func TestTimeGoesOnWhenTheMachinesClockIsSetBack(t *testing.T) {
+func TestTimeContinuesWhenTheMachinesClockIsSetBack(t *testing.T) {
 	c, machine := newClock()
 	machine.Pass(time.Minute)
 	machine.Jump(-5 * time.Hour)

@@ -14,7 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Bounds of what a route may ask for.
+// Limits of a route's settings.
 const (
 	maxRetries = 10
 	maxTimeout = 7 * 24 * time.Hour // an open run ends then
@@ -22,8 +22,8 @@ const (
 	maxCallTimeout = time.Hour
 )
 
-// What challenge types and kinds of input look like. The kinds are an open set, in
-// which those of a third party begin with its name and a dot.
+// Patterns of challenge types and kinds of input. Kinds are an open set: those of a
+// third party begin with its name and a dot.
 var (
 	plainName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	kindName  = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
@@ -91,7 +91,7 @@ func (c *compiler) readTree(root ast.Node) {
 	}
 }
 
-// readDrivers reads `drivers`: what follows where a driver's routes end.
+// readDrivers reads `drivers`: the reactions to outcomes of a driver's routes.
 func (c *compiler) readDrivers(n ast.Node) {
 	list, _ := c.entries(n, "drivers", "drivers")
 	for _, e := range list {
@@ -126,7 +126,7 @@ func (c *compiler) readDefaults(root ast.Node, tree map[string]entry) {
 		}
 		*into = c.text(fields, key, "defaults")
 		if *into != "" && !plainName.MatchString(*into) {
-			c.problem(fields[key].value, "defaults", "%s: %q is no challenge type", key, *into)
+			c.problem(fields[key].value, "defaults", "%s: %q is not a challenge type", key, *into)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (r *rule) matchesAll() bool {
 	return r.when == nil && r.match.challengeType == nil && r.match.name == nil
 }
 
-// covers reports whether other can never be reached behind r.
+// covers reports whether r matches every challenge that other matches.
 func (r *rule) covers(other *rule) bool {
 	same := func(mine, others *string) bool { return mine == nil || others != nil && *mine == *others }
 	return r.when == nil && !r.broken && same(r.match.challengeType, other.match.challengeType) && same(r.match.name, other.match.name)
@@ -189,7 +189,7 @@ func (c *compiler) readRule(n ast.Node, path string) (rule, bool) {
 		r.evidence = c.readRoutes(e.value, path+".evidence", r.name, driver.KindEvidence)
 		c.checkLastRoute(r.evidence, named)
 	} else {
-		c.problem(n, named, "evidence is missing: by which routes is it obtained?")
+		c.problem(n, named, "evidence is missing: list the routes that obtain it")
 	}
 	return r, true
 }
@@ -298,10 +298,10 @@ func (c *compiler) readInputs(n ast.Node) {
 		path := "inputs." + e.name
 		switch {
 		case e.name == driver.KindEvidence:
-			c.problem(e.key, path, "routes for evidence belong to the rules of challenges")
+			c.problem(e.key, path, "write routes for evidence in the rules of challenges")
 			continue
 		case e.name == driver.KindSimilarity:
-			c.problem(e.key, path, "the server answers similarity itself, it takes no routes")
+			c.problem(e.key, path, "the server answers similarity itself: delete its routes")
 			continue
 		case !kindName.MatchString(e.name):
 			c.problem(e.key, path, "%q is not a kind of input: one matches %s", e.name, kindName)

@@ -64,7 +64,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"number as key":      {head + "challenges:\n" + tail + "inputs: {5: [{via: agent}]}\n", []string{"t.yaml:4: inputs: a key of inputs must be plain text, this is a number"}},
 		"no defaults":        {"challenges:\n" + tail, []string{"t.yaml:1: defaults: missing_type and no_challenge_type are not set"}},
 		"half the defaults":  {"defaults: {missing_type: shell}\nchallenges:\n" + tail, []string{"t.yaml:1: defaults: no_challenge_type is not set"}},
-		"default of no type": {"defaults: {missing_type: 'A b', no_challenge_type: comment}\nchallenges:\n" + tail, []string{`t.yaml:1: defaults: missing_type: "A b" is no challenge type`}},
+		"default of no type": {"defaults: {missing_type: 'A b', no_challenge_type: comment}\nchallenges:\n" + tail, []string{`t.yaml:1: defaults: missing_type: "A b" is not a challenge type`}},
 		"no rules":           {head, []string{"t.yaml:1: challenges: the tree has no rules"}},
 		"an empty list":      {head + "challenges: []\n", []string{"t.yaml:2: challenges: there must be a rule that matches every challenge"}},
 
@@ -141,7 +141,7 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"unknown outcome":          {head + "challenges:\n" + tail + "on: {tiemout: next}\n", []string{`t.yaml:4: on: unknown key "tiemout" in on, did you mean "timeout"?`}},
 		"unknown action":           {head + "challenges:\n" + tail + "on: {error: explode}\n", []string{`t.yaml:4: on.error: "explode" cannot follow the outcome error, allowed is next, stop, retry`}},
 		"a decline that continues": {head + "challenges:\n" + tail + "on: {declined: next}\n", []string{`t.yaml:4: on.declined: "next" cannot follow the outcome declined, allowed is stop`}},
-		"a no asked again":         {head + "challenges:\n" + tail + "on: {declined: {retry: 1, then: stop}}\n", []string{`t.yaml:4: on.declined: "retry" cannot follow the outcome declined`}},
+		"a decline that retries":   {head + "challenges:\n" + tail + "on: {declined: {retry: 1, then: stop}}\n", []string{`t.yaml:4: on.declined: "retry" cannot follow the outcome declined`}},
 		"again without an end":     {head + "challenges:\n" + tail + "on: {error: again}\n", []string{`t.yaml:4: on.error: "again" cannot follow the outcome error`}},
 		"retry without number":     {head + "challenges:\n" + tail + "on: {invalid: retry}\n", []string{"t.yaml:4: on.invalid: write {retry: N, then: next}"}},
 		"retry without then":       {head + "challenges:\n" + tail + "on: {invalid: {retry: 2}}\n", []string{"t.yaml:4: on.invalid: write {retry: N, then: next}"}},

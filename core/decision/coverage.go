@@ -1,31 +1,33 @@
 package decision
 
-// Coverage says what decisions have made of a tree.
+// Coverage counts how often decisions used the rules and routes of a tree.
 type Coverage struct {
 	Tree      string `json:"tree"`      // Tree.Digest
 	Decisions int    `json:"decisions"` // that are counted
-	// Replayed of them were made by another tree: what is counted is what this
-	// one makes of the same facts.
+	// Replayed counts those that another tree made. They are counted as this
+	// tree decides on the same facts.
 	Replayed int `json:"replayed,omitempty"`
-	// Unknown decisions are not counted: runs of older versions kept no facts.
+	// Unknown counts decisions without facts, as runs of older versions have.
+	// They are not part of the other counts.
 	Unknown int    `json:"unknown,omitempty"`
 	Nodes   []Used `json:"nodes"` // in the order of the tree
 }
 
-// Used says how often a rule or a route was of use.
+// Used counts the decisions that reached a rule or a route.
 type Used struct {
 	Path string `json:"path"`
 	Name string `json:"name,omitempty"`
 	Line int    `json:"line"`
 	Via  string `json:"via,omitempty"` // of a route
 	When string `json:"when,omitempty"`
-	// Looked at, Chosen, and then Answered: how many decisions. A rule answers nothing.
+	// Numbers of decisions that evaluated it, chose it, and got an answer from
+	// it. A rule has no answers.
 	Looked   int `json:"looked"`
 	Chosen   int `json:"chosen"`
 	Answered int `json:"answered"`
 }
 
-// Coverage counts what the decisions made of the tree.
+// Coverage counts how often the decisions used each rule and route of the tree.
 func (t *Tree) Coverage(made []Past) Coverage {
 	c := Coverage{Tree: t.digest, Nodes: t.Outline().unused()}
 	at := make(map[string]*Used, len(c.Nodes))

@@ -1,7 +1,7 @@
 // Package decision is the decision tree: compiled from YAML with CEL
 // conditions, it turns facts about a step and its client into the challenge
 // driver that judges the step and the route by which an input is obtained, and
-// explains why. It is pure: it starts no driver and asks nobody.
+// explains why. It is pure: it starts no driver and asks no questions.
 package decision
 
 import (
@@ -25,11 +25,11 @@ var defaultYAML []byte
 //go:embed schema.json
 var schemaJSON []byte
 
-// Default is the tree that is used where the configuration has none.
+// Default is the tree for configurations without one.
 func Default() Source { return Source{Name: "default.yaml", YAML: bytes.Clone(defaultYAML)} }
 
-// Schema is the JSON Schema of a tree, for editors. It knows less than
-// Compile: neither drivers nor conditions.
+// Schema is the JSON Schema of a tree, for editors. Unlike Compile it checks
+// neither drivers nor conditions.
 func Schema() json.RawMessage { return bytes.Clone(schemaJSON) }
 
 // Source is the text of a tree.
@@ -67,7 +67,7 @@ type rule struct {
 	broken     bool // what it matches could not be read; only while loading
 }
 
-// match holds the exact values a rule demands; nil demands nothing.
+// match holds the exact values that a rule requires; nil matches any value.
 type match struct{ challengeType, name *string }
 
 // inputRule is an entry of `inputs`.
@@ -81,15 +81,15 @@ type route struct {
 	Route
 	when  *condition
 	needs []string
-	// reactions of this route; what is left out is its driver's.
+	// reactions of this route; its driver's apply to the other outcomes.
 	reactions map[Outcome]reaction
-	// partial: its driver cannot serve every request, whatever the client.
+	// partial: its driver serves some requests only, even if the client has all capabilities.
 	partial bool
 	gate    gate
 	broken  bool // its driver is not known; only while loading
 }
 
-// gate is what an approval route demands of the configuration, whatever its condition.
+// gate is the setting that an approval route requires in addition to its condition.
 type gate int
 
 const (
@@ -98,7 +98,7 @@ const (
 	gateDelegateToClient
 )
 
-// setting that the gate demands.
+// setting returns the key of the setting that the gate requires.
 func (g gate) setting() string {
 	switch g {
 	case gateTrustAgent:
@@ -112,9 +112,9 @@ func (g gate) setting() string {
 func (g gate) reason(f *Facts) string {
 	switch {
 	case g == gateTrustAgent && !f.Config.Approval.TrustAgent:
-		return "the agent's word is no approval: config." + g.setting() + " is off"
+		return "the agent cannot confirm approvals: config." + g.setting() + " is off"
 	case g == gateDelegateToClient && !f.Config.Approval.DelegateToClient:
-		return "the client's review is no approval: config." + g.setting() + " is off"
+		return "the client's review does not count as approval: config." + g.setting() + " is off"
 	}
 	return ""
 }
@@ -126,24 +126,24 @@ type Route struct {
 	// Human: the driver's answers come from a person (driver.FeatureHuman).
 	Human bool   `json:"human,omitempty"`
 	When  string `json:"when,omitempty"`
-	// Approval is the mode this route asks for; it never weakens what the step says.
+	// Approval is the mode that this route requires; it never weakens the step's own mode.
 	Approval driver.ApprovalMode `json:"approval,omitempty"`
-	// Retries is how often this route is asked again after an invalid reply:
-	// its own number, else that of `on.invalid`.
+	// Retries limits how often this route is tried again after an invalid reply:
+	// its own number, or else that of `on.invalid`.
 	Retries int `json:"retries,omitempty"`
 	// Timeout bounds one question; zero: the host's default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// CallTimeout bounds each call of the driver; zero: the driver's own.
 	CallTimeout time.Duration `json:"call_timeout,omitempty"`
 	Line        int           `json:"line"`
-	// Path is the route's place in the tree, as "inputs.approval[2]".
+	// Path is the route's place in the tree, such as "inputs.approval[2]".
 	Path string `json:"path,omitempty"`
 }
 
-// Decision is what the tree says about one input of one step.
+// Decision is the result of the tree for one input of one step.
 type Decision struct {
-	// Rule is the rule that matched, as "challenges[1]" or "inputs.approval",
-	// followed by its name if it has one; empty when none is declared.
+	// Rule is the rule that matched, such as "challenges[1]" or "inputs.approval",
+	// followed by its name if it has one; empty if none is declared.
 	Rule string `json:"rule,omitempty"`
 	Line int    `json:"line,omitempty"`
 	// Use is the challenge driver that judges the step, set for evidence only;
@@ -151,13 +151,13 @@ type Decision struct {
 	Use string `json:"use,omitempty"`
 	// Approval is the mode the rule sets for its steps; empty when none.
 	Approval driver.ApprovalMode `json:"approval,omitempty"`
-	// Route is the first route that is open; nil when none is left.
+	// Route is the first open route; nil if no route is open.
 	Route *Route `json:"route,omitempty"`
 	Trace []Node `json:"trace"`
 }
 
-// RouteAt is the route at a place of the tree, if it leads to that driver: in
-// another tree the same place may be another route.
+// RouteAt returns the route at a place of the tree if its driver is via: in
+// another tree the same place may hold a different route.
 func (t *Tree) RouteAt(path, via string) (Route, bool) {
 	r := t.routes[path]
 	if r == nil || r.Via != via {
@@ -202,8 +202,8 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 	return Decision{Trace: w.trace} // not reached: Compile demands a last rule that matches all
 }
 
-// ClosestType is the one of Types that was probably meant by a type that is not
-// among them; empty if none is close.
+// ClosestType returns the one of Types that is closest to an unknown type;
+// empty if none is close.
 func (t *Tree) ClosestType(name string) string { return fields.Closest(name, t.Types()) }
 
 func (t *Tree) decideInput(w *walk, kind string) Decision {
@@ -217,7 +217,7 @@ func (t *Tree) decideInput(w *walk, kind string) Decision {
 	return Decision{Rule: in.path, Line: in.line, Route: route, Trace: w.trace}
 }
 
-// challengeDriver is the driver that the rule gives to a type.
+// challengeDriver returns the rule's driver for a type.
 func (t *Tree) challengeDriver(r *rule, challengeType string) string {
 	if r.use == "" {
 		return t.handlers[challengeType]
@@ -228,7 +228,7 @@ func (t *Tree) challengeDriver(r *rule, challengeType string) string {
 	return ""
 }
 
-// label names a rule: its path, and its name if it has one.
+// label returns a rule's path, and its name if it has one.
 func label(path, name string) string {
 	if name == "" {
 		return path

@@ -247,7 +247,7 @@ func TestDecideNamesTheChallengeDriver(t *testing.T) {
 		"rule's driver handles it":  {decision.ChallengeFacts{Type: "mcp", Name: "odd"}, "challenges[1]", "mcp", ""},
 		"rule's driver does not":    {decision.ChallengeFacts{Type: "comment", Name: "odd"}, "challenges[1]", "", ""},
 		"nobody handles it":         {decision.ChallengeFacts{Type: "photo"}, "challenges[2]", "", ""},
-		"a capability is no driver": {decision.ChallengeFacts{Type: "evidence"}, "challenges[2]", "", ""},
+		"a capability is not taken": {decision.ChallengeFacts{Type: "evidence"}, "challenges[2]", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := tree.Decide(driver.KindEvidence, decision.Facts{Challenge: tc.challenge})

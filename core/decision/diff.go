@@ -8,30 +8,29 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Difference is a decision that two trees make in different ways.
+// Difference is a decision on which two trees differ.
 type Difference struct {
 	Old Way      `json:"old"`
 	New Way      `json:"new"`
 	Why []string `json:"why"` // the conditions and needs that part them, for people
-	// Doubts names facts that the new tree looks at and that were not kept: on
-	// all the facts it may decide in another way.
+	// Doubts names facts that the new tree reads and that were not kept. With
+	// them the new tree may decide differently.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// Way is where a decision leads.
+// Way is the result of a decision.
 type Way struct {
 	Rule string `json:"rule,omitempty"`
 	Line int    `json:"line,omitempty"` // of the route, else of the rule
-	// Use judges, Via obtains; empty: nobody does.
+	// Use is the driver that judges, Via the one that obtains; empty: none.
 	Use string `json:"use,omitempty"`
 	Via string `json:"via,omitempty"`
-	// Approval that the route or its rule asks for.
+	// Approval is the mode that the route or its rule requires.
 	Approval driver.ApprovalMode `json:"approval,omitempty"`
 }
 
-// Compare makes a decision again on two trees. It reports whether they lead to
-// the same drivers with the same approval; other names, lines and conditions
-// are no difference.
+// Compare repeats a decision with two trees and reports whether the drivers or
+// the approval differ. Names, lines and conditions do not count.
 func Compare(before, after *Tree, r Record) (d Difference, differ bool) {
 	was := before.Decide(r.Kind, r.Facts)
 	is := after.Decide(r.Kind, r.Facts)
@@ -59,7 +58,7 @@ func wayOf(d Decision) Way {
 	return w
 }
 
-// reasons says why each tree did not take the way of the other.
+// reasons explains why each tree did not take the other's route.
 func reasons(was, is Decision) []string {
 	var why []string
 	if was.Rule != is.Rule {
@@ -69,14 +68,14 @@ func reasons(was, is Decision) []string {
 	return append(why, passedOver("the old tree", was, is)...)
 }
 
-// demands says what the two ways demand differently of the same step.
+// demands describes how judge and approval of the two trees differ.
 func (d Difference) demands() []string {
 	var why []string
 	if d.Old.Use != d.New.Use {
-		why = append(why, fmt.Sprintf("the old tree lets %s judge, the new one %s", named(d.Old.Use), named(d.New.Use)))
+		why = append(why, fmt.Sprintf("the judge is %s in the old tree and %s in the new tree", named(d.Old.Use), named(d.New.Use)))
 	}
 	if d.Old.Approval != d.New.Approval {
-		why = append(why, fmt.Sprintf("the old tree asks for %s, the new one for %s", approvalOf(d.Old), approvalOf(d.New)))
+		why = append(why, fmt.Sprintf("the old tree requires %s, the new tree %s", approvalOf(d.Old), approvalOf(d.New)))
 	}
 	return why
 }
@@ -104,7 +103,7 @@ func chosenRule(d Decision) string {
 	return "no rule"
 }
 
-// passedOver says why a decision did not take the route of the other.
+// passedOver explains why a decision did not take the other's route.
 func passedOver(who string, d, other Decision) []string {
 	if other.Route == nil || d.Route != nil && d.Route.Via == other.Route.Via {
 		return nil
@@ -112,7 +111,7 @@ func passedOver(who string, d, other Decision) []string {
 	var why []string
 	for _, n := range d.Trace {
 		if n.Via == other.Route.Via && !n.Chosen {
-			why = append(why, fmt.Sprintf("%s passes over %s via %s, line %d: %s", who, n.Path, n.Via, n.Line, n.because()))
+			why = append(why, fmt.Sprintf("%s skips %s via %s, line %d: %s", who, n.Path, n.Via, n.Line, n.because()))
 		}
 	}
 	if len(why) == 0 && d.Route != nil {
@@ -128,8 +127,8 @@ func (n Node) because() string {
 	return n.Reason + ": " + strings.Join(strings.Fields(n.When), " ")
 }
 
-// moves says which route of a list of the new tree is which of the old one:
-// the first one via a driver is the first one via it, and so on.
+// moves maps the routes of an old list to those of the new list: the first route
+// via a driver to the first route via that driver, and so on.
 type moves map[int]int
 
 func movedRoutes(old, changed []route) moves {
@@ -144,8 +143,8 @@ func movedRoutes(old, changed []route) moves {
 	return m
 }
 
-// translate gives what was tried the places of the new tree. What is no more
-// stays a fact for conditions, but closes no route.
+// translate gives the tried routes their indexes in the new tree. A route that
+// the new tree lacks remains a fact for conditions and closes no route.
 func (m moves) translate(previous []PreviousFacts) []PreviousFacts {
 	var out []PreviousFacts
 	for _, p := range previous {
@@ -159,7 +158,7 @@ func (m moves) translate(previous []PreviousFacts) []PreviousFacts {
 	return out
 }
 
-// routesOf is the list that the decision chose from.
+// routesOf returns the list that the decision chose from.
 func (t *Tree) routesOf(d Decision) []route {
 	for i := range t.rules {
 		if label(t.rules[i].path, t.rules[i].name) == d.Rule {

@@ -17,7 +17,7 @@ import (
 // than its input.
 const maxSize = 64 << 10
 
-// document reads YAML nodes and collects what is wrong with them.
+// document reads YAML nodes and collects their problems.
 type document struct {
 	file     string
 	problems []Problem
@@ -60,11 +60,11 @@ func position(n ast.Node) (line, column int) {
 // parse returns the only document of the text, or nil after noting a problem.
 func (d *document) parse(text []byte) (root ast.Node) {
 	if len(text) > maxSize {
-		d.problemAt(1, 1, "", fmt.Sprintf("the tree has %d bytes, at most %d are read", len(text), maxSize))
+		d.problemAt(1, 1, "", fmt.Sprintf("the tree has %d bytes; at most %d are allowed", len(text), maxSize))
 		return nil
 	}
 	defer func() {
-		// A fault of the YAML parser is the file's problem, not the server's end.
+		// A panic of the YAML parser is reported as a problem of the file.
 		if r := recover(); r != nil {
 			d.problemAt(1, 1, "", fmt.Sprintf("the YAML cannot be read: %v", r))
 			root = nil
@@ -163,7 +163,7 @@ func (d *document) sequence(n ast.Node, rule, what string) []ast.Node {
 	return list.Values
 }
 
-// text reads the string of a field; absent is empty.
+// text reads the string of a field; empty if the field is missing.
 func (d *document) text(fields map[string]entry, key, rule string) string {
 	e, ok := fields[key]
 	if !ok {
@@ -202,7 +202,7 @@ func (d *document) count(e entry, rule string, limit int) int {
 	return 0
 }
 
-// duration reads a duration as Go writes it, above 0 and at most limit.
+// duration reads a duration in Go's notation, above 0 and at most limit.
 func (d *document) duration(e entry, rule string, limit time.Duration) time.Duration {
 	if s, ok := textOf(e.value); ok {
 		v, err := time.ParseDuration(s)
@@ -215,7 +215,7 @@ func (d *document) duration(e entry, rule string, limit time.Duration) time.Dura
 	return 0
 }
 
-// shown is a scalar as text, bounded.
+// shown returns a scalar as bounded text.
 func shown(n ast.Node) string {
 	switch v := n.(type) {
 	case *ast.StringNode:

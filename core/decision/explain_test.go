@@ -160,7 +160,7 @@ func TestTheShippedTreeFitsTheSchema(t *testing.T) {
 	}
 }
 
-// What needs neither drivers nor CEL is judged alike by the schema and Compile.
+// The schema and Compile agree on trees whose errors need neither drivers nor CEL.
 func TestSchemaAndCompileAgree(t *testing.T) {
 	s := schema(t)
 	for name, text := range map[string]string{
@@ -180,7 +180,7 @@ func TestSchemaAndCompileAgree(t *testing.T) {
 		"no via":                withRoutes("{retries: 1}"),
 		"retries of eleven":     withRoutes("{via: agent, retries: 11}"),
 		"timeout as a number":   withRoutes("{via: agent, timeout: 30}"),
-		"declined goes on":      head + "challenges:\n" + tail + "on: {declined: next}\n",
+		"declined continues":    head + "challenges:\n" + tail + "on: {declined: next}\n",
 		"error again":           head + "challenges:\n" + tail + "on: {error: again}\n",
 		"retry then again":      head + "challenges:\n" + tail + "on: {invalid: {retry: 1, then: again}}\n",
 		"person without else":   head + "challenges:\n" + tail + "on: {timeout: {person: again}}\n",

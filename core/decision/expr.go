@@ -17,14 +17,14 @@ import (
 const (
 	maxConditionLength = 4096 // characters
 	maxConditionCost   = 10_000
-	// What a fact is taken to be at most when the cost is estimated at load.
-	// Larger facts are stopped at maxConditionCost when they come.
+	// Sizes of facts that the cost estimate at load assumes. At run time
+	// maxConditionCost stops conditions on larger facts.
 	assumedStringLength = 1024
 	assumedItems        = 64
 )
 
-// conditionEnv is the CEL environment of all conditions: made once, on the
-// first Compile, and never changed.
+// conditionEnv is the CEL environment of all conditions. The first Compile
+// creates it, and it never changes.
 var conditionEnv = sync.OnceValues(newConditionEnv)
 
 func newConditionEnv() (*cel.Env, error) {
@@ -56,19 +56,19 @@ func newConditionEnv() (*cel.Env, error) {
 		cel.ParserRecursionLimit(50),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make the environment of conditions: %w", err)
+		return nil, fmt.Errorf("create the CEL environment: %w", err)
 	}
 	return env, nil
 }
 
-// condition is a compiled `when`. The nil condition always holds.
+// condition is a compiled `when`. A nil condition is always true.
 type condition struct {
 	source  string
 	program cel.Program
 	looksAt []factPath
 }
 
-// conditionError is a problem at a place inside the expression.
+// conditionError is a problem at a position inside the expression.
 type conditionError struct {
 	line, column int // 1-based line, 0-based column
 	message      string
@@ -114,16 +114,16 @@ func isLiteralTrue(checked *cel.Ast) bool {
 	return root.Kind() == ast.LiteralKind && root.AsLiteral() == types.True
 }
 
-// planCondition refuses a condition that costs too much on facts of the
-// assumed sizes. Where facts of any size stay below the bound no cost is
-// counted at run time, because counting costs more than most conditions.
+// planCondition rejects a condition that costs too much on facts of the assumed
+// sizes. It counts cost at run time only if larger facts can exceed the limit,
+// because counting costs more than most conditions.
 func planCondition(env *cel.Env, checked *cel.Ast) (cel.Program, error) {
 	assumed, err := env.EstimateCost(checked, sizes{stringLength: assumedStringLength, items: assumedItems})
 	if err != nil {
 		return nil, fmt.Errorf("estimate the cost: %w", err)
 	}
 	if assumed.Max > maxConditionCost {
-		return nil, fmt.Errorf("the condition may cost %s units, the bound is %d (strings of %d characters, lists of %d items)",
+		return nil, fmt.Errorf("the condition may cost %s units; the limit is %d (for strings of %d characters and lists of %d items)",
 			formatCost(assumed.Max), maxConditionCost, assumedStringLength, assumedItems)
 	}
 	worst, err := env.EstimateCost(checked, sizes{stringLength: math.MaxUint32, items: math.MaxUint32})
@@ -161,7 +161,7 @@ func (s sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *
 	return nil
 }
 
-// holds evaluates the condition; one that errors does not hold.
+// holds evaluates the condition; an error counts as false.
 func (c *condition) holds(facts *bindings) (bool, error) {
 	if c == nil {
 		return true, nil
@@ -173,7 +173,7 @@ func (c *condition) holds(facts *bindings) (bool, error) {
 	return value == types.True, nil
 }
 
-// bindings gives conditions their facts; each is converted at most once.
+// bindings provides facts to conditions and converts each at most once.
 type bindings struct {
 	facts   *Facts
 	adapter types.Adapter

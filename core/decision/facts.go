@@ -2,7 +2,7 @@ package decision
 
 import "github.com/kairos-mcp/kairos/sdk/driver"
 
-// Outcome is how a route that was tried ended, other than with an answer.
+// Outcome is how a route ended that gave no answer.
 type Outcome string
 
 // The outcomes. All but Declined may lead to the next route.
@@ -13,7 +13,7 @@ const (
 	Errored Outcome = "error"
 	// Invalid: the reply was not an answer.
 	Invalid Outcome = "invalid"
-	// Declined: a person said no.
+	// Declined: a person declined.
 	Declined Outcome = "declined"
 	// TimedOut: no reply in the time the route allows.
 	TimedOut Outcome = "timeout"
@@ -23,10 +23,10 @@ const (
 	Exhausted Outcome = "exhausted"
 )
 
-// Facts is all that a condition may look at. The JSON names are the names in
-// CEL: `client.elicitation.form`. A fact that is not known is its zero value;
-// the params and the input are free-form, so their keys need has(). In JSON
-// what is zero is left out.
+// Facts are the values that conditions can read. The JSON names are the names in
+// CEL: `client.elicitation.form`. An unknown fact has its zero value. Params and
+// input are free-form, so conditions test their keys with has(). JSON omits zero
+// values.
 type Facts struct {
 	Challenge ChallengeFacts  `json:"challenge,omitzero"`
 	Step      StepFacts       `json:"step,omitzero"`
@@ -37,7 +37,7 @@ type Facts struct {
 	Config    ConfigFacts     `json:"config,omitzero"`
 }
 
-// ChallengeFacts describes what the step demands.
+// ChallengeFacts describes the step's challenge.
 type ChallengeFacts struct {
 	Type            string `json:"type,omitzero"`
 	Name            string `json:"name,omitzero"`
@@ -54,7 +54,7 @@ type StepFacts struct {
 	Index int    `json:"index,omitzero"` // 1-based
 	Count int    `json:"count,omitzero"`
 	Name  string `json:"name,omitzero"`
-	// Approval is the mode the step itself asks for; empty: it does not say.
+	// Approval is the step's own mode; empty if it sets none.
 	Approval driver.ApprovalMode `json:"approval,omitzero"`
 }
 
@@ -64,7 +64,7 @@ type RunFacts struct {
 	Input   map[string]any `json:"input,omitzero"`
 }
 
-// ClientFacts says who is connected and what it can do.
+// ClientFacts describes the connected client and its capabilities.
 type ClientFacts struct {
 	Name        string           `json:"name,omitzero"`
 	Version     string           `json:"version,omitzero"`
@@ -91,7 +91,7 @@ type SolutionFacts struct {
 	Params   map[string]any `json:"params,omitzero"`
 }
 
-// PreviousFacts is a route that was tried for this input and is finished.
+// PreviousFacts is a finished route for this input.
 type PreviousFacts struct {
 	Via     string  `json:"via,omitzero"`
 	Outcome Outcome `json:"outcome,omitzero"` // empty: not finished, the route stays open
@@ -104,28 +104,28 @@ type ConfigFacts struct {
 	Approval  ApprovalFacts  `json:"approval,omitzero"`
 }
 
-// UserInputFacts say whether the server obtains a person's input itself, and
-// with which capability driver first.
+// UserInputFacts hold whether the server obtains a person's input itself, and
+// the capability driver that it tries first.
 type UserInputFacts struct {
 	Enabled bool   `json:"enabled,omitzero"`
 	Driver  string `json:"driver,omitzero"`
 }
 
-// ApprovalFacts says who besides a person may answer an approval.
+// ApprovalFacts are the settings that allow approvals without the client's form.
 type ApprovalFacts struct {
-	// DelegateToClient: the client's own review of a request may stand for a yes.
+	// DelegateToClient: the client's own review of a request counts as approval.
 	DelegateToClient bool `json:"delegate_to_client,omitzero"`
-	// TrustAgent: the agent's word may stand for a person's.
+	// TrustAgent: the agent may confirm that the person approved.
 	TrustAgent bool `json:"trust_agent,omitzero"`
 	// Page: the server has a page on which people answer approvals.
 	Page bool `json:"page,omitzero"`
-	// Typed: who approves has to type the step's name, where the step demands no
-	// phrase of its own.
+	// Typed: the approver must type the step's phrase, or its name if the step
+	// has no phrase.
 	Typed bool `json:"typed,omitzero"`
 }
 
-// lacks says why a route is closed that needs something as named in
-// driver.Descriptor.Needs; empty: it is there.
+// lacks explains why a need of driver.Descriptor.Needs closes a route; empty if
+// the need is met.
 func (f *Facts) lacks(need string) string {
 	if need == driver.NeedApprovalPage {
 		if f.Config.Approval.Page {

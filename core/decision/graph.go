@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Graph is a Mermaid flowchart of the tree. The arrows between routes are
-// taken when a route is closed or gives no answer.
+// Graph returns a Mermaid flowchart of the tree. An arrow between two routes is
+// taken if the first is closed or gives no answer.
 func (t *Tree) Graph() string {
 	g := graph{}
 	g.line("flowchart TD")

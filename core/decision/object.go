@@ -2,7 +2,7 @@ package decision
 
 import "encoding/json"
 
-// Object reads a JSON object for conditions; nil: it is none.
+// Object decodes a JSON object for conditions; nil if it is not an object.
 func Object(raw json.RawMessage) map[string]any {
 	var m map[string]any
 	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {
@@ -11,7 +11,7 @@ func Object(raw json.RawMessage) map[string]any {
 	return m
 }
 
-// Member reads the object that stands in an object under the key; nil: there is none.
+// Member returns the object under the key; nil if there is none.
 func Member(raw json.RawMessage, key string) map[string]any {
 	var m map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &m) != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Outline is what stands in a tree, for pictures and reports. Paths are those
-// of Node.
+// Outline lists the rules and routes of a tree, for diagrams and reports. Paths
+// are those of Node.
 type Outline struct {
 	Digest string
 	Rules  []RuleOutline
@@ -20,7 +20,7 @@ type Outline struct {
 type RuleOutline struct {
 	Path, Name string
 	Line       int
-	// Matches says which challenges, in words.
+	// Matches describes the challenges that match.
 	Matches  string
 	When     string
 	Use      string

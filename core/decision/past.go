@@ -2,10 +2,10 @@ package decision
 
 import "time"
 
-// Past is a decision that was made in a run, and what came of it.
+// Past is a decision of a run, with its result.
 type Past struct {
 	Decision Decision `json:"decision"`
-	// Record is what it was made on; nil where that was not kept.
+	// Record holds the facts of the decision; nil if they were not kept.
 	Record *Record `json:"facts,omitempty"`
 	// Answered: the chosen route gave an answer.
 	Answered bool `json:"answered,omitempty"`
@@ -14,12 +14,12 @@ type Past struct {
 	Took    time.Duration `json:"took,omitempty"` // zero: still open
 }
 
-// Ended reports whether the route gave an answer, or a person's no, after
-// which none is tried.
+// Ended reports whether the route gave an answer or the person declined. No
+// other route is tried then.
 func (p Past) Ended() bool { return p.Answered || p.Outcome == Declined }
 
-// on is the decision as this tree makes it, and false where nobody can tell:
-// another tree made it and the facts were not kept.
+// on returns the decision of this tree. It returns false if another tree made
+// the decision and its facts were not kept.
 func (t *Tree) on(p Past) (d Decision, known bool) {
 	switch {
 	case p.Record == nil:

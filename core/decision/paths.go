@@ -11,21 +11,21 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// factPath names a fact: client, elicitation, form. One that ends at a map or
-// above it stands for all of it.
+// factPath names a fact: client, elicitation, form. A path that ends at a map or
+// above it includes all facts below.
 type factPath []string
 
 func (p factPath) String() string { return strings.Join(p, ".") }
 
-// Looked is a fact that a condition looked at, with the value it had.
+// Looked is a fact that a condition read, with its value.
 type Looked struct {
 	Path  string          `json:"path"` // as in CEL: client.elicitation.form
 	Value json.RawMessage `json:"value"`
 }
 
-// LookedAt lists the facts that a condition mentions, in the order in which it
-// does. A free-form value that is not there is left out; so is everything where
-// the condition cannot be read, because it is one of another version.
+// LookedAt lists the facts that a condition mentions, in that order. It omits
+// free-form values that are missing. It returns nothing for a condition of
+// another version that cannot be parsed.
 func LookedAt(condition string, f Facts) []Looked {
 	c, errs := compileCondition(condition)
 	if c == nil || len(errs) > 0 {
@@ -129,7 +129,7 @@ func (c *pathCollector) visit(e ast.Expr) {
 	}
 }
 
-// pathOf is the path that an expression is, as a.b, a["b"] or "b" in a.
+// pathOf returns the path of an expression such as a.b, a["b"] or "b" in a.
 func pathOf(e ast.Expr) (factPath, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

@@ -10,7 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
-// Problem is one thing wrong with a tree.
+// Problem is one error in a tree.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"` // 1-based
@@ -26,7 +26,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Rule, p.Message)
 }
 
-// LoadError is the error of Compile: everything that is wrong, in the order of the file.
+// LoadError is the error of Compile: all problems in the order of the file.
 type LoadError struct {
 	Problems []Problem
 }
@@ -61,7 +61,7 @@ func jsonNames(t reflect.Type) []string {
 	return names
 }
 
-// jsonName is the name of a field in JSON, which is its name in CEL.
+// jsonName returns the JSON name of a field, which is also its name in CEL.
 func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -78,7 +78,7 @@ func explainUndefined(message string) string {
 	return message
 }
 
-// suggest is ", did you mean …?" or nothing.
+// suggest returns ", did you mean …?" or an empty string.
 func suggest(name string, known []string) string {
 	if closest := fields.Closest(name, known); closest != "" {
 		return fmt.Sprintf(", did you mean %q?", closest)

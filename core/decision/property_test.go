@@ -171,7 +171,7 @@ func TestTheFirstOpenRouteWins(t *testing.T) {
 			case n.Reason == "":
 				t.Errorf("node %s has no reason", n.Path)
 			case n.Via != "" && n.Chosen && !last:
-				t.Errorf("the walk goes on behind the chosen route %s", n.Path)
+				t.Errorf("the walk continues after the chosen route %s", n.Path)
 			case n.Chosen && (n.Value == "false" || n.Value == "error"):
 				t.Errorf("%s was chosen though its condition is %s", n.Path, n.Value)
 			case n.Error != "" && n.Value != "error":
@@ -274,7 +274,7 @@ func FuzzCompileNeverPanics(f *testing.F) {
 			}
 			return
 		}
-		// What loads must decide: the last rule and route serve everyone.
+		// A tree that loads decides every case: its last rule and route serve all clients.
 		if d := tree.Decide(driver.KindEvidence, decision.Facts{}); d.Route == nil {
 			t.Errorf("a tree that loads leaves evidence without a route: %+v", d)
 		}

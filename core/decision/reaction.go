@@ -9,9 +9,9 @@ const (
 	Next ActionKind = "next"
 	// Stop: the step ends here.
 	Stop ActionKind = "stop"
-	// Again: the same question goes on, nothing is counted.
+	// Again: the same question stays open and no attempt is counted.
 	Again ActionKind = "again"
-	// Retry: ask anew, at most Action.Retries times, then Action.Then.
+	// Retry: ask again, at most Action.Retries times, then Action.Then.
 	Retry ActionKind = "retry"
 )
 
@@ -23,14 +23,14 @@ type Action struct {
 	Then    ActionKind `json:"then,omitempty"`
 }
 
-// reaction is the answer to one outcome, with and without a person in the route.
+// reaction holds the actions for one outcome, with and without a person in the route.
 type reaction struct{ person, other Action }
 
 func always(a Action) reaction { return reaction{person: a, other: a} }
 
-// outcomes lists the outcomes `on` may name and what each may lead to. A
-// person's no always stops: no route may undo it. Asking on is for questions
-// that are still open.
+// outcomes lists the outcomes that `on` may name, with the allowed actions. A
+// decline always stops: no route may undo it. Again is only for questions that
+// are still open.
 var outcomes = map[Outcome][]ActionKind{
 	Unavailable: {Next, Stop, Retry},
 	Errored:     {Next, Stop, Retry},
@@ -41,7 +41,7 @@ var outcomes = map[Outcome][]ActionKind{
 	Exhausted:   {Next, Stop},
 }
 
-// defaultReactions are used for outcomes that `on` leaves out.
+// defaultReactions apply to outcomes that `on` does not name.
 func defaultReactions() map[Outcome]reaction {
 	return map[Outcome]reaction{
 		Unavailable: always(Action{Kind: Next}),
@@ -54,9 +54,9 @@ func defaultReactions() map[Outcome]reaction {
 	}
 }
 
-// On says what follows when a route ends with an outcome: what the route says,
-// else its driver, else the tree. An outcome that is none of the constants stops.
-// Of the route only Path, Via and Human count.
+// On returns the action after an outcome of a route: that of the route, else of
+// its driver, else of the tree. An unknown outcome stops. On reads only Path, Via
+// and Human of the route.
 func (t *Tree) On(at Route, o Outcome) Action {
 	var own map[Outcome]reaction
 	if r := t.routes[at.Path]; r != nil && r.Via == at.Via {
@@ -65,7 +65,7 @@ func (t *Tree) On(at Route, o Outcome) Action {
 	return actionOf(o, at.Human, own, t.ofDrivers[at.Via], t.reactions)
 }
 
-// actionOf is the action of the first that has a reaction to the outcome.
+// actionOf returns the action of the first set with a reaction to the outcome.
 func actionOf(o Outcome, human bool, from ...map[Outcome]reaction) Action {
 	for _, reactions := range from {
 		switch r, ok := reactions[o]; {

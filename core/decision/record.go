@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// maxRecord bounds the facts that are kept of one decision, in bytes.
+// maxRecord limits the stored facts of one decision, in bytes.
 const maxRecord = 16 << 10
 
-// Record is what one decision was made on, as it is kept with a run: enough to
-// make it again on the same tree or on another. Records are stored, so the JSON
-// form only grows.
+// Record holds the facts of one decision, stored with the run. It suffices to
+// repeat the decision with the same tree or another one. Because records are
+// stored, fields are only added to the JSON form.
 type Record struct {
 	Kind string `json:"kind"` // of the input
 	Tree string `json:"tree"` // Tree.Digest
 	Facts
-	// LeftOut names the keys of free-form facts whose values are not kept,
-	// because no condition of the tree looks at them: by path, such as
-	// "solution.params".
+	// LeftOut names the free-form keys whose values are not kept because no
+	// condition of the tree reads them: by path, such as "solution.params".
 	LeftOut map[string][]string `json:"left_out,omitempty"`
 }
 
-// freeForm are the paths of the facts whose keys nobody declares.
+// freeForm lists the paths of facts with undeclared keys.
 var freeForm = map[string]func(*Facts) *map[string]any{
 	"challenge.params":    func(f *Facts) *map[string]any { return &f.Challenge.Params },
 	"client.capabilities": func(f *Facts) *map[string]any { return &f.Client.Capabilities },
@@ -32,10 +31,10 @@ var freeForm = map[string]func(*Facts) *map[string]any{
 	"solution.params":     func(f *Facts) *map[string]any { return &f.Solution.Params },
 }
 
-// Record encodes what Decide was given. Of free-form facts it keeps the values
-// that some condition of the tree mentions or some route needs, of the rest only
-// the keys: what was submitted does not belong in an explanation. It returns nil
-// for facts that are too large even so.
+// Record encodes the facts given to Decide. Of free-form facts it keeps the
+// values that a condition of the tree mentions or a route needs, and only the
+// keys of all others: explanations do not contain submitted values. It returns
+// nil if the result is still too large.
 func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
 	for _, keep := range []mentioned{t.mentioned, nil} {
 		r := Record{Kind: kind, Tree: t.digest, Facts: f}
@@ -53,8 +52,8 @@ func (t *Tree) Record(kind string, f Facts) (json.RawMessage, error) {
 	return nil, nil
 }
 
-// mentioned holds the keys of free-form facts that conditions look at, as
-// "solution.params.cmd", or "solution.params" where they look at all of them.
+// mentioned holds the free-form keys that conditions read, such as
+// "solution.params.cmd", or "solution.params" if they read all of them.
 type mentioned map[string]bool
 
 func (m mentioned) has(path, key string) bool { return m[path] || m[path+"."+key] }
@@ -144,7 +143,7 @@ func ReadRecord(raw json.RawMessage) (Record, error) {
 	return r, nil
 }
 
-// Complete puts values back that were left out and are known from elsewhere.
+// Complete restores omitted values that are known from other records.
 func (r *Record) Complete(path string, known map[string]any) {
 	at, ok := freeForm[path]
 	if !ok {
@@ -170,8 +169,8 @@ func (r *Record) Complete(path string, known map[string]any) {
 	r.LeftOut[path] = missing
 }
 
-// doubts names the facts that the walk looked at and the record lacks: a
-// decision made on it may be another one than on all the facts.
+// doubts names the facts that the walk read and the record lacks. With them the
+// decision might be different.
 func (r Record) doubts(d Decision) []string {
 	var missing []string
 	for _, n := range d.Trace {

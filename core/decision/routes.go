@@ -11,7 +11,7 @@ import (
 )
 
 // readRoutes reads the routes for one kind of input. ruleName is the name of
-// the rule they stand in, if it has one.
+// their rule, if it has one.
 func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 	items := c.sequence(n, path, "routes")
 	if len(items) == 0 {
@@ -41,7 +41,8 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 	return routes
 }
 
-// servesAll: no condition, no setting and no missing capability closes the route.
+// servesAll reports whether the route is open for every client: no condition,
+// setting or missing capability closes it.
 func (r *route) servesAll() bool {
 	return !r.broken && r.When == "" && len(r.needs) == 0 && !r.partial && r.gate == gateNone
 }
@@ -76,7 +77,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	}
 	e, ok := fields["via"]
 	if !ok {
-		c.problem(n, named, "via is missing: which capability driver obtains the input?")
+		c.problem(n, named, "via is missing: name the capability driver that obtains the input")
 		return r
 	}
 	if r.Via = c.text(fields, "via", named); r.Via != "" {
@@ -89,7 +90,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	return r
 }
 
-// bindRoute takes from the driver's descriptor what the route demands.
+// bindRoute copies the route's requirements from the driver's descriptor.
 func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	d, ok := c.driverOf(n, named, "via", r.Via, driver.RoleCapability)
 	if !ok {
@@ -108,16 +109,16 @@ func (c *compiler) bindRoute(r *route, n ast.Node, named, kind string) {
 	case d.Has(driver.FeatureAgent):
 		r.gate = gateTrustAgent
 	case d.Has(driver.FeatureHuman):
-		// A person answers: nothing else is demanded.
+		// A person answers, so no setting is required.
 	case d.Has(driver.FeatureClientReview):
 		r.gate = gateDelegateToClient
 	default:
-		c.problem(n, named, "via: driver %q may not answer an approval: it reaches no person (features %s, %s or %s)",
+		c.problem(n, named, "via: driver %q cannot answer an approval: it has none of the features %s, %s or %s",
 			r.Via, driver.FeatureHuman, driver.FeatureClientReview, driver.FeatureAgent)
 	}
 }
 
-// checkLastRoute demands that evidence can be obtained from any client.
+// checkLastRoute reports evidence that some clients have no route for.
 func (c *compiler) checkLastRoute(routes []route, named string) {
 	if len(routes) == 0 {
 		return
@@ -139,8 +140,8 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	}
 }
 
-// condition reads `when`. A broken one is replaced by one that is conditional,
-// so that its rule or route is not taken for an unconditional one as well.
+// condition reads `when`. It replaces a broken condition by another condition,
+// so that its rule or route does not also count as unconditional.
 func (c *compiler) condition(fields map[string]entry, named string) *condition {
 	e, ok := fields["when"]
 	if !ok {
@@ -171,7 +172,7 @@ func (c *compiler) condition(fields map[string]entry, named string) *condition {
 	return broken
 }
 
-// quoted is an expression as it is shown in an error: on one line and bounded.
+// quoted returns an expression for an error message: on one line and bounded.
 func quoted(source string) string {
 	const limit = 120
 	s := []rune(strings.Join(strings.Fields(source), " "))

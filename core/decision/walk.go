@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Node is one rule or route that a decision looked at. Walks are stored with
-// runs, so the JSON form only grows.
+// Node is one rule or route that a decision evaluated. Walks are stored with
+// runs, so fields are only added to the JSON form.
 type Node struct {
 	Path string `json:"path"` // "challenges[1]", "challenges[1].evidence[0]", "inputs.approval[2]"
 	Name string `json:"name,omitempty"`
 	Line int    `json:"line,omitempty"`
 	Via  string `json:"via,omitempty"` // set for routes
 	When string `json:"when,omitempty"`
-	// Value is what the condition gave: "true", "false" or "error"; empty when
+	// Value is the result of the condition: "true", "false" or "error"; empty if
 	// there is none or it was not evaluated.
 	Value  string `json:"value,omitempty"`
 	Error  string `json:"error,omitempty"` // of the condition
@@ -29,7 +29,7 @@ const (
 	valueError = "error"
 )
 
-// walk goes through the tree for one decision.
+// walk traverses the tree for one decision.
 type walk struct {
 	bindings
 	trace []Node
@@ -54,7 +54,7 @@ func (w *walk) note(remark string) {
 	last.Reason += "; " + remark
 }
 
-// firstOpen returns a copy of the first route that is open, or nil.
+// firstOpen returns a copy of the first open route, or nil.
 func (w *walk) firstOpen(routes []route) *Route {
 	for i := range routes {
 		r := &routes[i]
@@ -73,7 +73,7 @@ func (w *walk) firstOpen(routes []route) *Route {
 	return nil
 }
 
-// test evaluates a condition, notes its value and says what follows.
+// test evaluates a condition, records its value and describes the result.
 func (w *walk) test(c *condition, n *Node) (holds bool, reason string) {
 	if c == nil {
 		return true, "no condition"
@@ -92,11 +92,12 @@ func (w *walk) test(c *condition, n *Node) (holds bool, reason string) {
 	return false, "the condition does not hold"
 }
 
-// blocked says why a route is closed whatever its condition, or nothing.
+// blocked explains why a route is closed regardless of its condition; empty if
+// it is not.
 func (w *walk) blocked(r *route) string {
 	for _, p := range w.facts.Previous {
-		// The driver is compared too: after a swap of the tree the same index
-		// may be another route.
+		// After a swap of the tree the same index may be a different route, so
+		// the driver is compared too.
 		if p.Route == r.Index && p.Outcome != "" && (p.Via == r.Via || p.Via == "") {
 			return "already tried: " + string(p.Outcome)
 		}
@@ -129,11 +130,11 @@ func (m match) describe() string {
 	return "matches"
 }
 
-// Explain prints the walk for people, one rule or route a line with the
-// reason. An error is the writer's.
+// Explain prints the walk, one rule or route per line with the reason. It returns
+// the writer's error.
 func (d Decision) Explain(w io.Writer) error { return d.explain(w, nil) }
 
-// Explain is Decision.Explain with the facts that the conditions looked at.
+// Explain is Decision.Explain with the facts that the conditions read.
 func (p Past) Explain(w io.Writer) error {
 	if p.Record == nil {
 		return p.Decision.explain(w, nil)
