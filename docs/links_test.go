@@ -1,5 +1,5 @@
-// Package docs_test holds the manual against the rest of the tree: links lead
-// somewhere, and the generated pages are those of the present code.
+// Package docs_test checks the manual: links have a target, and the generated pages
+// match the code.
 package docs_test
 
 import (
@@ -19,7 +19,7 @@ var (
 )
 
 // TestEveryRelativeLinkLeadsSomewhere covers every Markdown page of the tree,
-// anchors included. Links in code are no links.
+// anchors included. Code spans and blocks are ignored.
 func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
 	pages := 0
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

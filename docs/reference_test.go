@@ -70,7 +70,7 @@ var (
 	method = regexp.MustCompile(`^rpc (\w+)\((\w+)\) returns \((\w+)\);$`)
 	field  = regexp.MustCompile(`^((?:repeated |optional )?[\w.]+) (\w+) = (\d+);$`)
 	value  = regexp.MustCompile(`^(\w+) = (\d+);$`)
-	// Lines of the file itself, which are no part of the contract's vocabulary.
+	// Lines of the file itself, which are not part of the contract.
 	preamble = regexp.MustCompile(`^(syntax|package|option) `)
 )
 

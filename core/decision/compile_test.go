@@ -124,10 +124,10 @@ func TestCompileNamesFileLineAndRule(t *testing.T) {
 		"condition as a block": {withRoutes("via: sampling\n        when: |\n          client.sampling &&\n          client.rots", "{via: agent}"), []string{
 			"t.yaml:8: challenges[0].evidence[0]: when: undefined field 'rots', did you mean \"roots\"?"}},
 
-		"evidence under inputs":   {head + "challenges:\n" + tail + "inputs: {evidence: [{via: agent}]}\n", []string{"t.yaml:4: inputs.evidence: routes for evidence belong to the rules"}},
+		"evidence under inputs":   {head + "challenges:\n" + tail + "inputs: {evidence: [{via: agent}]}\n", []string{"t.yaml:4: inputs.evidence: write routes for evidence in the rules"}},
 		"similarity under inputs": {head + "challenges:\n" + tail + "inputs: {similarity: [{via: agent}]}\n", []string{"t.yaml:4: inputs.similarity: the server answers similarity itself"}},
 		"kind the driver cannot":  {head + "challenges:\n" + tail + "inputs:\n  files: [{via: sampling}]\n", []string{`t.yaml:5: inputs.files[0]: via: driver "sampling" does not obtain files, it handles evidence, approval`}},
-		"approval by a machine":   {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: robot}]\n", []string{`t.yaml:5: inputs.approval[0]: via: driver "robot" may not answer an approval: it reaches no person`}},
+		"approval by a machine":   {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: robot}]\n", []string{`t.yaml:5: inputs.approval[0]: via: driver "robot" cannot answer an approval: it has none of the features`}},
 		"mode of an approval":     {head + "challenges:\n" + tail + "inputs:\n  approval: [{via: agent, approval: user}]\n", []string{`t.yaml:5: inputs.approval[0]: unknown key "approval" in a route`}},
 
 		"call timeout of a day":                {withRoutes("{via: agent, call_timeout: 24h}"), []string{`t.yaml:5: challenges[0].evidence[0]: call_timeout must be a duration like "30s" or "5m", above 0 and at most 1h0m0s, not "24h"`}},

@@ -75,7 +75,7 @@ func (d Difference) demands() []string {
 		why = append(why, fmt.Sprintf("the judge is %s in the old tree and %s in the new tree", named(d.Old.Use), named(d.New.Use)))
 	}
 	if d.Old.Approval != d.New.Approval {
-		why = append(why, fmt.Sprintf("the old tree requires %s, the new tree %s", approvalOf(d.Old), approvalOf(d.New)))
+		why = append(why, fmt.Sprintf("the approval mode is %s in the old tree and %s in the new tree", approvalOf(d.Old), approvalOf(d.New)))
 	}
 	return why
 }
@@ -89,9 +89,9 @@ func named(driver string) string {
 
 func approvalOf(w Way) string {
 	if w.Approval == "" {
-		return "no approval of its own"
+		return "unset"
 	}
-	return "approval " + string(w.Approval)
+	return string(w.Approval)
 }
 
 func chosenRule(d Decision) string {

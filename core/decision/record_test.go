@@ -174,14 +174,14 @@ func TestCompareTellsWhoWouldGoAnotherWayAndWhy(t *testing.T) {
 		"same way by other words": {after("{via: sampling, when: client.sampling || client.roots}", "{via: elicitation}", "{via: agent}"), full, ""},
 		"a condition fails": {
 			after("{via: sampling, when: client.roots}", "{via: elicitation}", "{via: agent}"), full,
-			"sampling -> elicitation: the new tree passes over challenges[0].evidence[0] via sampling, line 5: the condition does not hold: client.roots; " +
+			"sampling -> elicitation: the new tree skips challenges[0].evidence[0] via sampling, line 5: the condition does not hold: client.roots; " +
 				"the old tree has sampling open before any route via elicitation",
 		},
 		"another order": {
 			after("{via: elicitation}", "{via: sampling, when: client.sampling}", "{via: agent}"), full,
 			"sampling -> elicitation: the new tree has elicitation open before any route via sampling; the old tree has sampling open before any route via elicitation",
 		},
-		"more approval": {after("{via: sampling, when: client.sampling, approval: user}", "{via: elicitation}", "{via: agent}"), full, "sampling -> sampling: the old tree asks for no approval of its own, the new one for approval user"},
+		"more approval": {after("{via: sampling, when: client.sampling, approval: user}", "{via: elicitation}", "{via: agent}"), full, "sampling -> sampling: the approval mode is unset in the old tree and user in the new tree"},
 		// The route that failed stands elsewhere now, and is not tried again.
 		"what was tried is found at its new place": {
 			after("{via: agent, when: solution.supplied}", "{via: sampling, when: client.sampling}", "{via: elicitation}", "{via: agent}"), failed, "",

@@ -88,7 +88,7 @@ func parse(data []byte) (file, error) {
 		return f, err
 	}
 	if at := firstDifference(data, again[:len(again)-1]); at >= 0 && !bytes.Equal(data, again) {
-		return f, fmt.Errorf("byte %d is not as a statement is written: it was changed, or reformatted", at)
+		return f, fmt.Errorf("byte %d is not in canonical form: the file was changed or reformatted", at)
 	}
 	return f, nil
 }
@@ -105,12 +105,12 @@ func decodeStrictly(data []byte, v any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("byte %d: not JSON: %w", syntax.Offset, err)
 	case err != nil:
-		return fmt.Errorf("not as a statement is written: %w", err)
+		return fmt.Errorf("not in canonical form: %w", err)
 	}
 	return nil
 }
 
-// firstDifference is where two texts differ; negative: nowhere.
+// firstDifference returns the offset at which two texts differ; negative if they are equal.
 func firstDifference(a, b []byte) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -137,7 +137,7 @@ func (f file) open(ctx context.Context, k PublicKey) ([]byte, error) {
 	}
 	for _, text := range []string{f.Envelope.Payload, sig.Sig} {
 		if b, err := base64.StdEncoding.DecodeString(text); err != nil || base64.StdEncoding.EncodeToString(b) != text {
-			return nil, errors.New("it is not base64 as an envelope is written")
+			return nil, errors.New("it is not standard base64")
 		}
 	}
 	ev, err := dsse.NewEnvelopeVerifier(verifier{k})

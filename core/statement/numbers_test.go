@@ -13,8 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
-// Whatever numbers evidence has, what is exported has them too and verifies,
-// another number in their place does not, and redaction changes none of that.
+// Statements keep every number of the evidence and verify. A changed number does
+// not verify, and redaction changes neither.
 func TestNumbersOfEvidenceAreStatedAsTheyAre(t *testing.T) {
 	k := statement.NewKey()
 	digits := rapid.StringMatching(`[1-9][0-9]{17,40}[1-9]`)

@@ -16,15 +16,15 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// What the statements are called. PredicateType is under the path of this
-// module, the one name that the project owns; nothing has to be there.
+// Types of the statements. PredicateType is below the path of this module, the one
+// name that the project owns; no document has to exist there.
 const (
 	Type          = "https://in-toto.io/Statement/v1"
 	PredicateType = "https://github.com/kairos-mcp/kairos/run/v1"
 	payloadType   = "application/vnd.in-toto+json"
 )
 
-// Record is a run with what its statement says besides.
+// Record is a run with the other content of its statement.
 type Record struct {
 	Run run.Run
 	// Labels of the steps of its protocol.
@@ -86,17 +86,17 @@ type Protocol struct {
 	Digest Digest `json:"digest"` // of the protocol as it was when the run began
 }
 
-// Step is a solved step.
+// Step is a completed step.
 type Step struct {
 	Label string    `json:"label"`
 	Proof run.Proof `json:"proof"`
 	// Failed: the evidence does not satisfy the challenge, which did not require it.
 	Failed bool `json:"failed,omitempty"`
-	// Approval that stood in front of the evidence.
+	// Approval that preceded the evidence.
 	Approval *run.Approval `json:"approval,omitempty"`
 	Answers  []Answer      `json:"answers,omitempty"`
 	// EvidenceErased: the run does not hold the evidence any more, so that
-	// approval and answers stand for themselves.
+	// approval and answers cannot be compared with it.
 	EvidenceErased bool `json:"evidence_erased,omitempty"`
 }
 
@@ -188,8 +188,8 @@ func label(labels []string, i int) string {
 	return ""
 }
 
-// disclosed is challenge and evidence of a step, as far as they are there and
-// are what the proof is for.
+// disclosed returns those of a step's challenge and evidence that exist and match
+// the proof.
 func disclosed(p run.Proof, ev run.Evidence, challenges []json.RawMessage, i int) (Disclosed, error) {
 	d := Disclosed{Step: i + 1}
 	if i < len(challenges) && len(challenges[i]) > 0 && run.CheckDigest(i+1, run.LinkChallenge, challenges[i], p.ChallengeDigest) == nil {
@@ -206,7 +206,7 @@ func disclosed(p run.Proof, ev run.Evidence, challenges []json.RawMessage, i int
 	return d, nil
 }
 
-// maxSteps bounds what a statement that nobody vouches for can claim to miss.
+// maxSteps limits how many missing steps an untrusted statement can claim.
 const maxSteps = 1 << 16
 
 // missing lists the steps without a proof.
@@ -227,7 +227,7 @@ func (s Statement) problems(beside []Disclosed) []*Problem {
 		out = append(out, &Problem{Link: link, Step: step, Why: fmt.Sprintf(format, args...)})
 	}
 	if s.Type != Type || s.PredicateType != PredicateType {
-		add(0, LinkStatement, "it is of type %q with predicate %q, not one of a run", s.Type, s.PredicateType)
+		add(0, LinkStatement, "its type is %q with predicate %q, which is not a statement of a run", s.Type, s.PredicateType)
 		return out
 	}
 	if n := p.Run.StepCount; n < len(p.Steps) || n > maxSteps {
@@ -246,7 +246,7 @@ func (s Statement) problems(beside []Disclosed) []*Problem {
 	}
 	for i, d := range beside {
 		if d.Step < 1 || d.Step > len(p.Steps) || (i > 0 && d.Step <= beside[i-1].Step) {
-			add(d.Step, LinkFile, "evidence stands beside the statement for a step that has no proof, or twice")
+			add(d.Step, LinkFile, "the file has evidence for a step without a proof, or has it twice")
 		}
 	}
 	if !slices.Equal(s.Subject, subjects(p.Run.ID, previous, p.Protocol.Title, p.Protocol.Digest.SHA256)) {
@@ -286,7 +286,7 @@ func (s Step) compare(d Disclosed) []*Problem {
 		return append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "it is not evidence: " + err.Error()})
 	}
 	if said := stepOf(s.Proof, ev, s.Label); !equalJSON(said, s) {
-		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval and answers are not what the statement says of them"})
+		out = append(out, &Problem{Link: Link(run.LinkEvidence), Step: d.Step, Why: "approval or answers differ from the statement"})
 	}
 	return out
 }

@@ -15,11 +15,11 @@ type Link string
 
 // The links around the steps.
 const (
-	// LinkFile: the file is not as a statement is written.
+	// LinkFile: the file is not in canonical form.
 	LinkFile Link = "file"
 	// LinkSignature: the signature is not of the key over the statement.
 	LinkSignature Link = "signature"
-	// LinkStatement: what is signed is no statement of a run, or contradicts itself.
+	// LinkStatement: the signed text is not a statement of a run, or contradicts itself.
 	LinkStatement Link = "statement"
 )
 
@@ -118,7 +118,7 @@ func Verify(ctx context.Context, data []byte, trusted PublicKey) (Report, error)
 	switch {
 	case err != nil:
 		r.Problems = append(r.Problems, &Problem{Link: LinkSignature, Why: err.Error()})
-		// What it says may still show where it was changed.
+		// The content may still show what was changed.
 		payload, err = f.payload()
 	case inside.ID() != key.ID():
 		r.Problems = append(r.Problems, &Problem{Link: LinkSignature, Why: "public_key of the file is another than the one that signed"})
@@ -157,7 +157,7 @@ func readStatement(payload []byte) (Statement, error) {
 		return s, err
 	}
 	if !bytes.Equal(payload, again) {
-		return s, errors.New("it is not as a statement is written")
+		return s, errors.New("it is not in canonical form")
 	}
 	return s, nil
 }

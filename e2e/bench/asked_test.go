@@ -97,7 +97,7 @@ func (c *conversation) hear(b testing.TB, begin time.Time) (*inquiry, stepReply)
 	return nil, m.Result.StructuredContent
 }
 
-// next is the next message of the call's response that is no notification.
+// next returns the next message of the call's response, without notifications.
 func (c *conversation) next(b testing.TB) []byte {
 	if !strings.HasPrefix(c.res.Header.Get("Content-Type"), "text/event-stream") {
 		text, err := io.ReadAll(c.res.Body)

@@ -274,8 +274,8 @@ func (w *waiting) approve(b *testing.B) {
 	}
 }
 
-// resume goes on with the run from another client, and reports whether its
-// person could be asked again and solved it.
+// resume continues the run from another client and reports whether its person was
+// asked again and solved it.
 func (w *waiting) resume(b *testing.B, r *remote, era string, client *http.Client, uri string) bool {
 	a := introduce(b, r, era, client, able)
 	c, q, said := a.converse(b, "kairos_begin", map[string]any{"uri": uri, "session_id": w.run})

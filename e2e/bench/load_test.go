@@ -174,7 +174,7 @@ func measureLoad(b *testing.B, era string, clients int) {
 	uri := mintLong(b, newAgent(b, kairos, era, client))
 	nexts, noops, wires := load{server: kairos}, load{server: noop}, load{server: ours}
 	for range loadRounds {
-		// Runs are begun beforehand: begin is no part of the figure.
+		// Runs begin before the measurement, which excludes kairos_begin.
 		enough := max(int(nexts.perSecond()*loadSlice.Seconds()*1.5), 3000)
 		queues := beginRuns(b, kairos, era, client, uri, clients, enough/(stepsOfRun-1)/clients+1)
 		nexts.run(b, clients, func(i int) (time.Duration, bool) {

@@ -37,7 +37,7 @@ const (
 
 var eras = []string{legacyEra, modernEra}
 
-// What this binary is when it is started as a floor of calls over HTTP.
+// Modes in which this binary serves as the baseline of calls over HTTP.
 const (
 	noopHTTP = "http" // a tool that does nothing, served by mcp-go's own HTTP server
 	noopOurs = "ours" // our whole wire with an engine that does nothing

@@ -1,6 +1,6 @@
 // Command demo plays the calendar protocol with `kairos run` as three kinds of
 // client, asks the calendar whether the appointment was made exactly three
-// times, and then plays it with a model that talks prose and a person who
+// times, and then plays it with a model that replies with prose and a person who
 // declines. It prints a timeline of each run and fails if anything deviates.
 package main
 

@@ -22,7 +22,7 @@ var durations = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile
 
 // reader fills a struct from one document. The document has passed DecodeOne.
 type reader struct {
-	templates bool // texts with a template are not held to their bounds
+	templates bool // no bounds for texts with a template
 	lenient   bool // unknown keys are passed over, null counts as not there
 	found     []driver.Diagnostic
 }
