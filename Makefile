@@ -161,11 +161,8 @@ proto: ## generate the Go code of proto/
 
 BENCH := KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) test -run '^$$'
 
-# The library benchmark runs once: its import alone is thousands of repetitions.
-ONCE := ^Benchmark(Library|Wire.*|Director.*|NextBefore)
-
 bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (10000) protocols; print medians with benchstat
-	$(BENCH) -bench . -skip '$(ONCE)$$' -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
+	$(BENCH) -short -bench . -benchtime 2s -count 5 ./e2e/bench | tee $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
@@ -173,7 +170,7 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 
 .PHONY: soak
 soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 20 minutes
-	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run 'Kill|Survive' ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
 
 .PHONY: bench-wire
 bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, sessions, start; print results and targets

@@ -61,6 +61,15 @@ func noopServer() *server.MCPServer {
 	return s
 }
 
+// long marks a benchmark that takes its own samples, hundreds or thousands of
+// them: it runs once, and -short leaves it out.
+func long(b *testing.B) {
+	b.Helper()
+	if testing.Short() {
+		b.Skip("-short: this benchmark takes its own samples and runs once; see `make bench`")
+	}
+}
+
 func programs(b *testing.B) string {
 	b.Helper()
 	bin := os.Getenv("KAIROS_BIN")

@@ -137,6 +137,7 @@ const drivenRuns = 400
 // a tool that does nothing on mcp-go's own server and one durable commit, and
 // the driver calls on bare go-plugin clients.
 func BenchmarkDirectorStep(b *testing.B) {
+	long(b)
 	for _, era := range eras {
 		b.Run(era, func(b *testing.B) {
 			dir, client := b.TempDir(), newClient()
@@ -192,6 +193,7 @@ const onePerson = "# Release\n\n## Yes\n\nAsk for the release.\n\n```json\n{\"ch
 // killed then: a client of the other era resumes each by its session id, is
 // asked, and answers.
 func BenchmarkDirectorWaiting(b *testing.B) {
+	long(b)
 	for i, era := range eras {
 		b.Run(era, func(b *testing.B) {
 			for b.Loop() {

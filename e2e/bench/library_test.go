@@ -38,6 +38,7 @@ func libraryProtocols(b *testing.B) int {
 // database: the import, the first call of a server started on it, searches,
 // mints, and the memory of the server after all that.
 func BenchmarkLibrary(b *testing.B) {
+	long(b)
 	program := filepath.Join(programs(b), "kairos")
 	n := libraryProtocols(b)
 	folder := writeLibrary(b, n)

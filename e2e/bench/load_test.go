@@ -101,6 +101,7 @@ const wireSamples = 1200
 // mcp-go's own HTTP server, the driver calls on bare go-plugin clients, and one
 // durable commit. Beside them stands our wire with an engine that does nothing.
 func BenchmarkWireNext(b *testing.B) {
+	long(b)
 	for _, era := range eras {
 		b.Run(era, func(b *testing.B) {
 			dir, client := b.TempDir(), newClient()
@@ -152,6 +153,7 @@ const (
 // BenchmarkWireLoad is kairos_next of many clients at a time over HTTP, and the
 // no-op tool of mcp-go's own server and our wire alone under the same load.
 func BenchmarkWireLoad(b *testing.B) {
+	long(b)
 	for _, era := range eras {
 		for _, clients := range []int{8, 32} {
 			b.Run(fmt.Sprintf("%s/clients=%d", era, clients), func(b *testing.B) {
@@ -317,6 +319,7 @@ const idleSessions = 10_000
 // BenchmarkWireSessions is the memory of a server that keeps many sessions
 // which nobody uses: after their handshakes, and with a stream open for each.
 func BenchmarkWireSessions(b *testing.B) {
+	long(b)
 	for b.Loop() {
 		client := newClient()
 		kairos := serveKairos(b, programs(b), b.TempDir())
@@ -342,6 +345,7 @@ const readyStarts = 15
 // BenchmarkWireReady is from starting the process, with a database of many
 // protocols, until it says that it is ready, and the first search then.
 func BenchmarkWireReady(b *testing.B) {
+	long(b)
 	dir, n := b.TempDir(), libraryProtocols(b)
 	env := []string{"KAIROS_DB=" + filepath.Join(dir, "kairos.db"), "LOG_LEVEL=error"}
 	importLibrary(b, env, filepath.Join(programs(b), "kairos"), writeLibrary(b, n), n)
