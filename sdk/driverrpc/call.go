@@ -78,14 +78,14 @@ func answer(
 	case method == MethodCheckHealth:
 		return health(ctx, conf), nil
 	case method == MethodValidate && d.Challenge != nil:
-		return answerRole(ctx, request, d.Challenge.Validate, (*conversion).jsonValidateRequest, (*conversion).jsonValidateResult)
+		return answerRole(ctx, request, d.Challenge.Validate, jsonValidateRequest, jsonValidateResult)
 	case method == MethodAdvance && d.Challenge != nil:
-		return answerRole(ctx, request, d.Challenge.Advance, (*conversion).jsonAdvanceRequest, (*conversion).jsonAdvanceResult)
+		return answerRole(ctx, request, d.Challenge.Advance, jsonAdvanceRequest, jsonAdvanceResult)
 	case method == MethodRender && d.Capability != nil:
-		return answerRole(ctx, request, d.Capability.Render, (*conversion).jsonRenderRequest, (*conversion).jsonRenderResult)
+		return answerRole(ctx, request, d.Capability.Render, jsonRenderRequest, jsonRenderResult)
 	case method == MethodInterpret && d.Capability != nil:
 		return answerRole(ctx, request, d.Capability.Interpret,
-			(*conversion).jsonInterpretRequest, (*conversion).jsonInterpretResult)
+			jsonInterpretRequest, jsonInterpretResult)
 	}
 	return nil, fmt.Errorf("driver %s has the role %s, its methods are %s",
 		d.Descriptor.Name, d.Descriptor.Role, strings.Join(methodsOf(d.Descriptor.Role), ", "))
@@ -139,7 +139,7 @@ func answerConfigure(ctx context.Context, conf driver.Configurer, raw []byte) (a
 	if err != nil {
 		return nil, err
 	}
-	found, err = decoded(ConfigureResult{Diagnostics: found}, (*conversion).jsonConfigureResult)
+	found, err = decoded(ConfigureResult{Diagnostics: found}, jsonConfigureResult)
 	return ConfigureResult{Diagnostics: found}, err
 }
 

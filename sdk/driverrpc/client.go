@@ -30,7 +30,7 @@ func (c *Client) Describe(ctx context.Context) (driver.Descriptor, error) {
 		return driver.Descriptor{}, err
 	}
 	var conv conversion
-	d := conv.fromDescriptor(resp)
+	d := fromDescriptor(&conv, resp)
 	if conv.err != nil {
 		return driver.Descriptor{}, fmt.Errorf("descriptor: %w", conv.err)
 	}
@@ -48,7 +48,7 @@ func (c *Client) Configure(ctx context.Context, config json.RawMessage, dryRun b
 		return nil, err
 	}
 	var conv conversion
-	out := conv.fromDiagnostics(resp.GetDiagnostics())
+	out := fromDiagnostics(&conv, resp.GetDiagnostics())
 	return out, conv.err
 }
 
@@ -78,11 +78,11 @@ func (c challengeClient) Validate(ctx context.Context, req driver.ValidateReques
 	if err != nil {
 		return driver.ValidateResult{}, err
 	}
-	return decoded(resp, (*conversion).fromValidateResult)
+	return decoded(resp, fromValidateResult)
 }
 
 func (c challengeClient) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	in, err := encoded(req, (*conversion).toAdvanceRequest)
+	in, err := encoded(req, toAdvanceRequest)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
@@ -90,13 +90,13 @@ func (c challengeClient) Advance(ctx context.Context, req driver.AdvanceRequest)
 	if err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	return decoded(resp, (*conversion).fromAdvanceResult)
+	return decoded(resp, fromAdvanceResult)
 }
 
 type capabilityClient struct{ cc grpc.ClientConnInterface }
 
 func (c capabilityClient) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	in, err := encoded(req, (*conversion).toRenderRequest)
+	in, err := encoded(req, toRenderRequest)
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
@@ -104,11 +104,11 @@ func (c capabilityClient) Render(ctx context.Context, req driver.RenderRequest) 
 	if err != nil {
 		return driver.RenderResult{}, err
 	}
-	return decoded(resp, (*conversion).fromRenderResult)
+	return decoded(resp, fromRenderResult)
 }
 
 func (c capabilityClient) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	in, err := encoded(req, (*conversion).toInterpretRequest)
+	in, err := encoded(req, toInterpretRequest)
 	if err != nil {
 		return driver.InterpretResult{}, err
 	}
@@ -116,7 +116,7 @@ func (c capabilityClient) Interpret(ctx context.Context, req driver.InterpretReq
 	if err != nil {
 		return driver.InterpretResult{}, err
 	}
-	return decoded(resp, (*conversion).fromInterpretResult)
+	return decoded(resp, fromInterpretResult)
 }
 
 // encoded converts a request for the wire. A request that cannot be encoded is

@@ -82,14 +82,14 @@ func fromEnum[G ~string, W ~int32](c *conversion, table map[G]W, w W) G {
 }
 
 // fromTransport knows the two ways to say gRPC.
-func (c *conversion) fromTransport(t driverpb.Transport) driver.Transport {
+func fromTransport(c *conversion, t driverpb.Transport) driver.Transport {
 	if t == driverpb.Transport_TRANSPORT_GRPC {
 		return driver.TransportGRPC
 	}
 	return fromEnum(c, transports, t)
 }
 
-func (c *conversion) toUint32(field string, n int) uint32 {
+func toUint32(c *conversion, field string, n int) uint32 {
 	if n < 0 || int64(n) > math.MaxUint32 {
 		c.fail("%s is %d, outside 0..%d", field, n, uint32(math.MaxUint32))
 		return 0
@@ -105,18 +105,18 @@ func fromBytes(b []byte) json.RawMessage {
 	return b
 }
 
-func toAll[G, W any](items []G, one func(G) W) []W {
+func convertAll[G, W any](c *conversion, items []G, one func(*conversion, G) W) []W {
 	if len(items) == 0 {
 		return nil
 	}
 	out := make([]W, len(items))
 	for i, item := range items {
-		out[i] = one(item)
+		out[i] = one(c, item)
 	}
 	return out
 }
 
-func (c *conversion) toDescriptor(d driver.Descriptor) *driverpb.DescribeResponse {
+func toDescriptor(c *conversion, d driver.Descriptor) *driverpb.DescribeResponse {
 	return &driverpb.DescribeResponse{
 		Name:          d.Name,
 		Version:       d.Version,
@@ -125,17 +125,17 @@ func (c *conversion) toDescriptor(d driver.Descriptor) *driverpb.DescribeRespons
 		Effect:        toEnum(c, effects, d.Effect),
 		ConfigSchema:  d.ConfigSchema,
 		Features:      d.Features,
-		StateVersions: toAll(d.StateVersions, func(v int) uint32 { return c.toUint32("state version", v) }),
+		StateVersions: convertAll(c, d.StateVersions, func(c *conversion, v int) uint32 { return toUint32(c, "state version", v) }),
 		Needs:         d.Needs,
 		Approval:      toEnum(c, approvals, d.Approval),
 		Transport:     toEnum(c, transports, d.Transport),
-		Sends: toAll(d.Sends, func(m driver.ClientMethod) *driverpb.ClientMethod {
+		Sends: convertAll(c, d.Sends, func(_ *conversion, m driver.ClientMethod) *driverpb.ClientMethod {
 			return &driverpb.ClientMethod{Method: m.Method, Needs: m.Needs}
 		}),
 	}
 }
 
-func (c *conversion) fromDescriptor(d *driverpb.DescribeResponse) driver.Descriptor {
+func fromDescriptor(c *conversion, d *driverpb.DescribeResponse) driver.Descriptor {
 	return driver.Descriptor{
 		Name:          d.GetName(),
 		Version:       d.GetVersion(),
@@ -144,36 +144,36 @@ func (c *conversion) fromDescriptor(d *driverpb.DescribeResponse) driver.Descrip
 		Effect:        fromEnum(c, effects, d.GetEffect()),
 		ConfigSchema:  fromBytes(d.GetConfigSchema()),
 		Features:      d.GetFeatures(),
-		StateVersions: toAll(d.GetStateVersions(), func(v uint32) int { return int(v) }),
+		StateVersions: convertAll(c, d.GetStateVersions(), func(_ *conversion, v uint32) int { return int(v) }),
 		Needs:         d.GetNeeds(),
 		Approval:      fromEnum(c, approvals, d.GetApproval()),
-		Transport:     c.fromTransport(d.GetTransport()),
-		Sends: toAll(d.GetSends(), func(m *driverpb.ClientMethod) driver.ClientMethod {
+		Transport:     fromTransport(c, d.GetTransport()),
+		Sends: convertAll(c, d.GetSends(), func(_ *conversion, m *driverpb.ClientMethod) driver.ClientMethod {
 			return driver.ClientMethod{Method: m.GetMethod(), Needs: m.GetNeeds()}
 		}),
 	}
 }
 
-func (c *conversion) toDiagnostics(all []driver.Diagnostic) []*driverpb.Diagnostic {
-	return toAll(all, func(d driver.Diagnostic) *driverpb.Diagnostic {
+func toDiagnostics(c *conversion, all []driver.Diagnostic) []*driverpb.Diagnostic {
+	return convertAll(c, all, func(c *conversion, d driver.Diagnostic) *driverpb.Diagnostic {
 		return &driverpb.Diagnostic{
 			Severity: toEnum(c, severities, d.Severity), Pointer: d.Pointer, Message: d.Message,
 		}
 	})
 }
 
-func (c *conversion) fromDiagnostics(all []*driverpb.Diagnostic) []driver.Diagnostic {
-	return toAll(all, func(d *driverpb.Diagnostic) driver.Diagnostic {
+func fromDiagnostics(c *conversion, all []*driverpb.Diagnostic) []driver.Diagnostic {
+	return convertAll(c, all, func(c *conversion, d *driverpb.Diagnostic) driver.Diagnostic {
 		return driver.Diagnostic{
 			Severity: fromEnum(c, severities, d.GetSeverity()), Pointer: d.GetPointer(), Message: d.GetMessage(),
 		}
 	})
 }
 
-func (c *conversion) toStep(s driver.Step) *driverpb.Step {
+func toStep(c *conversion, s driver.Step) *driverpb.Step {
 	return &driverpb.Step{
 		Protocol: s.Protocol, Label: s.Label, Text: s.Text,
-		Index: c.toUint32("step index", s.Index), Count: c.toUint32("step count", s.Count),
+		Index: toUint32(c, "step index", s.Index), Count: toUint32(c, "step count", s.Count),
 	}
 }
 
@@ -200,11 +200,11 @@ func fromClient(cl *driverpb.Client) driver.Client {
 	}
 }
 
-func (c *conversion) toInput(in driver.Input) *driverpb.Input {
+func toInput(c *conversion, in driver.Input) *driverpb.Input {
 	out := &driverpb.Input{
 		Id: in.ID, Kind: in.Kind, Description: in.Description, System: in.System, User: in.User,
 		Schema: in.Schema, Type: in.Type, Display: in.Display,
-		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: c.toUint32("max_tokens", in.MaxTokens),
+		Temperature: in.Temperature, TopP: in.TopP, MaxTokens: toUint32(c, "max_tokens", in.MaxTokens),
 		Approval: toEnum(c, approvals, in.Approval), Person: in.Person, Sensitive: in.Sensitive,
 	}
 	if in.Similarity != nil {
@@ -213,7 +213,7 @@ func (c *conversion) toInput(in driver.Input) *driverpb.Input {
 	return out
 }
 
-func (c *conversion) fromInput(in *driverpb.Input) driver.Input {
+func fromInput(c *conversion, in *driverpb.Input) driver.Input {
 	if in == nil {
 		c.fail("the input is missing")
 		return driver.Input{}
@@ -230,14 +230,14 @@ func (c *conversion) fromInput(in *driverpb.Input) driver.Input {
 	return out
 }
 
-func (c *conversion) toAnswer(a driver.Answer) *driverpb.Answer {
+func toAnswer(c *conversion, a driver.Answer) *driverpb.Answer {
 	return &driverpb.Answer{
 		InputId: a.InputID, Value: a.Value, Provenance: toEnum(c, provenances, a.Provenance),
-		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: c.toUsage(a.Usage),
+		Via: a.Via, Model: a.Model, StopReason: a.StopReason, Usage: toUsage(c, a.Usage),
 	}
 }
 
-func (c *conversion) fromAnswer(a *driverpb.Answer) driver.Answer {
+func fromAnswer(c *conversion, a *driverpb.Answer) driver.Answer {
 	return driver.Answer{
 		InputID: a.GetInputId(), Value: fromBytes(a.GetValue()),
 		Provenance: fromEnum(c, provenances, a.GetProvenance()),
@@ -245,12 +245,12 @@ func (c *conversion) fromAnswer(a *driverpb.Answer) driver.Answer {
 	}
 }
 
-func (c *conversion) toUsage(u *driver.Usage) *driverpb.Usage {
+func toUsage(c *conversion, u *driver.Usage) *driverpb.Usage {
 	if u == nil {
 		return nil
 	}
 	return &driverpb.Usage{
-		InputTokens: c.toUint32("input tokens", u.InputTokens), OutputTokens: c.toUint32("output tokens", u.OutputTokens),
+		InputTokens: toUint32(c, "input tokens", u.InputTokens), OutputTokens: toUint32(c, "output tokens", u.OutputTokens),
 	}
 }
 
@@ -261,8 +261,8 @@ func fromUsage(u *driverpb.Usage) *driver.Usage {
 	return &driver.Usage{InputTokens: int(u.GetInputTokens()), OutputTokens: int(u.GetOutputTokens())}
 }
 
-func (c *conversion) toState(s driver.State) *driverpb.State {
-	return &driverpb.State{Version: c.toUint32("state version", s.Version), Data: s.Data}
+func toState(c *conversion, s driver.State) *driverpb.State {
+	return &driverpb.State{Version: toUint32(c, "state version", s.Version), Data: s.Data}
 }
 
 func fromState(s *driverpb.State) driver.State {
@@ -270,7 +270,7 @@ func fromState(s *driverpb.State) driver.State {
 }
 
 // toPending and fromPending refuse numbers that mean nothing.
-func (c *conversion) toPending(p driver.Pending) *driverpb.Pending {
+func toPending(c *conversion, p driver.Pending) *driverpb.Pending {
 	if !(p.RetryAfter >= 0 && p.RetryAfter <= math.MaxInt32) {
 		c.fail("pending: retry_after is %v, want seconds, 0 or more", p.RetryAfter)
 	}
@@ -280,12 +280,12 @@ func (c *conversion) toPending(p driver.Pending) *driverpb.Pending {
 	return &driverpb.Pending{Reason: p.Reason, RetryAfter: p.RetryAfter, Progress: p.Progress, Message: p.Message}
 }
 
-func (c *conversion) fromPending(p *driverpb.Pending) *driver.Pending {
+func fromPending(c *conversion, p *driverpb.Pending) *driver.Pending {
 	out := driver.Pending{Reason: p.GetReason(), RetryAfter: p.GetRetryAfter(), Message: p.GetMessage()}
 	if p != nil {
 		out.Progress = p.Progress
 	}
-	c.toPending(out)
+	toPending(c, out)
 	return &out
 }
 

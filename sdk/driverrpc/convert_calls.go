@@ -5,46 +5,46 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverpb"
 )
 
-func (c *conversion) toValidateResult(r driver.ValidateResult) *driverpb.ValidateResponse {
+func toValidateResult(c *conversion, r driver.ValidateResult) *driverpb.ValidateResponse {
 	return &driverpb.ValidateResponse{
-		Diagnostics:   c.toDiagnostics(r.Diagnostics),
+		Diagnostics:   toDiagnostics(c, r.Diagnostics),
 		ChallengeJson: r.Challenge,
-		Templates: toAll(r.Templates, func(t driver.Template) *driverpb.Template {
+		Templates: convertAll(c, r.Templates, func(c *conversion, t driver.Template) *driverpb.Template {
 			return &driverpb.Template{Pointer: t.Pointer, Escaping: toEnum(c, escapings, t.Escaping)}
 		}),
 	}
 }
 
-func (c *conversion) fromValidateResult(r *driverpb.ValidateResponse) driver.ValidateResult {
+func fromValidateResult(c *conversion, r *driverpb.ValidateResponse) driver.ValidateResult {
 	return driver.ValidateResult{
-		Diagnostics: c.fromDiagnostics(r.GetDiagnostics()),
+		Diagnostics: fromDiagnostics(c, r.GetDiagnostics()),
 		Challenge:   fromBytes(r.GetChallengeJson()),
-		Templates: toAll(r.GetTemplates(), func(t *driverpb.Template) driver.Template {
+		Templates: convertAll(c, r.GetTemplates(), func(c *conversion, t *driverpb.Template) driver.Template {
 			return driver.Template{Pointer: t.GetPointer(), Escaping: fromEnum(c, escapings, t.GetEscaping())}
 		}),
 	}
 }
 
-func (c *conversion) toAdvanceRequest(r driver.AdvanceRequest) *driverpb.AdvanceRequest {
+func toAdvanceRequest(c *conversion, r driver.AdvanceRequest) *driverpb.AdvanceRequest {
 	return &driverpb.AdvanceRequest{
 		ChallengeJson: r.Challenge,
-		Step:          c.toStep(r.Step),
+		Step:          toStep(c, r.Step),
 		Client:        toClient(r.Client),
-		Answers:       toAll(r.Answers, c.toAnswer),
-		State:         c.toState(r.State),
-		Round:         c.toUint32("round", r.Round),
+		Answers:       convertAll(c, r.Answers, toAnswer),
+		State:         toState(c, r.State),
+		Round:         toUint32(c, "round", r.Round),
 		Approved:      r.Approved,
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt), Recover: r.Recover,
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover,
 	}
 }
 
-func (c *conversion) fromAdvanceRequest(r *driverpb.AdvanceRequest) driver.AdvanceRequest {
+func fromAdvanceRequest(c *conversion, r *driverpb.AdvanceRequest) driver.AdvanceRequest {
 	return driver.AdvanceRequest{
 		Challenge: fromBytes(r.GetChallengeJson()),
 		Step:      fromStep(r.GetStep()),
 		Client:    fromClient(r.GetClient()),
-		Answers:   toAll(r.GetAnswers(), c.fromAnswer),
+		Answers:   convertAll(c, r.GetAnswers(), fromAnswer),
 		State:     fromState(r.GetState()),
 		Round:     int(r.GetRound()),
 		Approved:  r.GetApproved(),
@@ -53,13 +53,13 @@ func (c *conversion) fromAdvanceRequest(r *driverpb.AdvanceRequest) driver.Advan
 	}
 }
 
-func (c *conversion) toAdvanceResult(r driver.AdvanceResult) *driverpb.AdvanceResponse {
-	out := &driverpb.AdvanceResponse{State: c.toState(r.State)}
+func toAdvanceResult(c *conversion, r driver.AdvanceResult) *driverpb.AdvanceResponse {
+	out := &driverpb.AdvanceResponse{State: toState(c, r.State)}
 	outcomes := 0
 	if len(r.NeedInput) > 0 {
 		outcomes++
 		out.Outcome = &driverpb.AdvanceResponse_NeedInput{
-			NeedInput: &driverpb.NeedInput{Inputs: toAll(r.NeedInput, c.toInput)},
+			NeedInput: &driverpb.NeedInput{Inputs: convertAll(c, r.NeedInput, toInput)},
 		}
 	}
 	if a := r.Accepted; a != nil {
@@ -84,7 +84,7 @@ func (c *conversion) toAdvanceResult(r driver.AdvanceResult) *driverpb.AdvanceRe
 	}
 	if p := r.Pending; p != nil {
 		outcomes++
-		out.Outcome = &driverpb.AdvanceResponse_Pending{Pending: c.toPending(*p)}
+		out.Outcome = &driverpb.AdvanceResponse_Pending{Pending: toPending(c, *p)}
 	}
 	if u := r.Unknown; u != nil {
 		outcomes++
@@ -94,16 +94,16 @@ func (c *conversion) toAdvanceResult(r driver.AdvanceResult) *driverpb.AdvanceRe
 		outcomes++
 		out.Outcome = &driverpb.AdvanceResponse_NotDone{NotDone: &driverpb.NotDone{Reason: n.Reason}}
 	}
-	c.oneOutcome("Advance", outcomes)
+	oneOutcome(c, "Advance", outcomes)
 	return out
 }
 
-func (c *conversion) fromAdvanceResult(r *driverpb.AdvanceResponse) driver.AdvanceResult {
+func fromAdvanceResult(c *conversion, r *driverpb.AdvanceResponse) driver.AdvanceResult {
 	out := driver.AdvanceResult{State: fromState(r.GetState())}
 	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.AdvanceResponse_NeedInput:
-		out.NeedInput = toAll(o.NeedInput.GetInputs(), c.fromInput)
+		out.NeedInput = convertAll(c, o.NeedInput.GetInputs(), fromInput)
 		outcomes = min(1, len(out.NeedInput))
 	case *driverpb.AdvanceResponse_Accepted:
 		out.Accepted = &driver.Accepted{
@@ -119,7 +119,7 @@ func (c *conversion) fromAdvanceResult(r *driverpb.AdvanceResponse) driver.Advan
 	case *driverpb.AdvanceResponse_Unavailable:
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
 	case *driverpb.AdvanceResponse_Pending:
-		out.Pending = c.fromPending(o.Pending)
+		out.Pending = fromPending(c, o.Pending)
 	case *driverpb.AdvanceResponse_Unknown:
 		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
 	case *driverpb.AdvanceResponse_NotDone:
@@ -127,35 +127,35 @@ func (c *conversion) fromAdvanceResult(r *driverpb.AdvanceResponse) driver.Advan
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}
-	c.oneOutcome("Advance", outcomes)
+	oneOutcome(c, "Advance", outcomes)
 	return out
 }
 
-func (c *conversion) toRenderRequest(r driver.RenderRequest) *driverpb.RenderRequest {
+func toRenderRequest(c *conversion, r driver.RenderRequest) *driverpb.RenderRequest {
 	return &driverpb.RenderRequest{
-		Input:       c.toInput(r.Input),
-		Step:        c.toStep(r.Step),
+		Input:       toInput(c, r.Input),
+		Step:        toStep(c, r.Step),
 		Client:      toClient(r.Client),
 		Links:       &driverpb.Links{Approval: r.Links.Approval},
-		Diagnostics: c.toDiagnostics(r.Diagnostics),
+		Diagnostics: toDiagnostics(c, r.Diagnostics),
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt), Recover: r.Recover,
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover,
 	}
 }
 
-func (c *conversion) fromRenderRequest(r *driverpb.RenderRequest) driver.RenderRequest {
+func fromRenderRequest(c *conversion, r *driverpb.RenderRequest) driver.RenderRequest {
 	return driver.RenderRequest{
-		Input:       c.fromInput(r.GetInput()),
+		Input:       fromInput(c, r.GetInput()),
 		Step:        fromStep(r.GetStep()),
 		Client:      fromClient(r.GetClient()),
 		Links:       driver.Links{Approval: r.GetLinks().GetApproval()},
-		Diagnostics: c.fromDiagnostics(r.GetDiagnostics()),
+		Diagnostics: fromDiagnostics(c, r.GetDiagnostics()),
 
 		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
 	}
 }
 
-func (c *conversion) toRenderResult(r driver.RenderResult) *driverpb.RenderResponse {
+func toRenderResult(c *conversion, r driver.RenderResult) *driverpb.RenderResponse {
 	out := &driverpb.RenderResponse{}
 	outcomes := 0
 	if q := r.ClientRequest; q != nil {
@@ -172,7 +172,7 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverpb.RenderRespo
 	}
 	if a := r.Answer; a != nil {
 		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Answer{Answer: c.toAnswer(*a)}
+		out.Outcome = &driverpb.RenderResponse_Answer{Answer: toAnswer(c, *a)}
 	}
 	if u := r.Unavailable; u != nil {
 		outcomes++
@@ -185,7 +185,7 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverpb.RenderRespo
 	if v := r.Invalid; v != nil {
 		outcomes++
 		out.Outcome = &driverpb.RenderResponse_Invalid{
-			Invalid: &driverpb.Invalid{Diagnostics: c.toDiagnostics(v.Diagnostics)},
+			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, v.Diagnostics)},
 		}
 	}
 	if e := r.Elsewhere; e != nil {
@@ -194,7 +194,7 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverpb.RenderRespo
 	}
 	if p := r.Pending; p != nil {
 		outcomes++
-		out.Outcome = &driverpb.RenderResponse_Pending{Pending: c.toPending(*p)}
+		out.Outcome = &driverpb.RenderResponse_Pending{Pending: toPending(c, *p)}
 	}
 	if u := r.Unknown; u != nil {
 		outcomes++
@@ -204,11 +204,11 @@ func (c *conversion) toRenderResult(r driver.RenderResult) *driverpb.RenderRespo
 		outcomes++
 		out.Outcome = &driverpb.RenderResponse_NotDone{NotDone: &driverpb.NotDone{Reason: n.Reason}}
 	}
-	c.oneOutcome("Render", outcomes)
+	oneOutcome(c, "Render", outcomes)
 	return out
 }
 
-func (c *conversion) fromRenderResult(r *driverpb.RenderResponse) driver.RenderResult {
+func fromRenderResult(c *conversion, r *driverpb.RenderResponse) driver.RenderResult {
 	var out driver.RenderResult
 	outcomes := 1
 	switch o := r.GetOutcome().(type) {
@@ -222,18 +222,18 @@ func (c *conversion) fromRenderResult(r *driverpb.RenderResponse) driver.RenderR
 			Display: fromBytes(o.AgentChallenge.GetDisplay()),
 		}
 	case *driverpb.RenderResponse_Answer:
-		a := c.fromAnswer(o.Answer)
+		a := fromAnswer(c, o.Answer)
 		out.Answer = &a
 	case *driverpb.RenderResponse_Unavailable:
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason(), Asked: o.Unavailable.GetAsked()}
 	case *driverpb.RenderResponse_ClientReview:
 		out.ClientReview = &driver.ClientReview{Reason: o.ClientReview.GetReason()}
 	case *driverpb.RenderResponse_Invalid:
-		out.Invalid = &driver.Invalid{Diagnostics: c.fromDiagnostics(o.Invalid.GetDiagnostics())}
+		out.Invalid = &driver.Invalid{Diagnostics: fromDiagnostics(c, o.Invalid.GetDiagnostics())}
 	case *driverpb.RenderResponse_Elsewhere:
 		out.Elsewhere = &driver.Elsewhere{Message: o.Elsewhere.GetMessage()}
 	case *driverpb.RenderResponse_Pending:
-		out.Pending = c.fromPending(o.Pending)
+		out.Pending = fromPending(c, o.Pending)
 	case *driverpb.RenderResponse_Unknown:
 		out.Unknown = &driver.Unknown{Reason: o.Unknown.GetReason()}
 	case *driverpb.RenderResponse_NotDone:
@@ -241,18 +241,18 @@ func (c *conversion) fromRenderResult(r *driverpb.RenderResponse) driver.RenderR
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}
-	c.oneOutcome("Render", outcomes)
+	oneOutcome(c, "Render", outcomes)
 	return out
 }
 
-func (c *conversion) toInterpretRequest(r driver.InterpretRequest) *driverpb.InterpretRequest {
+func toInterpretRequest(c *conversion, r driver.InterpretRequest) *driverpb.InterpretRequest {
 	out := &driverpb.InterpretRequest{
-		Input:  c.toInput(r.Input),
-		Step:   c.toStep(r.Step),
+		Input:  toInput(c, r.Input),
+		Step:   toStep(c, r.Step),
 		Client: toClient(r.Client),
 		Raw:    r.Raw,
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: c.toUint32("attempt", r.Attempt),
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt),
 	}
 	if e := r.ClientError; e != nil {
 		out.ClientError = &driverpb.ClientError{Code: int64(e.Code), Message: e.Message}
@@ -260,9 +260,9 @@ func (c *conversion) toInterpretRequest(r driver.InterpretRequest) *driverpb.Int
 	return out
 }
 
-func (c *conversion) fromInterpretRequest(r *driverpb.InterpretRequest) driver.InterpretRequest {
+func fromInterpretRequest(c *conversion, r *driverpb.InterpretRequest) driver.InterpretRequest {
 	out := driver.InterpretRequest{
-		Input:  c.fromInput(r.GetInput()),
+		Input:  fromInput(c, r.GetInput()),
 		Step:   fromStep(r.GetStep()),
 		Client: fromClient(r.GetClient()),
 		Raw:    fromBytes(r.GetRaw()),
@@ -275,12 +275,12 @@ func (c *conversion) fromInterpretRequest(r *driverpb.InterpretRequest) driver.I
 	return out
 }
 
-func (c *conversion) toInterpretResult(r driver.InterpretResult) *driverpb.InterpretResponse {
+func toInterpretResult(c *conversion, r driver.InterpretResult) *driverpb.InterpretResponse {
 	out := &driverpb.InterpretResponse{}
 	outcomes := 0
 	if a := r.Answer; a != nil {
 		outcomes++
-		out.Outcome = &driverpb.InterpretResponse_Answer{Answer: c.toAnswer(*a)}
+		out.Outcome = &driverpb.InterpretResponse_Answer{Answer: toAnswer(c, *a)}
 	}
 	if d := r.Declined; d != nil {
 		outcomes++
@@ -289,7 +289,7 @@ func (c *conversion) toInterpretResult(r driver.InterpretResult) *driverpb.Inter
 	if i := r.Invalid; i != nil {
 		outcomes++
 		out.Outcome = &driverpb.InterpretResponse_Invalid{
-			Invalid: &driverpb.Invalid{Diagnostics: c.toDiagnostics(i.Diagnostics)},
+			Invalid: &driverpb.Invalid{Diagnostics: toDiagnostics(c, i.Diagnostics)},
 		}
 	}
 	if u := r.Unavailable; u != nil {
@@ -304,21 +304,21 @@ func (c *conversion) toInterpretResult(r driver.InterpretResult) *driverpb.Inter
 		outcomes++
 		out.Outcome = &driverpb.InterpretResponse_Dismissed{Dismissed: &driverpb.Dismissed{Reason: d.Reason}}
 	}
-	c.oneOutcome("Interpret", outcomes)
+	oneOutcome(c, "Interpret", outcomes)
 	return out
 }
 
-func (c *conversion) fromInterpretResult(r *driverpb.InterpretResponse) driver.InterpretResult {
+func fromInterpretResult(c *conversion, r *driverpb.InterpretResponse) driver.InterpretResult {
 	var out driver.InterpretResult
 	outcomes := 1
 	switch o := r.GetOutcome().(type) {
 	case *driverpb.InterpretResponse_Answer:
-		a := c.fromAnswer(o.Answer)
+		a := fromAnswer(c, o.Answer)
 		out.Answer = &a
 	case *driverpb.InterpretResponse_Declined:
 		out.Declined = &driver.Declined{Reason: o.Declined.GetReason()}
 	case *driverpb.InterpretResponse_Invalid:
-		out.Invalid = &driver.Invalid{Diagnostics: c.fromDiagnostics(o.Invalid.GetDiagnostics())}
+		out.Invalid = &driver.Invalid{Diagnostics: fromDiagnostics(c, o.Invalid.GetDiagnostics())}
 	case *driverpb.InterpretResponse_Unavailable:
 		out.Unavailable = &driver.Unavailable{Reason: o.Unavailable.GetReason()}
 	case *driverpb.InterpretResponse_Missing:
@@ -328,11 +328,11 @@ func (c *conversion) fromInterpretResult(r *driverpb.InterpretResponse) driver.I
 	default: // no outcome, or one of a later version of the contract
 		outcomes = 0
 	}
-	c.oneOutcome("Interpret", outcomes)
+	oneOutcome(c, "Interpret", outcomes)
 	return out
 }
 
-func (c *conversion) oneOutcome(call string, outcomes int) {
+func oneOutcome(c *conversion, call string, outcomes int) {
 	if outcomes != 1 {
 		c.fail("%s: %w, it has %d", call, errOutcome, outcomes)
 	}

@@ -30,7 +30,7 @@ func NewExecClient(run func(ctx context.Context, method string, request []byte) 
 
 // Describe returns the driver's descriptor, checked.
 func (c *ExecClient) Describe(ctx context.Context) (driver.Descriptor, error) {
-	d, err := execCall(ctx, c.run, MethodDescribe, struct{}{}, (*conversion).jsonDescriptor)
+	d, err := execCall(ctx, c.run, MethodDescribe, struct{}{}, jsonDescriptor)
 	if err != nil {
 		return driver.Descriptor{}, err
 	}
@@ -46,7 +46,7 @@ func (c *ExecClient) Configure(
 	ctx context.Context, config json.RawMessage, dryRun bool,
 ) ([]driver.Diagnostic, error) {
 	return execCall(ctx, c.run, MethodConfigure, ConfigureRequest{Config: fromBytes(config), DryRun: dryRun},
-		(*conversion).jsonConfigureResult)
+		jsonConfigureResult)
 }
 
 // CheckHealth returns nil when the driver can serve calls now.
@@ -70,30 +70,30 @@ func (c *ExecClient) Capability() driver.Capability { return execCapability{c.ru
 type execChallenge struct{ run runFunc }
 
 func (c execChallenge) Validate(ctx context.Context, req driver.ValidateRequest) (driver.ValidateResult, error) {
-	return execCall(ctx, c.run, MethodValidate, req, (*conversion).jsonValidateResult)
+	return execCall(ctx, c.run, MethodValidate, req, jsonValidateResult)
 }
 
 func (c execChallenge) Advance(ctx context.Context, req driver.AdvanceRequest) (driver.AdvanceResult, error) {
-	if _, err := encoded(req, (*conversion).toAdvanceRequest); err != nil {
+	if _, err := encoded(req, toAdvanceRequest); err != nil {
 		return driver.AdvanceResult{}, err
 	}
-	return execCall(ctx, c.run, MethodAdvance, req, (*conversion).jsonAdvanceResult)
+	return execCall(ctx, c.run, MethodAdvance, req, jsonAdvanceResult)
 }
 
 type execCapability struct{ run runFunc }
 
 func (c execCapability) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
-	if _, err := encoded(req, (*conversion).toRenderRequest); err != nil {
+	if _, err := encoded(req, toRenderRequest); err != nil {
 		return driver.RenderResult{}, err
 	}
-	return execCall(ctx, c.run, MethodRender, req, (*conversion).jsonRenderResult)
+	return execCall(ctx, c.run, MethodRender, req, jsonRenderResult)
 }
 
 func (c execCapability) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
-	if _, err := encoded(req, (*conversion).toInterpretRequest); err != nil {
+	if _, err := encoded(req, toInterpretRequest); err != nil {
 		return driver.InterpretResult{}, err
 	}
-	return execCall(ctx, c.run, MethodInterpret, req, (*conversion).jsonInterpretResult)
+	return execCall(ctx, c.run, MethodInterpret, req, jsonInterpretResult)
 }
 
 // execCall makes one call. check holds the reply to the rules of the wire.

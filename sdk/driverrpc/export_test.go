@@ -12,36 +12,36 @@ import (
 // ProtoOf gives the wire's message of a request or result, for the fixtures.
 func ProtoOf(v any) (proto.Message, error) {
 	var c conversion
-	m := c.protoOf(v)
+	m := protoOf(&c, v)
 	return m, c.err
 }
 
-func (c *conversion) protoOf(v any) proto.Message {
+func protoOf(c *conversion, v any) proto.Message {
 	switch v := v.(type) {
 	case driver.Descriptor:
-		return c.toDescriptor(v)
+		return toDescriptor(c, v)
 	case ConfigureRequest:
 		return &driverpb.ConfigureRequest{ConfigJson: v.Config, DryRun: v.DryRun}
 	case ConfigureResult:
-		return &driverpb.ConfigureResponse{Diagnostics: c.toDiagnostics(v.Diagnostics)}
+		return &driverpb.ConfigureResponse{Diagnostics: toDiagnostics(c, v.Diagnostics)}
 	case Health:
 		return &driverpb.CheckHealthResponse{Healthy: v.Healthy, Reason: v.Reason}
 	case driver.ValidateRequest:
 		return &driverpb.ValidateRequest{ChallengeJson: v.Challenge}
 	case driver.ValidateResult:
-		return c.toValidateResult(v)
+		return toValidateResult(c, v)
 	case driver.AdvanceRequest:
-		return c.toAdvanceRequest(v)
+		return toAdvanceRequest(c, v)
 	case driver.AdvanceResult:
-		return c.toAdvanceResult(v)
+		return toAdvanceResult(c, v)
 	case driver.RenderRequest:
-		return c.toRenderRequest(v)
+		return toRenderRequest(c, v)
 	case driver.RenderResult:
-		return c.toRenderResult(v)
+		return toRenderResult(c, v)
 	case driver.InterpretRequest:
-		return c.toInterpretRequest(v)
+		return toInterpretRequest(c, v)
 	case driver.InterpretResult:
-		return c.toInterpretResult(v)
+		return toInterpretResult(c, v)
 	case struct{}:
 		return &driverpb.DescribeRequest{} // as empty as CheckHealthRequest
 	}

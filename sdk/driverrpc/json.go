@@ -82,21 +82,21 @@ func absent(documents ...*json.RawMessage) {
 // The JSON forms are held to the wire's rules by taking them through the
 // wire's own converters, so that both transports take and refuse the same.
 
-func (c *conversion) jsonDescriptor(d driver.Descriptor) driver.Descriptor {
+func jsonDescriptor(c *conversion, d driver.Descriptor) driver.Descriptor {
 	absent(&d.ConfigSchema)
-	return c.fromDescriptor(c.toDescriptor(d))
+	return fromDescriptor(c, toDescriptor(c, d))
 }
 
-func (c *conversion) jsonConfigureResult(r ConfigureResult) []driver.Diagnostic {
-	return c.fromDiagnostics(c.toDiagnostics(r.Diagnostics))
+func jsonConfigureResult(c *conversion, r ConfigureResult) []driver.Diagnostic {
+	return fromDiagnostics(c, toDiagnostics(c, r.Diagnostics))
 }
 
-func (c *conversion) jsonValidateResult(r driver.ValidateResult) driver.ValidateResult {
+func jsonValidateResult(c *conversion, r driver.ValidateResult) driver.ValidateResult {
 	absent(&r.Challenge)
-	return c.fromValidateResult(c.toValidateResult(r))
+	return fromValidateResult(c, toValidateResult(c, r))
 }
 
-func (c *conversion) jsonAdvanceResult(r driver.AdvanceResult) driver.AdvanceResult {
+func jsonAdvanceResult(c *conversion, r driver.AdvanceResult) driver.AdvanceResult {
 	absent(&r.State.Data)
 	if r.Accepted != nil {
 		absent(&r.Accepted.Proof, &r.Accepted.Output)
@@ -104,38 +104,38 @@ func (c *conversion) jsonAdvanceResult(r driver.AdvanceResult) driver.AdvanceRes
 	for i := range r.NeedInput {
 		absent(&r.NeedInput[i].Schema, &r.NeedInput[i].Display)
 	}
-	return c.fromAdvanceResult(c.toAdvanceResult(r))
+	return fromAdvanceResult(c, toAdvanceResult(c, r))
 }
 
-func (c *conversion) jsonRenderResult(r driver.RenderResult) driver.RenderResult {
+func jsonRenderResult(c *conversion, r driver.RenderResult) driver.RenderResult {
 	if r.ClientRequest != nil {
 		absent(&r.ClientRequest.Params)
 	}
 	if r.AgentChallenge != nil {
 		absent(&r.AgentChallenge.Display)
 	}
-	return c.fromRenderResult(c.toRenderResult(r))
+	return fromRenderResult(c, toRenderResult(c, r))
 }
 
-func (c *conversion) jsonInterpretResult(r driver.InterpretResult) driver.InterpretResult {
-	return c.fromInterpretResult(c.toInterpretResult(r))
+func jsonInterpretResult(c *conversion, r driver.InterpretResult) driver.InterpretResult {
+	return fromInterpretResult(c, toInterpretResult(c, r))
 }
 
-func (c *conversion) jsonValidateRequest(r driver.ValidateRequest) driver.ValidateRequest {
+func jsonValidateRequest(c *conversion, r driver.ValidateRequest) driver.ValidateRequest {
 	return r // one document, and the wire does not look inside
 }
 
-func (c *conversion) jsonAdvanceRequest(r driver.AdvanceRequest) driver.AdvanceRequest {
+func jsonAdvanceRequest(c *conversion, r driver.AdvanceRequest) driver.AdvanceRequest {
 	absent(&r.State.Data, &r.Client.Capabilities)
-	return c.fromAdvanceRequest(c.toAdvanceRequest(r))
+	return fromAdvanceRequest(c, toAdvanceRequest(c, r))
 }
 
-func (c *conversion) jsonRenderRequest(r driver.RenderRequest) driver.RenderRequest {
+func jsonRenderRequest(c *conversion, r driver.RenderRequest) driver.RenderRequest {
 	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
-	return c.fromRenderRequest(c.toRenderRequest(r))
+	return fromRenderRequest(c, toRenderRequest(c, r))
 }
 
-func (c *conversion) jsonInterpretRequest(r driver.InterpretRequest) driver.InterpretRequest {
+func jsonInterpretRequest(c *conversion, r driver.InterpretRequest) driver.InterpretRequest {
 	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
-	return c.fromInterpretRequest(c.toInterpretRequest(r))
+	return fromInterpretRequest(c, toInterpretRequest(c, r))
 }

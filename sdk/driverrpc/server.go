@@ -73,7 +73,7 @@ type driverServer struct {
 }
 
 func (s *driverServer) Describe(context.Context, *driverpb.DescribeRequest) (*driverpb.DescribeResponse, error) {
-	return reply(s.descriptor, (*conversion).toDescriptor)
+	return reply(s.descriptor, toDescriptor)
 }
 
 func (s *driverServer) Configure(
@@ -86,7 +86,7 @@ func (s *driverServer) Configure(
 		return nil, callError(ctx, err)
 	}
 	return reply(found, func(c *conversion, all []driver.Diagnostic) *driverpb.ConfigureResponse {
-		return &driverpb.ConfigureResponse{Diagnostics: c.toDiagnostics(all)}
+		return &driverpb.ConfigureResponse{Diagnostics: toDiagnostics(c, all)}
 	})
 }
 
@@ -133,11 +133,11 @@ func (s challengeServer) Validate(
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(out, (*conversion).toValidateResult)
+	return reply(out, toValidateResult)
 }
 
 func (s challengeServer) Advance(ctx context.Context, req *driverpb.AdvanceRequest) (*driverpb.AdvanceResponse, error) {
-	in, err := request(req, (*conversion).fromAdvanceRequest)
+	in, err := request(req, fromAdvanceRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (s challengeServer) Advance(ctx context.Context, req *driverpb.AdvanceReque
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(out, (*conversion).toAdvanceResult)
+	return reply(out, toAdvanceResult)
 }
 
 type capabilityServer struct {
@@ -154,7 +154,7 @@ type capabilityServer struct {
 }
 
 func (s capabilityServer) Render(ctx context.Context, req *driverpb.RenderRequest) (*driverpb.RenderResponse, error) {
-	in, err := request(req, (*conversion).fromRenderRequest)
+	in, err := request(req, fromRenderRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -162,13 +162,13 @@ func (s capabilityServer) Render(ctx context.Context, req *driverpb.RenderReques
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(out, (*conversion).toRenderResult)
+	return reply(out, toRenderResult)
 }
 
 func (s capabilityServer) Interpret(
 	ctx context.Context, req *driverpb.InterpretRequest,
 ) (*driverpb.InterpretResponse, error) {
-	in, err := request(req, (*conversion).fromInterpretRequest)
+	in, err := request(req, fromInterpretRequest)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (s capabilityServer) Interpret(
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return reply(out, (*conversion).toInterpretResult)
+	return reply(out, toInterpretResult)
 }
 
 // request decodes what the host sent.
