@@ -28,10 +28,9 @@ type host struct {
 	// fail ends the run: a question could not even be put.
 	fail context.CancelCauseFunc
 
+	questions inFlight
+
 	mu sync.Mutex // guards the fields below
-	// open counts the questions being answered; idle is closed when it falls to 0.
-	open int
-	idle chan struct{}
 	// refused prompts, by digest. A client of the stateless era cannot tell the
 	// server of a refusal, so it will be asked again.
 	refused map[[32]byte]bool
@@ -81,38 +80,6 @@ func (h *host) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsR
 	return &mcp.ListRootsResult{Roots: []mcp.Root{{URI: uri.String(), Name: filepath.Base(dir)}}}, nil
 }
 
-// opened counts a question until the returned function is called.
-func (h *host) opened() func() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.open++; h.open == 1 {
-		h.idle = make(chan struct{})
-	}
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.open--; h.open == 0 {
-			close(h.idle)
-		}
-	}
-}
-
-// quiet waits until no question is being answered.
-func (h *host) quiet(ctx context.Context) error {
-	h.mu.Lock()
-	idle, open := h.idle, h.open
-	h.mu.Unlock()
-	if open == 0 {
-		return nil
-	}
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // decide puts a question to the person or the script. Decisions of a
 // script are shown too: a run that nobody watches can be read afterwards.
 func (h *host) decide(ctx context.Context, q question) (decision, error) {
@@ -125,7 +92,7 @@ func (h *host) decide(ctx context.Context, q question) (decision, error) {
 
 // Elicit shows the server's form, or the address where the person answers.
 func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	defer h.opened()()
+	defer h.questions.begin()()
 	ask := h.elicit
 	if req.Params.Mode == mcp.ElicitationModeURL {
 		ask = h.elicitAt
@@ -198,7 +165,7 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 
 // CreateMessage shows the server's prompt and lets a model answer it.
 func (h *host) CreateMessage(ctx context.Context, req mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-	defer h.opened()()
+	defer h.questions.begin()()
 	c, err := h.sample(ctx, req.CreateMessageParams)
 	if err != nil {
 		if !errors.Is(err, errRefused) {

@@ -47,7 +47,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 		// Questions still open see the end of ctx and return, then nothing uses
 		// the connections any more.
 		fail(nil)
-		err = errors.Join(err, h.quiet(context.Background()), h.tools.close(), closeClient(server))
+		err = errors.Join(err, h.questions.wait(context.Background()), h.tools.close(), closeClient(server))
 		h.console.close()
 	}()
 	server.OnNotification(h.notified)
@@ -223,7 +223,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 	if reply.ErrorCode == codeWaiting {
 		// The question is still on the person's screen; asking again before
 		// they are done gains nothing.
-		if err := p.host.quiet(ctx); err != nil {
+		if err := p.host.questions.wait(ctx); err != nil {
 			return stepReply{}, err
 		}
 	} else if !reply.leftToServer() && (reply.ErrorCode != "" || tries > 0 || !p.serverMayAsk()) {
