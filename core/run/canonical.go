@@ -2,50 +2,48 @@ package run
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/gowebpki/jcs"
 )
 
-// Canonical is the canonical form (RFC 8785) of a JSON document. That form
-// knows only numbers that doubles hold; a number that one would change, such as
-// an integer beyond 2^53, keeps its value here and is written in one way, too:
-// else it would have the form, and the digest, of its neighbours.
+// Canonical returns the one form of a JSON document that is hashed: that of RFC
+// 8785, except that each number keeps its value (decision 41). RFC 8785 rounds
+// numbers to doubles, which would give an integer beyond 2^53 the form, and the
+// digest, of its neighbours.
 func Canonical(document []byte) ([]byte, error) {
-	marked, marker, err := markExact(document)
+	form, err := jcs.Transform(document)
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	canonical, err := jcs.Transform(marked)
+	rounded, err := roundsNumber(document)
 	if err != nil {
 		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
-	if marker == "" {
-		return canonical, nil
+	if !rounded {
+		return form, nil
+	}
+	var value any
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
 	var out bytes.Buffer
-	for i, part := range bytes.Split(canonical, []byte(`"`+marker)) {
-		if i > 0 { // the number, then the quote that closed its mark
-			number, rest, _ := bytes.Cut(part, []byte{'"'})
-			out.Write(number)
-			part = rest
-		}
-		out.Write(part)
+	if err := writeExact(&out, value); err != nil {
+		return nil, fmt.Errorf("canonical JSON: %w", err)
 	}
 	return out.Bytes(), nil
 }
 
-// markExact makes a string of every number that a double would change: marker
-// and number. The marker is random, so that no document has it; empty: there is
-// no such number.
-func markExact(document []byte) (marked []byte, marker string, err error) {
-	var out bytes.Buffer
-	from := 0
+// roundsNumber reports whether a double would change a number of the document.
+func roundsNumber(document []byte) (bool, error) {
 	for i := 0; i < len(document); {
 		switch c := document[i]; {
 		case c == '"':
@@ -55,31 +53,60 @@ func markExact(document []byte) (marked []byte, marker string, err error) {
 			for end < len(document) && bytes.IndexByte([]byte("0123456789+-.eE"), document[end]) >= 0 {
 				end++
 			}
-			exact, err := exactNumber(string(document[i:end]))
-			if err != nil {
-				return nil, "", err
-			}
-			if exact != "" {
-				if marker == "" {
-					marker = rand.Text()
-				}
-				out.Write(document[from:i])
-				fmt.Fprintf(&out, `"%s%s"`, marker, exact)
-				from = end
+			if exact, err := exactNumber(string(document[i:end])); exact != "" || err != nil {
+				return true, err
 			}
 			i = end
 		default:
 			i++
 		}
 	}
-	if marker == "" {
-		return document, "", nil
+	return false, nil
+}
+
+// writeExact writes a decoded value as RFC 8785 does, but its numbers exactly.
+func writeExact(out *bytes.Buffer, value any) error {
+	switch v := value.(type) {
+	case map[string]any:
+		names := slices.SortedFunc(maps.Keys(v), func(a, b string) int { // RFC 8785, section 3.2.3
+			return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+		})
+		return writeAll(out, "{}", names, func(name string) error {
+			if err := writeExact(out, name); err != nil {
+				return err
+			}
+			out.WriteByte(':')
+			return writeExact(out, v[name])
+		})
+	case []any:
+		return writeAll(out, "[]", v, func(element any) error { return writeExact(out, element) })
+	case json.Number:
+		if exact, err := exactNumber(v.String()); exact != "" || err != nil {
+			out.WriteString(exact)
+			return err
+		}
 	}
-	if !json.Valid(document) { // a mark may stand where no number may, such as for a key
-		return nil, "", errors.New("not JSON")
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
 	}
-	out.Write(document[from:])
-	return out.Bytes(), marker, nil
+	form, err := jcs.Transform(text)
+	out.Write(form)
+	return err
+}
+
+func writeAll[T any](out *bytes.Buffer, brackets string, items []T, write func(T) error) error {
+	out.WriteByte(brackets[0])
+	for i, item := range items {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		if err := write(item); err != nil {
+			return err
+		}
+	}
+	out.WriteByte(brackets[1])
+	return nil
 }
 
 // stringEnd is the index after the string that begins at i.
