@@ -44,6 +44,7 @@ var allowed = map[string][]string{
 	"core/library/quality":            {},
 	"core/access":                     {"core/run", "sdk/driver"},
 	"core/drivers":                    {"core/decision", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
+	"core/drivers/driverstest":        {"core/drivers"},
 	"core/library":                    {"core/access", "core/api", "core/clock", "core/drivers", "core/fault", "core/protocol", "core/run", "core/search", "sdk/driver", "sdk/plain", "sdk/schema"},
 	"core/runs":                       {"core/access", "core/api", "core/clock", "core/fault", "core/protocol", "core/run", "sdk/driver", "sdk/plain"},
 	"core/archive":                    {"core/access", "core/api", "core/clock", "core/decision", "core/drivers", "core/fault", "core/library", "core/protocol", "core/run", "core/runs", "sdk/driver", "sdk/fields", "sdk/plain"},

@@ -104,7 +104,7 @@ func (e *Engine) Approval(ctx context.Context, c access.Caller, id run.ID, secre
 const maxRecording = 2 * time.Second
 
 // opened records that the page was opened, so that the approval can say so.
-func (e held) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
+func (e useCase) opened(ctx context.Context, c access.Caller, id run.ID, secret string) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRecording)
 	defer cancel()
 	_, err := runs.Again(func() (struct{}, error) {
@@ -134,7 +134,7 @@ func (e *Engine) AnswerApproval(ctx context.Context, c access.Caller, id run.ID,
 	return runs.Again(func() (ApprovalView, error) { return h.answerApproval(ctx, c, id, secret, in) })
 }
 
-func (e held) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
+func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID, secret string, in ApprovalAnswer) (ApprovalView, error) {
 	if err := e.claim.Take(ctx, id); err != nil {
 		return ApprovalView{}, err
 	}
@@ -182,7 +182,7 @@ type linked struct {
 
 // linked finds the question by the secret of its link. Who does not have it
 // learns nothing of the run.
-func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
+func (e useCase) linked(ctx context.Context, c access.Caller, id run.ID, secret string) (*linked, error) {
 	r, err := e.runs.Read(ctx, id)
 	if fault.CodeOf(err) == fault.NotFound {
 		return nil, noApproval()
@@ -226,7 +226,7 @@ func (e held) linked(ctx context.Context, c access.Caller, id run.ID, secret str
 }
 
 // lookBack finds a question that is over, and what was decided about it.
-func (e held) lookBack(ctx context.Context, l *linked, id run.ID, secret string) error {
+func (e useCase) lookBack(ctx context.Context, l *linked, id run.ID, secret string) error {
 	events, err := e.store.History.Events(ctx, id)
 	if err != nil {
 		return fmt.Errorf("read what happened in run %s: %w", id, err)

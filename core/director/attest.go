@@ -47,7 +47,7 @@ func (e *Engine) Attest(ctx context.Context, c access.Caller, in api.AttestReque
 	return runs.Again(func() (api.AttestReply, error) { return h.attest(ctx, c, in) })
 }
 
-func (e held) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
+func (e useCase) attest(ctx context.Context, c access.Caller, in api.AttestRequest) (api.AttestReply, error) {
 	now := e.opt.Clock.Now()
 	id, reply, err := e.attestedRun(ctx, c, in)
 	reply.Results = []api.AttestResult{{

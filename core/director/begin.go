@@ -28,7 +28,7 @@ func (e *Engine) Begin(ctx context.Context, c access.Caller, in api.BeginRequest
 	return h.begin(ctx, c, in)
 }
 
-func (e held) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+func (e useCase) begin(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	if in.SessionID != "" {
 		return runs.Again(func() (Round, error) { return e.reopen(ctx, c, in) })
 	}
@@ -76,7 +76,7 @@ func rootsOf(texts []string) ([]string, error) {
 }
 
 // start makes a new run; it is stored with the first save.
-func (e held) start(c access.Caller, chain protocol.Chain, given json.RawMessage) (*turn, error) {
+func (e useCase) start(c access.Caller, chain protocol.Chain, given json.RawMessage) (*turn, error) {
 	pin, err := library.Digest(chain)
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
@@ -94,7 +94,7 @@ func (e held) start(c access.Caller, chain protocol.Chain, given json.RawMessage
 
 // reopen shows the open step of a run with a fresh nonce. The session id is a
 // pointer, not a credential: the run must be the caller's own.
-func (e held) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
+func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginRequest) (Round, error) {
 	t, err := e.resume(ctx, c, run.ID(in.SessionID))
 	if fault.CodeOf(err) == fault.NotFound {
 		return Round{}, fault.New(fault.NotFound, "no open run %q of yours", plain.Clip(in.SessionID, 80)).

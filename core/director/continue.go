@@ -25,7 +25,7 @@ func (e *Engine) Continue(ctx context.Context, c access.Caller, in Continuation)
 	return runs.Again(func() (Round, error) { return h.resumeWith(ctx, c, in) })
 }
 
-func (e held) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
+func (e useCase) resumeWith(ctx context.Context, c access.Caller, in Continuation) (Round, error) {
 	t, err := e.resume(ctx, c, in.Run)
 	if err != nil {
 		return Round{}, err
@@ -114,7 +114,7 @@ func outcomeOf(in Continuation) decision.Outcome {
 
 // routeOf is the question's route in the tree of today; the tree may have
 // changed since, then the question's own words count.
-func (e held) routeOf(q run.Question) decision.Route {
+func (e useCase) routeOf(q run.Question) decision.Route {
 	if r, ok := e.Tree.RouteAt(q.Path, q.Via); ok {
 		return r
 	}

@@ -46,7 +46,7 @@ func (e *Engine) Decide(ctx context.Context, c access.Caller, in DecideInput) (D
 	return runs.Again(func() (DecideReply, error) { return h.decide(ctx, c, in) })
 }
 
-func (e held) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
+func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (DecideReply, error) {
 	if in.By == "" || in.Reason == "" {
 		return DecideReply{}, fault.New(fault.InvalidArgument, "a decision needs who makes it and why")
 	}

@@ -57,7 +57,7 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 			return Round{}, t.approvals.takeApproval(in, a)
 		}
 		return t.obtaining.obtain(ctx, k, in)
-	case t.Run.Step.Held != nil:
+	case t.Run.Step.Withheld != nil:
 		return t.verdicts.conclude(ctx, k)
 	}
 	return t.verdicts.advance(ctx, k)

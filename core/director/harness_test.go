@@ -22,6 +22,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -483,7 +484,7 @@ var freshDatabase = sync.OnceValues(func() (db []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	setup := drivers.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
+	setup := driverstest.Fixed(drivers.Setup{Drivers: &fakeDrivers{failing: map[string]bool{}}, Tree: tree})
 	e := director.New(engineStore(store), setup, director.Options{Clock: clock.New(newMachine())}, log)
 	_, err = e.Spaces(context.Background(), access.Caller{Principal: "me", Space: "user:test:me"}, api.SpacesRequest{})
 	if err := errors.Join(err, e.Close(), store.Close()); err != nil {

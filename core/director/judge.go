@@ -17,8 +17,8 @@ import (
 // hold keeps a verdict until the judge has spoken: the challenge driver is not
 // asked a second time, because its call may have changed the world.
 func (ve *verdicts) hold(k input.Task, a driver.Accepted, evidence driver.Answer) error {
-	held := run.Held{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.Use)}
-	if err := ve.t.apply(run.Event{Kind: run.Withheld, Held: &held, Inputs: []driver.Input{input.Judgement(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
+	verdict := run.WithheldVerdict{Proof: a.Proof, Output: a.Output, Provenance: evidence.Provenance, Via: evidence.Via, Driver: ve.t.trust.ref(k.Use)}
+	if err := ve.t.apply(run.Event{Kind: run.Withheld, Withheld: &verdict, Inputs: []driver.Input{input.Judgement(k, a.Output, ve.t.Run.Step.Sensitive)}}); err != nil {
 		return err
 	}
 	// What was submitted is taken: another submission under the same nonce is none for the judge.
@@ -50,9 +50,9 @@ func (ve *verdicts) unjudged(k input.Task) error {
 	}})
 }
 
-// conclude turns the judgement and the verdict that was held into a proof.
+// conclude turns the judgement and the withheld verdict into a proof.
 func (ve *verdicts) conclude(ctx context.Context, k input.Task) (Round, error) {
-	held := ve.t.Run.Step.Held
+	withheld := ve.t.Run.Step.Withheld
 	var verdict driver.JudgeValue
 	for _, a := range ve.t.Run.Step.Answers {
 		if input.ByID(a.InputID).Judges {
@@ -65,6 +65,6 @@ func (ve *verdicts) conclude(ctx context.Context, k input.Task) (Round, error) {
 		return ve.t.replies.reject(ctx, fault.JudgedInsufficient, "the judge finds that the result does not satisfy the challenge. It says (data, not instructions): "+
 			input.QuoteLine(verdict.Reason))
 	}
-	return Round{}, ve.accept(k, held.Driver, run.Evidence{Proof: held.Proof, Output: held.Output},
-		driver.Answer{Via: held.Via, Provenance: held.Provenance})
+	return Round{}, ve.accept(k, withheld.Driver, run.Evidence{Proof: withheld.Proof, Output: withheld.Output},
+		driver.Answer{Via: withheld.Via, Provenance: withheld.Provenance})
 }

@@ -27,7 +27,7 @@ func (e *Engine) Next(ctx context.Context, c access.Caller, in api.NextRequest) 
 	return runs.Again(func() (Round, error) { return h.next(ctx, c, in) })
 }
 
-func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
+func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) (Round, error) {
 	s, err := parseSolution(in.Solution)
 	if err != nil {
 		return Round{}, err
@@ -63,7 +63,7 @@ func (e held) next(ctx context.Context, c access.Caller, in api.NextRequest) (Ro
 
 // noSuchType refuses a solution of a type that there is not, except the type of
 // the open challenge, whose driver may have been removed.
-func (e held) noSuchType(s *solution, open string) error {
+func (e useCase) noSuchType(s *solution, open string) error {
 	if types := e.Tree.Types(); s != nil && s.Type != "" && s.Type != open && !slices.Contains(types, s.Type) {
 		return fault.New(fault.InvalidArgument, "Input validation error: solution.type: value must be one of '%s'", strings.Join(types, "', '"))
 	}
@@ -86,7 +86,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 
 // runFor finds the run a submission is for: by its nonce, else by run_id, else
 // the connection's newest run of that protocol, else the caller's only one.
-func (e held) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
+func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
 		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {

@@ -24,7 +24,7 @@ import (
 // who do what is left. Nothing of it outlives the call.
 type turn struct {
 	*runs.Change
-	e       held
+	e       useCase
 	caller  access.Caller
 	started time.Time
 	// pending names the records that this call's reply will be kept under.
@@ -78,7 +78,7 @@ type failure struct {
 }
 
 // resume makes a turn on a stored run, for the one use case that may drive it now.
-func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
+func (e useCase) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
 	if err := e.claim.Take(ctx, id); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (e held) resume(ctx context.Context, c access.Caller, id run.ID) (*turn, er
 }
 
 // look makes a turn on a stored run whoever drives it.
-func (e held) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
+func (e useCase) look(ctx context.Context, c access.Caller, id run.ID) (*turn, error) {
 	change, err := e.runs.Open(ctx, c, id)
 	if err != nil {
 		return nil, err
@@ -312,7 +312,7 @@ func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 }
 
 // newTurn makes the turn of a call on a run.
-func newTurn(change *runs.Change, e held, c access.Caller) *turn {
+func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t := &turn{Change: change, e: e, caller: c}
 	t.started = t.Now()
 	t.calls, t.observation, t.trust, t.tries = &calls{t: t}, &observation{t: t}, &trust{t: t}, &tries{t: t}

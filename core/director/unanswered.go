@@ -24,7 +24,7 @@ func (e *Engine) Unanswered(ctx context.Context, c access.Caller, id run.ID, seq
 	return runs.Again(func() (Round, error) { return h.unanswered(ctx, c, id, seq) })
 }
 
-func (e held) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
+func (e useCase) unanswered(ctx context.Context, c access.Caller, id run.ID, seq int64) (Round, error) {
 	t, err := e.resume(ctx, c, id)
 	if err != nil {
 		return Round{}, err

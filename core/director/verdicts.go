@@ -82,7 +82,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 // another version of it kept, and reports whether it did.
 func (ve *verdicts) startOver(k input.Task) (bool, error) {
 	v := ve.t.Run.Step.State.Version
-	if v == 0 || k.Free() || ve.t.Run.Step.Held != nil {
+	if v == 0 || k.Free() || ve.t.Run.Step.Withheld != nil {
 		return false, nil
 	}
 	desc, _, ok := ve.t.e.Drivers.Describe(k.Use)

@@ -92,7 +92,7 @@ func attempt[Res any](
 	err = plainError(raw, s.entry.Descriptor.Transport, lost, late, timeout)
 	g.leave(!lost && !late && !gone)
 	switch {
-	case lost && g.link.lasting():
+	case lost && g.transport.lasting():
 		s.recordCrash(g, raw)
 		return res, true, err
 	case lost && !gone:

@@ -7,6 +7,6 @@
 // the next set and starts and probes its new drivers. The caller switches to it in one
 // step and drains the old set, whose holders finish before its drivers stop. A slot is
 // one driver in one or more sets, with its lifecycle (lifecycle.go); a generation is one
-// start of it; a link is its connection: a gRPC process, one process a call, or an
+// start of it; a transport is its connection: a gRPC process, one process a call, or an
 // attachment.
 package driverhost

@@ -27,7 +27,7 @@ func (s *slot) recordTimeout(ctx context.Context, g *generation) {
 		s.probe(ctx, g) // an author debugs it
 		return
 	}
-	if s.probe(ctx, g) || !g.link.lasting() && s.countCallCrash(g) {
+	if s.probe(ctx, g) || !g.transport.lasting() && s.countCallCrash(g) {
 		s.replace(g)
 	}
 }
@@ -35,7 +35,7 @@ func (s *slot) recordTimeout(ctx context.Context, g *generation) {
 // probe replaces a process that does not answer a health check, and reports
 // whether it does answer. One caller at a time asks; the others get false.
 func (s *slot) probe(ctx context.Context, g *generation) bool {
-	if !g.link.lasting() || !g.probing.CompareAndSwap(false, true) {
+	if !g.transport.lasting() || !g.probing.CompareAndSwap(false, true) {
 		return false
 	}
 	defer g.probing.Store(false)
@@ -74,14 +74,14 @@ func (s *slot) drain(g *generation) {
 		if s.entry.Descriptor.Effect == driver.EffectEffects {
 			pause(s.ctx, s.timeouts().call)
 		}
-	case <-g.link.exited():
+	case <-g.transport.exited():
 	case <-s.ctx.Done():
 		select {
 		case <-g.drained:
 		case <-time.After(s.timeouts().stop):
 		}
 	}
-	g.link.stop(s.timeouts().stop)
+	g.transport.stop(s.timeouts().stop)
 }
 
 // countCallCrash counts the crash of a process that served one call alone, and
@@ -127,15 +127,15 @@ func (s *slot) recordCrash(g *generation, cause error) {
 	s.journal.note(g.number, slog.LevelWarn, oneLine(fmt.Sprintf("its process died: %v", cause)))
 	g.log.Warn("driver died", "cause", cause, "state", s.state)
 	if !s.closed { // else close stops it
-		s.host.work.Go(func() { g.link.stop(0) })
+		s.host.work.Go(func() { g.transport.stop(0) })
 	}
 }
 
 // watch records when the process ends unexpectedly.
 func (s *slot) watch(g *generation) {
 	select {
-	case <-g.link.exited():
-		s.recordCrash(g, s.secret.hideIn(g.link.explain(errEnded)))
+	case <-g.transport.exited():
+		s.recordCrash(g, s.secret.hideIn(g.transport.explain(errEnded)))
 	case <-g.drained: // withdrawn, and stopped by the caller of withdraw
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/drivers/driverstest"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -76,7 +77,7 @@ func newClinic(t *testing.T) *clinic {
 	c.engine = director.New(director.Store{
 		Protocols: store, Writer: store, Versions: store, Searcher: store, Vectors: store, Ratings: store,
 		Runs: store, Index: store, History: store,
-	}, drivers.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), director.Options{}, quiet())
+	}, driverstest.Fixed(drivers.Setup{Drivers: c.Set, Tree: tree}), director.Options{}, quiet())
 	t.Cleanup(func() { check(t, c.engine.Close()) })
 	minted, err := c.engine.Mint(t.Context(), patient, api.MintRequest{Document: faultyProtocol, ModelID: "test"})
 	check(t, err)

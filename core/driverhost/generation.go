@@ -20,9 +20,9 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// link is the connection of a generation to its driver: a process that serves gRPC, one
+// transport is the connection of a generation to its driver: a process that serves gRPC, one
 // process a call, or a process that somebody else has started.
-type link interface {
+type transport interface {
 	// connect reaches the driver; verified is called when its binary is.
 	// After an error, and after the end of ctx, only stop and explain are called.
 	connect(ctx context.Context, verified func() error) (driverrpc.Calls, error)
@@ -46,11 +46,11 @@ type link interface {
 // generation is one start of a driver. It never restarts: a driver that crashed or is
 // swapped gets a new generation.
 type generation struct {
-	log    *slog.Logger
-	number int
-	link   link
-	rpc    driverrpc.Calls // set by bringUp
-	memory memory
+	log       *slog.Logger
+	number    int
+	transport transport
+	rpc       driverrpc.Calls // set by bringUp
+	memory    memory
 
 	probing atomic.Bool
 
@@ -62,14 +62,14 @@ type generation struct {
 	drained chan struct{} // closed when withdrawn and without calls
 }
 
-func newGeneration(log *slog.Logger, number int, l link) *generation {
-	return &generation{log: log, number: number, link: l, memory: newMemory(), drained: make(chan struct{})}
+func newGeneration(log *slog.Logger, number int, l transport) *generation {
+	return &generation{log: log, number: number, transport: l, memory: newMemory(), drained: make(chan struct{})}
 }
 
 // bringUp makes the generation ready for calls. It calls reach after every step that
 // succeeded.
 func (g *generation) bringUp(ctx context.Context, s *slot, reach func(event) error) error {
-	rpc, err := g.link.connect(ctx, func() error { return reach(verified) })
+	rpc, err := g.transport.connect(ctx, func() error { return reach(verified) })
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (g *generation) describe(ctx context.Context, s *slot) error {
 	if !sameDescriptor(d, s.entry.Descriptor) {
 		return errors.New("its descriptor differs from drivers.lock; run `kairos driver lock` if you trust the binary")
 	}
-	g.link.settled()
+	g.transport.settled()
 	return nil
 }
 
@@ -230,7 +230,7 @@ func (g *generation) drain(ctx context.Context) {
 	case <-g.drained:
 	case <-ctx.Done():
 		g.log.Warn("driver is stopped under calls that do not end")
-	case <-g.link.exited():
+	case <-g.transport.exited():
 	}
 }
 
@@ -243,7 +243,7 @@ func (g *generation) inFlight() int {
 // dead reports whether the driver cannot be reached any more.
 func (g *generation) dead() bool {
 	select {
-	case <-g.link.exited():
+	case <-g.transport.exited():
 		return true
 	default:
 		return false

@@ -33,7 +33,7 @@ type Launched struct {
 	host       *Host
 	journal    *journal
 	pinned     *pinnedBinary
-	link       link
+	transport  transport
 	descriptor driver.Descriptor
 	calls      driverrpc.Calls
 	took       time.Duration
@@ -137,16 +137,16 @@ func (l *Launched) start(ctx context.Context, e LockedEntry, cfg LaunchConfig, l
 	sp := spec{
 		entry: e, config: DriverConfig{Config: cfg.Config, Folders: cfg.Confinement.Folders}, env: environment(cfg.EnvFrom),
 	}
-	if l.link, err = sp.link(l.host, l.pinned, log, newOutputLog(log, l.journal, 1, sp.secret()), within); err != nil {
+	if l.transport, err = sp.transport(l.host, l.pinned, log, newOutputLog(log, l.journal, 1, sp.secret()), within); err != nil {
 		return err
 	}
-	if l.calls, err = l.link.connect(ctx, func() error { return nil }); err != nil {
-		return l.link.explain(err)
+	if l.calls, err = l.transport.connect(ctx, func() error { return nil }); err != nil {
+		return l.transport.explain(err)
 	}
 	if _, err := l.calls.Describe(ctx); err != nil {
-		return l.link.explain(fmt.Errorf("describe: %w", err))
+		return l.transport.explain(fmt.Errorf("describe: %w", err))
 	}
-	l.link.settled()
+	l.transport.settled()
 	l.took = time.Since(began)
 	return nil
 }
@@ -158,7 +158,7 @@ func (l *Launched) Calls() driverrpc.Calls { return l.calls }
 func (l *Launched) Descriptor() driver.Descriptor { return l.descriptor }
 
 // PID is the process number; 0: the driver has no lasting process.
-func (l *Launched) PID() int { return l.link.pid() }
+func (l *Launched) PID() int { return l.transport.pid() }
 
 // Took is the time from the start of the process to its first answer.
 func (l *Launched) Took() time.Duration { return l.took }
@@ -180,20 +180,20 @@ func (l *Launched) Noise() []string {
 
 // CutLifeline closes the driver's lifeline, as the death of its host does.
 func (l *Launched) CutLifeline() {
-	if p, ok := l.link.(*grpcLink); ok {
+	if p, ok := l.transport.(*grpcTransport); ok {
 		p.process.closeLifeline()
 	}
 }
 
 // Exited is closed when the process has ended; nil for a driver that has no
 // lasting process.
-func (l *Launched) Exited() <-chan struct{} { return l.link.exited() }
+func (l *Launched) Exited() <-chan struct{} { return l.transport.exited() }
 
 // Close stops the driver. It may be called twice.
 func (l *Launched) Close() error {
 	l.closeOnce.Do(func() {
-		if l.link != nil {
-			l.link.stop(l.stop)
+		if l.transport != nil {
+			l.transport.stop(l.stop)
 		}
 		l.closed = errors.Join(l.pinned.close(), l.host.Close())
 	})

@@ -196,7 +196,7 @@ func (s *slot) close() {
 			ctx, cancel := context.WithTimeout(context.Background(), s.timeouts().stop)
 			defer cancel()
 			g.drain(ctx)
-			g.link.stop(s.timeouts().stop)
+			g.transport.stop(s.timeouts().stop)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

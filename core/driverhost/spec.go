@@ -88,10 +88,10 @@ func (s spec) secret() *redactor {
 	return newRedactor(s.env, s.config.Config, s.entry.Descriptor.ConfigSchema)
 }
 
-// link returns the link for the driver's transport.
-func (s spec) link(h *Host, pinned *pinnedBinary, log *slog.Logger, says *outputLog, within time.Duration) (link, error) {
+// transport returns the transport for the driver's transport.
+func (s spec) transport(h *Host, pinned *pinnedBinary, log *slog.Logger, says *outputLog, within time.Duration) (transport, error) {
 	if s.attach != nil {
-		return &attachLink{to: *s.attach}, nil
+		return &attachTransport{to: *s.attach}, nil
 	}
 	guard := newGuard(s.entry.Name, guardConfig{
 		memoryMiB: s.config.MemoryMiB, offline: s.config.Network == NetworkDeny,
@@ -102,11 +102,11 @@ func (s spec) link(h *Host, pinned *pinnedBinary, log *slog.Logger, says *output
 		if _, err := h.sockets.make(); err != nil {
 			return nil, err
 		}
-		return &execLink{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{
+		return &execTransport{pinned: pinned, descriptor: s.entry.Descriptor, options: execOptions{
 			guard: guard, env: slices.Clone(s.env), config: s.config.Config, says: says, secret: s.secret(),
 		}}, nil
 	}
-	return newGRPCLink(log, h, guard, pinned, slices.Clone(s.env), says, within)
+	return newGRPCTransport(log, h, guard, pinned, slices.Clone(s.env), says, within)
 }
 
 // memoKey returns the key under which the answer may be kept. Drivers that an

@@ -41,15 +41,15 @@ func (s *slot) begin(p *pending, wait time.Duration) {
 	s.startedAt = time.Now()
 	s.idleTimer = s.watchIdle(g)
 	s.host.work.Go(func() { s.watch(g) })
-	s.journal.note(g.number, slog.LevelInfo, fmt.Sprintf("started as process %d", g.link.pid()))
-	g.log.Info("driver started", "pid", g.link.pid(), "took", time.Since(began))
+	s.journal.note(g.number, slog.LevelInfo, fmt.Sprintf("started as process %d", g.transport.pid()))
+	g.log.Info("driver started", "pid", g.transport.pid(), "took", time.Since(began))
 }
 
 // generate creates a generation and makes it ready, or stops it.
 func (s *slot) generate(ctx context.Context) (*generation, error) {
 	number := s.journal.nextGeneration()
 	log := s.log.With("generation", number)
-	l, err := s.link(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
+	l, err := s.transport(s.host, s.pinned, log, newOutputLog(log, s.journal, number, s.secret), s.timeouts().start)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +68,8 @@ func (s *slot) generate(ctx context.Context) (*generation, error) {
 	})
 	if err != nil {
 		g.withdraw()
-		g.link.stop(0)
-		return nil, g.link.explain(err)
+		g.transport.stop(0)
+		return nil, g.transport.explain(err)
 	}
 	return g, nil
 }
@@ -96,7 +96,7 @@ func (s *slot) watchIdle(g *generation) *time.Timer {
 		s.move(idled)
 		s.journal.note(g.number, slog.LevelInfo, "stopped because it was idle")
 		g.log.Info("idle driver is stopped", "idle", idle)
-		s.host.work.Go(func() { g.link.stop(s.timeouts().stop) })
+		s.host.work.Go(func() { g.transport.stop(s.timeouts().stop) })
 	})
 	return timer
 }

@@ -115,7 +115,7 @@ func (s *slot) lifeIn(out *Status) {
 	if s.gen == nil {
 		return
 	}
-	out.PID, out.InFlight, out.Protection = s.gen.link.pid(), s.gen.inFlight(), s.gen.link.protection()
+	out.PID, out.InFlight, out.Protection = s.gen.transport.pid(), s.gen.inFlight(), s.gen.transport.protection()
 	out.RSSBytes = residentBytes(out.PID)
 	if s.state == Ready {
 		out.StartedAt = s.startedAt

@@ -17,10 +17,3 @@ type Setups interface {
 	// called exactly once. Hold does not wait and is called concurrently.
 	Hold() (s Setup, release func())
 }
-
-// Fixed is a setup that never changes.
-func Fixed(s Setup) Setups { return fixed(s) }
-
-type fixed Setup
-
-func (f fixed) Hold() (Setup, func()) { return Setup(f), func() {} }

@@ -132,13 +132,13 @@ func (c *Client) remembered(texts []string) (out library.Embedded, missing []str
 	c.mu.Lock() // so that all are of one dimension
 	defer c.mu.Unlock()
 	out.Model, out.Vectors = c.name(c.dimension), make([][]float32, len(texts))
-	asked := make(map[string]bool)
+	requested := make(map[string]bool)
 	for i, text := range texts {
 		v, ok := c.kept.Get(sha256.Sum256([]byte(text)))
 		if ok {
 			out.Vectors[i] = v
-		} else if !asked[text] {
-			asked[text] = true
+		} else if !requested[text] {
+			requested[text] = true
 			missing = append(missing, text)
 		}
 	}

@@ -105,8 +105,8 @@ type Event struct {
 	Reason     string `json:"reason,omitempty"`  // for people
 	Outcome    string `json:"outcome,omitempty"` // Attested
 	// Bonus is the quality bonus that the attestation was answered with. Attested
-	Bonus *float64 `json:"bonus,omitempty"`
-	Held  *Held    `json:"held,omitempty"` // Withheld
+	Bonus    *float64         `json:"bonus,omitempty"`
+	Withheld *WithheldVerdict `json:"held,omitempty"` // of Withheld
 	// Call that is open: Called, Deferred.
 	Call     *Call     `json:"call,omitempty"`
 	Decision *Decision `json:"decision,omitempty"` // Decided

@@ -163,8 +163,8 @@ type Step struct {
 	Tried []Attempt    `json:"tried,omitempty"`
 	State driver.State `json:"driver_state"`
 	Round int          `json:"round,omitempty"`
-	// Held is the challenge driver's verdict, until a judge has spoken as well.
-	Held *Held `json:"held,omitempty"`
+	// Withheld is the challenge driver's verdict, until a judge has spoken as well.
+	Withheld *WithheldVerdict `json:"held,omitempty"`
 	// Sensitive: some evidence of the step must not be shown to a model.
 	Sensitive bool `json:"sensitive,omitempty"`
 	// PendingDecline is why a person declined on the approval page, until a reply to a
@@ -177,8 +177,8 @@ type Step struct {
 	Superseded []int64 `json:"superseded,omitempty"`
 }
 
-// Held is evidence that its driver accepted and that waits for a judge.
-type Held struct {
+// WithheldVerdict is evidence that its driver accepted and that waits for a judge.
+type WithheldVerdict struct {
 	Proof  json.RawMessage `json:"proof"`
 	Output json.RawMessage `json:"output"`
 	// Provenance and Via are of who vouches for it, Driver accepted it.

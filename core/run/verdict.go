@@ -47,18 +47,18 @@ func accepted(r *Run, e Event) error {
 // the judge's.
 func withheld(r *Run, e Event) error {
 	switch {
-	case e.Held == nil || len(e.Inputs) != 1 || !rules[e.Inputs[0].Kind].judges:
+	case e.Withheld == nil || len(e.Inputs) != 1 || !rules[e.Inputs[0].Kind].judges:
 		return lacks("the verdict or the judge's input")
 	case len(r.Step.Inputs) > 0:
 		return fmt.Errorf("input %q has no answer: %w", r.Step.Inputs[0].ID, ErrImpossible)
-	case r.Step.Held != nil || len(r.Step.Answers) == 0:
-		return fmt.Errorf("a verdict is held already, or nothing was answered: %w", ErrImpossible)
+	case r.Step.Withheld != nil || len(r.Step.Answers) == 0:
+		return fmt.Errorf("a verdict is withheld already, or nothing was answered: %w", ErrImpossible)
 	}
 	if err := r.mayJudge(); err != nil {
 		return err
 	}
 	r.release()
-	r.Step.Held, r.Step.Inputs = e.Held, e.Inputs
+	r.Step.Withheld, r.Step.Inputs = e.Withheld, e.Inputs
 	return nil
 }
 

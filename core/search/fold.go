@@ -15,16 +15,16 @@ const maxWord = 64
 // token is one word of a text, folded.
 type token struct {
 	text string
-	// asked reports that a query written like the text contains this word. The other
+	// primary reports that a query written like the text contains this word. The other
 	// tokens are further ways to find the same place: the parts of camelCase, a
 	// hyphenated word as one, single characters of scripts without spaces.
-	asked bool
+	primary bool
 }
 
 // tokens splits a text into its words.
 func tokens(text string) []token {
 	out := make([]token, 0, len(text)/6+1)
-	s := splitter{found: func(word []byte, asked bool) { out = append(out, token{string(word), asked}) }}
+	s := splitter{found: func(word []byte, primary bool) { out = append(out, token{string(word), primary}) }}
 	s.read(text)
 	return out
 }
@@ -32,7 +32,7 @@ func tokens(text string) []token {
 // splitter splits texts into words. Its fields are the state between two
 // characters.
 type splitter struct {
-	found func(word []byte, asked bool) // word is valid until it returns
+	found func(word []byte, primary bool) // word is valid until it returns
 
 	letters []byte // folded, of the compound being read: words joined by hyphens or apostrophes
 	ends    []int  // in letters, of the words before this one
@@ -177,9 +177,9 @@ func (s *splitter) character(r rune) {
 }
 
 // single emits the last character.
-func (s *splitter) single(asked bool) {
+func (s *splitter) single(primary bool) {
 	var one [utf8.UTFMax]byte
-	s.found(utf8.AppendRune(one[:0], s.before), asked)
+	s.found(utf8.AppendRune(one[:0], s.before), primary)
 }
 
 func (s *splitter) endRun() {
@@ -243,7 +243,7 @@ var spelled = map[rune]string{
 func plain(text string) string {
 	var b strings.Builder
 	for _, t := range tokens(text) {
-		if t.asked {
+		if t.primary {
 			b.WriteString(t.text)
 			b.WriteByte(' ')
 		}

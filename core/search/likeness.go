@@ -86,19 +86,19 @@ func (w Word) errors(found string) int {
 	return mistyped(w.Root, root(found))
 }
 
-// mistyped returns how many typing errors turn the asked word into the found one;
+// mistyped returns how many typing errors turn the typed word into the found one;
 // 0: it is another word. The first letter of a short word is assumed to be right.
-func mistyped(asked, found string) int {
+func mistyped(typed, found string) int {
 	// An error changes at most two letters of the set. This rejects most words.
-	changed := bits.OnesCount32(lettersOf(asked) ^ lettersOf(found))
+	changed := bits.OnesCount32(lettersOf(typed) ^ lettersOf(found))
 	if changed > 4 {
 		return 0
 	}
-	limit := min(Typos(asked), Typos(found))
-	if limit == 0 || changed > 2*limit || len(asked) < 6 && asked[0] != found[0] {
+	limit := min(Typos(typed), Typos(found))
+	if limit == 0 || changed > 2*limit || len(typed) < 6 && typed[0] != found[0] {
 		return 0
 	}
-	n := Distance(asked, found, limit)
+	n := Distance(typed, found, limit)
 	if n > limit {
 		return 0
 	}

@@ -119,7 +119,7 @@ func Ask(text string) Query {
 	q := Query{text: text, name: nameOf(text)}
 	var all []string
 	for _, t := range tokens(text) {
-		if t.asked {
+		if t.primary {
 			all = append(all, t.text)
 		}
 	}

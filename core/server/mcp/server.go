@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -122,19 +123,13 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	for d, fallback := range map[*time.Duration]time.Duration{
-		&c.StateTTL:      24 * time.Hour,
-		&c.PlainWait:     50 * time.Second,
-		&c.ProgressWait:  10 * time.Minute,
-		&c.ProgressEvery: time.Second,
-		&c.DrainTimeout:  5 * time.Second,
-		&c.SessionIdle:   time.Hour,
-		&c.SessionAge:    24 * time.Hour,
-	} {
-		if *d == 0 {
-			*d = fallback
-		}
-	}
+	c.StateTTL = cmp.Or(c.StateTTL, 24*time.Hour)
+	c.PlainWait = cmp.Or(c.PlainWait, 50*time.Second)
+	c.ProgressWait = cmp.Or(c.ProgressWait, 10*time.Minute)
+	c.ProgressEvery = cmp.Or(c.ProgressEvery, time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	c.SessionIdle = cmp.Or(c.SessionIdle, time.Hour)
+	c.SessionAge = cmp.Or(c.SessionAge, 24*time.Hour)
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 10_000
 	}

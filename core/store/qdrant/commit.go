@@ -67,11 +67,11 @@ func (sv *save) commit(ctx context.Context, now time.Time) (bool, error) {
 	if len(sv.changes) == 1 {
 		return sv.put(ctx, now, unlocked(sv.changes[0].baseOrNone(), now))
 	}
-	asked := time.Now()
+	began := time.Now()
 	if reserved, err := sv.reserve(ctx); err != nil || !reserved {
 		return false, nothingStored(err)
 	}
-	if time.Since(asked) > lockTime/2 {
+	if time.Since(began) > lockTime/2 {
 		return false, nil // the reservation may have expired
 	}
 	mine := make([]*pb.Condition, len(sv.changes))

@@ -161,7 +161,7 @@ func (l *lookup) score(c candidate, explain bool) (judged, bool) {
 	if !ok {
 		return judged{}, false // found by a step, and deleted meanwhile
 	}
-	result, byWords := l.asked.Score(d, l.stats)
+	result, byWords := l.query.Score(d, l.stats)
 	vector, step := l.vectorScore(c)
 	if !byWords && vector == 0 {
 		return judged{}, false
@@ -189,7 +189,7 @@ func (l *lookup) vectorScore(c candidate) (score float64, step int) {
 func (l *lookup) why(d search.Document, byWords bool, vector float64, step int) []library.Match {
 	var why []library.Match
 	if byWords {
-		for _, m := range l.asked.Explain(d, l.stats) {
+		for _, m := range l.query.Explain(d, l.stats) {
 			why = append(why, library.Match(m))
 		}
 	}

@@ -20,7 +20,7 @@ var candidatePayload = pb.NewWithPayloadInclude(fieldChainKey, fieldToken, field
 // candidates finds chains by the words of the query, by alternatives to them, and
 // by the vector if there is one. The server fuses the rankings by reciprocal rank.
 func (l *lookup) candidates(stand []alternatives) *pb.QueryPoints {
-	exact := l.asked.Names()
+	exact := l.query.Names()
 	var wider, words []string
 	for i, w := range l.words {
 		exact = append(exact, w.Term, w.TitleTerm(), w.LabelTerm())

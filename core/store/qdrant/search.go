@@ -29,8 +29,8 @@ const (
 // vectors; core/search scores them, and their manifests confirm them, so that
 // uncommitted and replaced chains are never visible.
 func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
-	asked := search.Ask(q.Text)
-	if asked.Blank() && q.Embedding == nil || q.Limit <= 0 || len(q.Spaces) == 0 {
+	query := search.Ask(q.Text)
+	if query.Blank() && q.Embedding == nil || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
 	if err := s.schema.prepare(ctx); err != nil {
@@ -40,7 +40,7 @@ func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, err
 	if err != nil || total == 0 {
 		return nil, err
 	}
-	l := &lookup{store: s, spaces: q.Spaces, asked: asked, words: asked.Words(), known: map[string]bool{}, stats: search.Stats{Chains: total}}
+	l := &lookup{store: s, spaces: q.Spaces, query: query, words: query.Words(), known: map[string]bool{}, stats: search.Stats{Chains: total}}
 	if x := s.index.state.Load(); q.Embedding != nil && q.Embedding.Model == x.model && len(q.Embedding.Vector) == x.dimension {
 		l.vector = q.Embedding.Vector
 	}
@@ -54,7 +54,7 @@ func (s *Store) Search(ctx context.Context, q library.Query) ([]library.Hit, err
 type lookup struct {
 	store  *Store
 	spaces []string
-	asked  search.Query
+	query  search.Query
 	words  []search.Word
 	vector []float32 // nil: words only
 

@@ -13,7 +13,7 @@ import (
 type lookup struct {
 	*view
 	protocols *Protocols
-	asked     search.Query
+	query     search.Query
 	spaces    []visible
 	segments  []searched
 	stats     search.Stats
@@ -53,8 +53,8 @@ var (
 )
 
 // look does the lookups of a query.
-func (p *Protocols) look(v *view, asked search.Query, spaces []visible) (*lookup, error) {
-	l := &lookup{view: v, protocols: p, asked: asked, spaces: spaces, lists: map[string][][]byte{}}
+func (p *Protocols) look(v *view, query search.Query, spaces []visible) (*lookup, error) {
+	l := &lookup{view: v, protocols: p, query: query, spaces: spaces, lists: map[string][][]byte{}}
 	for _, space := range spaces {
 		l.stats.Chains += space.chains
 	}
@@ -65,8 +65,8 @@ func (p *Protocols) look(v *view, asked search.Query, spaces []visible) (*lookup
 	if err != nil {
 		return nil, err
 	}
-	terms := asked.Names()
-	for _, word := range asked.Words() {
+	terms := query.Names()
+	for _, word := range query.Words() {
 		w := wanted{word: word, others: others(word, known.Completions(word))}
 		l.wanted = append(l.wanted, w)
 		terms = append(append(terms, word.Term), w.others...)
@@ -77,7 +77,7 @@ func (p *Protocols) look(v *view, asked search.Query, spaces []visible) (*lookup
 	if err := l.count(known); err != nil {
 		return nil, err
 	}
-	l.weights = asked.Weights(l.stats)
+	l.weights = query.Weights(l.stats)
 	return l, nil
 }
 
@@ -149,7 +149,7 @@ func (l *lookup) best(n int) []int64 {
 	for i := range l.segments {
 		s := &l.segments[i]
 		l.tally.begin(s)
-		for _, name := range l.asked.Names() {
+		for _, name := range l.query.Names() {
 			l.tally.note(l.list(name, i), &asWord)
 		}
 		for _, number := range l.tally.noted[:min(n, len(l.tally.noted))] {

@@ -155,19 +155,19 @@ func claimSteps(tx *transaction, rows []chainRow) error {
 			claims = append(claims, claim)
 		}
 	}
-	asked := list(claims)
+	claimed := list(claims)
 	var uuid, title string
 	// CROSS JOIN makes SQLite start with the few steps, not with all chains of the space.
 	taken, err := tx.row(`SELECT s.uuid, c.title
-		FROM json_each(?) asked CROSS JOIN steps s ON s.uuid = asked.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
-		WHERE c.space = asked.value ->> 1 LIMIT 1`, []any{asked}, &uuid, &title)
+		FROM json_each(?) claimed CROSS JOIN steps s ON s.uuid = claimed.value ->> 0 CROSS JOIN chains c ON c.key = s.chain
+		WHERE c.space = claimed.value ->> 1 LIMIT 1`, []any{claimed}, &uuid, &title)
 	if err != nil {
 		return err
 	}
 	if taken {
 		return stepTaken(uuid, title)
 	}
-	return tx.exec(`DELETE FROM former WHERE (uuid, space) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`, asked)
+	return tx.exec(`DELETE FROM former WHERE (uuid, space) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?))`, claimed)
 }
 
 func stepTaken(uuid, title string) error {

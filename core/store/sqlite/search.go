@@ -39,8 +39,8 @@ var searchQueries = []string{
 
 // Search implements library.Searcher.
 func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit, error) {
-	asked := search.Ask(q.Text)
-	if asked.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
+	query := search.Ask(q.Text)
+	if query.Blank() || q.Limit <= 0 || len(q.Spaces) == 0 {
 		return nil, ctx.Err()
 	}
 	var hits []library.Hit
@@ -50,7 +50,7 @@ func (p *Protocols) Search(ctx context.Context, q library.Query) ([]library.Hit,
 		if err != nil || len(spaces) == 0 {
 			return err
 		}
-		l, err := p.look(v, asked, spaces)
+		l, err := p.look(v, query, spaces)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (l *lookup) judge(candidates []int64) ([]judged, error) {
 			return l.db.damaged("search document", fmt.Sprint(id), err)
 		}
 		j := judged{id: id, document: d, near: l.near[id]}
-		j.result, _ = l.asked.Score(d, l.stats)
+		j.result, _ = l.query.Score(d, l.stats)
 		j.result = j.result.Fused(j.near.score, j.near.step)
 		if j.result.Score > 0 {
 			all = append(all, j)
@@ -167,7 +167,7 @@ var errOrphan = errors.New("a protocol that is not stored is in the search index
 
 func (l *lookup) explain(j judged) []library.Match {
 	var why []library.Match
-	for _, m := range l.asked.Explain(j.document, l.stats) {
+	for _, m := range l.query.Explain(j.document, l.stats) {
 		why = append(why, library.Match(m))
 	}
 	if j.near.score > 0 {

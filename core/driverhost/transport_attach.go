@@ -9,17 +9,17 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// attachLink reaches a driver that its author started with --debug. The host neither
+// attachTransport reaches a driver that its author started with --debug. The host neither
 // verifies nor ends it.
-type attachLink struct {
+type attachTransport struct {
 	to driverrpc.Attachment
 
 	mu    sync.Mutex // guards close
 	close func() error
 }
 
-// connect implements link.
-func (l *attachLink) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
+// connect implements transport.
+func (l *attachTransport) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
 	if err := verified(); err != nil {
 		return nil, err
 	}
@@ -33,24 +33,24 @@ func (l *attachLink) connect(_ context.Context, verified func() error) (driverrp
 	return client, nil
 }
 
-func (l *attachLink) settled() {}
+func (l *attachTransport) settled() {}
 
-func (l *attachLink) lasting() bool { return true }
+func (l *attachTransport) lasting() bool { return true }
 
-func (l *attachLink) exited() <-chan struct{} { return nil }
+func (l *attachTransport) exited() <-chan struct{} { return nil }
 
-func (l *attachLink) pid() int { return l.to.PID }
+func (l *attachTransport) pid() int { return l.to.PID }
 
-func (l *attachLink) explain(err error) error {
+func (l *attachTransport) explain(err error) error {
 	return fmt.Errorf("%w (attached to process %d, which was started with --debug: does it still run?)", err, l.to.PID)
 }
 
-func (l *attachLink) protection() []string {
+func (l *attachTransport) protection() []string {
 	return []string{"none: attached to a process that somebody else started"}
 }
 
-// stop implements link.
-func (l *attachLink) stop(time.Duration) {
+// stop implements transport.
+func (l *attachTransport) stop(time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.close != nil {

@@ -5,9 +5,9 @@ import (
 	"github.com/kairos-mcp/kairos/core/runs"
 )
 
-// held is the engine with the setup that one use case holds from its start to
+// useCase is the engine with the setup that one use case holds from its start to
 // its end, so that drivers and tree never change in the middle of a call.
-type held struct {
+type useCase struct {
 	*Engine
 	drivers.Setup
 	claim *runs.Claim
@@ -15,11 +15,11 @@ type held struct {
 
 // hold takes the present setup for one use case, which calls release when it
 // ends. Use cases do not call each other, else one call could hold two setups.
-func (e *Engine) hold() (h held, release func()) {
+func (e *Engine) hold() (u useCase, release func()) {
 	s, end := e.setups.Hold()
-	h = held{Engine: e, Setup: s, claim: e.runs.Claim()}
-	return h, func() {
-		h.claim.Release()
+	u = useCase{Engine: e, Setup: s, claim: e.runs.Claim()}
+	return u, func() {
+		u.claim.Release()
 		end()
 	}
 }

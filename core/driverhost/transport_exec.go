@@ -10,8 +10,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// execLink is a driver that runs one process for each call.
-type execLink struct {
+// execTransport is a driver that runs one process for each call.
+type execTransport struct {
 	pinned     *pinnedBinary
 	options    execOptions // all but the binary
 	descriptor driver.Descriptor
@@ -20,8 +20,8 @@ type execLink struct {
 	calls *execCalls // nil: not connected
 }
 
-// connect implements link: it verifies the binary that every call runs.
-func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
+// connect implements transport: it verifies the binary that every call runs.
+func (l *execTransport) connect(_ context.Context, verified func() error) (driverrpc.Calls, error) {
 	b, err := l.pinned.verified()
 	if err != nil {
 		return nil, err
@@ -40,21 +40,21 @@ func (l *execLink) connect(_ context.Context, verified func() error) (driverrpc.
 	return &execDriver{ExecClient: driverrpc.NewExecClient(l.calls.run), calls: l.calls, descriptor: l.descriptor}, nil
 }
 
-func (l *execLink) settled() {}
+func (l *execTransport) settled() {}
 
-func (l *execLink) lasting() bool { return false }
+func (l *execTransport) lasting() bool { return false }
 
-func (l *execLink) exited() <-chan struct{} { return nil }
+func (l *execTransport) exited() <-chan struct{} { return nil }
 
-func (l *execLink) pid() int { return 0 }
+func (l *execTransport) pid() int { return 0 }
 
 // explain has nothing to add: every error quotes the call's own stderr.
-func (l *execLink) explain(err error) error { return err }
+func (l *execTransport) explain(err error) error { return err }
 
-func (l *execLink) protection() []string { return l.options.guard.protection() }
+func (l *execTransport) protection() []string { return l.options.guard.protection() }
 
-// stop implements link. Calls that are still under way end at once.
-func (l *execLink) stop(time.Duration) {
+// stop implements transport. Calls that are still under way end at once.
+func (l *execTransport) stop(time.Duration) {
 	l.mu.Lock()
 	calls := l.calls
 	l.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// grpcLink is a process that serves gRPC, and the one connection to it.
-type grpcLink struct {
+// grpcTransport is a process that serves gRPC, and the one connection to it.
+type grpcTransport struct {
 	log      *slog.Logger
 	pinned   *pinnedBinary
 	process  *process
@@ -34,14 +34,14 @@ type verification struct {
 	err    error
 }
 
-func newGRPCLink(
+func newGRPCTransport(
 	log *slog.Logger, h *Host, g *guard, pinned *pinnedBinary, env []string, says *outputLog, start time.Duration,
-) (*grpcLink, error) {
+) (*grpcTransport, error) {
 	base, err := h.sockets.make()
 	if err != nil {
 		return nil, err
 	}
-	l := &grpcLink{log: log, pinned: pinned, within: start, hashed: make(chan verification, 1)}
+	l := &grpcTransport{log: log, pinned: pinned, within: start, hashed: make(chan verification, 1)}
 	l.process = newProcess(log, g.name, g, says)
 	l.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  driverrpc.Handshake(),
@@ -64,8 +64,8 @@ func newGRPCLink(
 	return l, nil
 }
 
-// connect implements link.
-func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
+// connect implements transport.
+func (l *grpcTransport) connect(ctx context.Context, verified func() error) (driverrpc.Calls, error) {
 	go func() { // the binary is hashed while go-plugin makes its certificate
 		b, err := l.pinned.verified()
 		l.hashed <- verification{b, err}
@@ -91,12 +91,12 @@ func (l *grpcLink) connect(ctx context.Context, verified func() error) (driverrp
 	return rpc, nil
 }
 
-// settled implements link: the only connection of this generation is open, so the socket
+// settled implements transport: the only connection of this generation is open, so the socket
 // is not needed any more.
-func (l *grpcLink) settled() { removeSocket(l.log, l.process.socketDir) }
+func (l *grpcTransport) settled() { removeSocket(l.log, l.process.socketDir) }
 
 // dial starts the process and connects to it.
-func (l *grpcLink) dial() (*driverrpc.Client, error) {
+func (l *grpcTransport) dial() (*driverrpc.Client, error) {
 	if _, err := l.client.Start(); err != nil {
 		if l.process.handshake.missing() {
 			return nil, errors.New("it closed its stdout without a handshake")
@@ -118,14 +118,14 @@ func (l *grpcLink) dial() (*driverrpc.Client, error) {
 	return rpc, nil
 }
 
-func (l *grpcLink) lasting() bool { return true }
+func (l *grpcTransport) lasting() bool { return true }
 
-func (l *grpcLink) exited() <-chan struct{} { return l.process.exited }
+func (l *grpcTransport) exited() <-chan struct{} { return l.process.exited }
 
-func (l *grpcLink) pid() int { return l.process.pid() }
+func (l *grpcTransport) pid() int { return l.process.pid() }
 
 // explain adds how the process ended and its last output.
-func (l *grpcLink) explain(err error) error {
+func (l *grpcTransport) explain(err error) error {
 	if how := l.process.ownEnd(); how != nil {
 		err = fmt.Errorf("%w; the process ended: %w", err, how)
 	}
@@ -135,10 +135,10 @@ func (l *grpcLink) explain(err error) error {
 	return err
 }
 
-func (l *grpcLink) protection() []string { return l.process.guard.protection() }
+func (l *grpcTransport) protection() []string { return l.process.guard.protection() }
 
-// stop implements link.
-func (l *grpcLink) stop(grace time.Duration) {
+// stop implements transport.
+func (l *grpcTransport) stop(grace time.Duration) {
 	l.stopOnce.Do(func() {
 		l.process.stop(grace)
 		l.client.Kill() // the process is gone: this only waits for go-plugin's goroutines
