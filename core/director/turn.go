@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -287,11 +288,7 @@ func unavailable(format string, args ...any) *fault.Error {
 func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 	c := t.caller.Client
 	f := decision.Facts{
-		Challenge: decision.ChallengeFacts{
-			Type: k.Common.Type, Name: k.Step.Name, Required: k.Common.IsRequired(),
-			HasSampling: k.Common.Sampling != nil, HasOutputSchema: len(k.Common.OutputSchema) > 0,
-			FilesRequired: k.Common.FilesRequired, Params: decision.Member(k.Challenge, k.Common.Type),
-		},
+		Challenge: drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge),
 		Step: decision.StepFacts{
 			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode,
 		},

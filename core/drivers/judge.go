@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -26,14 +27,23 @@ func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
 	if err != nil {
 		return "", step.Problem("", err.Error())
 	}
-	kind := cmp.Or(common.Type, s.Tree.MissingType())
-	d := s.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: decision.ChallengeFacts{Type: kind, Name: step.Name}})
+	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
+	d := s.Tree.Decide(driver.KindEvidence, decision.Facts{Challenge: ChallengeFacts(step.Name, common, step.Challenge)})
 	if d.Use == "" {
 		meant := "; the types are " + strings.Join(s.Tree.Types(), ", ")
-		if closest := s.Tree.ClosestType(kind); closest != "" {
+		if closest := s.Tree.ClosestType(common.Type); closest != "" {
 			meant = fmt.Sprintf("; did you mean %q?", closest)
 		}
-		return "", step.Problem("/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(kind, 80), meant))
+		return "", step.Problem("/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(common.Type, 80), meant))
 	}
 	return d.Use, nil
+}
+
+// ChallengeFacts are the facts of a step's challenge, before and during a run.
+func ChallengeFacts(step string, c protocol.Common, challenge json.RawMessage) decision.ChallengeFacts {
+	return decision.ChallengeFacts{
+		Type: c.Type, Name: step, Required: c.IsRequired(),
+		HasSampling: c.Sampling != nil, HasOutputSchema: len(c.OutputSchema) > 0,
+		FilesRequired: c.FilesRequired, Params: decision.Member(challenge, c.Type),
+	}
 }
