@@ -17,14 +17,21 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)[A-Z]\w*)\(`)
 )
 
-// TestTheDirectorsPageNamesWhatExists: a page that says where everything is
-// has to be right about it.
-func TestTheDirectorsPageNamesWhatExists(t *testing.T) {
-	page, err := os.ReadFile("director.md")
+// TestPagesNameWhatExists: pages that say where everything is must be right
+// about it.
+func TestPagesNameWhatExists(t *testing.T) {
+	tests, sources := testsAndCodes(t)
+	for page, least := range map[string]int{"director.md": 100, "../ARCHITECTURE.md": 40} {
+		t.Run(filepath.Base(page), func(t *testing.T) { namesWhatExists(t, page, least, tests, sources) })
+	}
+}
+
+func namesWhatExists(t *testing.T, path string, least int, tests map[string]bool, sources string) {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests, sources := testsAndCodes(t)
 	named := 0
 	for _, span := range codeSpan.FindAllStringSubmatch(string(page), -1) {
 		name := span[1]
@@ -46,8 +53,8 @@ func TestTheDirectorsPageNamesWhatExists(t *testing.T) {
 			}
 		}
 	}
-	if named < 100 {
-		t.Errorf("the page names %d tests, files and codes: it says less than it should", named)
+	if named < least {
+		t.Errorf("the page names %d tests, files and codes, less than %d: it says less than it should", named, least)
 	}
 }
 

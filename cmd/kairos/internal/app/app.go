@@ -17,7 +17,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
-	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -44,7 +43,7 @@ type App struct {
 	clock   *clock.Clock
 	host    *driverhost.Host
 	setup   *setup.Current
-	Store   *sqlite.Store
+	Store   Database
 	Qdrant  *qdrant.Store // nil: the protocols are in store
 	Engine  *director.Engine
 	// handover tells outside where runs stand; nil: nobody wants it.

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 )
@@ -24,23 +26,43 @@ type protocolStore interface {
 	library.Ratings
 }
 
+// Database keeps runs and, where no other store does, protocols.
+type Database interface {
+	protocolStore
+	runs.Runs
+	runs.Index
+	runs.History
+	archive.RunArchive
+	archive.Eraser
+	// Check reports why the database cannot be used, and CheckWrite also why
+	// nothing could be stored.
+	Check() error
+	CheckWrite(ctx context.Context) error
+	// Integrity returns what is damaged.
+	Integrity(ctx context.Context) (damages []string, err error)
+	Close() error
+}
+
 // openStores opens the database of the runs, and of the protocols where they
 // are not in the same one (nil otherwise).
-func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (*sqlite.Store, *qdrant.Store, error) {
-	runs, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.Limits(), log)
-	if err != nil || c.KeepsIn() != config.StoreQdrant {
-		return runs, nil, err
+func openStores(c config.Config, clock *clock.Clock, log *slog.Logger) (Database, *qdrant.Store, error) {
+	database, err := sqlite.OpenLimited(c.Database, c.DatabaseLimits.Limits(), log)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.KeepsIn() != config.StoreQdrant {
+		return database, nil, nil
 	}
 	o, err := c.Qdrant.Options()
 	if err != nil {
-		return nil, nil, errors.Join(err, runs.Close())
+		return nil, nil, errors.Join(err, database.Close())
 	}
 	o.Clock = clock
 	protocols, err := qdrant.Open(o, log)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), runs.Close())
+		return nil, nil, errors.Join(fmt.Errorf("qdrant: %w", err), database.Close())
 	}
-	return runs, protocols, nil
+	return database, protocols, nil
 }
 
 // engineStore puts the engine's store together.
