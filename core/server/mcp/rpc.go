@@ -111,7 +111,8 @@ func (s *Server) respond(ctx context.Context, id, raw json.RawMessage) *reply {
 	return wireReply(id, response, n)
 }
 
-// wireReply adds what mcp-go could not carry.
+// wireReply makes the reply from the response of mcp-go and from the note of the
+// request, which holds what mcp-go cannot carry: codes, data and questions.
 func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply {
 	out := &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: id}
 	switch r := response.(type) {

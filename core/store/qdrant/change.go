@@ -99,6 +99,7 @@ func (ch *change) check() error {
 		WithNext("read it again and repeat the change")
 }
 
+// replacement is the manifest of the protocol as the change stores it.
 func (ch *change) replacement() manifest {
 	c := ch.chain
 	m := manifest{
@@ -112,6 +113,8 @@ func (ch *change) replacement() manifest {
 	return m
 }
 
+// deletion is the manifest that stays of a deleted protocol: its id, title and
+// former steps, so that old URIs still say what they were.
 func (ch *change) deletion() manifest {
 	b := ch.base
 	return manifest{kind: kindDeleted, space: b.space, chainID: b.chainID, title: b.title, outline: b.outline, former: formerSteps(b, nil)}

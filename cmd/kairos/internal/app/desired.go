@@ -34,18 +34,21 @@ func (s Options) desired() (setup.Desired, error) {
 	return w, err
 }
 
+// hostConfig returns the configuration of the driver host. With Dev the lock is
+// made from the drivers that are there, and attached drivers are taken from the
+// environment.
 func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 	out := driverhost.Config{
 		Dir: c.Drivers.Dir, Drivers: map[string]driverhost.DriverConfig{}, Call: time.Duration(c.Drivers.CallTimeout), Idle: idleTime(c.Drivers.IdleStop), Dev: s.Dev,
 	}
-	for name, s := range c.Drivers.Settings {
-		b, err := s.JSON()
+	for name, own := range c.Drivers.Settings {
+		b, err := own.JSON()
 		if err != nil {
 			return out, fmt.Errorf("drivers.settings.%s.config: %w", name, err)
 		}
 		out.Drivers[name] = driverhost.DriverConfig{
-			Config: b, EnvFrom: s.EnvFrom, AllowEffects: s.AllowEffects, Network: driverhost.Network(s.Network), MemoryMiB: s.MemoryMiB, Folders: files.Absolute(s.Folders...),
-			Call: time.Duration(s.CallTimeout), Idle: idleTime(s.IdleStop), Limits: s.Limits(),
+			Config: b, EnvFrom: own.EnvFrom, AllowEffects: own.AllowEffects, Network: driverhost.Network(own.Network), MemoryMiB: own.MemoryMiB, Folders: files.Absolute(own.Folders...),
+			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
 	var err error

@@ -55,8 +55,8 @@ func (s Source) assemble() (*Config, error) {
 	return &c, errors.Join(append(problems, c.validate())...)
 }
 
-// read reads the file. It reports false if nothing of it could be read.
-func (s Source) read(c *Config) ([]error, bool) {
+// read reads the file into c. With readable false, c is unchanged.
+func (s Source) read(c *Config) (problems []error, readable bool) {
 	if s.File == "" {
 		return nil, true
 	}
@@ -64,7 +64,7 @@ func (s Source) read(c *Config) ([]error, bool) {
 	if err != nil {
 		return []error{fmt.Errorf("read the configuration: %w", err)}, false
 	}
-	problems, readable := c.decode(s.File, b)
+	problems, readable = c.decode(s.File, b)
 	c.relativeTo(filepath.Dir(s.File))
 	return problems, readable
 }
