@@ -182,7 +182,7 @@ func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, r
 		r := api.UpdateResult(result)
 		rows = append(rows, []string{r.URI, r.Status, r.Message})
 	}
-	p.Markdown(rows)
+	p.Rows(rows)
 }
 
 func deleteCommand(at *session.Session) *cobra.Command {

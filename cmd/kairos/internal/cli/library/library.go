@@ -76,7 +76,7 @@ func printChoices(p *output.Printer, reply api.SearchReply) {
 		rows = append(rows, []string{score, c.Role, title, c.URI})
 	}
 	p.Printf("%s\n\n", output.Lines(reply.Message))
-	p.Markdown(rows)
+	p.Rows(rows)
 }
 
 // printExplained prints a table for each match: what was asked, what was found
@@ -96,7 +96,7 @@ func printExplained(p *output.Printer, reply library.ExplainedSearch) {
 				cmp.Or(m.Field, "-"), m.Ranker, strconv.Itoa(m.Step + 1), cmp.Or(m.Asked, "-"), cmp.Or(m.Found, "-"), fmt.Sprintf("%.3f", m.Score),
 			})
 		}
-		p.Markdown(rows)
+		p.Rows(rows)
 	}
 }
 
@@ -167,7 +167,7 @@ func printMinted(p *output.Printer, reply api.MintReply) {
 	for _, item := range reply.Items {
 		rows = append(rows, []string{item.Label, item.URI})
 	}
-	p.Markdown(rows)
+	p.Rows(rows)
 	for _, w := range reply.Warnings {
 		p.Printf("\n%s\n", output.Lines(protocol.Diagnostic(w).String()))
 	}
@@ -254,7 +254,7 @@ func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
 		for _, s := range reply.Spaces {
 			rows = append(rows, []string{s.Name, strconv.Itoa(s.ChainCount), s.SpaceID})
 		}
-		p.Markdown(rows)
+		p.Rows(rows)
 		return
 	}
 	rows := [][]string{{"SPACE", "PROTOCOL", "STEPS", "URI"}}
@@ -263,7 +263,7 @@ func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
 			rows = append(rows, []string{s.Name, c.Title, strconv.Itoa(c.StepCount), c.URI})
 		}
 	}
-	p.Markdown(rows)
+	p.Rows(rows)
 }
 
 // Commands are the commands that keep protocols.

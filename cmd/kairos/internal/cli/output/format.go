@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -23,10 +25,9 @@ func PrintJSON(w io.Writer, v any) error {
 	return err
 }
 
-// Format is how a command prints its result: for people, or as JSON and YAML,
-// which have the same fields, and those are stable. For people it is text, but
-// Markdown where the nine calls of agents are printed, because steps and
-// protocols are Markdown. The zero value is for people.
+// Format is how a command prints its result: as text for people, or as JSON and
+// YAML, which have the same fields, and those are stable. The nine calls of
+// agents have Markdown as well. The zero value is text.
 type Format string
 
 // The formats.
@@ -38,17 +39,29 @@ const (
 )
 
 // AddTo gives a command and the commands below it the flag --output.
-func (f *Format) AddTo(cmd *cobra.Command) { f.flag(cmd, FormatText, FormatText) }
+func (f *Format) AddTo(cmd *cobra.Command) {
+	f.flag(cmd, FormatText, formatFlag{f, []Format{FormatText, FormatJSON, FormatYAML}})
+}
 
-// AddToTool is addTo for a command that prints the reply of one of the nine calls.
-func (f *Format) AddToTool(cmd *cobra.Command, usual Format) { f.flag(cmd, usual, FormatMarkdown) }
+// AddToTool is AddTo for a command that prints the reply of one of the nine
+// calls: text at a terminal, and piped as scripts for the earlier server expect.
+func (f *Format) AddToTool(cmd *cobra.Command, piped Format) {
+	usual := piped
+	if IsTerminal(os.Stdout) {
+		usual = FormatText
+	}
+	f.flag(cmd, usual, formatFlag{f, []Format{FormatText, FormatMarkdown, FormatJSON, FormatYAML}})
+}
 
-func (f *Format) flag(cmd *cobra.Command, usual, people Format) {
+func (f *Format) flag(cmd *cobra.Command, usual Format, v formatFlag) {
 	*f = usual
-	v := formatFlag{Format: f, people: people}
 	cmd.PersistentFlags().VarP(v, "output", "o", v.choices())
 	complete := func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return []cobra.Completion{string(people), string(FormatJSON), string(FormatYAML)}, cobra.ShellCompDirectiveNoFileComp
+		var names []cobra.Completion
+		for _, format := range v.formats {
+			names = append(names, string(format))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
 	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag is there
@@ -58,10 +71,13 @@ func (f *Format) flag(cmd *cobra.Command, usual, people Format) {
 // formatFlag is --output of a command.
 type formatFlag struct {
 	*Format
-	people Format // what people read there
+	formats []Format
 }
 
-func (f formatFlag) choices() string { return fmt.Sprintf("%s, json or yaml", f.people) }
+func (f formatFlag) choices() string {
+	last := len(f.formats) - 1
+	return fmt.Sprintf("%s or %s", List(f.formats[:last]), f.formats[last])
+}
 
 // String implements pflag.Value.
 func (f formatFlag) String() string {
@@ -76,9 +92,8 @@ func (f formatFlag) Type() string { return "FORMAT" }
 
 // Set implements pflag.Value.
 func (f formatFlag) Set(s string) error {
-	switch v := Format(s); v {
-	case f.people, FormatJSON, FormatYAML:
-		*f.Format = v
+	if slices.Contains(f.formats, Format(s)) {
+		*f.Format = Format(s)
 		return nil
 	}
 	return fmt.Errorf("must be %s", f.choices())
@@ -107,7 +122,7 @@ func (f *Format) Print(w io.Writer, v any, people func(p *Printer)) error {
 		_, err = w.Write(out)
 		return err
 	}
-	p := &Printer{W: w}
+	p := &Printer{W: w, markdown: *f == FormatMarkdown}
 	people(p)
 	return p.Err
 }

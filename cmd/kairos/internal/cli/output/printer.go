@@ -13,8 +13,8 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
-// Moment is a time as people of this machine read it.
-func Moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+// Moment is a time as people of this machine read it, with its offset from UTC.
+func Moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 -07:00") }
 
 // List writes process ids, or words, as people do.
 func List[T any](all []T) string {
@@ -55,8 +55,13 @@ func (p *Printer) Table(rows [][]string) {
 	p.Err = t.Flush()
 }
 
-// Markdown prints a table of Markdown, the first row its head.
-func (p *Printer) Markdown(rows [][]string) {
+// Rows prints a table, the first row its head: in Markdown where that is asked
+// for, otherwise in columns.
+func (p *Printer) Rows(rows [][]string) {
+	if !p.markdown {
+		p.Table(rows)
+		return
+	}
 	escape := strings.NewReplacer("|", `\|`, "\r", "", "\n", " ")
 	for i, row := range rows {
 		for _, cell := range row {
@@ -73,8 +78,9 @@ func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 
 
 // Printer keeps the first error of many writes.
 type Printer struct {
-	W   io.Writer
-	Err error
+	W        io.Writer
+	Err      error
+	markdown bool // the reader asked for Markdown
 }
 
 // Printf prints texts of files, statements and the database so that they stay
