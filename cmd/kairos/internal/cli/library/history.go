@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
@@ -55,7 +54,7 @@ func printHistory(p *output.Printer, r library.HistoryReply) {
 		if v.Deleted {
 			steps, title = "-", "(deleted)"
 		}
-		rows = append(rows, []string{strconv.FormatInt(v.Revision, 10), v.SavedAt.Local().Format(time.DateTime), steps, v.ModelID, title})
+		rows = append(rows, []string{strconv.FormatInt(v.Revision, 10), output.Moment(v.SavedAt), steps, v.ModelID, title})
 	}
 	p.Table(rows)
 }

@@ -22,7 +22,7 @@ func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
 	var happened, not bool
 	var result string
 	cmd := &cobra.Command{
-		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Decide a call whose outcome is unknown", Args: cobra.ExactArgs(1),
+		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Decide a call whose outcome is unknown", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		Long: `Decides a run that waits with OUTCOME_UNKNOWN: a driver that acts on the outside world was called, and it is not known
 whether it acted. Find out first, for example in your bank account. The run records the decision, who made it and why.
 

@@ -33,6 +33,7 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 			}
 			return nil
 		},
+		ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var r resumption
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) (err error) {
@@ -73,6 +74,10 @@ func findResumption(ctx context.Context, a *app.App, file string, args []string)
 	if file != "" {
 		b, err := handoverBlock(file, id)
 		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
+	}
+	id, err := session.FindRun(ctx, a, string(id))
+	if err != nil {
+		return resumption{}, err
 	}
 	s, err := a.Engine.Standing(ctx, id)
 	if err == nil && s.Run.Principal != app.LocalPrincipal {

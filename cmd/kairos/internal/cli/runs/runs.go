@@ -15,11 +15,13 @@ import (
 
 // Command is `kairos runs`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "Inspect, resume and end runs"}
+	cmd := &cobra.Command{Use: "runs", Short: "Inspect, resume and end runs",
+		Long: "Inspects, resumes and ends runs. A RUN is named by its id, by the end of its id as `kairos runs list` shows it, or by\n" +
+			"the title of its protocol where only one run of it is open."}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })
-	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out))
+	cmd.AddCommand(runsList(at, out), runsShow(at, out), runsResume(at, out), runsAbandon(at, out), runsExport(at, out), runsVerify(out), runsKey(at, out), runsRedact(at, out), runsDecide(at, out))
 	return cmd
 }
 
@@ -52,7 +54,19 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "also list those that cannot continue")
 	cmd.Flags().StringVar(&state, "state", "", "list those in this state only")
+	completeStates(cmd)
 	return cmd
+}
+
+// completeStates lets a shell complete --state.
+func completeStates(cmd *cobra.Command) {
+	states := make([]cobra.Completion, len(runStates))
+	for i, s := range runStates {
+		states[i] = string(s)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is there
+	}
 }
 
 // runsOf are those that can continue, or with all or a state any.
@@ -75,7 +89,7 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 		Long: "Ends a run, whatever it waits for. Its record stays, but nothing can be added: an open question can no longer be\n" +
 			"answered.",
 		Example: "  kairos runs abandon 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				s, err := a.Engine.Abandon(ctx, a.Caller(), id, reason)
@@ -95,7 +109,7 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 func printRuns(p *output.Printer, runs []run.Summary) {
 	rows := [][]string{{"RUN", "PROTOCOL", "STATE", "STEP", "CHANGED"}}
 	for _, r := range runs {
-		rows = append(rows, []string{string(r.ID), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)})
+		rows = append(rows, []string{p.ID(string(r.ID)), r.Title, string(r.State), stepOf(r), output.Moment(r.UpdatedAt)})
 	}
 	p.Table(rows)
 }

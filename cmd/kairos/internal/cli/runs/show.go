@@ -20,7 +20,7 @@ import (
 func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 	var html, tree string
 	cmd := &cobra.Command{
-		Use: "show RUN", Short: "Show what happened in a run", Args: cobra.ExactArgs(1),
+		Use: "show RUN", Short: "Show what happened in a run", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		Long: "Shows what happened in a run, step by step. With --html it writes a self-contained web page: the steps, the decision\n" +
 			"path of each, the questions and the answers. The page holds the evidence, so share it only with people who may see\n" +
 			"the evidence.",

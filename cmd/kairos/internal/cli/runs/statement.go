@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,15 +19,18 @@ import (
 )
 
 // runsExport is `kairos runs export`: a signed statement of what a run proves.
-func runsExport(at *session.Session) *cobra.Command {
+func runsExport(at *session.Session, out *output.Format) *cobra.Command {
 	to, without := "", false
 	cmd := &cobra.Command{
-		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1),
+		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is created when
 first needed. Challenges and evidence are attached outside the signed part, which has their digests, so they can be removed
 from the file. kairos runs verify checks the file without the database.`,
-		Example: "  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 -o run.json\n  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --without-evidence",
+		Example: "  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --file run.json\n  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --without-evidence",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if *out == output.FormatYAML {
+				return errors.New("a statement is signed as JSON: leave -o yaml out")
+			}
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				data, err := signing.State(ctx, a, id, without)
 				if err != nil {
@@ -36,7 +40,7 @@ from the file. kairos runs verify checks the file without the database.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&to, "output", "o", "", "write into this file; else to standard output")
+	cmd.Flags().StringVar(&to, "file", "", "write into this file; empty: to standard output")
 	cmd.Flags().BoolVar(&without, "without-evidence", false, "leave challenges and evidence out: their digests stay")
 	return cmd
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -27,11 +30,98 @@ func AllRuns(ctx context.Context, a *app.App, state run.State) ([]run.Summary, e
 	}
 }
 
-// WithRun runs do on one run of the local database.
-func (s Session) WithRun(ctx context.Context, id string, do func(context.Context, *app.App, run.ID) error) error {
+// WithRun runs do on the run of the local database that an argument names.
+func (s Session) WithRun(ctx context.Context, arg string, do func(context.Context, *app.App, run.ID) error) error {
 	return s.With(ctx, func(ctx context.Context, a *app.App) error {
-		return Missing(ctx, a, run.ID(id), do(ctx, a, run.ID(id)))
+		id, err := FindRun(ctx, a, arg)
+		if err != nil {
+			return err
+		}
+		return Missing(ctx, a, id, do(ctx, a, id))
 	})
+}
+
+// FindRun is the run that an argument names: by its id, by the end of its id, or
+// by the title of its protocol, where an open run comes before those that have
+// ended. An argument that names no run comes back as it is, and the command
+// refuses it.
+func FindRun(ctx context.Context, a *app.App, arg string) (run.ID, error) {
+	const whole = len("01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2")
+	if len(arg) == whole && strings.Trim(arg, "0123456789abcdef-") == "" || strings.Contains(arg, "://") {
+		return run.ID(arg), nil
+	}
+	all, err := AllRuns(ctx, a, "")
+	if err != nil {
+		return "", err
+	}
+	var byID, titled, open []run.Summary
+	for _, r := range all {
+		switch live := r.State != run.Closed && r.State != run.Ended; {
+		case output.EndsID(string(r.ID), arg):
+			byID = append(byID, r)
+		case strings.EqualFold(r.Title, arg) && live:
+			open = append(open, r)
+		case strings.EqualFold(r.Title, arg):
+			titled = append(titled, r)
+		}
+	}
+	named := byID
+	for _, next := range [][]run.Summary{open, titled} {
+		if len(named) == 0 {
+			named = next
+		}
+	}
+	switch len(named) {
+	case 0:
+		return run.ID(arg), nil
+	case 1:
+		return named[0].ID, nil
+	}
+	return "", ambiguous(arg, named)
+}
+
+// ambiguous is the error for an argument that names several runs.
+func ambiguous(arg string, named []run.Summary) error {
+	const most = 10
+	var candidates strings.Builder
+	for _, r := range named[:min(len(named), most)] {
+		fmt.Fprintf(&candidates, "\n  %s  %s, %s, changed %s", r.ID, r.Title, r.State, output.Moment(r.UpdatedAt))
+	}
+	if more := len(named) - most; more > 0 {
+		fmt.Fprintf(&candidates, "\n  and %d more: `kairos runs list --all` lists them", more)
+	}
+	return fmt.Errorf("%.80q names %d runs; name one by its id:%s", arg, len(named), candidates.String())
+}
+
+// CompleteRuns completes the first argument with the ids of runs, each with its
+// title. It reports no errors: a person is typing.
+func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
+	defer cancel()
+	quiet := *s
+	quiet.LogLevel = "error"
+	var found []cobra.Completion
+	err := quiet.With(ctx, func(ctx context.Context, a *app.App) error {
+		page, err := a.Engine.AllRuns(ctx, a.Caller(), archive.RunsInput{Limit: completionItems})
+		for _, r := range page.Runs {
+			// Runs begun in one minute begin with the same digits, so the end of an id is offered.
+			id := output.ShortID(string(r.ID))
+			if typed != "" && strings.HasPrefix(string(r.ID), typed) {
+				id = string(r.ID)
+			}
+			if strings.HasPrefix(id, typed) {
+				found = append(found, cobra.CompletionWithDesc(id, fmt.Sprintf("%s, %s", r.Title, r.State)))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // Missing is the error of a command about a run, for operators where there is

@@ -47,16 +47,20 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 		}
 	}
 	var h history
-	for _, id := range ids {
-		of, err := a.Engine.Decisions(ctx, a.Caller(), run.ID(id))
+	for _, arg := range ids {
+		id, err := session.FindRun(ctx, a, arg)
+		if err != nil {
+			return history{}, err
+		}
+		of, err := a.Engine.Decisions(ctx, a.Caller(), id)
 		switch {
 		case err == nil:
 			h.Decided = append(h.Decided, of...)
 			h.Runs++
 		case all && ctx.Err() == nil:
-			h.Unreadable = append(h.Unreadable, unreadableRun{Run: run.ID(id), Problem: err.Error()})
+			h.Unreadable = append(h.Unreadable, unreadableRun{Run: id, Problem: err.Error()})
 		default:
-			return history{}, session.Missing(ctx, a, run.ID(id), fmt.Errorf("run %s: %w", id, err))
+			return history{}, session.Missing(ctx, a, id, fmt.Errorf("run %s: %w", id, err))
 		}
 	}
 	return h, nil
