@@ -144,7 +144,7 @@ var runLine = regexp.MustCompile(`(?m)run ([0-9a-f]{8}-[0-9a-f-]{27})\b`)
 // perform plays one run and compares its timeline with what must happen.
 func (s stage) perform(ctx context.Context, a act) error {
 	args := []string{
-		"run", filepath.Join(s.examples, "calendar-appointment.md"), "--keep", "--db", filepath.Join(s.dir, "kairos.db"),
+		"run", filepath.Join(s.examples, "calendar-appointment.md"), "--db", filepath.Join(s.dir, "kairos.db"),
 		"--servers", filepath.Join(s.examples, "demo", "servers.json"), "--input", `{"participants":["Adam","Betty","Candy"]}`,
 	}
 	for _, f := range a.flags {

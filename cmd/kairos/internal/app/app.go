@@ -28,6 +28,8 @@ type Options struct {
 	Dev bool
 	// Measured: what is done is counted and shown, unless metrics are off.
 	Measured bool
+	// Files: clients work in FilesSpace instead of the operator's own space.
+	Files bool
 	// Reached: others than the user's own programs can reach the server.
 	Reached bool
 	// driversDir is the drivers folder of a server that runs already, whatever
@@ -51,17 +53,30 @@ type App struct {
 	page     approvalPage
 	// measures hears what is done; nil: nothing is measured.
 	measures *metrics.Metrics
+	// space that clients without a principal of their own work in.
+	space string
 }
 
-// The one principal and its space while authentication does not exist yet.
+// The one principal of this machine and its spaces. FilesSpace has the protocols
+// that `kairos run` stored from files: they replace none of the same title in the
+// space of the operator, and agents do not find them.
 const (
 	LocalPrincipal = "local"
 	localSpace     = "user:local:operator"
+	FilesSpace     = "space:local"
 )
 
 // Caller is who the commands of this machine call as.
 func (a *App) Caller() access.Caller {
 	return access.Caller{Principal: LocalPrincipal, Space: localSpace, Client: driver.Client{Name: "kairos", Version: a.Version, Transport: "cli"}}
+}
+
+// RunCaller is Caller for commands about runs, which may be of protocols in
+// FilesSpace.
+func (a *App) RunCaller() access.Caller {
+	c := a.Caller()
+	c.Groups = []string{FilesSpace}
+	return c
 }
 
 // open wires a server. It starts no process and touches no database; in dev
@@ -75,7 +90,10 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System()}
+	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System(), space: localSpace}
+	if s.Files {
+		a.space = FilesSpace
+	}
 	if s.Measured && c.Metrics.Listen != config.MetricsOff {
 		a.measures = metrics.New(s.Version, c.Metrics.Instance)
 	}

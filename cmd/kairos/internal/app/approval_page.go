@@ -45,7 +45,7 @@ func reachedAt(scheme string, at net.Addr) string {
 // without the page.
 func (a *App) serveApprovals(ctx context.Context, version string) error {
 	api, err := rest.New(rest.Config{
-		Version: version, Approvals: a.Engine, Principal: LocalPrincipal, Space: localSpace,
+		Version: version, Approvals: a.Engine, Principal: LocalPrincipal, Space: a.space,
 		Access: rest.Access{Local: true}, Limits: rest.Limits{Concurrent: 16, Waiting: 16, PerMinute: 600, Burst: 100},
 	}, a.log)
 	if err != nil {

@@ -93,7 +93,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		Version:        name,
 		ChallengeTypes: a.challengeTypes,
 		FirstCall:      first,
-		Principal:      LocalPrincipal, Space: localSpace,
+		Principal:      LocalPrincipal, Space: a.space,
 		StateKey: a.Config.StateKey, Clock: a.clock,
 		PlainWait: time.Duration(a.Config.MCP.PlainWait), ProgressWait: time.Duration(a.Config.MCP.ProgressWait),
 		DrainTimeout: by.drain(a.Config), Observer: a.toolObserver(),

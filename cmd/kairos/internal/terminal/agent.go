@@ -34,6 +34,15 @@ func (t task) asks() string {
 	return t.challenge.Description
 }
 
+// question is what a person decides about the step, whose content is on the
+// screen already.
+func (t task) question(kind Kind, more string) question {
+	return question{
+		kind: kind, text: strings.TrimSpace(t.text() + "\n" + more),
+		unread: strings.TrimSpace(t.challenge.Description + "\n" + more),
+	}
+}
+
 // text is the step with what its challenge asks for.
 func (t task) text() string {
 	return strings.TrimSpace(t.content + "\n\n" + t.challenge.Description)
@@ -150,7 +159,9 @@ func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[s
 }
 
 func (a agent) comment(ctx context.Context, t task) (any, error) {
-	d, err := a.host.decide(ctx, question{kind: KindComment, text: t.text(), canRun: a.host.hasModel()})
+	q := t.question(KindComment, "")
+	q.canRun = a.host.hasModel()
+	d, err := a.host.decide(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -170,12 +181,15 @@ func (a agent) comment(ctx context.Context, t task) (any, error) {
 			return nil, err
 		}
 	}
-	a.host.console.say("comment: %s", text)
+	a.host.told("comment: %s", text)
 	return map[string]any{"text": text}, nil
 }
 
-// rejected is how an agent reports a person's no.
-const rejected = "rejected"
+// How an agent reports a person's yes and no.
+const (
+	approved = "approved"
+	rejected = "rejected"
+)
 
 func (a agent) confirm(ctx context.Context, t task) (any, error) {
 	d, err := a.host.decide(ctx, question{kind: KindConfirm, text: t.asks()})
@@ -186,14 +200,12 @@ func (a agent) confirm(ctx context.Context, t task) (any, error) {
 	if d.verb == verbDecline {
 		text = rejected
 	}
-	a.host.console.say("answer: %s", text)
+	a.host.told("answer: %s", text)
 	return map[string]any{"confirmation": text, "timestamp": time.Now().UTC().Format(time.RFC3339)}, nil
 }
 
 func (a agent) evidence(ctx context.Context, t task) (any, error) {
-	d, err := a.host.decide(ctx, question{
-		kind: KindEvidence, text: fmt.Sprintf("%s\n%s", t.text(), t.challenge.Display),
-	})
+	d, err := a.host.decide(ctx, t.question(KindEvidence, string(t.challenge.Display)))
 	if err != nil {
 		return nil, err
 	}

@@ -123,6 +123,9 @@ type Config struct {
 
 	In  io.Reader // answers of the person; nil: none
 	Out io.Writer // what the person sees; nil drops it
+	// Signs: Out is a terminal, so ✓ and ✗ say what became of a step, and how long
+	// the run has taken is shown. Colours: it shows colours, too.
+	Signs, Colours bool
 }
 
 // Validate reports every wrong field.
@@ -237,20 +240,18 @@ type Files struct {
 	Provenance string `json:"provenance"`
 }
 
-// verdict is the verdict for people, in front of who gave it.
-func (s Solved) verdict() string {
-	if s.Verdict == "" {
-		return ""
+// String says in one line how the step was proved.
+func (s Solved) String() string {
+	text := fmt.Sprintf("%d %s: ", s.StepIndex, s.Label)
+	if s.Verdict != "" {
+		text += s.Verdict + "; "
 	}
-	return s.Verdict + "; "
-}
-
-// files is the same for people.
-func (s Solved) files() string {
-	if s.Files == nil {
-		return ""
+	text += fmt.Sprintf("%s via %s (%s", s.Driver, s.Via, s.Provenance)
+	if s.Files != nil {
+		text += fmt.Sprintf("; files: %s via %s", s.Files.Provenance, s.Files.Via)
 	}
-	return fmt.Sprintf("; files: %s via %s", s.Files.Provenance, s.Files.Via)
+	const digits = 16 // enough to tell two proofs apart
+	return fmt.Sprintf("%s), proof %.*s…", text, digits, s.ProofHash)
 }
 
 // StopError says that the run did not reach its attestation. Code is the error code of

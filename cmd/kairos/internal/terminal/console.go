@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +21,8 @@ var errNoInput = errors.New("the question needs an answer, but the input has end
 type console struct {
 	turn chan struct{} // holds one token; whoever has it may ask
 
+	look look
+
 	outMu sync.Mutex // guards out
 	out   io.Writer  // io.Discard once closed
 
@@ -33,8 +36,8 @@ type line struct {
 	err  error
 }
 
-func newConsole(in io.Reader, out io.Writer) *console {
-	c := &console{turn: make(chan struct{}, 1), out: out}
+func newConsole(in io.Reader, out io.Writer, l look) *console {
+	c := &console{turn: make(chan struct{}, 1), look: l, out: out}
 	if out == nil {
 		c.out = io.Discard
 	}
@@ -59,9 +62,13 @@ const quoted = "  | "
 // say prints a line of ours, after an empty one if the format begins with a line
 // feed. Any other line feed is a value's: what follows it is quoted, so that no
 // value can write a line that looks like ours.
-func (c *console) say(format string, args ...any) {
+func (c *console) say(format string, args ...any) { c.mark(mark{}, format, args...) }
+
+// mark is say for a line with a mark.
+func (c *console) mark(m mark, format string, args ...any) {
 	line, apart := strings.CutPrefix(format, "\n")
 	text := strings.ReplaceAll(plain.Text(fmt.Sprintf(line, args...)), "\n", "\n"+quoted)
+	text = c.look.of(m, text)
 	if apart {
 		text = "\n" + text
 	}
@@ -134,7 +141,27 @@ func (c *console) paragraph(ctx context.Context, prompt string) (string, error) 
 	}
 }
 
-// choose asks until the answer is the first letter or the whole of an option.
+// yesWords and noWords are words that people type for yes and no.
+var (
+	yesWords = []string{"y", "yes", "ok", "approve", "approved"}
+	noWords  = []string{"n", "no", "reject", "rejected"}
+)
+
+// meant reports whether the typed word means the option: it is the option,
+// its first letter, or another word for the same.
+func meant(typed, option string) bool {
+	if typed == option || typed == option[:1] {
+		return true
+	}
+	for _, words := range [][]string{yesWords, append([]string{"refuse"}, noWords...)} {
+		if slices.Contains(words, typed) && slices.Contains(words, option) {
+			return true
+		}
+	}
+	return false
+}
+
+// choose asks until the answer means an option.
 func (c *console) choose(ctx context.Context, prompt string, options ...string) (string, error) {
 	var shown []string
 	for _, o := range options {
@@ -147,9 +174,12 @@ func (c *console) choose(ctx context.Context, prompt string, options ...string) 
 		}
 		got = strings.ToLower(strings.TrimSpace(got))
 		for _, o := range options {
-			if got == o || got == o[:1] {
+			if meant(got, o) {
 				return o, nil
 			}
+		}
+		if got != "" {
+			c.say("  not one of them; type the letter in brackets")
 		}
 	}
 }

@@ -205,8 +205,10 @@ func (fd field) label() string {
 			titles = append(titles, fmt.Sprintf("%d = %s", i+1, c.title))
 		}
 		label += " [" + strings.Join(titles, ", ") + "]"
-	} else {
-		label += " [" + fd.typ + "]"
+	} else if how := map[string]string{
+		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas",
+	}[fd.typ]; how != "" {
+		label += " [" + how + "]"
 	}
 	return label
 }
@@ -241,10 +243,10 @@ func (fd field) scalar(typed string) (any, error) {
 		}
 		return number, nil
 	case "boolean":
-		switch strings.ToLower(strings.TrimSpace(typed)) {
-		case "y", "yes", "true":
+		switch typed := strings.ToLower(strings.TrimSpace(typed)); {
+		case typed == "true", slices.Contains(yesWords, typed):
 			return true, nil
-		case "n", "no", "false":
+		case typed == "false", slices.Contains(noWords, typed):
 			return false, nil
 		}
 		return nil, fmt.Errorf("%q is neither yes nor no", typed)
@@ -252,8 +254,8 @@ func (fd field) scalar(typed string) (any, error) {
 	return typed, nil
 }
 
-// pick returns the choice that was typed by number, value or title; what fits
-// none is returned as it is, for the schema to refuse.
+// pick returns the choice that was typed by number, value or title, or by another
+// word for yes or no; what fits none is returned as it is, for the schema to refuse.
 func (fd field) pick(typed string) any {
 	for _, c := range fd.choices {
 		if strings.EqualFold(typed, c.title) || typed == fmt.Sprint(c.value) {
@@ -263,7 +265,19 @@ func (fd field) pick(typed string) any {
 	if i, err := strconv.Atoi(typed); err == nil && i >= 1 && i <= len(fd.choices) {
 		return fd.choices[i-1].value
 	}
+	for _, words := range [][]string{yesWords, noWords} {
+		if c := fd.choicesAmong(words); len(c) == 1 && slices.Contains(words, strings.ToLower(typed)) {
+			return c[0].value
+		}
+	}
 	return typed
+}
+
+// choicesAmong are the choices whose value is one of the words.
+func (fd field) choicesAmong(words []string) []choice {
+	return slices.DeleteFunc(slices.Clone(fd.choices), func(c choice) bool {
+		return !slices.Contains(words, strings.ToLower(fmt.Sprint(c.value)))
+	})
 }
 
 // Words that a person types instead of a value.
@@ -296,7 +310,7 @@ func (f form) fill(ctx context.Context, c *console) (decision, error) {
 }
 
 func (fd field) ask(ctx context.Context, c *console) (verb, any, error) {
-	prompt := "  " + fd.name // what it means stands above, in the question
+	prompt := "  " + strings.TrimRight(fd.label(), ".:")
 	if fd.fallback != nil {
 		prompt += fmt.Sprintf(" (empty: %v)", fd.fallback)
 	} else if !fd.required {

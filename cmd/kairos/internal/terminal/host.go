@@ -29,6 +29,7 @@ type host struct {
 	fail context.CancelCauseFunc
 
 	questions inFlight
+	exchange  exchange
 
 	mu sync.Mutex // guards the fields below
 	// refused prompts, by digest. A client of the stateless era cannot tell the
@@ -36,15 +37,11 @@ type host struct {
 	refused map[[32]byte]bool
 	// visited are the addresses that the person went to.
 	visited map[string]bool
-	// dismissed: the person closed the server's last question without an answer.
-	dismissed bool
-	// form: the server put a form to the person during the present call.
-	form bool
 }
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 	h := &host{
-		cfg: cfg, console: newConsole(cfg.In, cfg.Out), tools: newToolbox(cfg.Servers, cfg.ServerLog),
+		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg.Servers, cfg.ServerLog),
 		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
 	}
 	h.decider = person{h.console}
@@ -85,14 +82,22 @@ func (h *host) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsR
 func (h *host) decide(ctx context.Context, q question) (decision, error) {
 	if h.script != nil {
 		h.console.say("\n%s", heading(q.kind))
-		h.console.quote(q.text)
+		h.console.quote(q.shown())
 	}
 	return h.decider.decide(ctx, q)
+}
+
+// told prints what was decided where no person did, who would know.
+func (h *host) told(format string, args ...any) {
+	if h.script != nil {
+		h.console.say(format, args...)
+	}
 }
 
 // Elicit shows the server's form, or the address where the person answers.
 func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	defer h.questions.begin()()
+	h.exchange.ask()
 	ask := h.elicit
 	if req.Params.Mode == mcp.ElicitationModeURL {
 		ask = h.elicitAt
@@ -102,32 +107,8 @@ func (h *host) Elicit(ctx context.Context, req mcp.ElicitationRequest) (*mcp.Eli
 		h.fail(err)
 		return nil, err
 	}
-	h.mu.Lock()
-	h.dismissed = res.Action == mcp.ElicitationResponseActionCancel
-	h.mu.Unlock()
+	h.exchange.answered(res.Action == mcp.ElicitationResponseActionCancel)
 	return res, nil
-}
-
-// closedTheQuestion reports whether the person closed the last question.
-func (h *host) closedTheQuestion() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.dismissed
-}
-
-// calling begins a call of the server.
-func (h *host) calling() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.form = false
-}
-
-// showedForm reports whether the server put a form to the person during the
-// present call.
-func (h *host) showedForm() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.form
 }
 
 func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.ElicitationResult, error) {
@@ -139,10 +120,8 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if err != nil {
 		return nil, fmt.Errorf("the server's form cannot be shown: %w", err)
 	}
-	h.mu.Lock()
-	h.form = true
-	h.mu.Unlock()
-	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), schema: raw})
+	h.exchange.showForm()
+	d, err := h.decide(ctx, question{kind: KindElicitation, text: params.Message + f.text(), unread: params.Message, schema: raw})
 	if err != nil {
 		return nil, err
 	}
@@ -159,13 +138,14 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 		}
 		res.Action, res.Content = mcp.ElicitationResponseActionAccept, content
 	}
-	h.console.say("form: %s %s", res.Action, d.text())
+	h.told("form: %s %s", res.Action, d.text())
 	return res, nil
 }
 
 // CreateMessage shows the server's prompt and lets a model answer it.
 func (h *host) CreateMessage(ctx context.Context, req mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
 	defer h.questions.begin()()
+	h.exchange.ask()
 	c, err := h.sample(ctx, req.CreateMessageParams)
 	if err != nil {
 		if !errors.Is(err, errRefused) {

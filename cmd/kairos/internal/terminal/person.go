@@ -3,7 +3,7 @@ package terminal
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,7 +28,7 @@ func (p person) decide(ctx context.Context, q question) (decision, error) {
 		KindEvidence:    p.evidence,
 	}[q.kind]
 	p.console.say("\n%s", heading(q.kind))
-	p.console.quote(q.text)
+	p.console.quote(q.shown())
 	return ask(ctx, q)
 }
 
@@ -156,14 +156,16 @@ func (p person) comment(ctx context.Context, q question) (decision, error) {
 
 func (p person) confirm(ctx context.Context, _ question) (decision, error) {
 	for {
-		text, err := p.console.ask(ctx, fmt.Sprintf("Your answer (approved, %s, or a text):", typedDecline))
+		text, err := p.console.ask(ctx, "Your answer ([y]es, [n]o, or a text):")
 		if err != nil {
 			return decision{}, err
 		}
-		switch text = strings.TrimSpace(text); text {
-		case "":
-		case typedDecline:
+		switch text = strings.TrimSpace(text); {
+		case text == "":
+		case text == typedDecline, slices.Contains(noWords, strings.ToLower(text)):
 			return decision{verb: verbDecline}, nil
+		case slices.Contains(yesWords, strings.ToLower(text)):
+			return textAnswer(approved), nil
 		default:
 			return textAnswer(text), nil
 		}

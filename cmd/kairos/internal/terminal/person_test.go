@@ -29,7 +29,7 @@ func TestPersonAnswersAtTheTerminal(t *testing.T) {
 		"writes answers": {
 			typed: "w\n[\"Adam\",\"Betty\"]\n.\nsoon\n3\n30\nw\n{\"success\":true}\n.\n",
 			want:  []string{"1 Resolve sampling", "2 Duration elicitation", "3 Book sampling"},
-			shown: []string{`| Resolve: ["Adam","Betty"] now`, "not a number", "not valid", "attested: verified true"},
+			shown: []string{`| Resolve: ["Adam","Betty"] now`, "not a number", "not valid", "solved 3 Book"},
 		},
 		"refuses, then works": {
 			typed: "r\ny\n30\nr\ne\nnonsense\n{\"ok\":true}\n",

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -52,7 +52,7 @@ func Play(ctx context.Context, cfg Config) (res Result, err error) {
 	}()
 	server.OnNotification(h.notified)
 	h.tools.adopt(cfg.serverName(), server)
-	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}}
+	p := &play{host: h, server: server, tried: map[string]int{}, solved: map[int]Solved{}, began: time.Now()}
 	p.result.Version = server.ProtocolVersion()
 	err = p.run(ctx)
 	p.result.Solved = nil
@@ -76,6 +76,8 @@ type play struct {
 	tried  map[string]int
 	solved map[int]Solved // by step index
 	shown  int            // index of the step that was shown last
+	worked bool           // what was submitted last is the host's work, not a placeholder
+	began  time.Time
 }
 
 func (p *play) run(ctx context.Context) error {
@@ -140,7 +142,7 @@ func (p *play) readTools(ctx context.Context) error {
 
 // call calls a tool of the server and returns its object.
 func (p *play) call(ctx context.Context, tool string, arguments map[string]any) (json.RawMessage, error) {
-	p.host.calling()
+	p.host.exchange.begin()
 	var req mcp.CallToolRequest
 	req.Params.Name = tool
 	req.Params.Arguments = arguments
@@ -195,14 +197,14 @@ func (p *play) afterRefusal(ctx context.Context, uri string) (stepReply, error) 
 // ask for what it needs, else the agent's own work. A reply with an error code
 // says that the server has tried.
 func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepReply, error) {
-	if reply.ErrorCode == codeWaiting && p.host.closedTheQuestion() {
+	if reply.ErrorCode == codeWaiting && p.host.exchange.wasDismissed() {
 		// The server would ask again, and the person has just closed the question.
 		return stepReply{}, &StopError{
 			Code: StopDismissed, Message: "the question was dismissed without an answer; the run stays open and asks again when it is resumed",
 			NextAction: reply.NextAction,
 		}
 	}
-	if reply.waitsAtAddress() && !p.host.showedForm() {
+	if reply.waitsAtAddress() && !p.host.exchange.hasShownForm() {
 		if err := p.host.visit(ctx, reply); err != nil {
 			return stepReply{}, err
 		}
@@ -220,6 +222,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		}
 	}
 	solution := reply.Challenge.placeholder()
+	p.worked = false
 	if reply.ErrorCode == codeWaiting {
 		// The question is still on the person's screen; asking again before
 		// they are done gains nothing.
@@ -232,6 +235,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		if solution, err = (agent{p.host}).solve(ctx, work); err != nil {
 			return stepReply{}, p.unsolved(ctx, reply, err)
 		}
+		p.worked = true
 	}
 	return p.persist(ctx, uri, solution)
 }
@@ -313,22 +317,43 @@ func (p *play) record(r stepReply) {
 			continue
 		}
 		p.solved[s.StepIndex] = s
-		p.host.console.say("solved %d %s: %s%s via %s (%s%s), proof %s", s.StepIndex, s.Label, s.verdict(), s.Driver, s.Via, s.Provenance, s.files(), s.ProofHash)
+		p.host.console.mark(markSolved, "%s", s)
 	}
 	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
 		p.shown = r.StepIndex
-		p.host.console.say("\nStep %d of %d: %s", r.StepIndex, r.StepCount, stepTitle(r))
-		p.host.console.quote(r.CurrentStep.Content)
+		title, body := r.heading()
+		p.host.console.mark(markStep, "\nStep %d of %d: %s%s", r.StepIndex, r.StepCount, title, p.elapsed())
+		p.host.console.quote(body)
 	}
-	// While the server waits, the person sees its question and nothing else.
-	if r.ErrorCode != "" && r.ErrorCode != codeWaiting {
-		p.host.console.say("%s: %s", r.ErrorCode, r.Message)
+	if p.refused(r) {
+		p.host.console.mark(markRefused, "%s (%s)", r.Message, r.ErrorCode)
 	}
+}
+
+// refused reports whether the reply refuses what somebody did. It says nothing
+// new where the server waits, asks for the work itself, or ends the run.
+func (p *play) refused(r stepReply) bool {
+	switch r.ErrorCode {
+	case "", codeWaiting, codeWaitingDriver:
+		return false
+	case codeMissingField:
+		return p.worked || p.host.exchange.hasAsked()
+	}
+	return giveUp(r) == nil
+}
+
+// elapsed is how long the run has taken, for a person who watches it.
+func (p *play) elapsed() string {
+	if since := time.Since(p.began); p.host.cfg.Signs && since >= time.Second {
+		return fmt.Sprintf(" (%s)", since.Round(time.Second))
+	}
+	return ""
 }
 
 // stepTitle is the first heading of the open step.
 func stepTitle(r stepReply) string {
-	return strings.TrimSpace(strings.TrimLeft(firstLine(r.CurrentStep.Content), "#"))
+	title, _ := r.heading()
+	return title
 }
 
 func (p *play) attest(ctx context.Context, uri string) error {
@@ -356,6 +381,5 @@ func (p *play) attest(ctx context.Context, uri string) error {
 		return &StopError{Code: said.ErrorCode, Message: said.Message}
 	}
 	p.result.Attested, p.result.Verified = true, said.Verified
-	p.host.console.say("\nattested: verified %v", said.Verified)
 	return nil
 }

@@ -378,7 +378,7 @@ func TestLateAnswerCounts(t *testing.T) {
 	s.Steps, s.Late = s.Steps[1:2], true
 	in, typed := io.Pipe()
 	cfg := config(t, s)
-	out := &watcher{word: "minutes:", seen: func() {
+	out := &watcher{word: "minutes [a whole number]:", seen: func() {
 		go func() { _, _ = io.WriteString(typed, "30\n") }()
 	}}
 	cfg.Era, cfg.In, cfg.Out = terminal.Era2025, in, out

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 )
@@ -8,8 +9,10 @@ import (
 // question is something that the person, or the script in their place, decides.
 type question struct {
 	kind Kind
-	// text is the whole question as a person reads it.
+	// text is the whole question.
 	text string
+	// unread is the part of text that is not on the screen yet; "": all of it.
+	unread string
 	// schema of the form (KindElicitation).
 	schema json.RawMessage
 	// arguments of the tool call in question; nil: not known yet.
@@ -19,6 +22,9 @@ type question struct {
 	// open shows the person the address (KindVisit); nil: they open it themselves.
 	open func(context.Context) error
 }
+
+// shown is what a person still has to read.
+func (q question) shown() string { return cmp.Or(q.unread, q.text) }
 
 // decision is what was decided.
 type decision struct {

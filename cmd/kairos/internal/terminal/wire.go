@@ -12,10 +12,13 @@ import (
 
 var uriPattern = regexp.MustCompile(`^kairos://mem/[0-9a-fA-F-]{36}$`)
 
-// The server still waits: for the person's answer, or for a driver.
+// Error codes of replies that continue. The server still waits: for the person's
+// answer, or for a driver.
 const (
 	codeWaiting       = "WAITING_FOR_USER"
 	codeWaitingDriver = "WAITING_FOR_DRIVER"
+	// codeMissingField: nobody but the agent can do what is due.
+	codeMissingField = "MISSING_FIELD"
 )
 
 // stepReply is what begin and next answer.
@@ -120,6 +123,16 @@ func (r stepReply) leftToServer() bool {
 	_, named := solution["type"]
 	_, fresh := solution["nonce"]
 	return len(solution) == 2 && named && fresh
+}
+
+// heading splits the content of the open step: its title, and the rest.
+func (r stepReply) heading() (title, body string) {
+	first, rest, _ := strings.Cut(strings.TrimSpace(r.CurrentStep.Content), "\n")
+	title = strings.TrimSpace(strings.TrimLeft(clip(first), "#"))
+	if !strings.HasPrefix(first, "#") {
+		rest = r.CurrentStep.Content
+	}
+	return title, strings.TrimSpace(rest)
 }
 
 // payload is a tool result's object: structuredContent, else its text.

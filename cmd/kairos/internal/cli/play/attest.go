@@ -48,7 +48,7 @@ func withAttester(ctx context.Context, s session.Session, path string, do func(c
 			return fmt.Errorf("write the statement: %w", err)
 		}
 		return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
-			reply, err := a.Engine.Attest(ctx, a.Caller(), in)
+			reply, err := a.Engine.Attest(ctx, a.RunCaller(), in)
 			if err != nil {
 				return api.AttestReply{}, err
 			}

@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/documents"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
@@ -26,8 +28,11 @@ type Flags struct {
 	script, servers, input, era string
 	without, autoSampling       []string
 	llmURL, llmModel            string
-	keep                        bool
-	Session                     string // id of the run to resume
+	temporary                   bool
+	// Session is the id of the run to resume; Files: its protocol is in the space
+	// of files.
+	Session string
+	Files   bool
 }
 
 func runCommand(at *session.Session) *cobra.Command {
@@ -37,7 +42,8 @@ func runCommand(at *session.Session) *cobra.Command {
 		Short: "Run a protocol in this terminal",
 		Long: "Starts a server of its own and runs a protocol with the person at this terminal. It fills in the server's forms, shows\n" +
 			"the addresses that the server wants opened and every request to a model before it is sent, and does the agent's part.\n" +
-			"A FILE is stored in a temporary database, which is removed afterwards; --keep stores it in the configured database.\n" +
+			"A FILE is stored in the space \"local\" of the configured database, where it replaces the file's earlier version and\n" +
+			"nothing else, and agents do not find it; with --temporary nothing is kept. A run that stops can be resumed later.\n" +
 			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
 		Example: "  kairos run examples/shell.md\n  kairos run 'Release a version' --script answers.yaml",
 		Args:    cobra.MinimumNArgs(1),
@@ -46,7 +52,7 @@ func runCommand(at *session.Session) *cobra.Command {
 	f.AddTo(cmd)
 	cmd.Flags().StringVar(&f.input, "input", "", "input of the run, a JSON object")
 	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
-	cmd.Flags().BoolVar(&f.keep, "keep", false, "store a FILE in the configured database")
+	cmd.Flags().BoolVar(&f.temporary, "temporary", false, "run a FILE in a database of its own, and remove that afterwards")
 	return cmd
 }
 
@@ -72,6 +78,7 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	if ownDB != "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(ownDB))) }()
 	}
+	began := time.Now()
 	result, playErr := terminal.Play(cmd.Context(), config)
 	if result.RunID == "" {
 		return playErr
@@ -80,16 +87,15 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	if ownDB != "" {
 		told.Database = ownDB
 	}
-	// The run is told from the database, also when it stopped half-way.
-	tellErr := told.With(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app.App) error {
-		line, err := a.Engine.Timeline(ctx, a.Caller(), run.ID(result.RunID))
+	// The database says what became of the run, also when it stopped half-way.
+	sumErr := told.With(context.WithoutCancel(cmd.Context()), func(ctx context.Context, a *app.App) error {
+		line, err := a.Engine.Timeline(ctx, a.RunCaller(), run.ID(result.RunID))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(cmd.OutOrStdout())
-		return timeline.Print(cmd.OutOrStdout(), line)
+		return timeline.Summary(cmd.OutOrStdout(), line, time.Since(began), ownDB == "")
 	})
-	return errors.Join(playErr, tellErr)
+	return errors.Join(playErr, sumErr)
 }
 
 // config makes a terminal host's configuration; ownDB is the database made for
@@ -107,23 +113,24 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 		Era: terminal.Era(f.era), Without: f.without, AllowAutoSampling: f.autoSampling, Input: json.RawMessage(f.input),
 		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: terminal.Secret(os.Getenv(terminal.KeyEnv))},
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
+		Signs: output.IsTerminal(cmd.OutOrStdout()), Colours: output.HasColours(cmd.OutOrStdout()),
 		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
 	if err := f.files(&c); err != nil {
 		return c, "", err
 	}
-	database := at.Database
+	database, inFiles := at.Database, false
 	what := strings.Join(args, " ")
 	switch _, statErr := os.Stat(what); {
 	case strings.HasPrefix(what, "kairos://"):
-		c.URI, c.Session = what, f.Session
+		c.URI, c.Session, inFiles = what, f.Session, f.Files
 	case statErr == nil:
 		b, err := documents.Document{Name: what}.Read(cmd.Context(), nil)
 		if err != nil {
 			return c, "", fmt.Errorf("read the protocol: %w", err)
 		}
-		c.Document = string(b)
-		if !f.keep {
+		c.Document, inFiles = string(b), true
+		if f.temporary {
 			dir, err := os.MkdirTemp("", "kairos-run-")
 			if err != nil {
 				return c, "", fmt.Errorf("make a database for this run: %w", err)
@@ -145,6 +152,9 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	}
 	if at.Dev {
 		c.Server = append(c.Server, "--dev")
+	}
+	if inFiles {
+		c.Server = append(c.Server, "--files")
 	}
 	return c, ownDB, nil
 }

@@ -37,7 +37,7 @@ whether it acted. Find out first, for example in your bank account. The run reco
 			in.By = operatorName()
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				in.Run = id
-				reply, err := a.Engine.Decide(ctx, a.Caller(), in)
+				reply, err := a.Engine.Decide(ctx, a.RunCaller(), in)
 				if err != nil {
 					return err
 				}

@@ -37,15 +37,19 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var r resumption
 			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) (err error) {
-				if r, err = findResumption(ctx, a, file, args); err != nil || playRest {
+				if r, err = findResumption(ctx, a, file, args); err != nil {
 					return err
+				}
+				if playRest {
+					r.inFiles = inFiles(ctx, a, r.uri)
+					return nil
 				}
 				return resume(ctx, a, cmd, *out, r)
 			})
 			if err != nil || !playRest {
 				return err
 			}
-			f.Session = string(r.id)
+			f.Session, f.Files = string(r.id), r.inFiles
 			return play.Play(cmd, at, f, []string{r.uri})
 		},
 	}
@@ -63,6 +67,8 @@ type resumption struct {
 	// said is the step that a handover file says is open; 0: none was read.
 	said int
 	file string
+	// inFiles: its protocol is in the space of files.
+	inFiles bool
 }
 
 // findResumption finds the run that is meant.
@@ -89,9 +95,17 @@ func findResumption(ctx context.Context, a *app.App, file string, args []string)
 	return resumption{id: id, uri: s.URI}, err
 }
 
+// inFiles reports whether the protocol is in the space of files.
+func inFiles(ctx context.Context, a *app.App, uri string) bool {
+	caller := a.RunCaller()
+	caller.Space, caller.Groups = app.FilesSpace, nil
+	_, err := a.Engine.Dump(ctx, caller, api.DumpRequest{URI: uri})
+	return err == nil
+}
+
 // resume shows the open step of the run.
 func resume(ctx context.Context, a *app.App, cmd *cobra.Command, out output.Format, r resumption) error {
-	round, err := a.Engine.Begin(ctx, a.Caller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
+	round, err := a.Engine.Begin(ctx, a.RunCaller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
 	switch code := fault.CodeOf(err); {
 	case r.file != "" && code == fault.NotFound:
 		return fmt.Errorf("%s is out of date: %w", r.file, session.Missing(ctx, a, r.id, err))

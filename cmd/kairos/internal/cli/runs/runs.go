@@ -74,7 +74,7 @@ func runsOf(ctx context.Context, a *app.App, all bool, state run.State) ([]run.S
 	if all || state != "" {
 		return session.AllRuns(ctx, a, state)
 	}
-	runs, err := a.Engine.Runs(ctx, a.Caller())
+	runs, err := a.Engine.Runs(ctx, a.RunCaller())
 	if runs == nil {
 		runs = []run.Summary{}
 	}
@@ -92,7 +92,7 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				s, err := a.Engine.Abandon(ctx, a.Caller(), id, reason)
+				s, err := a.Engine.Abandon(ctx, a.RunCaller(), id, reason)
 				if err != nil {
 					return err
 				}

@@ -27,7 +27,7 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 		Example: "  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --html run.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				line, err := a.Engine.Timeline(ctx, a.Caller(), id)
+				line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
 				if err != nil {
 					return err
 				}
@@ -38,7 +38,7 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				made, err := a.Engine.Decisions(ctx, a.Caller(), line.Run.ID)
+				made, err := a.Engine.Decisions(ctx, a.RunCaller(), line.Run.ID)
 				if err != nil {
 					return err
 				}

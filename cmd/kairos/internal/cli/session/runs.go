@@ -18,7 +18,7 @@ import (
 func AllRuns(ctx context.Context, a *app.App, state run.State) ([]run.Summary, error) {
 	all := []run.Summary{}
 	for in := (archive.RunsInput{State: state, Limit: 1000}); ; {
-		page, err := a.Engine.AllRuns(ctx, a.Caller(), in)
+		page, err := a.Engine.AllRuns(ctx, a.RunCaller(), in)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 	quiet.LogLevel = "error"
 	var found []cobra.Completion
 	err := quiet.With(ctx, func(ctx context.Context, a *app.App) error {
-		page, err := a.Engine.AllRuns(ctx, a.Caller(), archive.RunsInput{Limit: completionItems})
+		page, err := a.Engine.AllRuns(ctx, a.RunCaller(), archive.RunsInput{Limit: completionItems})
 		for _, r := range page.Runs {
 			// Runs begun in one minute begin with the same digits, so the end of an id is offered.
 			id := output.ShortID(string(r.ID))

@@ -33,7 +33,14 @@ func (l local) Call(ctx context.Context, tool api.Declaration, arguments json.Ra
 	if err != nil {
 		return nil, err
 	}
-	reply, err := row.Unasked(ctx, l.app.Engine, l.app.Caller(), arguments)
+	caller := l.app.Caller()
+	var named struct {
+		URI string `json:"uri"`
+	}
+	if json.Unmarshal(arguments, &named) == nil && named.URI != "" {
+		caller = l.app.RunCaller() // a step of a run
+	}
+	reply, err := row.Unasked(ctx, l.app.Engine, caller, arguments)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 // State signs a statement of a run.
 func State(ctx context.Context, a *app.App, id run.ID, withoutEvidence bool) ([]byte, error) {
-	account, err := a.Engine.Account(ctx, a.Caller(), id)
+	account, err := a.Engine.Account(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
 	}

@@ -152,11 +152,11 @@ type walkedAgain struct {
 // explainRun explains the decisions of a run, or with a step of that step. Of
 // those that were erased it notes so.
 func explainRun(ctx context.Context, a *app.App, tree *decision.Tree, id run.ID, step int, notes io.Writer) ([]walkedAgain, error) {
-	made, err := a.Engine.Decisions(ctx, a.Caller(), id)
+	made, err := a.Engine.Decisions(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
 	}
-	line, err := a.Engine.Timeline(ctx, a.Caller(), id)
+	line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 		if err != nil {
 			return history{}, err
 		}
-		of, err := a.Engine.Decisions(ctx, a.Caller(), id)
+		of, err := a.Engine.Decisions(ctx, a.RunCaller(), id)
 		switch {
 		case err == nil:
 			h.Decided = append(h.Decided, of...)

@@ -1,0 +1,56 @@
+package terminal
+
+import "sync"
+
+// exchange is what the server asked its client during the present call, and what
+// became of its last question. Methods may be called concurrently.
+type exchange struct {
+	mu          sync.Mutex
+	asked, form bool
+	dismissed   bool
+}
+
+// begin begins a call of the server.
+func (e *exchange) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked, e.form = false, false
+}
+
+// ask notes a question, showForm that it is a form.
+func (e *exchange) ask() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked = true
+}
+
+func (e *exchange) showForm() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.form = true
+}
+
+// answered notes whether the person closed the last question without an answer.
+func (e *exchange) answered(dismissed bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.dismissed = dismissed
+}
+
+func (e *exchange) hasAsked() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked
+}
+
+func (e *exchange) hasShownForm() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.form
+}
+
+func (e *exchange) wasDismissed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.dismissed
+}

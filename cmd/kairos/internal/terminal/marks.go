@@ -1,0 +1,39 @@
+package terminal
+
+// mark sets a line of ours off from the others: by a sign and a colour on a
+// terminal, by a word elsewhere.
+type mark struct {
+	sign, word string
+	// sgr is how the sign looks, or the whole line where there is none: parameters
+	// of SELECT GRAPHIC RENDITION (ECMA-48, section 8.3.117).
+	sgr string
+}
+
+var (
+	markStep    = mark{sgr: "1"}
+	markSolved  = mark{sign: "✓", word: "solved", sgr: "32"}
+	markRefused = mark{sign: "✗ not accepted:", word: "not accepted:", sgr: "31"}
+)
+
+// look is how a person's terminal shows marks; the zero value is plain text.
+type look struct {
+	signs, colours bool
+}
+
+func (l look) of(m mark, text string) string {
+	lead := m.word
+	if l.signs {
+		lead = m.sign
+	}
+	if lead == "" {
+		return l.paint(m, text)
+	}
+	return l.paint(m, lead) + " " + text
+}
+
+func (l look) paint(m mark, text string) string {
+	if !l.colours || m.sgr == "" {
+		return text
+	}
+	return "\x1b[" + m.sgr + "m" + text + "\x1b[0m"
+}
