@@ -100,6 +100,8 @@ var owners = map[string][]string{
 	"github.com/mark3labs/mcp-go/client":    {"cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "examples"},
 	"github.com/mark3labs/mcp-go":           {"core/server/mcp", "cmd/kairos/internal/terminal", "cmd/kairos/internal/cli/connect", "examples"},
 	"github.com/tailscale/hujson":           {"cmd/kairos/internal/cli/connect"},
+	"charm.land/huh/v2":                     {"cmd/kairos/internal/terminal"},
+	"charm.land/bubbletea/v2":               {"cmd/kairos/internal/terminal"},
 	"github.com/pelletier/go-toml":          {"cmd/kairos/internal/cli/connect"},
 	"modernc.org/sqlite":                    {"core/store/sqlite"},
 	"github.com/qdrant/go-client":           {"core/store/qdrant"},

@@ -126,6 +126,8 @@ type Config struct {
 	// Signs: Out is a terminal, so ✓ and ✗ say what became of a step, and how long
 	// the run has taken is shown. Colours: it shows colours, too.
 	Signs, Colours bool
+	// Forms: In and Out are the same terminal, so questions are forms.
+	Forms bool
 }
 
 // Validate reports every wrong field.

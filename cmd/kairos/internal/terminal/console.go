@@ -27,6 +27,7 @@ type console struct {
 	out   io.Writer  // io.Discard once closed
 
 	// The fields below belong to whoever has the token.
+	stdin   io.Reader     // what in reads from
 	in      *bufio.Reader // nil: nobody answers
 	pending chan line     // a read that a cancelled question left behind
 }
@@ -42,7 +43,7 @@ func newConsole(in io.Reader, out io.Writer, l look) *console {
 		c.out = io.Discard
 	}
 	if in != nil {
-		c.in = bufio.NewReader(in)
+		c.stdin, c.in = in, bufio.NewReader(in)
 	}
 	c.turn <- struct{}{}
 	return c
@@ -123,6 +124,11 @@ func (c *console) ask(ctx context.Context, prompt string) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
+}
+
+// value implements asker: the prompt lists the choices.
+func (c *console) value(ctx context.Context, prompt string, _ field) (string, error) {
+	return c.ask(ctx, prompt)
 }
 
 // paragraph reads lines until one that is only a dot.

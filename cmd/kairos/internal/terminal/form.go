@@ -287,12 +287,12 @@ const (
 )
 
 // fill asks for every field until its value is valid. The caller has the dialog.
-func (f form) fill(ctx context.Context, c *console) (decision, error) {
+func (f form) fill(ctx context.Context, c *console, by asker) (decision, error) {
 	c.say("  (%s declines, %s closes the form)", typedDecline, typedCancel)
 	for {
 		object := map[string]any{}
 		for _, fd := range f.fields {
-			v, value, err := fd.ask(ctx, c)
+			v, value, err := fd.ask(ctx, c, by)
 			if err != nil || v != verbAnswer {
 				return decision{verb: v}, err
 			}
@@ -309,7 +309,7 @@ func (f form) fill(ctx context.Context, c *console) (decision, error) {
 	}
 }
 
-func (fd field) ask(ctx context.Context, c *console) (verb, any, error) {
+func (fd field) ask(ctx context.Context, c *console, by asker) (verb, any, error) {
 	prompt := "  " + strings.TrimRight(fd.label(), ".:")
 	if fd.fallback != nil {
 		prompt += fmt.Sprintf(" (empty: %v)", fd.fallback)
@@ -317,7 +317,7 @@ func (fd field) ask(ctx context.Context, c *console) (verb, any, error) {
 		prompt += " (may be empty)"
 	}
 	for {
-		typed, err := c.ask(ctx, prompt+":")
+		typed, err := by.value(ctx, prompt+":", fd)
 		if err != nil {
 			return "", nil, err
 		}

@@ -44,7 +44,11 @@ func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg.Servers, cfg.ServerLog),
 		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
 	}
-	h.decider = person{h.console}
+	by := asker(h.console)
+	if cfg.Forms {
+		by = forms{h.console}
+	}
+	h.decider = person{h.console, by}
 	if cfg.Script != nil {
 		h.script = newPrompter(cfg.Script)
 		h.decider = h.script

@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
-// person decides at the console.
-type person struct{ console *console }
+// person decides at the console, and is asked line by line or with forms.
+type person struct {
+	console *console
+	by      asker
+}
 
 // decide shows the question and asks until the answer fits.
 func (p person) decide(ctx context.Context, q question) (decision, error) {
@@ -50,7 +53,7 @@ func (p person) form(ctx context.Context, q question) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	return f.fill(ctx, p.console)
+	return f.fill(ctx, p.console, p.by)
 }
 
 func (p person) sampling(ctx context.Context, q question) (decision, error) {
@@ -58,7 +61,7 @@ func (p person) sampling(ctx context.Context, q question) (decision, error) {
 	if q.canRun {
 		options = []string{"approve", "edit", "write the answer", "refuse"}
 	}
-	got, err := p.console.choose(ctx, "Send it?", options...)
+	got, err := p.by.choose(ctx, "Send it?", options...)
 	if err != nil {
 		return decision{}, err
 	}
@@ -66,12 +69,12 @@ func (p person) sampling(ctx context.Context, q question) (decision, error) {
 	case "approve":
 		return decision{verb: verbRun}, nil
 	case "edit":
-		edited, err := p.console.paragraph(ctx, "The prompt as it should be")
+		edited, err := p.by.paragraph(ctx, "The prompt as it should be")
 		return decision{verb: verbRun, prompt: edited}, err
 	case "refuse":
 		return decision{verb: verbRefuse}, nil
 	}
-	text, err := p.console.paragraph(ctx, "The model's answer")
+	text, err := p.by.paragraph(ctx, "The model's answer")
 	return textAnswer(text), err
 }
 
@@ -83,7 +86,7 @@ func (p person) review(ctx context.Context, answer string) (string, error) {
 	defer done()
 	p.console.say("\nThe model answers:")
 	p.console.quote(answer)
-	got, err := p.console.choose(ctx, "Hand it on?", "yes", "write another", "refuse")
+	got, err := p.by.choose(ctx, "Hand it on?", "yes", "write another", "refuse")
 	if err != nil {
 		return "", err
 	}
@@ -93,14 +96,14 @@ func (p person) review(ctx context.Context, answer string) (string, error) {
 	case "refuse":
 		return "", errRefused
 	}
-	return p.console.paragraph(ctx, "The answer instead")
+	return p.by.paragraph(ctx, "The answer instead")
 }
 
 func (p person) tool(ctx context.Context, q question) (decision, error) {
 	got := "edit the arguments"
 	var err error
 	if q.arguments != nil {
-		if got, err = p.console.choose(ctx, "Call it?", "yes", "edit the arguments", "refuse"); err != nil {
+		if got, err = p.by.choose(ctx, "Call it?", "yes", "edit the arguments", "refuse"); err != nil {
 			return decision{}, err
 		}
 	}
@@ -111,7 +114,7 @@ func (p person) tool(ctx context.Context, q question) (decision, error) {
 		return decision{verb: verbRefuse}, nil
 	}
 	for {
-		text, err := p.console.ask(ctx, "Arguments as one line of JSON ("+typedDecline+" refuses):")
+		text, err := p.by.ask(ctx, "Arguments as one line of JSON ("+typedDecline+" refuses):")
 		if err != nil {
 			return decision{}, err
 		}
@@ -127,7 +130,7 @@ func (p person) tool(ctx context.Context, q question) (decision, error) {
 }
 
 func (p person) command(ctx context.Context, _ question) (decision, error) {
-	got, err := p.console.choose(ctx, "Run it?", "yes", "refuse")
+	got, err := p.by.choose(ctx, "Run it?", "yes", "refuse")
 	if err != nil || got == "refuse" {
 		return decision{verb: verbRefuse}, err
 	}
@@ -136,7 +139,7 @@ func (p person) command(ctx context.Context, _ question) (decision, error) {
 
 func (p person) comment(ctx context.Context, q question) (decision, error) {
 	if q.canRun {
-		got, err := p.console.choose(ctx, "Who writes it?", "model", "person", "refuse")
+		got, err := p.by.choose(ctx, "Who writes it?", "model", "person", "refuse")
 		if err != nil {
 			return decision{}, err
 		}
@@ -147,7 +150,7 @@ func (p person) comment(ctx context.Context, q question) (decision, error) {
 			return decision{verb: verbRefuse}, nil
 		}
 	}
-	text, err := p.console.paragraph(ctx, "The text, or "+typedDecline)
+	text, err := p.by.paragraph(ctx, "The text, or "+typedDecline)
 	if strings.TrimSpace(text) == typedDecline {
 		return decision{verb: verbRefuse}, err
 	}
@@ -156,7 +159,7 @@ func (p person) comment(ctx context.Context, q question) (decision, error) {
 
 func (p person) confirm(ctx context.Context, _ question) (decision, error) {
 	for {
-		text, err := p.console.ask(ctx, "Your answer ([y]es, [n]o, or a text):")
+		text, err := p.by.ask(ctx, "Your answer ([y]es, [n]o, or a text):")
 		if err != nil {
 			return decision{}, err
 		}
@@ -174,7 +177,7 @@ func (p person) confirm(ctx context.Context, _ question) (decision, error) {
 
 func (p person) evidence(ctx context.Context, _ question) (decision, error) {
 	for {
-		text, err := p.console.ask(ctx, "One line of JSON ("+typedDecline+" refuses):")
+		text, err := p.by.ask(ctx, "One line of JSON ("+typedDecline+" refuses):")
 		if err != nil {
 			return decision{}, err
 		}

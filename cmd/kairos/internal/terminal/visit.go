@@ -95,7 +95,7 @@ func (p person) visit(ctx context.Context, q question) (decision, error) {
 	if q.open != nil {
 		options = append([]string{"open it for me"}, options...)
 	}
-	got, err := p.console.choose(ctx, "Will you open it and answer there?", options...)
+	got, err := p.by.choose(ctx, "Will you open it and answer there?", options...)
 	if err != nil {
 		return decision{}, err
 	}

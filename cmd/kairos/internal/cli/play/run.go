@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,6 +99,12 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 	return errors.Join(playErr, sumErr)
 }
 
+// hasForms reports whether questions can be forms. A screen reader reads lines
+// better: programs that know forms take ACCESSIBLE for the wish to have none.
+func hasForms(in io.Reader, out io.Writer) bool {
+	return output.IsTerminal(in) && output.IsTerminal(out) && os.Getenv("TERM") != "dumb" && os.Getenv("ACCESSIBLE") == ""
+}
+
 // config makes a terminal host's configuration; ownDB is the database made for
 // this run alone, if any.
 func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c terminal.Config, ownDB string, err error) {
@@ -114,6 +121,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 		Model: terminal.Model{URL: f.llmURL, Name: f.llmModel, Key: terminal.Secret(os.Getenv(terminal.KeyEnv))},
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
 		Signs: output.IsTerminal(cmd.OutOrStdout()), Colours: output.HasColours(cmd.OutOrStdout()),
+		Forms:     hasForms(cmd.InOrStdin(), cmd.OutOrStdout()),
 		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
 	if err := f.files(&c); err != nil {
