@@ -2,16 +2,13 @@ package docs_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
-const checksPage = "driver-checks.md"
+const checksPage = "reference/driver-checks.md"
 
 const checksHead = `# The checks of the driver contract
 
@@ -68,16 +65,5 @@ func TestChecksAreDocumented(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.ID, c.Level, c.Why, c.On)
 	}
 	b.WriteString(checksTail)
-	if *update {
-		if err := os.WriteFile(checksPage, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(checksPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(have), b.String()); diff != "" {
-		t.Errorf("%s is not what Checks says; run with -update (-have +want):\n%s", checksPage, diff)
-	}
+	generated(t, checksPage, b.String(), "go test ./docs -run Checks -update")
 }

@@ -48,6 +48,36 @@ func TestEveryRelativeLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// TestPagesOfTheManualAreShort keeps pages to one subject, and every page within
+// reach of the index.
+func TestPagesOfTheManualAreShort(t *testing.T) {
+	index, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pattern := range []string{"*.md", "tutorials/*.md", "how-to/*.md", "reference/*.md", "explanation/*.md", "development/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: %d pages, %v; the test looks in the wrong place", pattern, len(pages), err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := strings.Count(string(text), "\n"); lines > 400 {
+				t.Errorf("%s has %d lines, more than 400: cut it by subject", page, lines)
+			}
+			if !strings.HasPrefix(string(text), "# ") {
+				t.Errorf("%s does not begin with its title", page)
+			}
+			if page != "README.md" && !strings.Contains(string(index), "]("+page+")") {
+				t.Errorf("docs/README.md does not list %s", page)
+			}
+		}
+	}
+}
+
 func TestEveryDecisionIsListed(t *testing.T) {
 	text, err := os.ReadFile("decisions/README.md")
 	if err != nil {

@@ -19,40 +19,77 @@ import (
 var update = flag.Bool("update", false, "rewrite the generated pages")
 
 const (
-	referencePage = "driver-reference.md"
 	protoFile     = "../proto/kairos/driver/v1/driver.proto"
 	pluginsFolder = "../plugins"
+
+	// The first message of the capability role: from here on they have a page of their own.
+	firstOfCapability = "Links"
 )
 
-const referenceHead = `# Reference of drivers
+const messagesHead = `# Messages of drivers
 
-Generated from [driver.proto](../proto/kairos/driver/v1/driver.proto) and from what the shipped drivers say with
-` + "`--describe`" + `: ` + "`go test ./docs -run Reference -update`" + `. The guide is [drivers.md](drivers.md), the JSON form of the messages is in
-[wire.md](wire.md#messages), the Go names are in [sdk/driver](../sdk/driver).
+The methods of a driver, and the messages of every driver and of the challenge role. The capability role and the enums have a
+[page of their own](driver-messages-capability.md). The JSON form of the messages is in [the wire](driver-wire.md#messages), the Go names
+are in [sdk/driver](../../sdk/driver), and [your first driver](../tutorials/first-driver.md) uses them.
+
+Generated from [driver.proto](../../proto/kairos/driver/v1/driver.proto): ` + "`go test ./docs -run Reference -update`" + `.
 
 `
 
-// TestTheReferenceIsThatOfTheCode builds the page anew and compares.
+const capabilityHead = `# Messages of capability drivers
+
+The messages of the capability role, and the enums of all drivers. The methods and all other messages are in [messages of drivers](driver-messages.md).
+
+Generated from [driver.proto](../../proto/kairos/driver/v1/driver.proto): ` + "`go test ./docs -run Reference -update`" + `.
+
+`
+
+const shippedHead = `# Shipped drivers
+
+What each driver of KAIROS is and how it is configured, below ` + "`drivers.settings.NAME.config`" + ` in the [configuration](configuration.md).
+The words are explained in [the contract](driver-contract.md#the-descriptor).
+
+Generated from what the drivers print with ` + "`--describe`" + `: ` + "`go test ./docs -run Reference -update`" + `.
+`
+
+// TestTheReferenceIsThatOfTheCode builds the pages anew and compares.
 func TestTheReferenceIsThatOfTheCode(t *testing.T) {
 	source, err := os.ReadFile(protoFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var page bytes.Buffer
-	page.WriteString(referenceHead)
-	writeContract(&page, parseProto(t, string(source)))
-	writeDrivers(t, &page)
+	all := parseProto(t, string(source))
+	at := slices.IndexFunc(all, func(d declaration) bool { return d.name == firstOfCapability })
+	if at < 0 {
+		t.Fatalf("%s has no message %s", protoFile, firstOfCapability)
+	}
+	messages, capability, shipped := bytes.NewBufferString(messagesHead), bytes.NewBufferString(capabilityHead), bytes.NewBufferString(shippedHead)
+	writeContract(messages, "service", "Methods", all)
+	writeContract(messages, "message", "Messages", all[:at])
+	writeContract(capability, "message", "Messages", all[at:])
+	writeContract(capability, "enum", "Enums", all)
+	writeDrivers(t, shipped)
+	for file, page := range map[string]*bytes.Buffer{
+		"reference/driver-messages.md": messages, "reference/driver-messages-capability.md": capability, "reference/shipped-drivers.md": shipped,
+	} {
+		generated(t, file, strings.TrimRight(page.String(), "\n")+"\n", "go test ./docs -run Reference -update")
+	}
+}
+
+// generated compares a page with what it has to be, or writes it with -update.
+func generated(t *testing.T, file, want, command string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(referencePage, page.Bytes(), 0o644); err != nil { //nolint:gosec // a page that everybody reads
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a page that everybody reads
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(referencePage)
+	have, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), page.String()); diff != "" {
-		t.Errorf("%s is not what the code says (-page +code); write it with `go test ./docs -run Reference -update`:\n%s", referencePage, diff)
+	if diff := cmp.Diff(string(have), want); diff != "" {
+		t.Errorf("docs/%s is out of date; write it with `%s` (-page +code):\n%s", file, command, diff)
 	}
 }
 
@@ -129,21 +166,19 @@ func parseProto(t *testing.T, source string) []declaration {
 	return all
 }
 
-func writeContract(page *bytes.Buffer, all []declaration) {
-	for _, part := range []struct{ kind, title string }{{"service", "Methods"}, {"message", "Messages"}, {"enum", "Enums"}} {
-		fmt.Fprintf(page, "## %s\n", part.title)
-		for _, d := range all {
-			if d.kind != part.kind {
-				continue
-			}
-			fmt.Fprintf(page, "\n### %s\n", d.name)
-			if d.comment != "" {
-				fmt.Fprintf(page, "\n%s\n", d.comment)
-			}
-			writeMembers(page, d)
+func writeContract(page *bytes.Buffer, kind, title string, all []declaration) {
+	fmt.Fprintf(page, "## %s\n", title)
+	for _, d := range all {
+		if d.kind != kind {
+			continue
 		}
-		page.WriteString("\n")
+		fmt.Fprintf(page, "\n### %s\n", d.name)
+		if d.comment != "" {
+			fmt.Fprintf(page, "\n%s\n", d.comment)
+		}
+		writeMembers(page, d)
 	}
+	page.WriteString("\n")
 }
 
 func writeMembers(page *bytes.Buffer, d declaration) {
@@ -206,7 +241,6 @@ func writeDrivers(t *testing.T, page *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page.WriteString("## Shipped drivers\n")
 	bin := t.TempDir()
 	for _, folder := range folders {
 		binary := filepath.Join(bin, folder.Name())
@@ -226,7 +260,7 @@ func writeDrivers(t *testing.T, page *bytes.Buffer) {
 }
 
 func writeDriver(page *bytes.Buffer, folder string, d descriptor) {
-	fmt.Fprintf(page, "\n### %s\n\n%s driver, version %s, source in [plugins/%s](../plugins/%s).\n\n| | |\n|---|---|\n", d.Name, d.Role, d.Version, folder, folder)
+	fmt.Fprintf(page, "\n## %s\n\n%s driver, version %s, source in [plugins/%s](../../plugins/%s).\n\n| | |\n|---|---|\n", d.Name, d.Role, d.Version, folder, folder)
 	for _, fact := range [][2]string{
 		{"handles", strings.Join(d.Handles, ", ")}, {"effect", d.Effect}, {"features", strings.Join(d.Features, ", ")},
 		{"needs", strings.Join(d.Needs, ", ")}, {"approval", d.Approval}, {"transport", orElse(d.Transport, "grpc")},

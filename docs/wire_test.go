@@ -16,21 +16,21 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/drivertest"
 )
 
-// documented calls the Python driver of docs/wire.md.
+// documented calls the Python driver of docs/reference/driver-wire.md.
 func documented(t *testing.T) *driverrpc.ExecClient {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Skip("PYTHON IS MISSING, the driver in docs/wire.md was not tried: install Python 3")
+		t.Skip("PYTHON IS MISSING, the driver in docs/reference/driver-wire.md was not tried: install Python 3")
 	}
-	manual, err := os.ReadFile("wire.md")
+	manual, err := os.ReadFile("reference/driver-wire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(manual), "```python\n")
 	program, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatal("wire.md holds no Python driver")
+		t.Fatal("driver-wire.md holds no Python driver")
 	}
 	file := filepath.Join(t.TempDir(), "contains")
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {

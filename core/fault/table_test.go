@@ -91,7 +91,7 @@ func isUsed(sources map[string]string, name, code string) bool {
 
 func TestTheGuideAndTheManualAreThoseOfTheTable(t *testing.T) {
 	const begin, end = "<!-- error codes: written by go test ./core/fault -update -->\n", "<!-- end of error codes -->"
-	manual := filepath.Join(root, "docs/protocols.md")
+	manual := filepath.Join(root, "docs/reference/error-codes.md")
 	b, err := os.ReadFile(manual)
 	if err != nil {
 		t.Fatal(err)

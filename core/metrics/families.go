@@ -14,7 +14,7 @@ type (
 	histograms = *prometheus.HistogramVec
 )
 
-// families are all series; docs/operations.md says what each means.
+// families are all series; docs/reference/metrics-and-logs.md says what each means.
 type families struct {
 	toolCalls, toolErrors, toolErrorCodes, toolRetries, toolBreaker counters
 	toolDuration, toolInput, toolOutput                             histograms

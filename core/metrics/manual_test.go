@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the table of series into the manu
 
 // The table of the manual lies between these lines.
 const (
-	manual     = "../../docs/operations.md"
+	manual     = "../../docs/reference/metrics-and-logs.md"
 	tableStart = "<!-- series -->\n"
 	tableEnd   = "<!-- end of series -->\n"
 )

@@ -146,7 +146,7 @@ func TestTheLabelledSetIsMeasured(t *testing.T) {
 }
 
 // TestThresholdsOfAModel measures a real endpoint; the figures go into
-// docs/operations.md together with the model's name:
+// docs/how-to/search-by-meaning.md together with the model's name:
 //
 //	KAIROS_EMBEDDING_URL=http://127.0.0.1:11434 KAIROS_EMBEDDING_MODEL=bge-m3 go test ./plugins/comment -run Thresholds -v
 func TestThresholdsOfAModel(t *testing.T) {

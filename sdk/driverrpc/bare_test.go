@@ -27,7 +27,7 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
-// bareDriver is a driver as docs/wire.md says that one is written without Go:
+// bareDriver is a driver as docs/reference/driver-wire.md says that one is written without Go:
 // no go-plugin, none of its services, a plain leaf certificate.
 type bareDriver struct {
 	driverpb.UnimplementedDriverServiceServer

@@ -19,7 +19,7 @@ import (
 )
 
 // Config is kairos.yaml. Every key is optional; its zero value is the default
-// that docs/operations.md states.
+// that docs/reference/configuration.md states.
 type Config struct {
 	// Database is the SQLite file; relative to the configuration file.
 	Database       string               `yaml:"database"`

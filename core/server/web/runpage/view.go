@@ -100,7 +100,7 @@ func (r Run) badges() []badge {
 	return append(out, badge{markWarn, "not verified"})
 }
 
-// legend says what the words of provenance are worth; see docs/threat-model.md.
+// legend says what the words of provenance are worth; see docs/explanation/threat-model.md.
 var legend = []badge{
 	{string(driver.ServerObserved), "a driver of this server looked itself"},
 	{string(driver.LinkHolder), "whoever had the link of the approval page; nobody was identified, and the agent had the link, too"},

@@ -1,5 +1,5 @@
 // What every driver on gRPC does, whatever it judges: the go-plugin handshake with mutual TLS, the lifeline, and the
-// services of driver.proto. docs/wire.md of KAIROS describes each line of it. Copy this file as it is.
+// services of driver.proto. docs/reference/driver-wire.md of KAIROS describes each line of it. Copy this file as it is.
 import * as fs from "node:fs";
 import * as path from "node:path";
 import * as grpc from "@grpc/grpc-js";

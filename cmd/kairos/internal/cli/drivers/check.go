@@ -136,7 +136,7 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags, is
 		return err
 	}
 	if len(report.Results) == 0 && !report.Interrupted {
-		return fmt.Errorf("no check matches --run %s; the ids are in docs/driver-checks.md", strings.Join(f.run, ","))
+		return fmt.Errorf("no check matches --run %s; the ids are in docs/reference/driver-checks.md", strings.Join(f.run, ","))
 	}
 	if err := writeReport(to, report, f.format); err != nil {
 		return fmt.Errorf("write the report: %w", err)
