@@ -142,13 +142,13 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 
 // proposeArguments asks the model how to call a tool; nil when it has no idea.
 func (a agent) proposeArguments(ctx context.Context, t task, ref toolRef) (map[string]any, error) {
-	listed, err := ref.forModel()
+	schema, err := ref.schema()
 	if err != nil {
 		return nil, err
 	}
 	c, err := a.host.cfg.Model.complete(ctx, prompt{
 		System: "Give the arguments of one call of the tool " + ref.tool.Name + " as one JSON object and nothing else. JSON Schema: " +
-			string(listed.Function.Parameters),
+			string(schema),
 		User: t.text(),
 	}, nil, nil)
 	if err != nil {

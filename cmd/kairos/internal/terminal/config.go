@@ -107,6 +107,9 @@ type Config struct {
 
 	// Servers are the MCP servers whose tools the agent may call.
 	Servers Servers
+	// StartTimeout is how long one of Servers may take to start, CallTimeout how
+	// long one call; 0 means 20 seconds and 5 minutes.
+	StartTimeout, CallTimeout time.Duration
 	// AllowAutoSampling lists the servers, by the name the person gave them,
 	// whose requests marked "auto" go to the model unseen.
 	AllowAutoSampling []string

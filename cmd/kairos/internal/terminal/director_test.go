@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -16,7 +17,9 @@ import (
 // with one of these variables it serves MCP over stdio and exits.
 const (
 	directorEnv = "TERMHOST_TEST_DIRECTOR" // JSON of a scene
-	toolsEnv    = "TERMHOST_TEST_TOOLS"    // anything
+	toolsEnv    = "TERMHOST_TEST_TOOLS"    // anything, or one of these:
+	toolsHang   = "hang"                   // reads and never answers
+	toolsExit   = "exit"                   // ends at once
 )
 
 // scene is what the director plays: a server that behaves on the wire as
@@ -67,6 +70,13 @@ func serveForTests() bool {
 		return true
 	}
 	if says, ok := os.LookupEnv(toolsEnv); ok {
+		switch says {
+		case toolsHang:
+			_, _ = io.Copy(io.Discard, os.Stdin) // until the client gives up
+			return true
+		case toolsExit:
+			os.Exit(3)
+		}
 		fmt.Fprint(os.Stderr, strings.TrimPrefix(says, "1"))
 		serve(toolServer())
 		return true
@@ -376,6 +386,19 @@ func toolServer() *server.MCPServer {
 	s.AddTool(mcp.NewToolWithRawSchema("book", "fails on demand", json.RawMessage(`{"type":"object"}`)),
 		func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return object(map[string]any{"success": req.GetBool("ok", false), "booked": req.GetArguments()}), nil
+		})
+	order := mcp.NewToolWithRawSchema("order", "takes an order", json.RawMessage(`{"type":"object","required":["who","count","where","note"],"properties":{
+		"who":{"type":"array","items":{"type":"string"},"minItems":1},"count":{"type":"integer","maximum":5},
+		"where":{"description":"the place","type":["array","object"]},"note":{"type":"string"},"never":{"type":"string"}}}`))
+	s.AddTool(order, func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return object(map[string]any{"ordered": req.GetArguments()}), nil
+	})
+	s.AddTool(mcp.NewToolWithRawSchema("crash", "ends the server", json.RawMessage(`{"type":"object"}`)),
+		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { os.Exit(3); return nil, nil })
+	s.AddTool(mcp.NewToolWithRawSchema("wait", "never answers", json.RawMessage(`{"type":"object"}`)),
+		func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
 		})
 	s.AddTool(mcp.NewToolWithRawSchema("environment", "names of its variables", json.RawMessage(`{"type":"object"}`)),
 		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -206,7 +206,7 @@ func (fd field) label() string {
 		}
 		label += " [" + strings.Join(titles, ", ") + "]"
 	} else if how := map[string]string{
-		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas",
+		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas", typeJSON: "as JSON",
 	}[fd.typ]; how != "" {
 		label += " [" + how + "]"
 	}
@@ -217,6 +217,12 @@ func (fd field) label() string {
 func (fd field) parse(typed string) (any, error) {
 	var value any
 	var err error
+	if fd.typ == typeJSON {
+		if !json.Valid([]byte(typed)) {
+			return nil, errors.New("not JSON; a text needs quotes")
+		}
+		return json.RawMessage(typed), nil
+	}
 	if fd.typ == "array" {
 		items := []any{}
 		for part := range strings.SplitSeq(typed, ",") {

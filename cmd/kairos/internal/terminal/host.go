@@ -41,7 +41,7 @@ type host struct {
 
 func newHost(cfg Config, fail context.CancelCauseFunc) *host {
 	h := &host{
-		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg.Servers, cfg.ServerLog),
+		cfg: cfg, console: newConsole(cfg.In, cfg.Out, look{signs: cfg.Signs, colours: cfg.Colours}), tools: newToolbox(cfg),
 		fail: fail, refused: map[[32]byte]bool{}, visited: map[string]bool{},
 	}
 	by := asker(h.console)

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -99,19 +100,23 @@ func (p person) review(ctx context.Context, answer string) (string, error) {
 	return p.by.paragraph(ctx, "The answer instead")
 }
 
+// tool asks for the arguments that are missing, one by one, and then whether the
+// tool is called with all of them.
 func (p person) tool(ctx context.Context, q question) (decision, error) {
-	got := "edit the arguments"
-	var err error
-	if q.arguments != nil {
-		if got, err = p.by.choose(ctx, "Call it?", "yes", "edit the arguments", "refuse"); err != nil {
-			return decision{}, err
-		}
+	args, whole, err := p.complete(ctx, q)
+	if err != nil || args == nil {
+		return decision{verb: verbRefuse}, err
 	}
-	switch got {
-	case "yes":
-		return decision{verb: verbRun}, nil
-	case "refuse":
+	got, err := p.by.choose(ctx, "Call it?", "yes", "edit the arguments", "refuse")
+	switch {
+	case err != nil:
+		return decision{}, err
+	case got == "refuse":
 		return decision{verb: verbRefuse}, nil
+	case got == "yes" && whole:
+		return decision{verb: verbRun}, nil
+	case got == "yes":
+		return decision{verb: verbArguments, arguments: args}, nil
 	}
 	for {
 		text, err := p.by.ask(ctx, "Arguments as one line of JSON ("+typedDecline+" refuses):")
@@ -127,6 +132,28 @@ func (p person) tool(ctx context.Context, q question) (decision, error) {
 		}
 		p.console.say("  not a JSON object")
 	}
+}
+
+// complete returns the arguments of the call with those that the person adds; nil:
+// they decline. whole: none was missing.
+func (p person) complete(ctx context.Context, q question) (args map[string]any, whole bool, err error) {
+	missing := missingArguments(q.schema, q.arguments)
+	if len(missing) == 0 && q.arguments != nil {
+		return q.arguments, true, nil
+	}
+	args = maps.Clone(q.arguments)
+	if args == nil {
+		args = map[string]any{}
+	}
+	for _, fd := range missing {
+		v, value, err := fd.ask(ctx, p.console, p.by)
+		if err != nil || v != verbAnswer {
+			return nil, false, err
+		}
+		args[fd.name] = value
+	}
+	p.console.quote("with " + compact(args))
+	return args, false, nil
 }
 
 func (p person) command(ctx context.Context, _ question) (decision, error) {

@@ -21,14 +21,16 @@ func (h *host) callFor(ctx context.Context, ref toolRef, args map[string]any) (s
 // consent asks whether a tool may be called, and with what. It returns
 // errRefused when it may not.
 func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (map[string]any, error) {
-	text := fmt.Sprintf("Call %s of %s with %s", ref.tool.Name, ref.server, compact(args))
-	if args == nil {
-		text = fmt.Sprintf("Call %s of %s; its arguments are not known.", ref.tool.Name, ref.server)
-		if schema, err := json.Marshal(ref.tool); err == nil {
-			text += "\n" + string(schema)
-		}
+	schema, err := ref.schema()
+	if err != nil {
+		return nil, err
 	}
-	d, err := h.decide(ctx, question{kind: KindTool, text: text, arguments: args})
+	q := question{kind: KindTool, text: ref.with(args), arguments: args, schema: schema}
+	if args == nil {
+		q.text = fmt.Sprintf("Call %s of %s; its arguments are not known.\n%s", ref.tool.Name, ref.server, schema)
+		q.unread = fmt.Sprintf("Call %s of %s.\n%s", ref.tool.Name, ref.server, ref.tool.Description)
+	}
+	d, err := h.decide(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -41,16 +43,28 @@ func (h *host) consent(ctx context.Context, ref toolRef, args map[string]any) (m
 	return nil, errRefused
 }
 
-// forModel is the tool as a model sees it.
-func (r toolRef) forModel() (modelTool, error) {
+// with is the call with its arguments, for a person to read.
+func (r toolRef) with(args map[string]any) string {
+	return fmt.Sprintf("Call %s of %s with %s", r.tool.Name, r.server, compact(args))
+}
+
+// schema of the tool's arguments.
+func (r toolRef) schema() (json.RawMessage, error) {
 	raw, err := json.Marshal(r.tool)
 	if err != nil {
-		return modelTool{}, err
+		return nil, err
 	}
 	var listed struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
 	}
-	if err := json.Unmarshal(raw, &listed); err != nil {
+	err = json.Unmarshal(raw, &listed)
+	return listed.InputSchema, err
+}
+
+// forModel is the tool as a model sees it.
+func (r toolRef) forModel() (modelTool, error) {
+	schema, err := r.schema()
+	if err != nil {
 		return modelTool{}, err
 	}
 	name := strings.Map(func(c rune) rune {
@@ -59,7 +73,7 @@ func (r toolRef) forModel() (modelTool, error) {
 		}
 		return '_'
 	}, r.server+"__"+r.tool.Name)
-	return modelTool{"function", modelToolFunction{name, r.tool.Description, listed.InputSchema}}, nil
+	return modelTool{"function", modelToolFunction{name, r.tool.Description, schema}}, nil
 }
 
 // readArguments reads what a model wrote as a tool's arguments.

@@ -13,7 +13,7 @@ type question struct {
 	text string
 	// unread is the part of text that is not on the screen yet; "": all of it.
 	unread string
-	// schema of the form (KindElicitation).
+	// schema of the form (KindElicitation), or of the tool's arguments (KindTool).
 	schema json.RawMessage
 	// arguments of the tool call in question; nil: not known yet.
 	arguments map[string]any

@@ -1,11 +1,17 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 // Servers are MCP servers by the name the person gave them.
@@ -80,3 +86,58 @@ func (s Server) expand(lookup func(string) (string, bool)) (Server, error) {
 	}
 	return out, errors.Join(errs...)
 }
+
+// MaxSidecar is the size in bytes above which a sidecar is refused: a person has to
+// read all of it before they agree.
+const MaxSidecar = 4 << 10
+
+// ParseSidecar reads the servers file that came with a protocol. Its author is a
+// stranger, so what it says is exactly what is started: a key that is not known
+// and a variable are errors.
+func ParseSidecar(data []byte) (Servers, error) {
+	if len(data) > MaxSidecar {
+		return nil, fmt.Errorf("larger than %d bytes", MaxSidecar)
+	}
+	one, err := fields.DecodeOne(data)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Servers Servers `json:"mcpServers"`
+	}
+	d := json.NewDecoder(bytes.NewReader(one))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return nil, err
+	}
+	if len(file.Servers) == 0 {
+		return nil, errors.New("mcpServers names no server")
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
+		s := file.Servers[name]
+		if texts := append([]string{s.Command}, append(s.Args, slices.Collect(maps.Values(s.Env))...)...); slices.ContainsFunc(texts, variable.MatchString) {
+			return nil, fmt.Errorf("mcpServers.%s: variables such as ${HOME} are not replaced in a file that came with a protocol; "+
+				"name a file of your own with --servers", name)
+		}
+		if _, err := s.expand(nil); err != nil {
+			return nil, fmt.Errorf("mcpServers.%s: %w", name, err)
+		}
+	}
+	return file.Servers, nil
+}
+
+// Below returns the servers with the folder that relative paths of commands begin
+// at. A command without a slash is a program of the PATH.
+func (s Servers) Below(dir string) Servers {
+	out := make(Servers, len(s))
+	for name, server := range s {
+		if strings.ContainsRune(server.Command, filepath.Separator) && !filepath.IsAbs(server.Command) {
+			server.Command = filepath.Join(dir, server.Command)
+		}
+		out[name] = server
+	}
+	return out
+}
+
+// Names are the names of the servers in order.
+func (s Servers) Names() []string { return slices.Sorted(maps.Keys(s)) }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/sdk/plain"
@@ -23,6 +26,8 @@ import (
 type toolbox struct {
 	servers Servers
 	log     io.Writer
+	// How long a server may take to start, and a call.
+	startTimeout, callTimeout time.Duration
 
 	mu   sync.Mutex // guards open; held while a server starts
 	open map[string]*client.Client
@@ -40,8 +45,11 @@ type toolResult struct {
 	success bool
 }
 
-func newToolbox(servers Servers, log io.Writer) *toolbox {
-	return &toolbox{servers: servers, log: log, open: map[string]*client.Client{}}
+func newToolbox(c Config) *toolbox {
+	return &toolbox{
+		servers: c.Servers, log: c.ServerLog, open: map[string]*client.Client{},
+		startTimeout: cmp.Or(c.StartTimeout, 20*time.Second), callTimeout: cmp.Or(c.CallTimeout, 5*time.Minute),
+	}
 }
 
 // adopt adds a connection that somebody else closes.
@@ -81,7 +89,7 @@ func (t *toolbox) client(ctx context.Context, name string) (*client.Client, erro
 	for key, value := range s.Env {
 		env = append(env, key+"="+value)
 	}
-	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, log: &serverLog{server: name, to: orDiscard(t.log)}})
+	c, err := connect(ctx, child{argv: append([]string{s.Command}, s.Args...), env: env, within: t.startTimeout, log: &serverLog{server: name, to: orDiscard(t.log)}})
 	if err != nil {
 		return nil, fmt.Errorf("MCP server %q: %w", name, err)
 	}
@@ -139,15 +147,22 @@ func (t *toolbox) all(ctx context.Context, names ...string) ([]toolRef, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		list, err := t.list(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("list the tools of %q: %w", name, cause(ctx, err))
+			return nil, fmt.Errorf("list the tools of the MCP server %q: %w", name, err)
 		}
 		for _, tool := range list.Tools {
 			refs = append(refs, toolRef{name, tool})
 		}
 	}
 	return refs, nil
+}
+
+func (t *toolbox) list(ctx context.Context, c *client.Client) (*mcp.ListToolsResult, error) {
+	ctx, done := within(ctx, t.startTimeout)
+	defer done()
+	list, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+	return list, cause(ctx, err)
 }
 
 // find returns the tool that a challenge names; hosts put the server's name in
@@ -175,10 +190,10 @@ func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		if len(t.names()) == 0 {
-			return toolRef{}, fmt.Errorf("nothing has a tool %q: name the MCP servers to use with --servers FILE", name)
+		if len(t.servers) == 0 {
+			return toolRef{}, fmt.Errorf("no MCP server with the tool %q: start those of the protocol with --with-servers, or name others with --servers FILE", name)
 		}
-		return toolRef{}, fmt.Errorf("no configured MCP server has a tool %q (--servers FILE names: %s)", name, strings.Join(t.names(), ", "))
+		return toolRef{}, fmt.Errorf("none of the MCP servers has the tool %q (%s): name one that does with --servers FILE", name, strings.Join(t.names(), ", "))
 	}
 	return toolRef{}, fmt.Errorf("several MCP servers have a tool %q: %s and %s", name, found[0].server, found[1].server)
 }
@@ -204,9 +219,11 @@ func (t *toolbox) call(ctx context.Context, server, tool string, arguments map[s
 	var req mcp.CallToolRequest
 	req.Params.Name = tool
 	req.Params.Arguments = arguments
-	res, err := c.CallTool(ctx, req)
+	limited, done := within(ctx, t.callTimeout)
+	defer done()
+	res, err := c.CallTool(limited, req)
 	if err != nil {
-		return toolResult{}, fmt.Errorf("call %s of %q: %w", tool, server, cause(ctx, err))
+		return toolResult{}, fmt.Errorf("call %s of the MCP server %q: %w", tool, server, lost(ctx, limited, err))
 	}
 	value, err := payload(res)
 	if err != nil {
@@ -216,6 +233,23 @@ func (t *toolbox) call(ctx context.Context, server, tool string, arguments map[s
 		}
 	}
 	return toolResult{value: value, success: !res.IsError && !saysFailure(value)}, nil
+}
+
+// lost is the error of a call without a reply: it may have been carried out. An
+// error that the server sent is a reply.
+func lost(ctx, limited context.Context, err error) error {
+	var broken *transport.Error
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case limited.Err() != nil:
+		err = context.Cause(limited)
+	case errors.As(err, &broken):
+		err = errors.New("the server ended")
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; whether the call was carried out is not known: find out before you resume the run", err)
 }
 
 // saysFailure reports whether a result calls itself a failure.
