@@ -9,8 +9,8 @@ import (
 const typeJSON = "json"
 
 // missingArguments are the arguments that a tool requires and that are not given,
-// as fields to ask for. What its schema says of one that no form can ask for is
-// for the tool to check.
+// as fields to ask for. The tool itself checks an argument whose schema no form
+// can express.
 func missingArguments(tool json.RawMessage, given map[string]any) []field {
 	var top struct {
 		Properties map[string]json.RawMessage `json:"properties"`
