@@ -46,7 +46,7 @@ LONG := $(sort ./core/store/... $(patsubst ./sdk/%,$(SDK)/%,\
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo kit test check static lint api fmt proto bench fuzz vuln clean
+.PHONY: help build dist demo kit test check static lint api fmt proto bench fuzz vuln clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,11 @@ build: ## build the server, the drivers and the example calendar; write bin/driv
 	done
 	$(GO) build -ldflags '-s -w' -o $(BIN)/calendar-server ./examples/calendar-server
 	$(BIN)/kairos driver lock $(BIN)/drivers
+
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/arm64
+
+dist: build ## build archives for PLATFORMS, an OCI image layout and checksums below dist/
+	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
 
 demo: build ## play the calendar protocol as three kinds of client, and once with a person who declines
 	$(GO) run ./examples/demo -bin $(BIN)
@@ -207,4 +212,4 @@ vuln: ## look for known vulnerabilities; needs the online database
 	@for m in $(MODULES); do (cd $$m && $(GOVULNCHECK) ./...) || exit 1; done
 
 clean: ## remove build output
-	rm -rf $(BIN) e2e/node_modules e2e/.cache $(WORD_COUNT)/node_modules examples/drivers/*/build
+	rm -rf $(BIN) dist e2e/node_modules e2e/.cache $(WORD_COUNT)/node_modules examples/drivers/*/build

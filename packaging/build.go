@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+const lockName = driverhost.LockName
+
+// release is what is packaged: everything below dir has the time changed.
+type release struct {
+	version string
+	changed time.Time
+	dir     string
+}
+
+func (r release) staged() string { return filepath.Join(r.dir, "staged") }
+
+// platform is what one platform gets, by path in the archive.
+type platform struct {
+	os, arch string
+	files    []file
+}
+
+type file struct {
+	path string
+	mode int64
+	data []byte
+}
+
+func (p platform) name() string { return p.os + "/" + p.arch }
+
+func (p *platform) add(path string, mode int64, data []byte) {
+	p.files = append(p.files, file{path, mode, data})
+	slices.SortFunc(p.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+}
+
+// build compiles the server and the drivers that the folder has for one platform,
+// with the flags of the environment, and adds what else belongs to it.
+func (r release) build(ctx context.Context, name, drivers string) (platform, error) {
+	goos, arch, ok := strings.Cut(name, "/")
+	if !ok {
+		return platform{}, fmt.Errorf("platform %q is not GOOS/GOARCH", name)
+	}
+	p := platform{os: goos, arch: arch}
+	lock, err := driverhost.ReadLock(filepath.Join(drivers, lockName))
+	if err != nil {
+		return platform{}, err
+	}
+	if err := r.compile(ctx, &p, "kairos", "./cmd/kairos", "-s -w -X main.version="+r.version); err != nil {
+		return platform{}, err
+	}
+	for _, d := range lock.Drivers {
+		source := "./plugins/" + strings.ReplaceAll(d.Name, "_", "")
+		if err := r.compile(ctx, &p, "drivers/"+d.File, source, "-s -w"); err != nil {
+			return platform{}, err
+		}
+	}
+	others := map[string]string{"LICENSE": "LICENSE", "README.md": "packaging/README.md"}
+	if goos == "linux" {
+		others["kairos.service"] = "packaging/kairos.service"
+	}
+	for to, from := range others {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			return platform{}, err
+		}
+		p.add(to, 0o644, b)
+	}
+	return p, nil
+}
+
+func (r release) compile(ctx context.Context, p *platform, path, source, ldflags string) error {
+	fmt.Printf("dist: %s for %s\n", filepath.Base(path), p.name())
+	out := filepath.Join(r.staged(), p.os+"-"+p.arch, path)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", ldflags, "-o", out, source)
+	cmd.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build %s: %w", source, err)
+	}
+	b, err := os.ReadFile(out)
+	if err != nil {
+		return err
+	}
+	p.add(path, 0o755, b)
+	return nil
+}
+
+// lockOf is the lock of this machine's drivers with the sums of the binaries of
+// every platform. A driver says the same of itself on all of them.
+func lockOf(path string, all []platform) ([]byte, error) {
+	lock, err := driverhost.ReadLock(path)
+	if err != nil {
+		return nil, err
+	}
+	for i := range lock.Drivers {
+		d := &lock.Drivers[i]
+		d.SHA256 = map[string]string{}
+		for _, p := range all {
+			at := slices.IndexFunc(p.files, func(f file) bool { return f.path == "drivers/"+d.File })
+			sum := sha256.Sum256(p.files[at].data)
+			d.SHA256[p.name()] = hex.EncodeToString(sum[:])
+		}
+	}
+	if err := lock.Validate(); err != nil {
+		return nil, err
+	}
+	b, err := json.MarshalIndent(lock, "", "  ")
+	return append(b, '\n'), err
+}

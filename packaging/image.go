@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// nobody is the user and the group that the image runs as.
+const nobody = 65532
+
+// image writes the OCI image layout DIR/oci: an index with an image for each Linux
+// platform (https://github.com/opencontainers/image-spec, image-layout.md).
+func (r release) image(all []platform) error {
+	var images []mutate.IndexAddendum
+	for _, p := range all {
+		if p.os != "linux" {
+			continue
+		}
+		image, err := r.imageOf(p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name(), err)
+		}
+		images = append(images, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
+			Platform:    &v1.Platform{OS: p.os, Architecture: p.arch},
+			Annotations: map[string]string{"org.opencontainers.image.ref.name": r.version},
+		}})
+	}
+	if len(images) == 0 {
+		return nil
+	}
+	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), images...)
+	_, err := layout.Write(filepath.Join(r.dir, "oci"), index)
+	return err
+}
+
+// imageOf has the archive's files in /opt/kairos, a folder for the database that
+// the user of the image owns, and nothing else: no shell, no package manager.
+func (r release) imageOf(p platform) (v1.Image, error) {
+	var program, data bytes.Buffer
+	if err := writeTar(&program, r.changed, "opt/kairos/", 0, p.files); err != nil {
+		return nil, err
+	}
+	if err := writeTar(&data, r.changed, "", nobody, []file{{path: "data/", mode: 0o700}, {path: "tmp/", mode: 0o1777}}); err != nil {
+		return nil, err
+	}
+	image := mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1)
+	for _, b := range []*bytes.Buffer{&program, &data} {
+		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(b.Bytes())), nil
+		}, tarball.WithMediaType(types.OCILayer))
+		if err != nil {
+			return nil, err
+		}
+		if image, err = mutate.AppendLayers(image, layer); err != nil {
+			return nil, err
+		}
+	}
+	return mutate.ConfigFile(image, &v1.ConfigFile{
+		OS: p.os, Architecture: p.arch, Created: v1.Time{Time: r.changed},
+		RootFS: v1.RootFS{Type: "layers", DiffIDs: diffIDs(image)},
+		Config: v1.Config{
+			User: fmt.Sprintf("%d:%d", nobody, nobody), WorkingDir: "/data",
+			Entrypoint: []string{"/opt/kairos/kairos"}, Cmd: []string{"serve"},
+			Env:     []string{"KAIROS_DB=/data/kairos.db", "HOME=/data", "PATH=/opt/kairos"},
+			Volumes: map[string]struct{}{"/data": {}},
+			Labels:  map[string]string{"org.opencontainers.image.title": "KAIROS", "org.opencontainers.image.version": r.version, "org.opencontainers.image.licenses": "Apache-2.0"},
+		},
+	})
+}
+
+func diffIDs(image v1.Image) []v1.Hash {
+	c, err := image.ConfigFile()
+	if err != nil {
+		return nil // the next call that needs the layers says why
+	}
+	return c.RootFS.DiffIDs
+}
