@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,6 +20,7 @@ import (
 // runs at a terminal.
 type example struct {
 	name  string
+	flags string
 	typed []string
 	// machine are the lines that differ between machines, and what the transcript
 	// has in their place.
@@ -41,6 +44,12 @@ var playedExamples = []example{
 		"Open are the retry limits of the importer; next, ask the operators which limit they want.", ".",
 	}},
 	{name: "files", typed: []string{"2026-W10", "y", "The week was quiet and all is well.", "."}},
+	{name: "mcp", flags: " --with-servers", typed: []string{"Betty", "y"}},
+	{name: "calendar-appointment", flags: " --with-servers", typed: []string{"Adam, Betty", "y", "30", "y", "y", "y"}},
+	{name: "mixed", flags: " --with-servers", typed: []string{
+		"the mail relay", "Dora", "y", "45", "y", "y",
+		"The mail relay is away for 45 minutes; please call Dora if you cannot wait for your mail.", ".", "y", "y",
+	}},
 	{name: "shell", typed: []string{"examples", "y", "y"}, machine: map[string]string{
 		`Filesystem .*`:                "Filesystem     1024-blocks     Used Available Capacity Mounted on",
 		`\S+ +\d+ +\d+ +\d+ +\d+% /.*`: "/dev/sda1         61255492 20837180  37274312      36% /",
@@ -62,15 +71,24 @@ func TestTheTranscriptsOfTheExamplesAreTrue(t *testing.T) {
 	if err := os.WriteFile(program, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+buildDrivers(t), "KAIROS_DB="+filepath.Join(dir, "kairos.db"),
+	drivers := buildDrivers(t)
+	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "KAIROS_DB="+filepath.Join(dir, "kairos.db"),
 		"LOG_LEVEL=error", "DISPLAY=", "WAYLAND_DISPLAY=", "LC_ALL=C")
 	for _, e := range playedExamples {
 		t.Run(e.name, func(t *testing.T) {
-			work := t.TempDir()
+			work, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
 			copyExample(t, e.name, work)
-			cmd := exec.Command(program, "run", "examples/"+e.name+".md")
+			if err := os.Symlink(filepath.Dir(drivers), filepath.Join(work, "bin")); err != nil {
+				t.Fatal(err)
+			}
+			line := "run examples/" + e.name + ".md" + e.flags
+			cmd := exec.Command(program, strings.Fields(line)...)
 			cmd.Dir, cmd.Env = work, env
-			got := "$ kairos run examples/" + e.name + ".md\n" + e.timeless(converse(t, cmd, e.typed))
+			said := strings.ReplaceAll(converse(t, cmd, e.typed), work, "/home/dora/kairos")
+			got := "$ kairos " + line + "\n" + e.timeless(said)
 			path := filepath.Join("../../examples/transcripts", e.name+".txt")
 			if *updateRuns {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -193,12 +211,25 @@ func (e example) timeless(said string) string {
 		said = anyRun.ReplaceAllString(strings.ReplaceAll(said, m[0], id), id)
 		said = strings.ReplaceAll(said, m[1], short)
 	}
-	said = anyTime.ReplaceAllString(said, "2026-03-05T09:00:00Z")
+	said = timesInOrder(said)
 	said = anySeconds.ReplaceAllString(said, "in 1s")
 	const digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	said = anyDigest.ReplaceAllStringFunc(said, func(text string) string { return digits[:len(text)] })
 	for pattern, instead := range e.machine {
 		said = regexp.MustCompile(`(?m)^  \| `+pattern+`$`).ReplaceAllString(said, "  | "+instead)
+	}
+	return said
+}
+
+// timesInOrder replaces the earliest time, the next one and so on by times half an
+// hour apart.
+func timesInOrder(said string) string {
+	times := anyTime.FindAllString(said, -1)
+	slices.Sort(times)
+	next := time.Date(2026, 3, 5, 9, 0, 0, 0, time.UTC)
+	for _, text := range slices.Compact(times) {
+		said = strings.ReplaceAll(said, text, next.Format(time.RFC3339))
+		next = next.Add(30 * time.Minute)
 	}
 	return said
 }

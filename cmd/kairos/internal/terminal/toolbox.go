@@ -191,7 +191,7 @@ func (t *toolbox) find(ctx context.Context, name string) (toolRef, error) {
 		return found[0], nil
 	case 0:
 		if len(t.servers) == 0 {
-			return toolRef{}, fmt.Errorf("no MCP server with the tool %q: start those of the protocol with --with-servers, or name others with --servers FILE", name)
+			return toolRef{}, fmt.Errorf("no MCP server with the tool %q was started: run the protocol's file with --with-servers, or name servers with --servers FILE", name)
 		}
 		return toolRef{}, fmt.Errorf("none of the MCP servers has the tool %q (%s): name one that does with --servers FILE", name, strings.Join(t.names(), ", "))
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ type Flags struct {
 	script, servers, input, era string
 	without, autoSampling       []string
 	llmURL, llmModel            string
-	temporary                   bool
+	temporary, withServers      bool
 	// Session is the id of the run to resume; Files: its protocol is in the space
 	// of files.
 	Session string
@@ -45,6 +46,7 @@ func runCommand(at *session.Session) *cobra.Command {
 			"the addresses that the server wants opened and every request to a model before it is sent, and does the agent's part.\n" +
 			"A FILE is stored in the space \"local\" of the configured database, where it replaces the file's earlier version and\n" +
 			"nothing else, and agents do not find it; with --temporary nothing is kept. A run that stops can be resumed later.\n" +
+			"A protocol NAME.md may have servers with its tools beside it, in NAME.servers.json. They are shown, and started if you agree.\n" +
 			"The key of a model's endpoint is read from " + terminal.KeyEnv + ".",
 		Example: "  kairos run examples/shell.md\n  kairos run 'Release a version' --script answers.yaml",
 		Args:    cobra.MinimumNArgs(1),
@@ -53,6 +55,7 @@ func runCommand(at *session.Session) *cobra.Command {
 	f.AddTo(cmd)
 	cmd.Flags().StringVar(&f.input, "input", "", "input of the run, a JSON object")
 	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
+	cmd.Flags().BoolVar(&f.withServers, withServers, false, "start the servers named in NAME.servers.json beside NAME.md without asking; =false does not start them")
 	cmd.Flags().BoolVar(&f.temporary, "temporary", false, "run a FILE in a database of its own, and remove that afterwards")
 	return cmd
 }
@@ -61,11 +64,11 @@ func runCommand(at *session.Session) *cobra.Command {
 func (f *Flags) AddTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
-	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call")
+	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call; paths in it begin at its folder")
 	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
 	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, or one of its modes form and url, sampling, roots")
 	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
-	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: you paste the answers")
+	flags.StringVar(&f.llmURL, "llm-url", "", "OpenAI-compatible endpoint that samples; empty: no model is asked, and you do the work")
 	flags.StringVar(&f.llmModel, "llm-model", "", "model at that endpoint")
 }
 
@@ -124,6 +127,10 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 		Forms:     hasForms(cmd.InOrStdin(), cmd.OutOrStdout()),
 		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
 	}
+	if f.llmURL == "" && f.script == "" {
+		// A person is not a model: without one the work is theirs, as an agent's.
+		c.Without = append(slices.Clone(c.Without), terminal.Sampling)
+	}
 	if err := f.files(&c); err != nil {
 		return c, "", err
 	}
@@ -138,6 +145,13 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 			return c, "", fmt.Errorf("read the protocol: %w", err)
 		}
 		c.Document, inFiles = string(b), true
+		offered, err := f.offered(cmd, what)
+		if err != nil {
+			return c, "", err
+		}
+		if offered != nil {
+			c.Servers = offered
+		}
 		if f.temporary {
 			dir, err := os.MkdirTemp("", "kairos-run-")
 			if err != nil {
@@ -151,20 +165,26 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	default:
 		c.Query = what
 	}
-	c.Server = []string{self, "serve"}
+	c.Server = serverLine(self, at, database, inFiles)
+	return c, ownDB, nil
+}
+
+// serverLine starts the server that the run is played against.
+func serverLine(self string, at *session.Session, database string, inFiles bool) []string {
+	line := []string{self, "serve"}
 	if at.File != "" {
-		c.Server = append(c.Server, "--config", at.File)
+		line = append(line, "--config", at.File)
 	}
 	if database != "" {
-		c.Server = append(c.Server, "--db", database)
+		line = append(line, "--db", database)
 	}
 	if at.Dev {
-		c.Server = append(c.Server, "--dev")
+		line = append(line, "--dev")
 	}
 	if inFiles {
-		c.Server = append(c.Server, "--files")
+		line = append(line, "--files")
 	}
-	return c, ownDB, nil
+	return line
 }
 
 // files reads the script and the servers that the flags name.
@@ -187,7 +207,11 @@ func (f Flags) files(c *terminal.Config) error {
 		if err != nil {
 			return fmt.Errorf("servers %s: %w", f.servers, err)
 		}
-		c.Servers = file.Servers
+		dir, err := filepath.Abs(filepath.Dir(f.servers))
+		if err != nil {
+			return fmt.Errorf("servers %s: %w", f.servers, err)
+		}
+		c.Servers = file.Servers.Below(dir)
 		c.AllowAutoSampling = append(c.AllowAutoSampling, file.AllowAutoSampling...)
 	}
 	return nil

@@ -1,0 +1,135 @@
+package play
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+)
+
+// withServers is the flag that answers for the person whether the programs of a
+// sidecar are started.
+const withServers = "with-servers"
+
+// sidecarOf is the name of the servers file beside a protocol.
+func sidecarOf(protocol string) string {
+	return strings.TrimSuffix(protocol, filepath.Ext(protocol)) + ".servers.json"
+}
+
+// readSidecar returns the servers of a sidecar; none: there is no such file.
+func readSidecar(path string) (terminal.Servers, error) {
+	own := func(name string, flag int, perm os.FileMode) (*os.File, error) {
+		return os.OpenFile(name, flag|syscall.O_NOFOLLOW, perm)
+	}
+	f, err := files.Open(own, path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("%s is a symbolic link, and the file beside a protocol has to be one of its own", path)
+	case err != nil:
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	data, err := io.ReadAll(io.LimitReader(f, terminal.MaxSidecar+1))
+	if err != nil {
+		return nil, err
+	}
+	servers, err := terminal.ParseSidecar(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	return servers.Below(dir), err
+}
+
+// offered are the servers of the protocol's sidecar if the person wants them
+// started. The file came with the protocol, so it is not a permission: all that
+// it starts is shown, and without an answer nothing is started.
+func (f Flags) offered(cmd *cobra.Command, protocol string) (terminal.Servers, error) {
+	answered := cmd.Flags().Changed(withServers)
+	if f.servers != "" || answered && !f.withServers {
+		return nil, nil
+	}
+	path := sidecarOf(protocol)
+	servers, err := readSidecar(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the servers of the protocol: %w; --%s=false runs it without them", err, withServers)
+	}
+	if servers == nil {
+		if answered {
+			return nil, fmt.Errorf("--%s: there is no file %s", withServers, path)
+		}
+		return nil, nil
+	}
+	return agreed(cmd, path, servers)
+}
+
+// agreed shows the servers and returns them if the person, or the flag, says that
+// they are started.
+func agreed(cmd *cobra.Command, path string, servers terminal.Servers) (terminal.Servers, error) {
+	answered := cmd.Flags().Changed(withServers)
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Printf("%s names programs with tools for this protocol:\n", path)
+	for _, name := range servers.Names() {
+		p.Printf("  %s: %s\n", name, commandLine(servers[name]))
+	}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	if !answered && !output.IsTerminal(cmd.InOrStdin()) {
+		p.Printf("They are not started: nobody can be asked here, and --%s is not given.\n", withServers)
+		return nil, p.Err
+	}
+	for _, name := range servers.Names() {
+		if _, err := exec.LookPath(servers[name].Command); err != nil {
+			return nil, fmt.Errorf("%s: the program of %s cannot be started: %w; build or install it, or run the protocol without it (--%s=false)",
+				path, name, err, withServers)
+		}
+	}
+	if answered {
+		return servers, nil
+	}
+	yes, err := ask.Agreed(cmd, p, "KAIROS has not checked them. Start them when a step needs a tool?")
+	if err != nil || !yes {
+		p.Printf("They are not started; a step that needs one of their tools ends the run.\n")
+		return nil, errors.Join(err, p.Err)
+	}
+	return servers, nil
+}
+
+var plainWord = regexp.MustCompile(`^[\w@%+:,./=-]+$`)
+
+// commandLine is what is started, as it is typed in a shell.
+func commandLine(s terminal.Server) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
+		words = append(words, quoted(key)+"="+quoted(s.Env[key]))
+	}
+	for _, word := range append([]string{s.Command}, s.Args...) {
+		words = append(words, quoted(word))
+	}
+	return strings.Join(words, " ")
+}
+
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

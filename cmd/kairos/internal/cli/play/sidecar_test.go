@@ -1,0 +1,143 @@
+package play
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/creack/pty"
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/terminal"
+)
+
+// The file beside a protocol came with it, so it starts nothing by itself.
+func TestTheServersOfAProtocolAreStartedOnlyIfSomebodySaysSo(t *testing.T) {
+	const (
+		good    = `{"mcpServers":{"calendar":{"command":"./tool","args":["--state","my calendar.json"],"env":{"ZONE":"UTC"}}}}`
+		missing = `{"mcpServers":{"calendar":{"command":"./nothing"}}}`
+		line    = "/tool --state 'my calendar.json'"
+	)
+	for name, tc := range map[string]struct {
+		sidecar string // "": there is none
+		flags   []string
+		typed   string // at a terminal; "": nobody is there
+		started bool
+		wrong   string
+		says    []string
+	}{
+		"no sidecar":            {},
+		"nobody is there":       {sidecar: good, says: []string{line, "  calendar: ZONE=UTC /", "They are not started"}},
+		"the flag":              {sidecar: good, flags: []string{"--with-servers"}, started: true, says: []string{line}},
+		"the flag, no sidecar":  {flags: []string{"--with-servers"}, wrong: "there is no file"},
+		"the flag is false":     {sidecar: good, flags: []string{"--with-servers=false"}, typed: "y\n"},
+		"a person agrees":       {sidecar: good, typed: "y\n", started: true, says: []string{line, "[y/N]"}},
+		"a person declines":     {sidecar: good, typed: "no\n", says: []string{line, "[y/N]", "not started"}},
+		"an empty line":         {sidecar: good, typed: "\n", says: []string{"[y/N]", "not started"}},
+		"other servers":         {sidecar: good, flags: []string{"--servers", "mine.json"}, typed: "y\n"},
+		"no such program":       {sidecar: missing, typed: "y\n", wrong: "build or install it", says: []string{"/nothing"}},
+		"and nobody is there":   {sidecar: missing, says: []string{"/nothing", "They are not started"}},
+		"malformed":             {sidecar: "{", typed: "y\n", wrong: "--with-servers=false runs it without them"},
+		"malformed, not wanted": {sidecar: "{", flags: []string{"--with-servers=false"}},
+		"an unknown field":      {sidecar: strings.Replace(good, "args", "arguments", 1), typed: "y\n", wrong: `"arguments"`},
+		"hidden characters":     {sidecar: strings.Replace(good, "--state", "\u202e\\u001b[2J", 1), says: []string{"U+202E", "U+001B"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir, "tool"), "#!/bin/sh\n", 0o755)
+			if tc.sidecar != "" {
+				write(t, filepath.Join(dir, "visit.servers.json"), tc.sidecar, 0o644)
+			}
+			got, said, err := offer(t, filepath.Join(dir, "visit.md"), tc.typed, tc.flags...)
+			if tc.wrong == "" && err != nil || !strings.Contains(fmt.Sprint(err), tc.wrong) {
+				t.Errorf("error = %v, want %q", err, tc.wrong)
+			}
+			want := terminal.Servers(nil)
+			if tc.started {
+				want = terminal.Servers{"calendar": {
+					Command: filepath.Join(dir, "tool"), Args: []string{"--state", "my calendar.json"}, Env: map[string]string{"ZONE": "UTC"},
+				}}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("servers to start:\n%s", diff)
+			}
+			for _, text := range tc.says {
+				if !strings.Contains(said, text) {
+					t.Errorf("%q is not in\n%s", text, said)
+				}
+			}
+			if tc.says == nil && said != "" {
+				t.Errorf("it says %s", said)
+			}
+		})
+	}
+}
+
+func TestASidecarIsAFileOfItsOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"a link":   {func(path string) error { return os.Symlink("/etc/hostname", path) }, "is a symbolic link"},
+		"a pipe":   {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "is not a regular file"},
+		"a folder": {func(path string) error { return os.Mkdir(path, 0o700) }, "is not a regular file"},
+		"too large": {func(path string) error {
+			return os.WriteFile(path, bytes.Repeat([]byte(" "), 10<<20), 0o600)
+		}, "larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := tc.make(filepath.Join(dir, "visit.servers.json")); err != nil {
+				t.Fatal(err)
+			}
+			got, said, err := offer(t, filepath.Join(dir, "visit.md"), "y\n")
+			if got != nil || said != "" || !strings.Contains(fmt.Sprint(err), tc.want) {
+				t.Errorf("%v, %v, %q, want %s", got, err, said, tc.want)
+			}
+		})
+	}
+}
+
+// offer offers the servers of a protocol to a person at a terminal; typed is
+// empty: nobody is there.
+func offer(t *testing.T, protocol, typed string, args ...string) (terminal.Servers, string, error) {
+	t.Helper()
+	var f Flags
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	f.AddTo(cmd)
+	cmd.Flags().BoolVar(&f.withServers, withServers, false, "")
+	cmd.SetOut(&out)
+	cmd.SetIn(strings.NewReader(""))
+	if typed != "" {
+		keyboard, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _, _ = keyboard.Close(), tty.Close() }()
+		if _, err := keyboard.WriteString(typed); err != nil {
+			t.Fatal(err)
+		}
+		cmd.SetIn(tty)
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Fatal(err)
+	}
+	servers, err := f.offered(cmd, protocol)
+	return servers, out.String(), err
+}
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
