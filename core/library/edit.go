@@ -23,7 +23,7 @@ type edit struct {
 	caller   access.Caller
 }
 
-func (l *Library) edit(c access.Caller, j judge) edit {
+func newEdit(l *Library, c access.Caller, j judge) edit {
 	return edit{catalog: l.catalog, meanings: l.meanings, ratings: l.ratings, clock: l.opt.Clock, judge: j, caller: c}
 }
 

@@ -30,7 +30,7 @@ type RestoreReply struct {
 func (l *Library) Restore(ctx context.Context, c access.Caller, ref string, revision int64) (RestoreReply, error) {
 	j, release := hold(l.setups)
 	defer release()
-	e := l.edit(c, j)
+	e := newEdit(l, c, j)
 	var reply RestoreReply
 	err := whileOvertaken(ctx, func() (err error) {
 		reply, err = e.restore(ctx, l.versions, ref, revision)

@@ -39,7 +39,7 @@ func (l *Library) Update(ctx context.Context, c access.Caller, in api.UpdateRequ
 	uris := once(in.URIs)
 	j, release := hold(l.setups)
 	defer release()
-	e := l.edit(c, j)
+	e := newEdit(l, c, j)
 	reply.Results = make([]api.UpdateResult, 0, len(uris))
 	for _, uri := range uris {
 		message, err := e.updateOne(ctx, uri, changes[stepNamed(uri)])
@@ -242,7 +242,7 @@ func (l *Library) Delete(ctx context.Context, c access.Caller, in api.DeleteRequ
 	if err := countURIs(in.URIs); err != nil {
 		return api.DeleteReply{}, err
 	}
-	e := l.edit(c, judge{})
+	e := newEdit(l, c, judge{})
 	reply.Results = make([]api.DeleteResult, 0, len(in.URIs))
 	gone := make(map[string]string) // messages by the UUID of the step that this call deleted
 	for _, uri := range once(in.URIs) {
