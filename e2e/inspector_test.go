@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,19 @@ func (i inspector) play(t *testing.T) {
 	}, &minted)
 	if len(minted.Items) != 2 {
 		t.Fatalf("minted %d steps, want 2", len(minted.Items))
+	}
+	var prompts struct{ Prompts []struct{ Name string } }
+	i.run(t, &prompts, "--method", "prompts/list")
+	name := "water-the-" + i.era + "-plants"
+	if !slices.ContainsFunc(prompts.Prompts, func(p struct{ Name string }) bool { return p.Name == name }) {
+		t.Errorf("the Inspector lists the prompts %v, want %s", prompts.Prompts, name)
+	}
+	var started struct {
+		Messages []struct{ Content struct{ Text string } }
+	}
+	i.run(t, &started, "--method", "prompts/get", "--prompt-name", name)
+	if len(started.Messages) != 1 || !strings.Contains(started.Messages[0].Content.Text, minted.Items[0].URI) {
+		t.Errorf("prompt %s = %+v, want the URI of the protocol", name, started)
 	}
 	step := i.step(t, "kairos_begin", map[string]any{"uri": minted.Items[0].URI})
 	for _, text := range []string{"Every pot got a litre.", "They look better than before."} {

@@ -60,6 +60,9 @@ type Options struct {
 	Budgets Budgets
 	// Observer hears what was done; nil: nobody does.
 	Observer Observer
+	// Changed is called after protocols of a space were stored or deleted; nil: not
+	// needed. It is called concurrently and must return at once.
+	Changed func(space string)
 	// SolutionFields are the challenge types whose evidence has a field of its
 	// own in the solutions that clients are told of; any other is evidence.
 	SolutionFields []string
@@ -109,7 +112,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 		}, setups,
 		library.Options{
 			ScoreThreshold: opt.ScoreThreshold, SimilarThreshold: opt.SimilarThreshold, Embedder: opt.Embedder,
-			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Clock: opt.Clock,
+			EmbedBudget: opt.EmbedBudget, Observer: opt.Observer, Changed: opt.Changed, Clock: opt.Clock,
 		}, log,
 	)
 	k := runs.New(

@@ -164,6 +164,7 @@ var reaches = map[string]map[string]ask{
 	"Spaces": {"titles": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.Spaces(w.t.Context(), c, api.SpacesRequest{Titles: true})
 	}},
+	"Prompts": {"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Prompts(w.t.Context(), c) }},
 	"AllRuns": {"list": func(w *world, c access.Caller, _ probe) (any, error) {
 		return w.AllRuns(w.t.Context(), c, archive.RunsInput{})
 	}},

@@ -36,6 +36,9 @@ type Options struct {
 	EmbedBudget time.Duration
 	// Observer is notified of operations; optional.
 	Observer Observer
+	// Changed is called after protocols of a space were stored or deleted; nil: not
+	// needed. It is called concurrently and must return at once.
+	Changed func(space string)
 	// Clock provides the recorded times; nil: the clock of this machine.
 	Clock *clock.Clock
 }
@@ -65,6 +68,9 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Lib
 	}
 	if opt.Observer == nil {
 		opt.Observer = Silence{}
+	}
+	if opt.Changed != nil {
+		store.Writer = noticed{store.Writer, opt.Changed}
 	}
 	k, m, r := newCatalog(store, opt), newMeanings(store.Vectors, opt, log), newRater(store.Ratings, opt.Observer, opt.Clock, log)
 	return &Library{

@@ -29,6 +29,49 @@ inBothEras('exactly nine tools are listed, with titles, schemas and annotations'
     ['comment', 'mcp', 'shell', 'user_input']);
 });
 
+const greeting = title => `# ${title}
+
+\`\`\`json
+{"inputs": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "times": {"type": "integer"}}}}
+\`\`\`
+
+Greets somebody.
+
+## Greet
+
+Say hello to {{ input.name }}.
+
+\`\`\`json
+{"challenge": {"type": "comment", "comment": {"min_length": 10}}}
+\`\`\`
+`;
+
+inBothEras('a protocol is a prompt that starts it, and its list follows the changes', async (world, era) => {
+  const session = await world.client(era);
+  const names = async () => (await session.client.listPrompts()).prompts.map(prompt => prompt.name);
+  const before = await names();
+  assert.equal(before[0], 'contextual-prompt');
+  await session.call('kairos_mint', { markdown_doc: greeting('Greet a guest'), llm_model_id: 'e2e' });
+  if (era === legacy && session.pid) {
+    while (!session.wire.some(({ received }) => received?.method === 'notifications/prompts/list_changed')) await pause(20);
+  }
+  assert.deepEqual((await names()).filter(name => !before.includes(name)), ['greet-a-guest']);
+  const prompt = (await session.client.listPrompts()).prompts.find(({ name }) => name === 'greet-a-guest');
+  assert.deepEqual([prompt.title, prompt.description], ['Greet a guest', 'Greets somebody.']);
+  assert.deepEqual(prompt.arguments, [{ name: 'name', required: true }, { name: 'times' }]);
+  const { messages } = await session.client.getPrompt({ name: 'greet-a-guest', arguments: { name: 'Ada', times: '2' } });
+  assert.equal(messages.length, 1);
+  const given = JSON.parse(messages[0].content.text.split('\n').find(line => line.startsWith('{')));
+  assert.deepEqual(given.input, { name: 'Ada', times: 2 });
+  const begun = await session.call('kairos_begin', given);
+  assert.match(begun.current_step.content, /Say hello to.*Ada/s);
+  for (const [params, why] of [
+    [{ name: 'greet-a-guest' }, /missing: name/], [{ name: 'greet-nobody' }, /no prompt "greet-nobody"/],
+  ]) {
+    await assert.rejects(session.client.getPrompt(params), why);
+  }
+});
+
 for (const [mode, expected] of [['auto', modern], ['legacy', legacy]]) {
   scenario(`the 2026 client in mode ${mode} speaks ${expected}`, async world => {
     const session = await world.client(modern, { mode });

@@ -22,14 +22,18 @@ const (
 // completion offers the protocols that the caller may read: for the prompt's
 // argument their titles, or URIs if the input begins like one, and for a reference to
 // kairos://mem/ the ids of their first steps. The input is part of the title, or the
-// beginning of the URI or id.
+// beginning of the URI or id. For an argument of a protocol's prompt it offers the
+// allowed values.
 type completion struct{ protocols protocols }
 
 // CompletePromptArgument implements server.PromptCompletionProvider.
 func (c completion) CompletePromptArgument(
 	ctx context.Context, prompt string, argument mcp.CompleteArgument, _ mcp.CompleteContext,
 ) (*mcp.Completion, error) {
-	if prompt != promptName || argument.Name != promptProtocol {
+	if prompt != promptName {
+		return c.completePrompt(ctx, prompt, argument)
+	}
+	if argument.Name != promptProtocol {
 		return &mcp.Completion{}, nil
 	}
 	return c.complete(ctx, argument.Value, func(p api.ChainInfo) string { return p.Title })

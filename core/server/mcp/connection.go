@@ -54,6 +54,9 @@ type connection struct {
 	mu     sync.Mutex // guards the fields below
 	client driver.Client
 	wants  mcp.LoggingLevel // see logged
+	// promptSpaces are the spaces of the list of prompts that the client knows; nil: it
+	// knows none.
+	promptSpaces []string
 }
 
 type originKey struct{}
@@ -209,6 +212,8 @@ type note struct {
 	errorCode string
 	// data of a JSON-RPC error; nil: that of mcp-go.
 	data any
+	// prompt is the name that the client sent in prompts/get, see menu.
+	prompt string
 	// message is the request as it was received.
 	message json.RawMessage
 }

@@ -30,6 +30,8 @@ type fakeDirector struct {
 	wait    time.Duration  // of every question; 0: the call's CanWait
 	err     error          // knob: what every call but Continue fails with
 	patient bool           // knob: asks for ever, see Unanswered
+	// prompts of each space.
+	prompts map[string][]api.Prompt
 	// titles of the protocols there are, a page at a time; nil: one.
 	titles []string
 	page   int
@@ -356,6 +358,16 @@ func (d *fakeDirector) Spaces(_ context.Context, _ access.Caller, in api.SpacesR
 	}
 	reply.Spaces = []api.SpaceInfo{info}
 	return reply, d.err
+}
+
+func (d *fakeDirector) Prompts(_ context.Context, c access.Caller, _ ...string) ([]api.Prompt, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []api.Prompt
+	for _, space := range c.Spaces() {
+		out = append(out, d.prompts[space]...)
+	}
+	return out, d.err
 }
 
 // lastClient is what the engine was told of the client at the last begin or next.

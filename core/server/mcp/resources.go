@@ -13,7 +13,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
-	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
 //go:embed doc/*.md
@@ -69,6 +68,9 @@ func addResources(to *server.MCPServer, ps protocols) error {
 			mcp.WithPromptIcons(icon(guideDrawing)),
 			mcp.WithArgument(promptProtocol, mcp.ArgumentDescription("Title or URI of the protocol to run; left out: only the policy"))),
 		func(ctx context.Context, req mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+			if n := noteFrom(ctx); n != nil && n.prompt != "" {
+				return ps.start(ctx, n.prompt, req.Params.Arguments)
+			}
 			order, err := ps.order(ctx, strings.TrimSpace(req.Params.Arguments[promptProtocol]))
 			if err != nil {
 				return nil, err
@@ -80,9 +82,9 @@ func addResources(to *server.MCPServer, ps protocols) error {
 	return nil
 }
 
-// protocols finds protocols for the prompt and for completions.
+// protocols finds protocols for prompts and for completions.
 type protocols struct {
-	engine  toolset.Engine
+	engine  Engine
 	callers callers
 	log     *slog.Logger
 }

@@ -117,6 +117,10 @@ func wireReply(id json.RawMessage, response mcp.JSONRPCMessage, n *note) *reply 
 	out := &reply{JSONRPC: mcp.JSONRPC_VERSION, ID: id}
 	switch r := response.(type) {
 	case mcp.JSONRPCResponse:
+		if n.err != nil { // of a hook, which cannot return one
+			out.Error = &replyError{Code: n.err.code, Message: n.err.message}
+			break
+		}
 		out.Result = r.Result
 		if res, ok := r.Result.(*mcp.CallToolResult); ok {
 			out.Result = toolResult(res, n)

@@ -42,6 +42,13 @@ type Questions interface {
 type Engine interface {
 	toolset.Engine
 	Questions
+	Prompts
+}
+
+// Prompts lists the protocols that a caller can start from a menu.
+type Prompts interface {
+	// Prompts returns a bounded list. No prompt has one of the reserved names.
+	Prompts(ctx context.Context, c access.Caller, reserved ...string) ([]api.Prompt, error)
 }
 
 var _ Engine = (*director.Engine)(nil)
@@ -166,6 +173,8 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcp server: %w", err)
 	}
+	hooks := s.hooks(callers)
+	menu{found, func() map[string]*server.ServerPrompt { return s.mcp.ListPrompts() }}.hook(hooks)
 	s.mcp = server.NewMCPServer("KAIROS", cfg.Version,
 		server.WithInstructions(instructions),
 		server.WithIcons(icon(serverDrawing)),
@@ -176,7 +185,7 @@ func New(cfg Config, e Engine, log *slog.Logger) (*Server, error) {
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
 		server.WithLogging(),
-		server.WithHooks(s.hooks(callers)),
+		server.WithHooks(hooks),
 	)
 	s.tools = &tools{
 		mcp: s.mcp, engine: e, callers: callers, clientLog: clientLog{s.mcp, log}, observer: cfg.Observer,

@@ -51,6 +51,7 @@ type App struct {
 	// handover tells outside where runs stand; nil: nobody wants it.
 	handover *handover.Writer
 	page     approvalPage
+	changes  *changes // of protocols
 	// measures hears what is done; nil: nothing is measured.
 	measures *metrics.Metrics
 	// space that clients without a principal of their own work in.
@@ -90,7 +91,7 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System(), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System(), changes: newChanges(), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}
@@ -125,6 +126,7 @@ func (a *App) engineOptions() director.Options {
 		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.StateKey,
+		Changed:     a.changes.add,
 		Clock:       a.clock,
 		EmbedBudget: time.Duration(c.Embedding.Budget), Budgets: c.Sampling.Budgets(),
 	}

@@ -107,6 +107,20 @@ func (o *background) sweep() {
 	}
 }
 
+// tellChanges calls do with the spaces whose protocols changed.
+func (o *background) tellChanges(do func(spaces []string)) {
+	o.work.Go(func() {
+		for {
+			select {
+			case <-o.ctx.Done():
+				return
+			case <-o.app.changes.some:
+				do(o.app.changes.take())
+			}
+		}
+	})
+}
+
 // tell calls do after the setup was replaced.
 func (o *background) tell(do func() error) {
 	o.work.Go(func() {

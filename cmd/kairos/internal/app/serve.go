@@ -103,6 +103,7 @@ func Serve(ctx context.Context, a *App, by Transports, config string, say io.Wri
 		return err
 	}
 	ops.tell(s.Refresh)
+	ops.tellChanges(s.ProtocolsChanged)
 	defer func() { err = errors.Join(err, s.Close()) }()
 	var all []func(context.Context) error
 	if by.Stdio {

@@ -1,0 +1,155 @@
+package director_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/library"
+)
+
+func (w *world) prompts(c access.Caller) []api.Prompt {
+	w.t.Helper()
+	all, err := w.Prompts(w.t.Context(), c, "contextual-prompt")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+func promptNames(all []api.Prompt) (out []string) {
+	for _, p := range all {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+const oneStep = "\n\n## One\n\nx\n"
+
+func TestAPromptHasTheInputsThatItsProtocolDeclares(t *testing.T) {
+	w := newWorld(t, nil)
+	uris := w.mint("# Release a version\n\n```json\n" + `{"inputs": {"type": "object", "required": ["version"], "properties": {
+		"version": {"type": "string", "description": "As in 1.2.0"}, "attempts": {"type": "integer"}, "dry_run": {"type": "boolean"},
+		"channel": {"type": ["string", "null"], "enum": ["stable", "beta"]}, "about": true}}}` + "\n```\n\nBuilds it,\nand publishes it.\n\nMore." + oneStep)
+	want := api.Prompt{
+		Name: "release-a-version", Title: "Release a version", Description: "Builds it, and publishes it.", URI: uris[0],
+		Arguments: []api.PromptArgument{
+			{Name: "version", Description: "As in 1.2.0", Required: true, Text: true}, {Name: "attempts"},
+			{Name: "dry_run", Values: []string{"true", "false"}}, {Name: "channel", Text: true, Values: []string{"stable", "beta"}},
+			{Name: "about", Text: true},
+		},
+	}
+	if diff := cmp.Diff(want, w.prompts(w.caller)[0]); diff != "" {
+		t.Errorf("prompt (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesOfPromptsAreUniqueAndStay(t *testing.T) {
+	w := newWorld(t, nil)
+	group := access.Caller{Principal: "you", Space: "group:test:ours"}
+	both := w.caller
+	both.Groups = []string{group.Space}
+	mint := func(c access.Caller, title string) {
+		if _, err := w.Mint(t.Context(), c, api.MintRequest{Document: "# " + title + oneStep, ModelID: "m", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mint(group, "Deploy")
+	mint(w.caller, "Contextual prompt")
+	mint(w.caller, "日本語")
+	long := strings.Repeat("very long title ", 10)
+	mint(w.caller, long)
+	before := promptNames(w.prompts(both))
+	mint(w.caller, "Deploy")
+	mint(w.caller, "De-ploy!")
+	mint(w.caller, "de ploy")
+	after := promptNames(w.prompts(both))
+	for _, name := range before {
+		if name != "deploy" && !slices.Contains(after, name) {
+			t.Errorf("the prompt %s is gone: %v", name, after)
+		}
+	}
+	seen := map[string]bool{"contextual-prompt": true}
+	for _, name := range after {
+		if seen[name] || len(name) > 60 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("the name %q is taken, long or cannot be typed", name)
+		}
+		seen[name] = true
+	}
+	if !seen["deploy"] || !seen["de-ploy"] {
+		t.Errorf("names = %v, want the plain ones too", after)
+	}
+	if again := promptNames(w.prompts(both)); !slices.Equal(after, again) {
+		t.Errorf("names = %v, then %v", after, again)
+	}
+}
+
+func TestPromptsAreBounded(t *testing.T) {
+	w := newWorld(t, nil)
+	var inputs strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&inputs, `,"i%02d":{}`, i)
+	}
+	w.mint("# A\n\n```json\n{\"inputs\":{\"type\":\"object\",\"properties\":{" + inputs.String()[1:] + "}}}\n```\n\n" + strings.Repeat("word ", 500) + oneStep)
+	var documents strings.Builder
+	for i := range library.MaxPrompts {
+		fmt.Fprintf(&documents, "# Protocol %03d%s\n", i, oneStep)
+	}
+	w.mint(documents.String())
+	all := w.prompts(w.caller)
+	if len(all) != library.MaxPrompts || len(all[0].Arguments) != 16 || len(all[0].Description) > 310 {
+		t.Errorf("%d prompts, the first with %d arguments and %d bytes", len(all), len(all[0].Arguments), len(all[0].Description))
+	}
+}
+
+func TestEveryChangeOfProtocolsIsReportedWithItsSpace(t *testing.T) {
+	var mu sync.Mutex
+	var changed []string
+	w := newWorld(t, func(c *choices) {
+		c.Changed = func(space string) {
+			mu.Lock()
+			defer mu.Unlock()
+			changed = append(changed, space)
+		}
+	})
+	took := func(do func() error) []string {
+		changed = nil
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	}
+	var uri string
+	for name, do := range map[string]func() error{
+		"mint": func() error { uri = w.mint("# A" + oneStep + "\n# B" + oneStep)[0]; return nil },
+		"update": func() error {
+			_, err := w.Update(t.Context(), w.caller, api.UpdateRequest{URIs: []string{uri}, Documents: []string{"## One\n\ny"}})
+			return err
+		},
+		"import": func() error {
+			_, err := w.Import(t.Context(), w.caller, library.ImportInput{Space: "personal", Items: []library.ImportItem{{Document: "# C" + oneStep}}})
+			return err
+		},
+		"delete": func() error {
+			_, err := w.Delete(t.Context(), w.caller, api.DeleteRequest{URIs: []string{uri}})
+			return err
+		},
+	} {
+		if uri == "" {
+			uri = w.mint("# A" + oneStep)[0]
+		}
+		if got := took(do); !slices.Contains(got, w.caller.Space) || len(slices.Compact(got)) != 1 {
+			t.Errorf("%s changed %v, want %s", name, got, w.caller.Space)
+		}
+		uri = w.mint("# A" + oneStep)[0]
+	}
+	if got := took(func() error { _, err := w.Spaces(t.Context(), w.caller, api.SpacesRequest{}); return err }); len(got) != 0 {
+		t.Errorf("reading changed %v", got)
+	}
+}

@@ -1,0 +1,182 @@
+package mcp_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/core/api"
+)
+
+// ours is where the clients of these tests read; theirs is another's space.
+const ours, theirs = "space:personal", "user:test:theirs"
+
+// menuOf is a director with a protocol in the client's space and one elsewhere.
+func menuOf() *fakeDirector {
+	d := newDirector()
+	d.prompts = map[string][]api.Prompt{
+		ours: {{
+			Name: "release-a-version", Title: "Release a version", Description: "Builds and publishes.", URI: stepURI,
+			Arguments: []api.PromptArgument{
+				{Name: "version", Description: "As in 1.2.0", Required: true, Text: true},
+				{Name: "attempts"},
+				{Name: "channel", Text: true, Values: []string{"stable", "beta"}},
+			},
+		}},
+		theirs: {{Name: "fire-somebody", Title: "Fire somebody", URI: stepURI}},
+	}
+	return d
+}
+
+func TestEveryProtocolIsAPromptInEveryEra(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			c := connect(t, menuOf(), version)
+			list, err := c.ListPrompts(t.Context(), mcp.ListPromptsRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list.Prompts) != 2 || list.Prompts[0].Name != "contextual-prompt" {
+				t.Fatalf("prompts = %+v, want the policy first and then the client's own protocol", list.Prompts)
+			}
+			p := list.Prompts[1]
+			p.Icons = nil
+			if diff := cmp.Diff(mcp.Prompt{
+				Name: "release-a-version", Title: "Release a version", Description: "Builds and publishes.",
+				Arguments: []mcp.PromptArgument{{Name: "version", Description: "As in 1.2.0", Required: true}, {Name: "attempts"}, {Name: "channel"}},
+			}, p); diff != "" {
+				t.Errorf("prompt (-want +got):\n%s", diff)
+			}
+			got, err := c.GetPrompt(t.Context(), mcp.GetPromptRequest{Params: mcp.GetPromptParams{
+				Name: "release-a-version", Arguments: map[string]string{"version": `1.2.0 "rc"`, "attempts": " 3 ", "channel": ""},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, ok := got.Messages[0].Content.(mcp.TextContent)
+			want := `call kairos_begin with these arguments:` + "\n\n" +
+				`{"input":{"attempts":3,"version":"1.2.0 \"rc\""},"uri":"` + stepURI + `"}`
+			if !ok || len(got.Messages) != 1 || got.Messages[0].Role != mcp.RoleUser || !strings.Contains(text.Text, want) {
+				t.Errorf("messages = %+v, want one of the user with %s", got.Messages, want)
+			}
+		})
+	}
+}
+
+func TestAPromptThatCannotBeStartedSaysWhy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		prompt    string
+		arguments obj
+		want      string
+	}{
+		"unknown name":     {"release", nil, `no prompt "release"`},
+		"empty name":       {"", nil, "prompt '' not found"},
+		"another's":        {"fire-somebody", nil, `no prompt "fire-somebody"`},
+		"missing argument": {"release-a-version", obj{"channel": "beta"}, "missing: version"},
+		"empty argument":   {"release-a-version", obj{"version": "  "}, "missing: version"},
+		"unknown argument": {"release-a-version", obj{"version": "1", "colour": "red"}, `no argument "colour"; its arguments are: version, attempts, channel`},
+		"not a number":     {"release-a-version", obj{"version": "1", "attempts": "three"}, "the argument attempts is not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := dial(t, config(), menuOf())
+			w.initialize(`{}`)
+			m := w.reply(w.request("prompts/get", obj{"name": tc.prompt, "arguments": tc.arguments}))
+			if m.Error == nil || m.Error.Code != -32602 || !strings.Contains(m.Error.Message, tc.want) {
+				t.Errorf("prompts/get = %v, want -32602 with %q", m, tc.want)
+			}
+		})
+	}
+}
+
+func TestPromptsThatCannotBeReadAreAnErrorWithoutItsCause(t *testing.T) {
+	d := menuOf()
+	d.err = errors.New("disk on fire at /secret")
+	w := dial(t, config(), d)
+	for _, m := range []msg{
+		w.reply(w.request("prompts/list", obj{})),
+		w.reply(w.request("prompts/list", obj{"_meta": modernMeta(`{}`)})),
+		w.reply(w.request("prompts/get", obj{"name": "release-a-version", "arguments": obj{"version": "1"}})),
+	} {
+		if m.Error == nil || m.Error.Code != -32603 || strings.Contains(m.Error.Message, "secret") {
+			t.Errorf("reply = %v, want -32603 without the cause", m)
+		}
+	}
+	if m := w.reply(w.request("prompts/get", obj{"name": "contextual-prompt"})); m.Error != nil {
+		t.Errorf("the policy = %v, want it without the store", m)
+	}
+}
+
+func TestArgumentsOfAPromptAreCompleted(t *testing.T) {
+	w := dial(t, config(), menuOf())
+	for typed, want := range map[string][]string{"": {"stable", "beta"}, "BE": {"beta"}, "gamma": {}} {
+		got := w.complete(obj{"type": "ref/prompt", "name": "release-a-version"}, "channel", typed)
+		if diff := cmp.Diff(completed{Values: want, Total: len(want)}, got); diff != "" {
+			t.Errorf("completion of %q (-want +got):\n%s", typed, diff)
+		}
+	}
+}
+
+const promptsChanged = "notifications/prompts/list_changed"
+
+func TestClientsThatListedPromptsAreNotifiedOnceOfChangesInTheirSpaces(t *testing.T) {
+	s, in, out := newServed(t, config(), menuOf())
+	w := speak(t, in, out)
+	w.initialize(`{}`)
+	notified := func() (n int) {
+		t.Helper()
+		w.reply(w.request("ping", obj{})) // after everything that was sent before
+		for _, m := range w.kept {
+			if m.Method == promptsChanged {
+				n++
+			}
+		}
+		w.kept = nil
+		return n
+	}
+	s.ProtocolsChanged([]string{ours})
+	if n := notified(); n != 0 {
+		t.Errorf("%d notifications before the prompts were listed, want none", n)
+	}
+	w.reply(w.request("prompts/list", obj{}))
+	s.ProtocolsChanged([]string{theirs})
+	if n := notified(); n != 0 {
+		t.Errorf("%d notifications of a change in another's space, want none", n)
+	}
+	s.ProtocolsChanged([]string{theirs, ours})
+	s.ProtocolsChanged([]string{ours})
+	if n := notified(); n != 1 {
+		t.Errorf("%d notifications, want one until the prompts are listed again", n)
+	}
+	w.reply(w.request("prompts/list", obj{}))
+	s.ProtocolsChanged([]string{ours})
+	if n := notified(); n != 1 {
+		t.Errorf("%d notifications after the prompts were listed again, want one", n)
+	}
+}
+
+func TestPromptChangesReachHTTPStreams(t *testing.T) {
+	s := newSite(t, config(), menuOf())
+	v := s.visit(`{}`)
+	v.post(rpc(7, "prompts/list", obj{}), nil).reply("7")
+	s.server.ProtocolsChanged([]string{ours}) // nobody listens yet
+	get := v.do(http.MethodGet, nil, nil)
+	s.server.ProtocolsChanged([]string{ours})
+	get.until("notice", func(m msg) bool { return m.Method == promptsChanged })
+}
+
+func TestOnlyLegacyClientsArePromisedPromptChanges(t *testing.T) {
+	w := dial(t, config(), menuOf())
+	id := w.request("initialize", obj{
+		"protocolVersion": "2025-11-25", "capabilities": obj{}, "clientInfo": obj{"name": "old", "version": "1"},
+	})
+	if got := w.reply(id); !strings.Contains(string(got.Result), `"prompts":{"listChanged":true}`) {
+		t.Errorf("initialize = %s, want the promise", got.Result)
+	}
+	if got := w.reply(w.request("server/discover", obj{"_meta": modernMeta(`{}`)})); strings.Contains(string(got.Result), "listChanged") {
+		t.Errorf("server/discover = %s, want no promise", got.Result)
+	}
+}
