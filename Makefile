@@ -112,6 +112,14 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	$(GO) test -count=1 -timeout 20m ./e2e
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
 
+.PHONY: docs
+docs: docs/node_modules/.package-lock.json ## build the site of the manual, with search, into bin/docs; fetches the generator from npm
+	cd docs && npm run --silent build
+
+docs/node_modules/.package-lock.json: docs/package-lock.json
+	@echo "docs: fetching the site generator from npm"
+	cd docs && npm install --no-save --loglevel error && touch node_modules/.package-lock.json
+
 kit: build ## run the driver conformance suite on the shipped drivers
 	@for d in $(DRIVERS); do \
 		$(BIN)/kairos driver test $(BIN)/drivers/kairos-driver-$$d --sample plugins/$$(echo $$d | tr -d _)/testdata/samples.json || exit 1; \
