@@ -64,7 +64,7 @@ func (e entry) address() string { return e.URL + e.URI + e.HTTPURL + e.ServerURL
 func plain(c command) entry { return entry{Command: c.program, Args: c.args, Env: c.env} }
 
 // clients are in the order of the help. Their formats are those of their manuals;
-// docs/clients.md says which of them were tried.
+// docs/clients/README.md says which of them were tried.
 var clients = []client{
 	{name: "claude-code", title: "Claude Code", file: ".mcp.json", project: true, format: jsonc, servers: "mcpServers", stdio: plain,
 		http: func(url string) entry { return entry{Type: "http", URL: url} },
@@ -134,7 +134,7 @@ func (c client) entry(start command, url string) (entry, error) {
 func clientNamed(name string) (client, error) {
 	i := slices.IndexFunc(clients, func(c client) bool { return c.name == name })
 	if i < 0 {
-		return client{}, fmt.Errorf("%q is not a client that kairos can configure: choose one of %s; for others, docs/clients.md shows what to write", name, strings.Join(names(), ", "))
+		return client{}, fmt.Errorf("%q is not a client that kairos can configure: choose one of %s; for others, docs/clients/README.md shows what to write", name, strings.Join(names(), ", "))
 	}
 	return clients[i], nil
 }
