@@ -78,6 +78,11 @@ func (r release) build(ctx context.Context, name, drivers string) (platform, err
 		}
 		p.add(to, 0o644, b)
 	}
+	ofModules, err := licenses(ctx, p)
+	if err != nil {
+		return platform{}, err
+	}
+	p.add("LICENSES.txt", 0o644, ofModules)
 	return p, nil
 }
 

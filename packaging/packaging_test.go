@@ -60,6 +60,18 @@ func TestTheArchiveDoesTheMainJob(t *testing.T) {
 	if got := kairos("--version"); !strings.Contains(got, "9.8.7") {
 		t.Errorf("kairos --version prints %q", got)
 	}
+	texts, err := os.ReadFile(filepath.Join(top, "LICENSES.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"\nGo, LICENSE\n", "\ngithub.com/mark3labs/mcp-go v", "\nmodernc.org/sqlite v", "\ngoogle.golang.org/grpc v", "Mozilla Public License"} {
+		if !strings.Contains(string(texts), of) {
+			t.Errorf("LICENSES.txt does not have %q", of)
+		}
+	}
+	if strings.Contains(string(texts), "kairos-mcp") {
+		t.Error("LICENSES.txt has the modules of this repository")
+	}
 	if err := os.WriteFile(filepath.Join(home, "answers.yaml"), []byte("rules:\n  - {on: shell, match: df, run: true}\n  - {on: shell, match: ls, run: true}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +199,25 @@ func contents(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return sums
+}
+
+func TestAModuleWithoutALicenseIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	var out bytes.Buffer
+	if err := licensesOf(&out, "example.org/m v1.0.0", dir); err == nil || !strings.Contains(err.Error(), "example.org/m v1.0.0 has no license file") {
+		t.Errorf("err = %v", err)
+	}
+	for name, text := range map[string]string{"COPYING.md": "Do as you like.\n", "Notice": "By us.", "licenses.go": "package m"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := licensesOf(&out, "example.org/m v1.0.0", dir); err != nil || !strings.Contains(out.String(), "Do as you like.\n\n") || !strings.Contains(out.String(), "By us.") {
+		t.Errorf("licenses = %q, %v", out.String(), err)
+	}
+	if strings.Contains(out.String(), "package m") {
+		t.Error("a Go file counts as a license")
+	}
 }
 
 func TestWrongArgumentsAreRefused(t *testing.T) {
