@@ -11,13 +11,22 @@ type Prompt struct {
 	Arguments   []PromptArgument // in the order in which the protocol declares them
 }
 
+// ArgumentKind is how the text of an argument becomes the value of an input.
+type ArgumentKind string
+
+// The kinds of arguments.
+const (
+	ArgumentText ArgumentKind = "text" // a string
+	ArgumentList ArgumentKind = "list" // strings, separated by commas or as a JSON array
+	ArgumentJSON ArgumentKind = "json" // any other type, such as a number
+)
+
 // PromptArgument is an input of a protocol. Clients send every argument as text.
 type PromptArgument struct {
 	Name        string
 	Description string
 	Required    bool
-	// Text reports that the input is a string. Another one is JSON, such as a number.
-	Text bool
+	Kind        ArgumentKind
 	// Values lists the allowed values; nil: any.
 	Values []string
 }

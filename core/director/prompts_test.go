@@ -36,13 +36,14 @@ func TestAPromptHasTheInputsThatItsProtocolDeclares(t *testing.T) {
 	w := newWorld(t, nil)
 	uris := w.mint("# Release a version\n\n```json\n" + `{"inputs": {"type": "object", "required": ["version"], "properties": {
 		"version": {"type": "string", "description": "As in 1.2.0"}, "attempts": {"type": "integer"}, "dry_run": {"type": "boolean"},
-		"channel": {"type": ["string", "null"], "enum": ["stable", "beta"]}, "about": true}}}` + "\n```\n\nBuilds it,\nand publishes it.\n\nMore." + oneStep)
+		"channel": {"type": ["string", "null"], "enum": ["stable", "beta"]}, "about": true,
+		"people": {"type": "array", "items": {"type": "string"}}, "sizes": {"type": "array", "items": true}}}}` + "\n```\n\nBuilds it,\nand publishes it.\n\nMore." + oneStep)
 	want := api.Prompt{
 		Name: "release-a-version", Title: "Release a version", Description: "Builds it, and publishes it.", URI: uris[0],
 		Arguments: []api.PromptArgument{
-			{Name: "version", Description: "As in 1.2.0", Required: true, Text: true}, {Name: "attempts"},
-			{Name: "dry_run", Values: []string{"true", "false"}}, {Name: "channel", Text: true, Values: []string{"stable", "beta"}},
-			{Name: "about", Text: true},
+			{Name: "version", Description: "As in 1.2.0", Required: true, Kind: api.ArgumentText}, {Name: "attempts", Kind: api.ArgumentJSON},
+			{Name: "dry_run", Kind: api.ArgumentJSON, Values: []string{"true", "false"}}, {Name: "channel", Kind: api.ArgumentText, Values: []string{"stable", "beta"}},
+			{Name: "about", Kind: api.ArgumentText}, {Name: "people", Kind: api.ArgumentList}, {Name: "sizes", Kind: api.ArgumentJSON},
 		},
 	}
 	if diff := cmp.Diff(want, w.prompts(w.caller)[0]); diff != "" {

@@ -141,22 +141,26 @@ func promptArguments(schema json.RawMessage) []api.PromptArgument {
 
 func promptArgument(schema json.RawMessage) api.PromptArgument {
 	var s struct {
-		Type        any    `json:"type"`
-		Title       string `json:"title"`
-		Description string `json:"description"`
-		Enum        []any  `json:"enum"`
+		Type        any             `json:"type"`
+		Title       string          `json:"title"`
+		Description string          `json:"description"`
+		Enum        []any           `json:"enum"`
+		Items       json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(schema, &s) != nil {
-		return api.PromptArgument{Text: true} // true, or a schema of another shape
+		return api.PromptArgument{Kind: api.ArgumentText} // true, or a schema of another shape
 	}
-	a := api.PromptArgument{Description: plain.LineWithin(cmp.Or(s.Description, s.Title), maxPromptText)}
-	switch t := s.Type.(type) {
-	case string:
-		a.Text = t == "string"
-	case []any:
-		a.Text = slices.Contains(t, any("string"))
-	default:
-		a.Text = true
+	a := api.PromptArgument{Description: plain.LineWithin(cmp.Or(s.Description, s.Title), maxPromptText), Kind: api.ArgumentJSON}
+	types, several := s.Type.([]any)
+	var item struct {
+		Type any `json:"type"`
+	}
+	_ = json.Unmarshal(s.Items, &item) // none, or a schema of another shape
+	switch {
+	case s.Type == nil, s.Type == "string", several && slices.Contains(types, any("string")):
+		a.Kind = api.ArgumentText
+	case s.Type == "array" && item.Type == "string":
+		a.Kind = api.ArgumentList
 	}
 	if s.Type == "boolean" {
 		a.Values = []string{"true", "false"}

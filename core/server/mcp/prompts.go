@@ -141,14 +141,23 @@ func inputOf(p api.Prompt, given map[string]string) (map[string]json.RawMessage,
 }
 
 func argumentValue(a api.PromptArgument, value string) (json.RawMessage, error) {
-	if a.Text {
+	if a.Kind == api.ArgumentText {
 		return api.Encode(value, "")
 	}
 	value = strings.TrimSpace(value)
-	if !json.Valid([]byte(value)) {
+	if json.Valid([]byte(value)) {
+		return json.RawMessage(value), nil
+	}
+	if a.Kind != api.ArgumentList {
 		return nil, fmt.Errorf("the argument %s is not JSON: write text in quotation marks, and numbers, true and false as they are", a.Name)
 	}
-	return json.RawMessage(value), nil
+	var list []string
+	for part := range strings.SplitSeq(value, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return api.Encode(list, "")
 }
 
 // listsPrompts records the spaces that the client's list of prompts depends on. The

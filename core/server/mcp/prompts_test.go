@@ -22,9 +22,9 @@ func menuOf() *fakeDirector {
 		ours: {{
 			Name: "release-a-version", Title: "Release a version", Description: "Builds and publishes.", URI: stepURI,
 			Arguments: []api.PromptArgument{
-				{Name: "version", Description: "As in 1.2.0", Required: true, Text: true},
-				{Name: "attempts"},
-				{Name: "channel", Text: true, Values: []string{"stable", "beta"}},
+				{Name: "version", Description: "As in 1.2.0", Required: true, Kind: api.ArgumentText},
+				{Name: "attempts", Kind: api.ArgumentJSON},
+				{Name: "channel", Kind: api.ArgumentText, Values: []string{"stable", "beta"}},
 			},
 		}},
 		theirs: {{Name: "fire-somebody", Title: "Fire somebody", URI: stepURI}},
@@ -107,6 +107,25 @@ func TestPromptsThatCannotBeReadAreAnErrorWithoutItsCause(t *testing.T) {
 	}
 	if m := w.reply(w.request("prompts/get", obj{"name": "contextual-prompt"})); m.Error != nil {
 		t.Errorf("the policy = %v, want it without the store", m)
+	}
+}
+
+func TestAListIsWrittenAsPeopleWriteIt(t *testing.T) {
+	d := newDirector()
+	d.prompts = map[string][]api.Prompt{ours: {{
+		Name: "book", Title: "Book", URI: stepURI, Arguments: []api.PromptArgument{{Name: "people", Kind: api.ArgumentList}},
+	}}}
+	w := dial(t, config(), d)
+	for typed, want := range map[string]string{
+		"Adam": `["Adam"]`, " Adam, Betty ,,": `["Adam","Betty"]`, `["Adam, the first"]`: `["Adam, the first"]`,
+	} {
+		m := w.reply(w.request("prompts/get", obj{"name": "book", "arguments": obj{"people": typed}}))
+		text := decode[struct {
+			Messages []struct{ Content struct{ Text string } }
+		}](t, m.Result).Messages[0].Content.Text
+		if !strings.Contains(text, `"input":{"people":`+want+`}`) {
+			t.Errorf("people %q: %s, want %s", typed, text, want)
+		}
 	}
 }
 
