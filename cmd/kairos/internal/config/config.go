@@ -188,6 +188,20 @@ type Duration time.Duration
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// MarshalYAML implements yaml.InterfaceMarshaler: as people write it, such as 10m; null for zero.
+func (d Duration) MarshalYAML() (any, error) {
+	if d == 0 {
+		return nil, nil
+	}
+	text := d.String()
+	for _, part := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, part) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text, nil
+}
+
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	v, err := time.ParseDuration(strings.Trim(n.String(), `"'`))

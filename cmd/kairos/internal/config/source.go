@@ -33,25 +33,32 @@ func (s Source) Load() (Config, error) {
 
 // assemble is load that returns what it could read although there are problems;
 // nil if there is nothing to go by.
-func (s Source) assemble() (*Config, error) {
+func (s Source) assemble() (*Config, error) { return s.assembleIn(func(string, Config) {}) }
+
+// assembleIn is assemble that tells what the configuration is after each source.
+func (s Source) assembleIn(tell func(from string, c Config)) (*Config, error) {
 	var c Config
 	problems, readable := s.read(&c)
 	if !readable {
 		return nil, errors.Join(problems...)
 	}
+	tell(FromFile, c)
 	problems = append(problems, c.overlay(os.LookupEnv))
+	tell(FromEnvironment, c)
 	if s.Database != "" {
 		c.Database = s.Database
 	}
 	if s.OverHTTP != nil {
 		s.OverHTTP(&c)
 	}
+	tell(FromFlag, c)
 	if c.Log.Level == "" {
 		c.Log.Level = s.LogLevel
 	}
 	if err := c.defaults(); err != nil {
 		return nil, errors.Join(append(problems, err)...)
 	}
+	tell(FromDefault, c)
 	return &c, errors.Join(append(problems, c.validate())...)
 }
 

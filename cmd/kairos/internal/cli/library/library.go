@@ -269,7 +269,7 @@ func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
 // Commands are the commands that keep protocols.
 func Commands(at *session.Session) []*cobra.Command {
 	return []*cobra.Command{
-		searchCommand(at), mintCommand(at), updateCommand(at), deleteCommand(at), dumpCommand(at), spacesCommand(at), lintCommand(at),
+		listCommand(at), searchCommand(at), mintCommand(at), updateCommand(at), deleteCommand(at), dumpCommand(at), spacesCommand(at), lintCommand(at),
 		exportCommand(at), importCommand(at), historyCommand(at), diffCommand(at), restoreCommand(at),
 	}
 }

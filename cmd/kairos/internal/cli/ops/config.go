@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 )
 
 func configCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check the configuration"}
+	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
 		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +
@@ -39,5 +40,33 @@ func configCommand(at *session.Session) *cobra.Command {
 			})
 		},
 	})
+	cmd.AddCommand(configShow(at))
+	return cmd
+}
+
+// configShow is `kairos config show`.
+func configShow(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "show", Short: "Show every setting with its value and where that comes from", Args: cobra.NoArgs,
+		Long: "Shows the value that is used for each key of the configuration, and whether it is from the file, the environment, a\n" +
+			"flag or the default. Settings of drivers are named without their values, which may be secret.",
+		Example: "  kairos config show\n  kairos config show --config kairos.yaml -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at.LogLevel = "" // commands log less than the server does
+			settings, err := at.Settings()
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), settings, func(p *output.Printer) {
+				rows := [][]string{{"KEY", "VALUE", "FROM"}}
+				for _, s := range settings {
+					rows = append(rows, []string{s.Key, fmt.Sprint(s.Value), s.From})
+				}
+				p.Table(rows)
+			})
+		},
+	}
+	out.AddTo(cmd)
 	return cmd
 }
