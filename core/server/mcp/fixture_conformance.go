@@ -264,6 +264,11 @@ func (scripted) Waiting(context.Context, access.Caller, run.ID, int64) (api.Step
 	return api.StepReply{}, fault.New(fault.WaitingForUser, "The client has not answered in time.")
 }
 
+// Prompts lists none besides those of the fixture.
+func (scripted) Prompts(context.Context, access.Caller, ...string) ([]api.Prompt, error) {
+	return nil, nil
+}
+
 func (f fixture) addResources() {
 	text := func(uri, kind, body string) {
 		f.mcp.AddResource(mcp.NewResource(uri, uri, mcp.WithMIMEType(kind), mcp.WithResourceDescription("A test resource")),

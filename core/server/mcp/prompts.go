@@ -26,9 +26,6 @@ type menu struct {
 
 func (m menu) hook(h *server.Hooks) {
 	h.AddAfterListPrompts(func(ctx context.Context, _ any, _ *mcp.ListPromptsRequest, res *mcp.ListPromptsResult) {
-		if m.kept()[promptName] == nil {
-			return // a fixture with prompts of its own
-		}
 		caller := m.protocols.callers.of(ctx, mcp.CallToolRequest{})
 		if conn := originOf(ctx).conn; conn != nil {
 			conn.listsPrompts(caller) // before reading, so that no change is missed
@@ -45,8 +42,8 @@ func (m menu) hook(h *server.Hooks) {
 		}
 	})
 	h.AddBeforeGetPrompt(func(ctx context.Context, _ any, req *mcp.GetPromptRequest) {
-		kept, name := m.kept(), req.Params.Name
-		if n := noteFrom(ctx); n != nil && name != "" && kept[name] == nil && kept[promptName] != nil {
+		name := req.Params.Name
+		if n := noteFrom(ctx); n != nil && name != "" && m.kept()[name] == nil {
 			n.prompt, req.Params.Name = name, promptName
 		}
 	})
