@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,13 +39,22 @@ func Command(at *session.Session) *cobra.Command {
 			}
 			by.Stdio = by.Stdio || !by.HTTP
 			at.OverHTTP, at.Measured, at.Reached = by.Override, by.HTTP, by.HTTP
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
 				if err := app.CheckListen(a.Config, by, at.Dev); err != nil {
 					return err
 				}
 				sayDev(*at, cmd.ErrOrStderr(), a.Config)
+				if watched(cmd.InOrStdin(), cmd.ErrOrStderr(), by) {
+					if err := sayServing(cmd.ErrOrStderr(), a, by); err != nil {
+						return err
+					}
+				}
 				return app.Serve(ctx, a, by, strings.Join(files.Absolute(at.File), ""), cmd.ErrOrStderr())
 			})
+			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // a server is stopped by a signal, which is no mistake
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&at.Dev, "dev", false, session.DevHelp)
