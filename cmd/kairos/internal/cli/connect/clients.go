@@ -68,7 +68,7 @@ func plain(c command) entry { return entry{Command: c.program, Args: c.args, Env
 var clients = []client{
 	{name: "claude-code", title: "Claude Code", file: ".mcp.json", project: true, format: jsonc, servers: "mcpServers", stdio: plain,
 		http: func(url string) entry { return entry{Type: "http", URL: url} },
-		then: "Start claude in this folder and approve the server; /mcp lists its tools."},
+		then: "Start claude in this folder and approve the server; /mcp lists its tools, and / your protocols."},
 	{name: "claude-desktop", title: "Claude Desktop", file: claudeDesktop(runtime.GOOS), format: jsonc, servers: "mcpServers", stdio: plain,
 		then: "Restart Claude Desktop."},
 	{name: "cursor", title: "Cursor", file: ".cursor/mcp.json", format: jsonc, servers: "mcpServers", stdio: plain,
@@ -83,7 +83,7 @@ var clients = []client{
 		then: "Start codex; /mcp lists its tools."},
 	{name: "gemini", title: "Gemini CLI", file: ".gemini/settings.json", format: jsonc, servers: "mcpServers", stdio: plain,
 		http: func(url string) entry { return entry{HTTPURL: url} },
-		then: "Start gemini; /mcp lists its tools."},
+		then: "Start gemini; /mcp lists its tools, and / your protocols."},
 	{name: "goose", title: "goose", file: ".config/goose/config.yaml", format: yaml, servers: "extensions",
 		stdio: func(c command) entry {
 			return entry{Type: "stdio", Name: serverName, Cmd: c.program, Args: c.args, Envs: c.env, Enabled: true, Timeout: 300}
