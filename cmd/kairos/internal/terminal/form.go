@@ -191,7 +191,10 @@ func (f form) text() string {
 	return b.String()
 }
 
-func (fd field) label() string {
+func (fd field) label() string { return fd.meaning() + fd.howTo() }
+
+// meaning is what a person should know of the field.
+func (fd field) meaning() string {
 	label := fd.name
 	if fd.title != "" && fd.title != fd.name {
 		label = fd.title + " (" + fd.name + ")"
@@ -199,18 +202,25 @@ func (fd field) label() string {
 	if fd.description != "" {
 		label += ": " + fd.description
 	}
+	return label
+}
+
+// howTo says in brackets what may be typed; empty: any text.
+func (fd field) howTo() string {
+	how := map[string]string{
+		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas", typeJSON: "as JSON",
+	}[fd.typ]
 	if len(fd.choices) > 0 {
 		var titles []string
 		for i, c := range fd.choices {
 			titles = append(titles, fmt.Sprintf("%d = %s", i+1, c.title))
 		}
-		label += " [" + strings.Join(titles, ", ") + "]"
-	} else if how := map[string]string{
-		"integer": "a whole number", "number": "a number", "boolean": "y or n", "array": "separated by commas", typeJSON: "as JSON",
-	}[fd.typ]; how != "" {
-		label += " [" + how + "]"
+		how = strings.Join(titles, ", ")
 	}
-	return label
+	if how == "" {
+		return ""
+	}
+	return " [" + how + "]"
 }
 
 // parse turns what was typed into the field's value.

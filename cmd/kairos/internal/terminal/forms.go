@@ -57,6 +57,7 @@ func (f forms) value(ctx context.Context, prompt string, fd field) (typed string
 	if len(choices) == 0 || fd.typ == "array" {
 		return f.ask(ctx, prompt)
 	}
+	prompt = strings.Replace(prompt, fd.howTo(), "", 1) // the options are seen
 	var options []huh.Option[string]
 	var titles []string
 	for _, c := range choices {
