@@ -52,7 +52,7 @@ func Command(at *session.Session) *cobra.Command {
 				return app.Serve(ctx, a, by, strings.Join(files.Absolute(at.File), ""), cmd.ErrOrStderr())
 			})
 			if cmd.Context().Err() != nil && errors.Is(err, context.Canceled) {
-				return nil // a server is stopped by a signal, which is no mistake
+				return nil // a signal is how a server is stopped
 			}
 			return err
 		},
