@@ -42,7 +42,7 @@ var examples = []example{
 		prepare: func(t *testing.T) []string { return site(t, "Welcome to KAIROS") },
 		says:    []string{"http_check via http_check (server-observed)", `"status":200`},
 		unlike:  func(t *testing.T) []string { return site(t, "It works!") },
-		refusal: `HTTP_BODY: GET http://127.0.0.1:`,
+		refusal: `does not contain "Welcome". (http_check.HTTP_BODY)`,
 	},
 	{
 		folder: "ask-folder", driver: "ask_folder",
@@ -54,7 +54,7 @@ var examples = []example{
 	{
 		folder: "regex-python", driver: "regex",
 		says:    []string{"solved 1 Write the message: regex via agent (agent-reported)"},
-		refusal: `PATTERN_FORBIDDEN: The text matches (?i)\bwip\b, which it must not`,
+		refusal: `The text matches (?i)\bwip\b, which it must not. (regex.PATTERN_FORBIDDEN)`,
 	},
 	{
 		folder: "word-count", driver: "word_count",
@@ -62,7 +62,7 @@ var examples = []example{
 			"solved 1 Write the announcement: word_count via agent (agent-reported)",
 			"solved 2 Write it in Japanese: word_count via agent (agent-reported)",
 		},
-		refusal: "TOO_FEW_WORDS: The text has 5 words; 8 to 30 are asked for.",
+		refusal: "The text has 5 words; 8 to 30 are asked for. (word_count.TOO_FEW_WORDS)",
 	},
 }
 
