@@ -31,7 +31,7 @@ type RunsReply struct {
 func (a *Archive) AllRuns(ctx context.Context, c access.Caller, in RunsInput) (RunsReply, error) {
 	const usual, most = 100, 1000
 	runs, next, err := a.store.Archive.AllRuns(ctx, Query{
-		Principal: c.Principal, State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
+		Principal: c.Principal, Spaces: c.Spaces(), State: in.State, Cursor: in.Cursor, Limit: min(max(cmp.Or(in.Limit, usual), 1), most),
 	})
 	if err != nil {
 		return RunsReply{}, fmt.Errorf("list runs: %w", err)

@@ -138,7 +138,7 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 
 // Live lists the caller's runs that can continue, last changed first.
 func (k *Keeper) Live(ctx context.Context, c access.Caller) ([]run.Summary, error) {
-	all, err := k.store.Index.LiveRuns(ctx, c.Principal)
+	all, err := k.store.Index.LiveRuns(ctx, c.Principal, c.Spaces())
 	if err != nil {
 		return nil, fmt.Errorf("list open runs: %w", err)
 	}

@@ -29,8 +29,9 @@ type Runs interface {
 type Index interface {
 	// RunOfNonce returns the id of the run that has or had the nonce.
 	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
-	// LiveRuns lists the principal's live runs, last changed first.
-	LiveRuns(ctx context.Context, principal string) ([]run.Summary, error)
+	// LiveRuns lists the principal's live runs of protocols in these spaces, last
+	// changed first.
+	LiveRuns(ctx context.Context, principal string, spaces []string) ([]run.Summary, error)
 	// Pinned returns the chain a run was pinned to, by Run.Pin.
 	Pinned(ctx context.Context, digest string) (protocol.Chain, error)
 }

@@ -192,7 +192,7 @@ func TestProcessesCreateTheFileTogether(t *testing.T) {
 		all.Go(func() { newRuns(t, stores[i], 1) })
 	}
 	all.Wait()
-	live, err := stores[0].LiveRuns(t.Context(), "somebody")
+	live, err := stores[0].LiveRuns(t.Context(), "somebody", []string{"user:test"})
 	if err != nil || len(live) != len(stores) {
 		t.Errorf("LiveRuns = %d runs, %v, want %d", len(live), err, len(stores))
 	}

@@ -65,19 +65,20 @@ func allRuns(t *testing.T, s Runs) {
 		want = slices.Insert(want, 0, r.Summary())
 	}
 	inState(t, s, "other", run.Closed, epoch)
+	mustCreate(t, s, "somebody", NewChain("group:left", "Archived", "One", "Two"))
 	for limit := 1; limit <= len(want)+1; limit++ {
-		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Limit: limit})
+		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: limit})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("AllRuns in pages of %d (-want +got):\n%s", limit, diff)
 		}
 	}
 	for i, state := range states {
-		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", State: state, Limit: 1})
+		got := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, State: state, Limit: 1})
 		if len(got) != 1 || got[0].ID != want[len(want)-1-i].ID {
 			t.Errorf("AllRuns(in state %s) = %v, want the one in it", state, got)
 		}
 	}
-	if got := mustAllRuns(t, s, archive.Query{Principal: "nobody", Limit: 1}); len(got) != 0 {
+	if got := mustAllRuns(t, s, archive.Query{Principal: "nobody", Spaces: []string{mine}, Limit: 1}); len(got) != 0 {
 		t.Errorf("AllRuns(of nobody) = %v, want none", got)
 	}
 }
@@ -87,7 +88,7 @@ func allRunsCursor(t *testing.T, s Runs) {
 	for range 4 {
 		first = append(first, inState(t, s, "somebody", run.Open, epoch).ID)
 	}
-	page, next, err := s.AllRuns(t.Context(), archive.Query{Principal: "somebody", Limit: 2})
+	page, next, err := s.AllRuns(t.Context(), archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 2})
 	if err != nil || len(page) != 2 || next == "" {
 		t.Fatalf("AllRuns = %v, %q, %v, want two and a cursor", page, next, err)
 	}
@@ -97,7 +98,7 @@ func allRunsCursor(t *testing.T, s Runs) {
 	if err := s.SaveRun(t.Context(), runs.Save{Run: ended}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
-	rest := mustAllRuns(t, s, archive.Query{Principal: "somebody", Limit: 2, Cursor: next})
+	rest := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 2, Cursor: next})
 	if len(rest) != 2 || rest[0].ID != first[1] || rest[1].ID != first[0] {
 		t.Errorf("AllRuns(from the cursor) = %v, want the two that were begun first", rest)
 	}
@@ -196,7 +197,7 @@ func removeLongestEnded(t *testing.T, s Runs) {
 	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Hour), 2); err != nil || n != 2 {
 		t.Fatalf("RemoveEnded(at most 2) = %d, %v, want 2, nil", n, err)
 	}
-	left := mustAllRuns(t, s, archive.Query{Principal: "somebody", Limit: 10})
+	left := mustAllRuns(t, s, archive.Query{Principal: "somebody", Spaces: []string{mine}, Limit: 10})
 	if len(left) != 2 || left[0].ID != runs[1].ID || left[1].ID != runs[0].ID {
 		t.Errorf("AllRuns after it = %v, want the two that ended last", left)
 	}
@@ -239,10 +240,10 @@ func removeWhileSaving(t *testing.T, s Runs) {
 		})
 	}
 	all.Wait()
-	if got := mustAllRuns(t, s, archive.Query{Principal: "busy", Limit: 5}); len(got) != each {
+	if got := mustAllRuns(t, s, archive.Query{Principal: "busy", Spaces: []string{mine}, Limit: 5}); len(got) != each {
 		t.Errorf("AllRuns(busy) = %d, want %d", len(got), each)
 	}
-	if got := mustAllRuns(t, s, archive.Query{Principal: "ended", Limit: 5}); len(got) != 0 {
+	if got := mustAllRuns(t, s, archive.Query{Principal: "ended", Spaces: []string{mine}, Limit: 5}); len(got) != 0 {
 		t.Errorf("AllRuns(ended) = %v, want none", got)
 	}
 }

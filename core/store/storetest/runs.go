@@ -121,7 +121,7 @@ func runNotThere(t *testing.T, s Runs) {
 	if ok || err != nil {
 		t.Errorf("Recorded = %t, %v, want false, nil", ok, err)
 	}
-	live, err := s.LiveRuns(t.Context(), "nobody")
+	live, err := s.LiveRuns(t.Context(), "nobody", []string{mine})
 	if err != nil || len(live) != 0 {
 		t.Errorf("LiveRuns = %v, %v, want none, nil", live, err)
 	}
@@ -256,7 +256,8 @@ func liveRuns(t *testing.T, s Runs) {
 		}
 	}
 	mustCreate(t, s, "other", c)
-	got, err := s.LiveRuns(t.Context(), "somebody")
+	mustCreate(t, s, "somebody", NewChain("group:left", "Live", "One", "Two"))
+	got, err := s.LiveRuns(t.Context(), "somebody", []string{"user:elsewhere", mine})
 	if err != nil {
 		t.Fatalf("LiveRuns = %v, want nil", err)
 	}

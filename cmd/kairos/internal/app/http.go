@@ -150,7 +150,7 @@ func (a *App) storesAnswer(ctx context.Context) error {
 func (a *App) databaseAnswers(ctx context.Context) error {
 	err := a.Store.CheckWrite(ctx)
 	if err == nil {
-		_, err = a.Store.LiveRuns(ctx, "") // nobody's
+		_, err = a.Store.LiveRuns(ctx, "", nil) // nobody's
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fault.Wrap(err, fault.StoreUnavailable, "database %s: it did not answer in time; another process may be writing", a.Config.Database)
