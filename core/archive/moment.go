@@ -76,6 +76,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.RouteClosed: tellRouteClosed,
 	run.Opened:      tellOpened,
 	run.Premature:   tellPremature,
+	run.Claimed:     tellClaimed,
 	run.Declined:    tellReason,
 	run.Dismissed:   tellReason,
 	run.Lapsed:      tellReason,
@@ -128,6 +129,14 @@ func tellRouteClosed(m *Moment, ev run.Event) {
 
 func tellOpened(m *Moment, ev run.Event) {
 	m.Via, m.Verdict = viaPage, fmt.Sprintf("the page behind the link was opened %s", howReached(*ev.Visit))
+}
+
+func tellClaimed(m *Moment, ev run.Event) {
+	m.Verdict = "evidence was submitted that cannot count for this step; it is neither judged nor counted"
+	m.Provenance = driver.AgentReported
+	if ev.Answer != nil {
+		m.Answer = ev.Answer.Value
+	}
 }
 
 func tellPremature(m *Moment, ev run.Event) {

@@ -202,6 +202,28 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 	return Decision{Trace: w.trace} // not reached: Compile demands a last rule that matches all
 }
 
+// EvidenceVia lists the capability drivers of the routes that may obtain the
+// evidence of a challenge, whatever conditions say: a route that is never open
+// for it may be among them.
+func (t *Tree) EvidenceVia(c ChallengeFacts) []string {
+	var via []string
+	for i := range t.rules {
+		r := &t.rules[i]
+		if r.match.mismatch(&c) != "" {
+			continue
+		}
+		for k := range r.evidence {
+			if !slices.Contains(via, r.evidence[k].Via) {
+				via = append(via, r.evidence[k].Via)
+			}
+		}
+		if r.when == nil {
+			break // no later rule is reached
+		}
+	}
+	return via
+}
+
 // ClosestType returns the one of Types that is closest to an unknown type;
 // empty if none is close.
 func (t *Tree) ClosestType(name string) string { return fields.Closest(name, t.Types()) }

@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,6 +86,9 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 	}
 	ob.t.observation.begin(in.ID, ob.t.Now())
 	ob.t.observation.due = in.Kind
+	if ob.t.vouching.isClaim(k, in) {
+		return ob.t.vouching.refuse(ctx, k)
+	}
 	d := ob.decide(k, in)
 	switch {
 	case d.Route != nil:
@@ -100,7 +104,7 @@ func (ob *obtaining) obtain(ctx context.Context, k input.Task, in driver.Input) 
 // not meant for the input as it is now.
 func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
 	desc, _, known := ob.t.e.Drivers.Describe(r.Via)
-	if why := ob.t.trust.barred(in, r.Via); why != "" {
+	if why := cmp.Or(ob.t.trust.barred(in, r.Via), ob.t.vouching.cannot(k, in, r.Via)); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, r, why)
 	}
 	kind, byReport := input.Of(in.Kind), !ob.t.approvals.takesNoReport(k, in)
@@ -175,6 +179,9 @@ func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 	}
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
+	}
+	if k.Vouchers != nil && input.Of(in.Kind).Evidence {
+		return ob.t.vouching.nobody(in)
 	}
 	if none := input.Of(in.Kind).NoRoute; none != nil {
 		return none(ob.t.Run.Step.Index, ob.t.tries.troubles(in.ID))

@@ -54,6 +54,9 @@ func (tr *tries) reaction(a run.Attempt) decision.ActionKind {
 	if a.Untried {
 		return decision.Next
 	}
+	if tr.t.vouching.ends(a) {
+		return decision.Stop
+	}
 	o := decision.Outcome(a.Outcome)
 	desc, _, _ := tr.t.e.Drivers.Describe(a.Via)
 	action := tr.t.e.Tree.On(decision.Route{Path: a.Path, Via: a.Via, Human: desc.Has(driver.FeatureHuman)}, o)
@@ -80,6 +83,9 @@ func (tr *tries) reaction(a run.Attempt) decision.ActionKind {
 
 // stopped is the error of a call that ends because the tree tries no other route.
 func (tr *tries) stopped(a run.Attempt) *fault.Error {
+	if tr.t.vouching.ends(a) {
+		return tr.t.vouching.lookFailed(a)
+	}
 	code, advice := fault.DriverUnavailable, "Nothing is lost: the step stays open"
 	switch kind := input.ByID(a.Input); {
 	case a.Outcome == string(decision.Exhausted) && (kind.Missing == "" || kind.Judges):

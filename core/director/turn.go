@@ -57,6 +57,7 @@ type turn struct {
 	tries       *tries
 	trust       *trust
 	verdicts    *verdicts
+	vouching    *vouching
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -235,7 +236,7 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 	if err := input.PhraseFault(k); err != nil {
 		return input.Task{}, err
 	}
-	k.Challenge = filled
+	k.Challenge, k.Vouchers = filled, k.Common.EvidenceFrom.Provenances()
 	d := t.e.Tree.Decide(input.EvidenceKind.Name, t.facts(k, input.EvidenceKind.Name))
 	k.Use = d.Use
 	if k.Use == "" {
@@ -315,5 +316,6 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t.calls, t.observation, t.trust, t.tries = &calls{t: t}, &observation{t: t}, &trust{t: t}, &tries{t: t}
 	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
 	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
+	t.vouching = &vouching{t: t}
 	return t
 }

@@ -182,6 +182,9 @@ func (ve *verdicts) judge(ctx context.Context, k input.Task, a driver.Accepted) 
 		}
 		evidence = driver.Answer{Via: k.Use, Provenance: ve.t.trust.limited(k.Use, driver.ServerObserved)}
 	}
+	if why := ve.t.vouching.counted(k, evidence); why != "" {
+		return ve.t.replies.reject(ctx, fault.EvidenceNotAccepted, why)
+	}
 	if problems := input.OutputProblems(k, ve.t.trust.reported(evidence), a.Output); len(problems) > 0 {
 		return ve.t.replies.reject(ctx, fault.OutputInvalid, "the result does not match the step's output_schema: "+input.Describe(problems))
 	}

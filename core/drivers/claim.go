@@ -21,6 +21,21 @@ func MayClaim(d driver.Descriptor, p driver.Provenance) bool {
 	return true
 }
 
+// Supplies reports whether a capability driver with this descriptor can supply
+// evidence of this provenance: a person has to be asked, and the world looked at.
+func Supplies(d driver.Descriptor, p driver.Provenance) bool {
+	looks := d.Effect == driver.EffectReads || d.Effect == driver.EffectEffects
+	switch p {
+	case driver.ServerObserved:
+		return looks && !d.Has(driver.FeatureHuman) && MayClaim(d, p)
+	case driver.ModelGenerated:
+		return d.Has(driver.FeatureModel)
+	case driver.AgentReported:
+		return d.Has(driver.FeatureAgent)
+	}
+	return MayClaim(d, p)
+}
+
 // StrongestClaim returns the strongest provenance that MayClaim allows, or "" for a
 // driver that only judges.
 func StrongestClaim(d driver.Descriptor) driver.Provenance {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
@@ -37,6 +38,39 @@ func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
 		return "", step.Problem("/type", fmt.Sprintf("no configured driver handles challenges of type %q%s", plain.Clip(common.Type, 80), meant))
 	}
 	return d.Use, nil
+}
+
+// Unvouched warns of a step whose evidence nobody could supply, because no route
+// of the tree leads to a driver whose word counts; nil: somebody could.
+func (s Setup) Unvouched(step protocol.Step, use string) *protocol.Diagnostic {
+	common, err := protocol.CommonOf(step.Challenge)
+	if err != nil || common.EvidenceFrom.Provenances() == nil {
+		return nil
+	}
+	if judge, _, _ := s.Drivers.Describe(use); common.EvidenceFrom.Counts(StrongestClaim(judge)) {
+		return nil
+	}
+	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
+	for _, via := range s.Tree.EvidenceVia(ChallengeFacts(step.Name, common, step.Challenge)) {
+		if s.supplies(via, common.EvidenceFrom) {
+			return nil
+		}
+	}
+	d := step.Problem("/evidence_from", fmt.Sprintf("evidence_from is %q, and no configured route can supply such evidence for type %q: every run will stop here",
+		common.EvidenceFrom, plain.Clip(common.Type, 80)))
+	d.Severity = driver.SeverityWarning
+	return d
+}
+
+func (s Setup) supplies(via string, from protocol.EvidenceFrom) bool {
+	desc, _, _ := s.Drivers.Describe(via)
+	strongest, _ := s.Drivers.Limits(via)
+	for _, p := range from.Provenances() {
+		if Supplies(desc, p) && (strongest == "" || run.Weakest([]driver.Provenance{p, strongest}) == p) {
+			return true
+		}
+	}
+	return false
 }
 
 // ChallengeFacts are the facts of a step's challenge, before and during a run.

@@ -49,6 +49,7 @@ const (
 	JudgedInsufficient     Code = "JUDGED_INSUFFICIENT"
 	JudgeUnavailable       Code = "JUDGE_UNAVAILABLE"
 	EvidenceNotAccepted    Code = "EVIDENCE_NOT_ACCEPTED"
+	ObservationUnavailable Code = "OBSERVATION_UNAVAILABLE"
 	SamplingBudgetExceeded Code = "SAMPLING_BUDGET_EXCEEDED"
 
 	InvalidPath        Code = "INVALID_PATH"

@@ -74,9 +74,16 @@ var inRun = []Row{
 		Hint: "change the step with `kairos update`, give up with `kairos attest URI failure`, or try once more",
 	},
 	{
-		Code: EvidenceNotAccepted, Counted: "yes", Status: 200,
-		Meaning: "the step takes only a person's own answer, given to the server", Advice: "call kairos_next with the placeholder solution, so that the server asks the person",
-		Hint: "use a client that can ask you, or the approval page",
+		Code: EvidenceNotAccepted, Counted: "yes; with `evidence_from` no", Status: 200,
+		Meaning: "the step takes the agent's word for nothing: only a person's own answer, or what the server observes itself",
+		Advice:  "call kairos_next with the placeholder solution, so that the server asks the person, or looks itself",
+		Hint:    "use a client that can ask you, or the approval page; what KAIROS has to observe you cannot supply",
+	},
+	{
+		Code: ObservationUnavailable, Counted: "no", Status: 200,
+		Meaning: "the step counts only if the server observes it itself, and it could not",
+		Advice:  "tell the user what kept the server from looking, and do not do it yourself; once that is fixed, call kairos_next again without evidence",
+		Hint:    "fix what the message names, then submit again without evidence",
 	},
 	{
 		Code: UserDeclined, Counted: "yes", Status: 200,

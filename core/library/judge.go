@@ -57,6 +57,9 @@ func (j judge) findings(ctx context.Context, document string) ([]protocol.Chain,
 				found = append(found, *problem)
 				continue
 			}
+			if warning := j.Unvouched(s, use); warning != nil {
+				found = append(found, *warning)
+			}
 			byDriver[use] = append(byDriver[use], job{i, k})
 		}
 	}

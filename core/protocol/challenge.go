@@ -36,7 +36,7 @@ func CommonOf(challenge json.RawMessage) (Common, error) {
 // the object named after the type.
 var commonKeys = map[string]bool{
 	"type": true, "name": true, "required": true, "approval_mode": true, "approval_phrase": true, "output_schema": true,
-	"sampling": true, "files": true, "files_required": true, "judge": true,
+	"sampling": true, "files": true, "files_required": true, "judge": true, "evidence_from": true,
 }
 
 // maxQuestion is the longest question to a judge, in bytes.
@@ -168,6 +168,11 @@ func (s Step) judgeCommon() []Diagnostic {
 	if _, ok := present["approval_phrase"]; ok {
 		if why := c.phraseProblem(); why != "" {
 			bad("/approval_phrase", "approval_phrase "+why)
+		}
+	}
+	if _, ok := present["evidence_from"]; ok {
+		if why := c.EvidenceFrom.problem(); why != "" {
+			bad("/evidence_from", why)
 		}
 	}
 	if raw, ok := present["type"]; ok && c.Type == "" {

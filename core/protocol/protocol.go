@@ -96,6 +96,8 @@ type Common struct {
 	Files          json.RawMessage `json:"files,omitempty"`
 	FilesRequired  bool            `json:"files_required,omitempty"`
 	Judge          *Judge          `json:"judge,omitempty"`
+	// EvidenceFrom says who must vouch for the evidence; empty: anyone may.
+	EvidenceFrom EvidenceFrom `json:"evidence_from,omitempty"`
 }
 
 // Judge requires that a model judges the step's result.

@@ -28,6 +28,8 @@ const (
 	Opened Kind = "opened"
 	// Premature: work for the step was submitted before its approval. It is not counted.
 	Premature Kind = "submitted_before_approval"
+	// Claimed: evidence was submitted for a step that takes the agent's word for nothing. It is not counted.
+	Claimed Kind = "claimed"
 	// Supplied: an answer that needed no question: from the agent's solution or the core.
 	Supplied Kind = "supplied"
 	// RouteClosed: a route is finished for an input without an answer.

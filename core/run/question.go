@@ -74,6 +74,15 @@ func premature(r *Run, e Event) error {
 	return nil
 }
 
+// claimed keeps the digest of evidence that could not count.
+func claimed(r *Run, e Event) error {
+	if e.Digest == "" {
+		return lacks("the digest of the evidence")
+	}
+	r.Step.Claim = e.Digest
+	return nil
+}
+
 func answered(r *Run, e Event) error {
 	q := r.Step.Question
 	if q.Seq != e.Seq {

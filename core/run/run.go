@@ -172,6 +172,8 @@ type Step struct {
 	PendingDecline string `json:"untold_no,omitempty"`
 	// Early is work that was submitted before it was approved; nil: none.
 	Early *Early `json:"early,omitempty"`
+	// Claim is the digest of the last evidence that could not count.
+	Claim string `json:"claim,omitempty"`
 	// Superseded are the numbers of a person's questions that ended with a
 	// restart: a decline of one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`

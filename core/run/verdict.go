@@ -77,7 +77,7 @@ func rejected(r *Run, e Event) error {
 	// An approval is for one attempt, and the next one may use any route.
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures + 1, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+		Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func restarted(r *Run, _ Event) error {
 	}
 	r.Step = Step{
 		Index: r.Step.Index, Nonce: r.Step.Nonce, Failures: r.Step.Failures, Declines: r.Step.Declines, DeclineCount: r.Step.DeclineCount,
-		Superseded: superseded, PendingDecline: r.Step.PendingDecline, Early: r.Step.Early, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
+		Superseded: superseded, PendingDecline: r.Step.PendingDecline, Early: r.Step.Early, Claim: r.Step.Claim, Attempts: r.Step.Attempts, Refused: r.Step.Refused,
 	}
 	r.State = Open
 	return nil

@@ -24,6 +24,8 @@ type Task struct {
 	// the tree says so: it is not merely what its type does otherwise.
 	Approval driver.ApprovalMode
 	Stated   bool
+	// Vouchers are the provenances that count for the evidence; nil: all of them.
+	Vouchers []driver.Provenance
 }
 
 // OutputProblems checks an output: one that the server obtained against the strict
