@@ -75,6 +75,23 @@ func TestTheNineCommandsAskAServer(t *testing.T) {
 	testscript.Run(t, p)
 }
 
+// The scripts in testdata/remote compare what commands say of a database with what
+// they say of a server that uses it, at SERVER.
+func TestCommandsSayTheSameOfAServerAsOfItsDatabase(t *testing.T) {
+	long(t)
+	p := scripts(t, "testdata/remote")
+	setup := p.Setup
+	p.Setup = func(env *testscript.Env) error {
+		if err := setup(env); err != nil {
+			return err
+		}
+		address, err := serveHTTP(env)
+		env.Setenv("SERVER", address)
+		return err
+	}
+	testscript.Run(t, p)
+}
+
 var restURL = regexp.MustCompile(`REST at (http://\S+)/api`)
 
 // serveHTTP starts a server for a script and returns the URL that it says.

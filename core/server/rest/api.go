@@ -39,7 +39,7 @@ func New(cfg Config, log *slog.Logger) (*API, error) {
 	a := &API{cfg: cfg, log: log, network: newNetwork(cfg.Access)}
 	a.ending, a.endNow = context.WithCancel(context.Background())
 	a.admission = newAdmission(cfg, a.network)
-	a.tools = &tools{engine: cfg.Engine, check: cfg.Check, log: log}
+	a.tools = &tools{engine: cfg.Engine, operations: cfg.Operations, check: cfg.Check, log: log}
 	a.page = &page{approvals: cfg.Approvals, network: a.network, identified: cfg.Identify != nil, log: log}
 	a.snapshots = snapshots{take: cfg.Snapshot, log: log}
 	a.status = &status{cfg: cfg, network: a.network, began: time.Now(), ending: a.ending, log: log}

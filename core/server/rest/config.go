@@ -10,6 +10,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -69,6 +70,11 @@ type Config struct {
 	Version string
 	// Engine is behind REST; nil: only the approval page is served.
 	Engine Engine
+	// Operations is behind the calls of operators; nil: they are not served.
+	Operations operations.Engine
+	// RunSpaces are further spaces of every caller without Identify, for calls
+	// about runs.
+	RunSpaces []string
 	// Approvals is behind the approval page; nil: there is none.
 	Approvals Approvals
 	// MCP is mounted at /mcp and owns the methods there; nil: nothing is. It

@@ -19,9 +19,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/run"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
@@ -271,7 +274,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: w.engine, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: w.engine, Operations: w.engine, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
 	}
 	if change != nil {
@@ -309,7 +312,7 @@ func (w *world) openEngine(log *slog.Logger) {
 	w.compile()
 	w.engine = director.New(director.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
-		Runs: w.store, Index: w.store, Archive: w.store, History: w.store,
+		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store,
 	}, w.setups, director.Options{
 		ApprovalURL: rest.ApprovalPath,
 	}, log)
@@ -420,4 +423,18 @@ func until(t testing.TB, what string, ok func() bool) {
 		}
 		time.Sleep(2 * time.Millisecond) // polling with a deadline
 	}
+}
+
+// begun mints a document as the caller and begins a run of it.
+func (w *world) begun(c access.Caller, document string) run.ID {
+	w.t.Helper()
+	minted, err := w.engine.Mint(w.t.Context(), c, api.MintRequest{Document: document, ModelID: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	round, err := w.engine.Begin(w.t.Context(), c, api.BeginRequest{URI: minted.Items[0].URI})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return run.ID(round.Reply.RunID)
 }

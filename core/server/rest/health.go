@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -144,6 +145,11 @@ func (s *status) apiCard(c *call) {
 	endpoints := map[string]string{"snapshot": "POST /api/snapshot"}
 	for _, t := range toolset.Table {
 		endpoints[t.Name] = "POST " + t.Path()
+	}
+	if s.cfg.Operations != nil {
+		for _, o := range operations.Table {
+			endpoints[o.Name] = "POST " + o.Path()
+		}
 	}
 	if s.cfg.Tools != nil {
 		endpoints["openapi"] = "GET /api/openapi.json"

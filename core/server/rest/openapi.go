@@ -6,7 +6,9 @@ import (
 	"net/http"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/infer"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -20,7 +22,7 @@ type object = map[string]any
 // a solution may have are those of the present drivers.
 func (t *tools) openAPI(described func() []Tool) handler {
 	return func(c *call) {
-		b, err := OpenAPI(described())
+		b, err := t.describe(described())
 		if err != nil {
 			t.log.ErrorContext(c.r.Context(), "cannot describe the interface", "error", err)
 			c.refuse(fault.Internal, "Internal error; the server's log has the cause.")
@@ -30,10 +32,10 @@ func (t *tools) openAPI(described func() []Tool) handler {
 	}
 }
 
-// OpenAPI is the OpenAPI 3.1 document of the REST mirror of the tools.
-func OpenAPI(tools []Tool) ([]byte, error) {
-	byName := make(map[string]Tool, len(tools))
-	for _, t := range tools {
+// describe is the OpenAPI 3.1 document of what is served.
+func (t *tools) describe(all []Tool) ([]byte, error) {
+	byName := make(map[string]Tool, len(all))
+	for _, t := range all {
 		byName[t.Name] = t
 	}
 	schemas := object{"error": errorSchema(), "metadata": metadataSchema(), "health": healthSchema()}
@@ -46,13 +48,13 @@ func OpenAPI(tools []Tool) ([]byte, error) {
 		if err := addSchemas(schemas, t); err != nil {
 			return nil, err
 		}
-		body, err := requestBody(row, t)
+		body, err := requestBody(row.Declaration, t)
 		if err != nil {
 			return nil, err
 		}
 		op := object{
 			"operationId": t.Name, "summary": t.Title, "description": t.Description,
-			"requestBody": body, "responses": toolResponses(row),
+			"requestBody": body, "responses": toolResponses(row.Declaration),
 		}
 		if d := row.Route.Document; d != nil {
 			op["description"] = t.Description + " Here the body is the document itself, or one JSON string that holds it."
@@ -61,19 +63,52 @@ func OpenAPI(tools []Tool) ([]byte, error) {
 		}
 		paths[row.Path()] = object{"post": op}
 	}
+	if t.operations != nil {
+		if err := addOperations(paths, schemas); err != nil {
+			return nil, err
+		}
+	}
 	addPlain(paths)
 	return json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "KAIROS", "version": apiVersion,
 			"description": "The tools of KAIROS over plain HTTP: the same calls and replies as through MCP. " +
-				"Wherever a kairos://mem/ URI is expected, the UUID in it will do. What a caller got wrong in a run is a reply " +
+				"Beside them are the calls of operators, which the commands of kairos make with --url. Wherever a kairos://mem/ URI is expected, the UUID in it will do. What a caller got wrong in a run is a reply " +
 				"with error_code and status 200; what could not be served is an error with its own status.",
 		},
 		"servers":    []any{object{"url": "/"}},
 		"paths":      paths,
 		"components": object{"schemas": schemas},
 	}, "", "  ")
+}
+
+// addOperations adds the calls of operators.
+func addOperations(paths, schemas object) error {
+	for _, row := range operations.Table {
+		t := Tool{Name: row.Name, Title: row.Title, Description: row.Description}
+		for to, schemaOf := range map[*json.RawMessage]func() (infer.Schema, error){&t.Input: row.Input, &t.Output: row.Output} {
+			schema, err := schemaOf()
+			if err != nil {
+				return fmt.Errorf("openapi: schema of %s: %w", row.Name, err)
+			}
+			if *to, err = json.Marshal(schema); err != nil {
+				return fmt.Errorf("openapi: schema of %s: %w", row.Name, err)
+			}
+		}
+		if err := addSchemas(schemas, t); err != nil {
+			return err
+		}
+		body, err := requestBody(row.Declaration, t)
+		if err != nil {
+			return err
+		}
+		paths[row.Path()] = object{"post": object{
+			"operationId": row.Name, "summary": row.Title, "description": row.Description,
+			"requestBody": body, "responses": toolResponses(row.Declaration),
+		}}
+	}
+	return nil
 }
 
 func addSchemas(schemas object, t Tool) error {
@@ -92,7 +127,7 @@ func ref(name string) object { return object{"$ref": "#/components/schemas/" + n
 func jsonContent(schema object) object { return object{"application/json": object{"schema": schema}} }
 
 // requestBody describes the body, which may be left out if no argument is required.
-func requestBody(row toolset.Tool, t Tool) (object, error) {
+func requestBody(row api.Declaration, t Tool) (object, error) {
 	if d := row.Route.Document; d != nil {
 		text := object{"schema": object{"type": "string", "minLength": 1}}
 		return object{"required": true, "content": object{d.Media: text, "application/json": text}}, nil
@@ -121,7 +156,7 @@ func parameters(d *api.DocumentBody) (out []any) {
 }
 
 // toolResponses lists the statuses that a tool can have.
-func toolResponses(t toolset.Tool) object {
+func toolResponses(t api.Declaration) object {
 	out := object{"200": object{
 		"description": "The reply of the tool",
 		"content": jsonContent(object{"allOf": []any{

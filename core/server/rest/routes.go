@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -61,7 +62,12 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		{pattern: "/api/snapshot", methods: post, handle: a.snapshots.serve},
 	}
 	for _, t := range toolset.Table {
-		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.handler(t), json: t.Route.Document == nil})
+		list = append(list, &route{pattern: t.Path(), methods: post, handle: a.tools.tool(t), json: t.Route.Document == nil})
+	}
+	if a.cfg.Operations != nil {
+		for _, o := range operations.Table {
+			list = append(list, &route{pattern: o.Path(), methods: post, handle: a.tools.operation(o, a.runSpaces()), json: true})
+		}
 	}
 	if a.cfg.Tools != nil {
 		list = append(list, &route{pattern: "/api/openapi.json", methods: get, handle: a.tools.openAPI(a.cfg.Tools), open: true})
@@ -70,6 +76,15 @@ func (a *API) engineRoutes(get, post []string) []*route {
 		list = append(list, &route{pattern: mcpPath, handle: a.mcp, json: true})
 	}
 	return list
+}
+
+// runSpaces are the further spaces of callers for calls about runs. Where callers
+// are identified, they have their own.
+func (a *API) runSpaces() []string {
+	if a.cfg.Identify != nil {
+		return nil
+	}
+	return a.cfg.RunSpaces
 }
 
 // mcp hands over to the MCP endpoint. Its streams end when the server is about to.

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
@@ -29,16 +32,49 @@ func undecodable(err error) *fault.Error {
 	return fault.New(fault.InvalidArgument, "the body must be a JSON object: %v", fields.Plain(err))
 }
 
-// tools serves the tools.
+// tools serves the tools and the operations.
 type tools struct {
-	engine Engine
-	check  func(tool string, arguments json.RawMessage) error // may be nil
-	log    *slog.Logger
+	engine     Engine
+	operations operations.Engine
+	check      func(tool string, arguments json.RawMessage) error // may be nil
+	log        *slog.Logger
 }
 
-// handler serves one tool: it decodes, calls the engine and encodes.
-func (t *tools) handler(row toolset.Tool) handler {
-	decode := t.arguments
+// served is a tool or an operation as it is served.
+type served struct {
+	api.Declaration
+	// ofRun: its reply may report an error of the run, with status 200.
+	ofRun bool
+	// check judges the arguments; nil: the call does.
+	check func(arguments json.RawMessage) error
+	reply func(ctx context.Context, c access.Caller, arguments []byte) (any, error)
+}
+
+// tool serves a tool.
+func (t *tools) tool(row toolset.Tool) handler {
+	s := served{Declaration: row.Declaration, ofRun: row.Open != nil}
+	if t.check != nil {
+		s.check = func(arguments json.RawMessage) error { return t.check(row.Name, arguments) }
+	}
+	s.reply = func(ctx context.Context, c access.Caller, arguments []byte) (any, error) {
+		return row.Unasked(ctx, t.engine, c, arguments)
+	}
+	return t.handler(s)
+}
+
+// operation serves an operation.
+func (t *tools) operation(row operations.Operation, runSpaces []string) handler {
+	return t.handler(served{Declaration: row.Declaration, reply: func(ctx context.Context, c access.Caller, arguments []byte) (any, error) {
+		if row.OfRuns {
+			c.Groups = slices.Concat(c.Groups, runSpaces)
+		}
+		return row.Reply(ctx, t.operations, c, arguments)
+	}})
+}
+
+// handler serves a row: it decodes, makes the call and encodes.
+func (t *tools) handler(row served) handler {
+	decode := arguments
 	if row.Route.Document != nil {
 		decode = document
 	}
@@ -49,7 +85,7 @@ func (t *tools) handler(row toolset.Tool) handler {
 			t.fail(c, row, err)
 			return
 		}
-		reply, err := row.Unasked(c.r.Context(), t.engine, c.restCaller(), body)
+		reply, err := row.reply(c.r.Context(), c.restCaller(), body)
 		var undecoded *toolset.ArgumentsError
 		if errors.As(err, &undecoded) {
 			err = undecodable(undecoded.Unwrap())
@@ -91,7 +127,7 @@ func clip(s string, n int) string {
 var errMediaType = fault.New(fault.InvalidArgument, "the body must be JSON: send Content-Type: application/json")
 
 // arguments are the body as the tool's schema has it.
-func (t *tools) arguments(c *call, row toolset.Tool, _ map[string]any) ([]byte, error) {
+func arguments(c *call, row served, _ map[string]any) ([]byte, error) {
 	if media := c.mediaType(); media != "" && media != "application/json" && !strings.HasSuffix(media, "+json") {
 		return nil, errMediaType
 	}
@@ -104,10 +140,10 @@ func (t *tools) arguments(c *call, row toolset.Tool, _ map[string]any) ([]byte, 
 		return nil, undecodable(json.Unmarshal(body, &v))
 	}
 	body, err := withWholeURIs(body)
-	if err != nil || t.check == nil {
+	if err != nil || row.check == nil {
 		return body, err
 	}
-	return body, t.check(row.Name, body)
+	return body, row.check(body)
 }
 
 func (c *call) mediaType() string {
@@ -167,7 +203,7 @@ func quoted(s string) json.RawMessage {
 
 // document are the arguments of a tool whose body is one text of its request.
 // It adds to the metadata what the reply is to repeat.
-func document(c *call, row toolset.Tool, metadata map[string]any) ([]byte, error) {
+func document(c *call, row served, metadata map[string]any) ([]byte, error) {
 	d := row.Route.Document
 	body := bytes.TrimSpace(c.body)
 	if len(body) == 0 {
@@ -207,7 +243,7 @@ func (c *call) parameter(p api.Parameter) string {
 func truth(s string) bool { return strings.EqualFold(s, "true") || s == "1" }
 
 // succeed answers with the reply of the tool and what REST adds to it.
-func (t *tools) succeed(c *call, row toolset.Tool, reply any, metadata map[string]any) {
+func (t *tools) succeed(c *call, row served, reply any, metadata map[string]any) {
 	metadata["duration_ms"] = c.ms()
 	b, err := api.Encode(reply, "")
 	if err != nil {
@@ -229,11 +265,11 @@ func (t *tools) succeed(c *call, row toolset.Tool, reply any, metadata map[strin
 }
 
 // fail answers with an error of a tool.
-func (t *tools) fail(c *call, row toolset.Tool, err error) {
+func (t *tools) fail(c *call, row served, err error) {
 	f := t.shown(c, row.Name, err)
 	known := fault.RowOf(f.Code)
 	status, name := known.Status, cmp.Or(known.RESTName(), string(f.Code))
-	if status == http.StatusOK && row.Open == nil {
+	if status == http.StatusOK && !row.ofRun {
 		status = http.StatusConflict
 	}
 	switch _, refused := f.Details["diagnostics"]; {

@@ -88,7 +88,7 @@ func row[Request, Reply any](t api.Tool[Request, Reply]) Tool {
 func Replies[Request, Reply any](t api.Tool[Request, Reply], use UseCase[Request, Reply]) Tool {
 	tool := row(t)
 	tool.Reply = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
-		in, err := decode[Request](arguments)
+		in, err := Decode[Request](arguments)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func Replies[Request, Reply any](t api.Tool[Request, Reply], use UseCase[Request
 func Opens[Request any](t api.Tool[Request, api.StepReply], use UseCase[Request, director.Round]) Tool {
 	tool := row(t)
 	tool.Open = func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (director.Round, error) {
-		in, err := decode[Request](arguments)
+		in, err := Decode[Request](arguments)
 		if err != nil {
 			return director.Round{}, err
 		}
@@ -119,9 +119,9 @@ func (e *ArgumentsError) Error() string { return "arguments: " + e.cause.Error()
 // Unwrap returns the error of the decoder.
 func (e *ArgumentsError) Unwrap() error { return e.cause }
 
-// decode decodes arguments. A null counts as left out, which is how some clients
-// send what they do not use.
-func decode[Request any](arguments []byte) (in Request, err error) {
+// Decode decodes arguments. A null counts as left out, which is how some clients
+// send what they do not use. Ones that do not decode are an *ArgumentsError.
+func Decode[Request any](arguments []byte) (in Request, err error) {
 	if len(arguments) == 0 {
 		return in, nil
 	}

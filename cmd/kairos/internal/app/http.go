@@ -42,7 +42,7 @@ func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error
 		return nil, err
 	}
 	api, err := rest.New(rest.Config{
-		Version: name, Engine: a.Engine, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: a.Engine, Operations: a.Engine, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: a.health(), Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),

@@ -35,7 +35,7 @@ whether it acted. Find out first, for example in your bank account. The run reco
 			}
 			in.Happened, in.Result = happened, json.RawMessage(result)
 			in.By = operatorName()
-			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				in.Run = id
 				reply, err := a.Engine.Decide(ctx, a.RunCaller(), in)
 				if err != nil {

@@ -29,7 +29,7 @@ The database file is rewritten: if it is large, this takes a while and other pro
 			if cmd.Flags().Changed("step") && in.Step < 1 {
 				return fmt.Errorf("--step is %d: steps are counted from 1", in.Step)
 			}
-			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				in.Run = id
 				reply, err := a.Engine.Redact(ctx, a.RunCaller(), in)
 				if err != nil {

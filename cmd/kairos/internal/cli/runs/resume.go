@@ -81,7 +81,7 @@ func findResumption(ctx context.Context, a *app.App, file string, args []string)
 		b, err := handoverBlock(file, id)
 		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
 	}
-	id, err := session.FindRun(ctx, a, string(id))
+	id, err := session.FindRun(ctx, session.Local(a), string(id))
 	if err != nil {
 		return resumption{}, err
 	}

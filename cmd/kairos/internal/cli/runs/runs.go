@@ -10,7 +10,9 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 // Command is `kairos runs`.
@@ -25,9 +27,6 @@ func Command(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-// runStates are the states that --state takes.
-var runStates = []run.State{run.Open, run.Asking, run.Waiting, run.Complete, run.Closed, run.Ended}
-
 // runsList is `kairos runs list`.
 func runsList(at *session.Session, out *output.Format) *cobra.Command {
 	var all bool
@@ -38,13 +37,13 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 			"A run is open, asking (a question is not answered yet), waiting (for a driver), complete (to be attested), closed\n" +
 			"(attested) or ended (abandoned or expired).",
 		Example: "  kairos runs list\n  kairos runs list --state waiting -o json",
-		Args:    cobra.NoArgs,
+		Args:    cobra.NoArgs, Annotations: session.AsksServers,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if state != "" && !slices.Contains(runStates, run.State(state)) {
-				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(runStates))
+			if state != "" && !slices.Contains(operations.States, run.State(state)) {
+				return fmt.Errorf("no run is in state %q; the states are %s", state, output.List(operations.States))
 			}
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				runs, err := runsOf(ctx, a, all, run.State(state))
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				runs, err := runsOf(ctx, t, all, run.State(state))
 				if err != nil {
 					return err
 				}
@@ -60,8 +59,8 @@ func runsList(at *session.Session, out *output.Format) *cobra.Command {
 
 // completeStates lets a shell complete --state.
 func completeStates(cmd *cobra.Command) {
-	states := make([]cobra.Completion, len(runStates))
-	for i, s := range runStates {
+	states := make([]cobra.Completion, len(operations.States))
+	for i, s := range operations.States {
 		states[i] = string(s)
 	}
 	if err := cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -70,15 +69,12 @@ func completeStates(cmd *cobra.Command) {
 }
 
 // runsOf are those that can continue, or with all or a state any.
-func runsOf(ctx context.Context, a *app.App, all bool, state run.State) ([]run.Summary, error) {
+func runsOf(ctx context.Context, t api.Transport, all bool, state run.State) ([]run.Summary, error) {
 	if all || state != "" {
-		return session.AllRuns(ctx, a, state)
+		return session.AllRuns(ctx, t, state)
 	}
-	runs, err := a.Engine.Runs(ctx, a.RunCaller())
-	if runs == nil {
-		runs = []run.Summary{}
-	}
-	return runs, err
+	live, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{})
+	return live.Runs, err
 }
 
 // runsAbandon is `kairos runs abandon`.
@@ -91,7 +87,7 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 		Example: "  kairos runs abandon 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				s, err := a.Engine.Abandon(ctx, a.RunCaller(), id, reason)
 				if err != nil {
 					return err

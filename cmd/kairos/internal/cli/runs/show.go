@@ -3,6 +3,7 @@ package runs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 )
 
@@ -20,19 +23,28 @@ import (
 func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 	var html, tree string
 	cmd := &cobra.Command{
-		Use: "show RUN", Short: "Show what happened in a run", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
+		Use: "show RUN", Short: "Show what happened in a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		Long: "Shows what happened in a run, step by step. With --html it writes a self-contained web page: the steps, the decision\n" +
 			"path of each, the questions and the answers. The page holds the evidence, so share it only with people who may see\n" +
 			"the evidence.",
 		Example: "  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --html run.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
+			if html == "" {
+				return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
+					line, err := operations.ShowRun.Call(ctx, t, operations.RunRequest{RunID: id})
+					if err != nil {
+						return err
+					}
+					return out.Print(cmd.OutOrStdout(), line, func(p *output.Printer) { timeline.Timeline(p, line) })
+				})
+			}
+			if at.Server() != "" {
+				return errors.New("--html draws the decision tree that is configured where the run is: write the page there, without --url and " + session.ServerEnv)
+			}
+			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
 				line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
 				if err != nil {
 					return err
-				}
-				if html == "" {
-					return out.Print(cmd.OutOrStdout(), line, func(p *output.Printer) { timeline.Timeline(p, line) })
 				}
 				drawn, err := at.Tree(tree)
 				if err != nil {

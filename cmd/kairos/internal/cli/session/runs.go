@@ -9,16 +9,17 @@ import (
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
-	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 // AllRuns are the runs in the state, or with an empty one all, page after page.
-func AllRuns(ctx context.Context, a *app.App, state run.State) ([]run.Summary, error) {
+func AllRuns(ctx context.Context, t api.Transport, state run.State) ([]run.Summary, error) {
 	all := []run.Summary{}
-	for in := (archive.RunsInput{State: state, Limit: 1000}); ; {
-		page, err := a.Engine.AllRuns(ctx, a.RunCaller(), in)
+	for in := (operations.ListRunsRequest{All: true, State: state, Limit: 1000}); ; {
+		page, err := operations.ListRuns.Call(ctx, t, in)
 		if err != nil {
 			return nil, err
 		}
@@ -30,10 +31,28 @@ func AllRuns(ctx context.Context, a *app.App, state run.State) ([]run.Summary, e
 	}
 }
 
-// WithRun runs do on the run of the local database that an argument names.
-func (s Session) WithRun(ctx context.Context, arg string, do func(context.Context, *app.App, run.ID) error) error {
+// WithRun runs do on the run that an argument names, with what replies to calls
+// about it: the server, else the local database.
+func (s Session) WithRun(ctx context.Context, arg string, do func(context.Context, api.Transport, run.ID) error) error {
+	if s.Server() == "" {
+		return s.WithLocalRun(ctx, arg, func(ctx context.Context, a *app.App, id run.ID) error { return do(ctx, Local(a), id) })
+	}
+	return s.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+		id, err := FindRun(ctx, t, arg)
+		if err != nil {
+			return err
+		}
+		if err = do(ctx, t, id); fault.CodeOf(err) == fault.NotFound {
+			return noRunOn(s.Server(), id)
+		}
+		return err
+	})
+}
+
+// WithLocalRun runs do on the run of the local database that an argument names.
+func (s Session) WithLocalRun(ctx context.Context, arg string, do func(context.Context, *app.App, run.ID) error) error {
 	return s.With(ctx, func(ctx context.Context, a *app.App) error {
-		id, err := FindRun(ctx, a, arg)
+		id, err := FindRun(ctx, Local(a), arg)
 		if err != nil {
 			return err
 		}
@@ -45,12 +64,12 @@ func (s Session) WithRun(ctx context.Context, arg string, do func(context.Contex
 // by the title of its protocol, where an open run comes before those that have
 // ended. An argument that names no run comes back as it is, and the command
 // refuses it.
-func FindRun(ctx context.Context, a *app.App, arg string) (run.ID, error) {
+func FindRun(ctx context.Context, t api.Transport, arg string) (run.ID, error) {
 	const whole = len("01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2")
 	if len(arg) == whole && strings.Trim(arg, "0123456789abcdef-") == "" || strings.Contains(arg, "://") {
 		return run.ID(arg), nil
 	}
-	all, err := AllRuns(ctx, a, "")
+	all, err := AllRuns(ctx, t, "")
 	if err != nil {
 		return "", err
 	}
@@ -104,8 +123,8 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 	quiet := *s
 	quiet.LogLevel = "error"
 	var found []cobra.Completion
-	err := quiet.With(ctx, func(ctx context.Context, a *app.App) error {
-		page, err := a.Engine.AllRuns(ctx, a.RunCaller(), archive.RunsInput{Limit: completionItems})
+	err := quiet.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+		page, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{All: true, Limit: completionItems})
 		for _, r := range page.Runs {
 			// Runs begun in one minute begin with the same digits, so the end of an id is offered.
 			id := output.ShortID(string(r.ID))
@@ -142,10 +161,20 @@ func Missing(ctx context.Context, a *app.App, id run.ID, err error) error {
 
 // NoSuchRun is the error for a run that the database does not have.
 func NoSuchRun(id, database string) error {
-	what := fmt.Sprintf("no run %.80q", id)
-	if strings.HasPrefix(id, "kairos://") {
-		what = fmt.Sprintf("%.80q is a protocol or a step, not a run; no such run", id)
-	}
-	return fault.New(fault.NotFound, "%s is in the database %s", what, database).
+	return fault.New(fault.NotFound, "%s is in the database %s", noRun(id), database).
 		WithHint("`kairos runs list --all` lists its runs; --db names another database")
+}
+
+// noRunOn is the error for a run that the server does not have, or does not show
+// to this caller.
+func noRunOn(server string, id run.ID) error {
+	return fault.New(fault.NotFound, "%s is on the server %s, or it is not yours", noRun(string(id)), server).
+		WithHint("`kairos runs list --all --url %s` lists your runs there", server)
+}
+
+func noRun(id string) string {
+	if strings.HasPrefix(id, "kairos://") {
+		return fmt.Sprintf("%.80q is a protocol or a step, not a run; no such run", id)
+	}
+	return fmt.Sprintf("no run %.80q", id)
 }

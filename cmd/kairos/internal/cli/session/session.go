@@ -25,7 +25,7 @@ const (
 // or the server to ask instead.
 type Session struct {
 	app.Options
-	// URL is the server that the nine calls are sent to; empty: see server.
+	// URL is the server that calls are sent to; empty: see Server.
 	URL string
 }
 
@@ -38,19 +38,22 @@ func (s Session) Server() string {
 	return os.Getenv(ServerEnv)
 }
 
-// AsksServers marks the commands that --url means something to.
-var AsksServers = map[string]string{"kairos/asks-servers": "yes"}
+// asksServers is the annotation of the commands that --url means something to.
+const asksServers = "kairos/asks-servers"
+
+// AsksServers marks those commands.
+var AsksServers = map[string]string{asksServers: "yes"}
 
 // CheckServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
 func (s Session) CheckServer(cmd *cobra.Command) error {
 	if s.URL == "" {
-		if s.Server() != "" && onStoredProtocols[topCommand(cmd)] {
+		if s.Server() != "" && cmd.Annotations[asksServers] == "" && onStoredProtocols[topCommand(cmd)] {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s works on the local database, not on the server of %s\n", cmd.CommandPath(), ServerEnv)
 		}
 		return nil
 	}
-	if cmd.Annotations["kairos/asks-servers"] == "" {
+	if cmd.Annotations[asksServers] == "" {
 		return fmt.Errorf("%s works on the local database and configuration only: leave --url out", cmd.CommandPath())
 	}
 	if s.Database != "" {

@@ -8,11 +8,12 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/client"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
-// WithTools runs do with what replies to calls of the tools: the server, else the
-// local database.
+// WithTools runs do with what replies to calls of tools and operations: the
+// server, else the local database.
 func (s Session) WithTools(ctx context.Context, do func(context.Context, api.Transport) error) error {
 	if address := s.Server(); address != "" {
 		client, err := client.New(address, client.Token(os.Getenv(TokenEnv)), nil)
@@ -21,19 +22,32 @@ func (s Session) WithTools(ctx context.Context, do func(context.Context, api.Tra
 		}
 		return do(ctx, client)
 	}
-	return s.With(ctx, func(ctx context.Context, a *app.App) error { return do(ctx, local{app: a}) })
+	return s.With(ctx, func(ctx context.Context, a *app.App) error { return do(ctx, Local(a)) })
 }
+
+// Local replies to calls from the local database.
+func Local(a *app.App) api.Transport { return local{app: a} }
 
 // local replies to calls in this process.
 type local struct{ app *app.App }
 
 // Call implements api.Transport. A command declares no capability of a client.
 func (l local) Call(ctx context.Context, tool api.Declaration, arguments json.RawMessage) (json.RawMessage, error) {
+	caller := l.app.Caller()
+	if operation, ok := operations.Named(tool.Name); ok {
+		if operation.OfRuns {
+			caller = l.app.RunCaller()
+		}
+		reply, err := operation.Reply(ctx, l.app.Engine, caller, arguments)
+		if err != nil {
+			return nil, err
+		}
+		return api.Encode(reply, "")
+	}
 	row, err := toolset.Named(tool.Name)
 	if err != nil {
 		return nil, err
 	}
-	caller := l.app.Caller()
 	var named struct {
 		URI string `json:"uri"`
 	}

@@ -48,7 +48,7 @@ func treeExplainCommand(at *session.Session) *cobra.Command {
 				return err
 			}
 			if runID != "" {
-				return at.WithRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
+				return at.WithLocalRun(cmd.Context(), runID, func(ctx context.Context, a *app.App, id run.ID) error {
 					list, err := explainRun(ctx, a, tree, id, step, cmd.ErrOrStderr())
 					if err != nil {
 						return err

@@ -38,7 +38,7 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 		return history{}, errors.New("of which runs? name them by id, or say --all")
 	}
 	if all {
-		list, err := session.AllRuns(ctx, a, "")
+		list, err := session.AllRuns(ctx, session.Local(a), "")
 		if err != nil {
 			return history{}, err
 		}
@@ -48,7 +48,7 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 	}
 	var h history
 	for _, arg := range ids {
-		id, err := session.FindRun(ctx, a, arg)
+		id, err := session.FindRun(ctx, session.Local(a), arg)
 		if err != nil {
 			return history{}, err
 		}

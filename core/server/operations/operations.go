@@ -1,0 +1,73 @@
+// Package operations is the table of the calls that operators make: each
+// declaration with its use case. REST serves them beside the tools, and commands
+// make them with --url. MCP does not offer them to agents.
+package operations
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/api/infer"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/server/toolset"
+)
+
+// Operation is one row of the table.
+type Operation struct {
+	api.Declaration
+	// OfRuns: the call is about runs, which may be of protocols in spaces that the
+	// caller's tools leave alone.
+	OfRuns bool
+	// Input and Output infer the schemas of the request and of the reply.
+	Input, Output func() (infer.Schema, error)
+	// Reply makes the call. Arguments that do not decode are a
+	// *toolset.ArgumentsError.
+	Reply func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error)
+}
+
+// Table lists the operations.
+var Table = []Operation{
+	ofRuns(ListRuns, listRuns),
+	ofRuns(ShowRun, showRun),
+}
+
+// Named returns the row of an operation; false: there is none of that name.
+func Named(name string) (Operation, bool) {
+	i := slices.IndexFunc(Table, func(o Operation) bool { return o.Name == name })
+	if i < 0 {
+		return Operation{}, false
+	}
+	return Table[i], true
+}
+
+// useCase makes the call of an operation.
+type useCase[Request, Reply any] = func(ctx context.Context, e Engine, c access.Caller, in Request) (Reply, error)
+
+func row[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Operation {
+	return Operation{
+		Declaration: t.Declaration, Input: infer.Request[Request], Output: infer.Reply[Reply],
+		Reply: func(ctx context.Context, e Engine, c access.Caller, arguments []byte) (any, error) {
+			in, err := toolset.Decode[Request](arguments)
+			if err != nil {
+				return nil, err
+			}
+			return use(ctx, e, c, in)
+		},
+	}
+}
+
+func ofRuns[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request, Reply]) Operation {
+	o := row(t, use)
+	o.OfRuns = true
+	return o
+}
+
+// needed refuses a request without one of its fields.
+func needed(field, value string) error {
+	if value == "" {
+		return fault.New(fault.InvalidArgument, "%s is missing", field)
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package rest_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
+	"github.com/kairos-mcp/kairos/core/server/rest"
+)
+
+// named is what a request of an operation may name.
+type named struct{ run, title string }
+
+// requests are the arguments of every operation.
+var requests = map[string]func(n named) string{
+	"runs_list": func(named) string { return `{"all":true}` },
+	"runs_show": func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
+}
+
+// tokens identifies callers by their Authorization header.
+func tokens(c *rest.Config) {
+	c.RunSpaces = []string{"group:test:annsfiles"} // of nobody who says who they are
+	c.Identify = func(r *http.Request) (access.Caller, error) {
+		switch r.Header.Get("Authorization") {
+		case "ann":
+			return access.Caller{Principal: "ann", Space: "user:test:ann", Groups: []string{"group:test:annsfiles"}}, nil
+		case "ann left":
+			return access.Caller{Principal: "ann", Space: "user:test:ann"}, nil
+		case "bob":
+			return access.Caller{Principal: "bob", Space: "user:test:bob", Groups: []string{"group:test:annsfiles"}}, nil
+		}
+		return access.Caller{}, fault.New(fault.Forbidden, "say who you are")
+	}
+}
+
+func TestOperationsTellNothingOfOthers(t *testing.T) {
+	w := newWorld(t, tokens)
+	mint := func(space, document string) string {
+		a := w.do("POST", "/api/kairos_mint/raw?llm_model_id=test&space="+space, strings.NewReader(document), "Authorization", "ann").want(200, "")
+		return a.fields["items"].([]any)[0].(map[string]any)["uri"].(string)
+	}
+	begin := func(uri string) string {
+		return w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri), "Authorization", "ann").want(200, "").str("run_id")
+	}
+	own := named{title: "Two Steps", run: begin(mint("", twoSteps))}
+	group := named{title: "Shared Steps", run: begin(mint("group:test:annsfiles", strings.ReplaceAll(twoSteps, "Two Steps", "Shared Steps")))}
+	nothing := named{title: "No Such Steps", run: "01900000-0000-7000-8000-000000000000"}
+	for _, o := range operations.Table {
+		body, ok := requests[o.Name]
+		if !ok {
+			t.Errorf("no request of %s is tried; add one", o.Name)
+			continue
+		}
+		reply := func(n named, who string) string {
+			a := w.post(o.Name, body(n), "Authorization", who)
+			delete(a.fields, "duration_ms")
+			delete(a.fields, "metadata")
+			return strings.NewReplacer(n.run, "RUN", n.title, "TITLE").Replace(fmt.Sprint(a.status, a.fields))
+		}
+		w.post(o.Name, body(own)).want(403, "forbidden")
+		for name, tc := range map[string]struct {
+			of  named
+			who string
+		}{
+			"another principal":                   {own, "bob"},
+			"another principal of the same group": {group, "bob"},
+			"a space that was left":               {group, "ann left"},
+		} {
+			if name == "a space that was left" && o.Name == "runs_list" {
+				if a := w.post(o.Name, body(group), "Authorization", tc.who); strings.Contains(string(a.body), group.title) {
+					t.Errorf("%s names a run of a space that was left: %s", o.Name, a.body)
+				}
+				continue
+			}
+			if diff := cmp.Diff(reply(nothing, tc.who), reply(tc.of, tc.who)); diff != "" {
+				t.Errorf("%s by %s tells what exists (-absent +there):\n%s", o.Name, name, diff)
+			}
+		}
+	}
+	for _, n := range []named{own, group} {
+		for _, op := range []string{"runs_list", "runs_show"} {
+			if a := w.post(op, requests[op](n), "Authorization", "ann").want(200, ""); !strings.Contains(string(a.body), n.title) {
+				t.Errorf("%s does not show ann her own run: %s", op, a.body)
+			}
+		}
+	}
+}
+
+func TestRunsOfFilesAreShownWhereNobodyIsIdentified(t *testing.T) {
+	const files = "space:files"
+	w := newWorld(t, func(c *rest.Config) { c.RunSpaces = []string{files} })
+	operator := access.Caller{Principal: "local", Space: files}
+	id := w.begun(operator, twoSteps)
+	if a := w.post("runs_list", `{}`).want(200, ""); !strings.Contains(string(a.body), string(id)) {
+		t.Errorf("the run is not listed: %s", a.body)
+	}
+	w.post("runs_show", fmt.Sprintf(`{"run_id":%q}`, id)).want(200, "")
+	if a := w.post("kairos_search", `{"query":"two steps"}`).want(200, ""); strings.Contains(string(a.body), "Two Steps") {
+		t.Errorf("tools find protocols of files: %s", a.body)
+	}
+}
+
+func TestWhatIsRedactedIsNotServed(t *testing.T) {
+	w := newWorld(t, nil)
+	head := w.mint(twoSteps)[0]
+	begun := w.post("kairos_begin", fmt.Sprintf(`{"uri":%q}`, head)).want(200, "")
+	solution := strings.Replace(begun.solution(0), `"exit_code":0`, `"exit_code":0,"stdout":"s3cr3t"`, 1)
+	w.post("kairos_next", fmt.Sprintf(`{"uri":%q,"solution":%s}`, head, solution)).want(200, "")
+	id := run.ID(begun.str("run_id"))
+	show := fmt.Sprintf(`{"run_id":%q}`, id)
+	if a := w.post("runs_show", show).want(200, ""); !strings.Contains(string(a.body), "s3cr3t") {
+		t.Fatalf("the owner does not see the evidence: %s", a.body)
+	}
+	operator := access.Caller{Principal: "local", Space: "user:local:operator"}
+	if _, err := w.engine.Redact(t.Context(), operator, archive.RedactInput{Run: id, Step: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.post("runs_show", show).want(200, ""); strings.Contains(string(a.body), "s3cr3t") {
+		t.Errorf("redacted evidence is served: %s", a.body)
+	}
+}
+
+func TestOperationsRefuseWhatTheyCannotUse(t *testing.T) {
+	w := newWorld(t, nil)
+	for name, tc := range map[string]struct{ operation, body, message string }{
+		"a state that there is not": {"runs_list", `{"state":"lost"}`, "no run is in state"},
+		"no run":                    {"runs_show", `{}`, "run_id is missing"},
+		"another type":              {"runs_show", `{"run_id":3}`, "run_id"},
+		"no object":                 {"runs_list", `[]`, "JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a := w.post(tc.operation, tc.body).want(400, "INVALID_INPUT"); !strings.Contains(a.str("message"), tc.message) {
+				t.Errorf("message %q, want %q in it", a.str("message"), tc.message)
+			}
+		})
+	}
+}
+
+func TestOperationsAreServedOnlyWhereThereAreSome(t *testing.T) {
+	w := newWorld(t, func(c *rest.Config) { c.Operations = nil })
+	w.post("runs_list", `{}`).want(404, "")
+	if a := w.get("/api/openapi.json"); strings.Contains(string(a.body), "runs_list") {
+		t.Error("openapi.json has operations that are not served")
+	}
+}
