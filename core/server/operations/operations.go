@@ -14,6 +14,12 @@ import (
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
+// Engine is the use cases behind the operations. Methods are called concurrently.
+type Engine interface {
+	Runs
+	Versions
+}
+
 // Operation is one row of the table.
 type Operation struct {
 	api.Declaration
@@ -31,6 +37,9 @@ type Operation struct {
 var Table = []Operation{
 	ofRuns(ListRuns, listRuns),
 	ofRuns(ShowRun, showRun),
+	row(ProtocolHistory, protocolHistory),
+	row(ProtocolVersion, protocolVersion),
+	row(RestoreProtocol, restoreProtocol),
 }
 
 // Named returns the row of an operation; false: there is none of that name.

@@ -11,8 +11,8 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
-// Engine is the use cases behind the operations. Methods are called concurrently.
-type Engine interface {
+// Runs is the use cases about runs.
+type Runs interface {
 	Runs(ctx context.Context, c access.Caller) ([]run.Summary, error)
 	AllRuns(ctx context.Context, c access.Caller, in archive.RunsInput) (archive.RunsReply, error)
 	Timeline(ctx context.Context, c access.Caller, id run.ID) (archive.Timeline, error)

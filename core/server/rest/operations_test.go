@@ -21,8 +21,11 @@ type named struct{ run, title string }
 
 // requests are the arguments of every operation.
 var requests = map[string]func(n named) string{
-	"runs_list": func(named) string { return `{"all":true}` },
-	"runs_show": func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
+	"runs_list":        func(named) string { return `{"all":true}` },
+	"runs_show":        func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
+	"protocol_history": func(n named) string { return fmt.Sprintf(`{"protocol":%q}`, n.title) },
+	"protocol_version": func(n named) string { return fmt.Sprintf(`{"protocol":%q,"revision":1}`, n.title) },
+	"protocol_restore": func(n named) string { return fmt.Sprintf(`{"protocol":%q,"revision":1}`, n.title) },
 }
 
 // tokens identifies callers by their Authorization header.
@@ -74,6 +77,9 @@ func TestOperationsTellNothingOfOthers(t *testing.T) {
 			"another principal of the same group": {group, "bob"},
 			"a space that was left":               {group, "ann left"},
 		} {
+			if name == "another principal of the same group" && !o.OfRuns {
+				continue // members share protocols
+			}
 			if name == "a space that was left" && o.Name == "runs_list" {
 				if a := w.post(o.Name, body(group), "Authorization", tc.who); strings.Contains(string(a.body), group.title) {
 					t.Errorf("%s names a run of a space that was left: %s", o.Name, a.body)
@@ -86,9 +92,9 @@ func TestOperationsTellNothingOfOthers(t *testing.T) {
 		}
 	}
 	for _, n := range []named{own, group} {
-		for _, op := range []string{"runs_list", "runs_show"} {
+		for _, op := range []string{"runs_list", "runs_show", "protocol_history", "protocol_version", "protocol_restore"} {
 			if a := w.post(op, requests[op](n), "Authorization", "ann").want(200, ""); !strings.Contains(string(a.body), n.title) {
-				t.Errorf("%s does not show ann her own run: %s", op, a.body)
+				t.Errorf("%s does not show ann what is hers: %s", op, a.body)
 			}
 		}
 	}
@@ -134,6 +140,7 @@ func TestOperationsRefuseWhatTheyCannotUse(t *testing.T) {
 		"a state that there is not": {"runs_list", `{"state":"lost"}`, "no run is in state"},
 		"no run":                    {"runs_show", `{}`, "run_id is missing"},
 		"another type":              {"runs_show", `{"run_id":3}`, "run_id"},
+		"no protocol":               {"protocol_history", `{}`, "name a protocol"},
 		"no object":                 {"runs_list", `[]`, "JSON object"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,12 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/library"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
@@ -25,14 +26,14 @@ func historyCommand(at *session.Session) *cobra.Command {
 		Short:   "List the versions of a protocol",
 		Long:    "Lists the versions of a protocol, newest first, also of a deleted one. " + refHelp,
 		Example: "  kairos history 'Release a version'",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				title, err := reference.TitleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				reply, err := a.Engine.History(ctx, a.Caller(), title)
+				reply, err := operations.ProtocolHistory.Call(ctx, t, operations.ProtocolRequest{Protocol: title})
 				if err != nil {
 					return err
 				}
@@ -75,18 +76,18 @@ func diffCommand(at *session.Session) *cobra.Command {
 		Long: `Shows what changed from revision A to B of a protocol, as its documents differ. Without B it is the newest one,
 without A the one before B. ` + refHelp,
 		Example: "  kairos diff 'Release a version'\n  kairos diff release.md 3 5",
-		Args:    cobra.RangeArgs(1, 3),
+		Args:    cobra.RangeArgs(1, 3), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])
 			if err != nil {
 				return err
 			}
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				title, err := reference.TitleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				from, to, err := versionsToCompare(ctx, a, title, asked)
+				from, to, err := versionsToCompare(ctx, t, title, asked)
 				if err != nil {
 					return err
 				}
@@ -114,22 +115,30 @@ func revisions(args []string) ([]int64, error) {
 }
 
 // versionsToCompare are the two that were asked for, else the newest ones.
-func versionsToCompare(ctx context.Context, a *app.App, ref string, asked []int64) (from, to library.VersionReply, err error) {
+func versionsToCompare(ctx context.Context, t api.Transport, ref string, asked []int64) (from, to library.VersionReply, err error) {
 	asked = append(asked, 0, 0)[:2]
-	if to, err = a.Engine.Version(ctx, a.Caller(), ref, asked[1]); err != nil {
+	if to, err = versionOf(ctx, t, ref, asked[1]); err != nil {
 		return from, to, err
 	}
 	if asked[0] == 0 {
-		if asked[0], err = revisionBefore(ctx, a, ref, to.Revision); err != nil {
+		if asked[0], err = revisionBefore(ctx, t, ref, to.Revision); err != nil {
 			return from, to, err
 		}
 	}
-	from, err = a.Engine.Version(ctx, a.Caller(), ref, asked[0])
+	from, err = versionOf(ctx, t, ref, asked[0])
 	return from, to, err
 }
 
-func revisionBefore(ctx context.Context, a *app.App, ref string, revision int64) (int64, error) {
-	h, err := a.Engine.History(ctx, a.Caller(), ref)
+func versionOf(ctx context.Context, t api.Transport, ref string, revision int64) (library.VersionReply, error) {
+	return operations.ProtocolVersion.Call(ctx, t, revisionOf(ref, revision))
+}
+
+func revisionOf(ref string, revision int64) operations.RevisionRequest {
+	return operations.RevisionRequest{ProtocolRequest: operations.ProtocolRequest{Protocol: ref}, Revision: revision}
+}
+
+func revisionBefore(ctx context.Context, t api.Transport, ref string, revision int64) (int64, error) {
+	h, err := operations.ProtocolHistory.Call(ctx, t, operations.ProtocolRequest{Protocol: ref})
 	if err != nil {
 		return 0, err
 	}
@@ -170,18 +179,18 @@ func restoreCommand(at *session.Session) *cobra.Command {
 		Long: `Stores an old version of a protocol as the newest one; without REVISION the one before the newest, and of a deleted
 protocol the last one. ` + refHelp,
 		Example: "  kairos restore 'Release a version'\n  kairos restore 'Release a version' 3",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    cobra.RangeArgs(1, 2), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked, err := revisions(args[1:])
 			if err != nil {
 				return err
 			}
-			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 				title, err := reference.TitleOf(ctx, args[0])
 				if err != nil {
 					return err
 				}
-				reply, err := a.Engine.Restore(ctx, a.Caller(), title, append(asked, 0)[0])
+				reply, err := operations.RestoreProtocol.Call(ctx, t, revisionOf(title, append(asked, 0)[0]))
 				if err != nil {
 					return err
 				}
