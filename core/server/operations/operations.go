@@ -10,7 +10,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/api/infer"
-	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 )
 
@@ -37,6 +36,9 @@ type Operation struct {
 var Table = []Operation{
 	ofRuns(ListRuns, listRuns),
 	ofRuns(ShowRun, showRun),
+	ofRuns(ResumeRun, resumeRun),
+	ofRuns(AbandonRun, abandonRun),
+	ofRuns(DecideRun, decideRun),
 	row(ProtocolHistory, protocolHistory),
 	row(ProtocolVersion, protocolVersion),
 	row(RestoreProtocol, restoreProtocol),
@@ -71,12 +73,4 @@ func ofRuns[Request, Reply any](t api.Tool[Request, Reply], use useCase[Request,
 	o := row(t, use)
 	o.OfRuns = true
 	return o
-}
-
-// needed refuses a request without one of its fields.
-func needed(field, value string) error {
-	if value == "" {
-		return fault.New(fault.InvalidArgument, "%s is missing", field)
-	}
-	return nil
 }

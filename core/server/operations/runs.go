@@ -1,13 +1,18 @@
 package operations
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 )
 
@@ -16,6 +21,11 @@ type Runs interface {
 	Runs(ctx context.Context, c access.Caller) ([]run.Summary, error)
 	AllRuns(ctx context.Context, c access.Caller, in archive.RunsInput) (archive.RunsReply, error)
 	Timeline(ctx context.Context, c access.Caller, id run.ID) (archive.Timeline, error)
+	Account(ctx context.Context, c access.Caller, id run.ID) (archive.Account, error)
+	Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error)
+	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
+	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
+	Decide(ctx context.Context, c access.Caller, in director.DecideInput) (director.DecideReply, error)
 }
 
 // ListRuns declares runs_list.
@@ -54,6 +64,14 @@ type RunRequest struct {
 	RunID run.ID `json:"run_id" jsonschema:"Id of the run" schema:"minLength=1"`
 }
 
+// named refuses a request that names no run.
+func (r RunRequest) named() error {
+	if r.RunID == "" {
+		return fault.New(fault.InvalidArgument, "run_id is missing")
+	}
+	return nil
+}
+
 // ShowRun declares runs_show.
 var ShowRun = api.Tool[RunRequest, archive.Timeline]{Declaration: api.Declaration{
 	Name: "runs_show", Title: "Show what happened in a run", ReadOnly: true, Idempotent: true,
@@ -61,8 +79,82 @@ var ShowRun = api.Tool[RunRequest, archive.Timeline]{Declaration: api.Declaratio
 }}
 
 func showRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (archive.Timeline, error) {
-	if err := needed("run_id", string(in.RunID)); err != nil {
+	if err := in.named(); err != nil {
 		return archive.Timeline{}, err
 	}
 	return e.Timeline(ctx, c, in.RunID)
+}
+
+// ResumeRun declares runs_resume.
+var ResumeRun = api.Tool[RunRequest, api.StepReply]{Declaration: api.Declaration{
+	Name: "runs_resume", Title: "Resume a run",
+	Description: "Show the open step of one of your runs with a fresh nonce, and the call that continues it. A client that had the run before must resume it as well.",
+}}
+
+func resumeRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (api.StepReply, error) {
+	if err := in.named(); err != nil {
+		return api.StepReply{}, err
+	}
+	account, err := e.Account(ctx, c, in.RunID)
+	if err != nil {
+		return api.StepReply{}, err
+	}
+	begin := api.BeginRequest{URI: protocol.URI(account.Chain.Steps[0].UUID), SessionID: string(in.RunID)}
+	reply, err := director.Unasked(ctx, e, c, func() (director.Round, error) { return e.Begin(ctx, c, begin) })
+	if err != nil {
+		return api.StepReply{}, err
+	}
+	return *reply, nil
+}
+
+// AbandonRun declares runs_abandon.
+var AbandonRun = api.Tool[AbandonRunRequest, run.Summary]{Declaration: api.Declaration{
+	Name: "runs_abandon", Title: "Abandon a run", Destructive: true,
+	Description: "End one of your runs, whatever it waits for. Its record stays, but nothing can be added to it.",
+}}
+
+// AbandonRunRequest ends a run.
+type AbandonRunRequest struct {
+	RunRequest
+
+	Reason string `json:"reason,omitempty" jsonschema:"Why, for whoever looks at the run later"`
+}
+
+func abandonRun(ctx context.Context, e Engine, c access.Caller, in AbandonRunRequest) (run.Summary, error) {
+	if err := in.named(); err != nil {
+		return run.Summary{}, err
+	}
+	return e.Abandon(ctx, c, in.RunID, in.Reason)
+}
+
+// DecideRun declares runs_decide.
+var DecideRun = api.Tool[DecideRunRequest, director.DecideReply]{Declaration: api.Declaration{
+	Name: "runs_decide", Title: "Decide a call whose outcome is unknown",
+	Description: "Record what came of a call of a driver whose outcome is unknown, so that the run can continue. Find out first what happened.",
+}}
+
+// DecideRunRequest is what a person found out about a call of a driver.
+type DecideRunRequest struct {
+	RunRequest
+
+	Happened bool            `json:"happened" jsonschema:"true: the driver did act, and is not called again. false: the next kairos_next makes another attempt"`
+	Result   json.RawMessage `json:"result,omitempty" jsonschema:"What came of it, if it happened: the answer that the driver obtains, or the output of the step"`
+	Reason   string          `json:"reason" jsonschema:"How you know, for whoever looks at the run later" schema:"minLength=1"`
+	By       string          `json:"by,omitempty" jsonschema:"Who says so. The run records it as a claim, beside the principal of the call"`
+}
+
+func decideRun(ctx context.Context, e Engine, c access.Caller, in DecideRunRequest) (director.DecideReply, error) {
+	if err := in.named(); err != nil {
+		return director.DecideReply{}, err
+	}
+	return e.Decide(ctx, c, director.DecideInput{Run: in.RunID, Happened: in.Happened, Result: in.Result, By: decidedBy(c, in.By), Reason: in.Reason})
+}
+
+// decidedBy is who decides, for the record. A server does not know the account of
+// the person, which is only claimed, but it knows the principal.
+func decidedBy(c access.Caller, claimed string) string {
+	if c.Client.Transport != "rest" {
+		return claimed
+	}
+	return fmt.Sprintf("%s, as principal %s over REST", cmp.Or(claimed, "somebody"), c.Principal)
 }

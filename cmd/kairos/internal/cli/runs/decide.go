@@ -9,20 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 // runsDecide is `kairos runs decide`.
 func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
-	var in director.DecideInput
+	var in operations.DecideRunRequest
 	var happened, not bool
 	var result string
 	cmd := &cobra.Command{
-		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Decide a call whose outcome is unknown", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
+		Use: "decide RUN --happened|--did-not-happen --reason TEXT", Short: "Decide a call whose outcome is unknown", Args: cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		Long: `Decides a run that waits with OUTCOME_UNKNOWN: a driver that acts on the outside world was called, and it is not known
 whether it acted. Find out first, for example in your bank account. The run records the decision, who made it and why.
 
@@ -33,11 +34,14 @@ whether it acted. Find out first, for example in your bank account. The run reco
 			if happened == not {
 				return errors.New("say one of --happened and --did-not-happen")
 			}
+			if result != "" && !json.Valid([]byte(result)) {
+				return fmt.Errorf("--result is not JSON: %.80q; a text needs its quotes: --result '\"done\"'", result)
+			}
 			in.Happened, in.Result = happened, json.RawMessage(result)
 			in.By = operatorName()
-			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				in.Run = id
-				reply, err := a.Engine.Decide(ctx, a.RunCaller(), in)
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
+				in.RunID = id
+				reply, err := operations.DecideRun.Call(ctx, t, in)
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,9 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 )
 
 // runsResume is `kairos runs resume`.
@@ -22,7 +25,7 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	var playRest bool
 	var f play.Flags
 	cmd := &cobra.Command{
-		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run",
+		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run", Annotations: session.AsksServers,
 		Long: "Shows the open step of a run with a fresh nonce, and the call that continues it. A client that had the run before must\n" +
 			"resume it as well before it can submit anything. FILE is a kairos-session-handover.txt: it names the run, and the\n" +
 			"database knows the open step. With --play the run continues in this terminal, as with `kairos run`.",
@@ -35,22 +38,31 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 		},
 		ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var r resumption
-			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) (err error) {
-				if r, err = findResumption(ctx, a, file, args); err != nil {
+			if !playRest {
+				return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+					return resume(ctx, t, cmd, *out, file, args)
+				})
+			}
+			if at.Server() != "" {
+				return errors.New("--play runs the steps on the local database: leave it out to see the open step of a run of a server, " +
+					"and continue with `kairos next --follow`")
+			}
+			uri := ""
+			err := at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				r, err := findResumption(ctx, session.Local(a), file, args)
+				if err != nil {
 					return err
 				}
-				if playRest {
-					r.inFiles = inFiles(ctx, a, r.uri)
-					return nil
+				if uri, err = uriOf(ctx, a, r.id); err != nil {
+					return session.Missing(ctx, session.Local(a), r.id, err)
 				}
-				return resume(ctx, a, cmd, *out, r)
+				f.Session, f.Files = string(r.id), inFiles(ctx, a, uri)
+				return nil
 			})
-			if err != nil || !playRest {
+			if err != nil {
 				return err
 			}
-			f.Session, f.Files = string(r.id), r.inFiles
-			return play.Play(cmd, at, f, []string{r.uri})
+			return play.Play(cmd, at, f, []string{uri})
 		},
 	}
 	f.AddTo(cmd)
@@ -62,37 +74,29 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 
 // resumption is a run to resume.
 type resumption struct {
-	id  run.ID
-	uri string // of its protocol
+	id run.ID
 	// said is the step that a handover file says is open; 0: none was read.
 	said int
-	file string
-	// inFiles: its protocol is in the space of files.
-	inFiles bool
 }
 
 // findResumption finds the run that is meant.
-func findResumption(ctx context.Context, a *app.App, file string, args []string) (resumption, error) {
-	var id run.ID
-	if len(args) == 1 {
-		id = run.ID(args[0])
-	}
+func findResumption(ctx context.Context, t api.Transport, file string, args []string) (resumption, error) {
+	arg := strings.Join(args, "")
 	if file != "" {
-		b, err := handoverBlock(file, id)
-		return resumption{id: b.Session, uri: b.ChainURI, said: b.StepIndex, file: file}, err
+		b, err := handoverBlock(file, run.ID(arg))
+		return resumption{id: b.Session, said: b.StepIndex}, err
 	}
-	id, err := session.FindRun(ctx, session.Local(a), string(id))
+	id, err := session.FindRun(ctx, t, arg)
+	return resumption{id: id}, err
+}
+
+// uriOf is the URI of the protocol of a run.
+func uriOf(ctx context.Context, a *app.App, id run.ID) (string, error) {
+	account, err := a.Engine.Account(ctx, a.RunCaller(), id)
 	if err != nil {
-		return resumption{}, err
+		return "", err
 	}
-	s, err := a.Engine.Standing(ctx, id)
-	if err == nil && s.Run.Principal != app.LocalPrincipal {
-		err = fault.New(fault.NotFound, "no run of yours")
-	}
-	if err = session.Missing(ctx, a, id, err); err != nil {
-		return resumption{}, err
-	}
-	return resumption{id: id, uri: s.URI}, err
+	return protocol.URI(account.Chain.Steps[0].UUID), nil
 }
 
 // inFiles reports whether the protocol is in the space of files.
@@ -104,21 +108,20 @@ func inFiles(ctx context.Context, a *app.App, uri string) bool {
 }
 
 // resume shows the open step of the run.
-func resume(ctx context.Context, a *app.App, cmd *cobra.Command, out output.Format, r resumption) error {
-	round, err := a.Engine.Begin(ctx, a.RunCaller(), api.BeginRequest{URI: r.uri, SessionID: string(r.id)})
-	switch code := fault.CodeOf(err); {
-	case r.file != "" && code == fault.NotFound:
-		return fmt.Errorf("%s is out of date: %w", r.file, session.Missing(ctx, a, r.id, err))
-	case r.file != "" && code == fault.NoOpenRun:
-		return fmt.Errorf("%s is out of date: %w", r.file, err)
-	case err != nil:
+func resume(ctx context.Context, t api.Transport, cmd *cobra.Command, out output.Format, file string, args []string) error {
+	r, err := findResumption(ctx, t, file, args)
+	if err != nil {
 		return err
-	case round.Reply == nil:
-		return errors.New("the step asks the client, and a command is none; use --play")
 	}
-	reply := *round.Reply
-	if r.file != "" && reply.StepIndex != min(r.said, reply.StepCount) {
-		output.Tell(cmd.ErrOrStderr(), "%s is older than the run: it says step %d, open is step %d\n", r.file, r.said, reply.StepIndex)
+	reply, err := operations.ResumeRun.Call(ctx, t, operations.RunRequest{RunID: r.id})
+	switch code := fault.CodeOf(err); {
+	case file != "" && (code == fault.NotFound || code == fault.NoOpenRun):
+		return fmt.Errorf("%s is out of date: %w", file, session.Missing(ctx, t, r.id, err))
+	case err != nil:
+		return session.Missing(ctx, t, r.id, err)
+	}
+	if file != "" && reply.StepIndex != min(r.said, reply.StepCount) {
+		output.Tell(cmd.ErrOrStderr(), "%s is older than the run: it says step %d, open is step %d\n", file, r.said, reply.StepIndex)
 	}
 	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { printResumed(p, reply) })
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/api"
@@ -85,10 +84,10 @@ func runsAbandon(at *session.Session, out *output.Format) *cobra.Command {
 		Long: "Ends a run, whatever it waits for. Its record stays, but nothing can be added: an open question can no longer be\n" +
 			"answered.",
 		Example: "  kairos runs abandon 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --reason 'begun by mistake'",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
+		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				s, err := a.Engine.Abandon(ctx, a.RunCaller(), id, reason)
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
+				s, err := operations.AbandonRun.Call(ctx, t, operations.AbandonRunRequest{RunRequest: operations.RunRequest{RunID: id}, Reason: reason})
 				if err != nil {
 					return err
 				}

@@ -34,18 +34,12 @@ func AllRuns(ctx context.Context, t api.Transport, state run.State) ([]run.Summa
 // WithRun runs do on the run that an argument names, with what replies to calls
 // about it: the server, else the local database.
 func (s Session) WithRun(ctx context.Context, arg string, do func(context.Context, api.Transport, run.ID) error) error {
-	if s.Server() == "" {
-		return s.WithLocalRun(ctx, arg, func(ctx context.Context, a *app.App, id run.ID) error { return do(ctx, Local(a), id) })
-	}
 	return s.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
 		id, err := FindRun(ctx, t, arg)
 		if err != nil {
 			return err
 		}
-		if err = do(ctx, t, id); fault.CodeOf(err) == fault.NotFound {
-			return noRunOn(s.Server(), id)
-		}
-		return err
+		return Missing(ctx, t, id, do(ctx, t, id))
 	})
 }
 
@@ -56,7 +50,7 @@ func (s Session) WithLocalRun(ctx context.Context, arg string, do func(context.C
 		if err != nil {
 			return err
 		}
-		return Missing(ctx, a, id, do(ctx, a, id))
+		return Missing(ctx, Local(a), id, do(ctx, a, id))
 	})
 }
 
@@ -145,10 +139,21 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 
 // Missing is the error of a command about a run, for operators where there is
 // no such run: an agent would be told to begin one.
-func Missing(ctx context.Context, a *app.App, id run.ID, err error) error {
+func Missing(ctx context.Context, t api.Transport, id run.ID, err error) error {
 	if fault.CodeOf(err) != fault.NotFound {
 		return err
 	}
+	switch t := t.(type) {
+	case local:
+		return missingHere(ctx, t.app, id, err)
+	case server:
+		return fault.New(fault.NotFound, "%s is on the server %s, or it is not yours", noRun(string(id)), t.address).
+			WithHint("`kairos runs list --all --url %s` lists your runs there", t.address)
+	}
+	return err
+}
+
+func missingHere(ctx context.Context, a *app.App, id run.ID, err error) error {
 	s, lookErr := a.Engine.Standing(ctx, id)
 	switch {
 	case lookErr == nil && s.Run.Principal != app.LocalPrincipal:
@@ -163,13 +168,6 @@ func Missing(ctx context.Context, a *app.App, id run.ID, err error) error {
 func NoSuchRun(id, database string) error {
 	return fault.New(fault.NotFound, "%s is in the database %s", noRun(id), database).
 		WithHint("`kairos runs list --all` lists its runs; --db names another database")
-}
-
-// noRunOn is the error for a run that the server does not have, or does not show
-// to this caller.
-func noRunOn(server string, id run.ID) error {
-	return fault.New(fault.NotFound, "%s is on the server %s, or it is not yours", noRun(string(id)), server).
-		WithHint("`kairos runs list --all --url %s` lists your runs there", server)
 }
 
 func noRun(id string) string {

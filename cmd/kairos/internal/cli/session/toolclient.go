@@ -20,13 +20,19 @@ func (s Session) WithTools(ctx context.Context, do func(context.Context, api.Tra
 		if err != nil {
 			return err
 		}
-		return do(ctx, client)
+		return do(ctx, server{client, address})
 	}
 	return s.With(ctx, func(ctx context.Context, a *app.App) error { return do(ctx, Local(a)) })
 }
 
 // Local replies to calls from the local database.
 func Local(a *app.App) api.Transport { return local{app: a} }
+
+// server replies to calls over REST.
+type server struct {
+	*client.Client
+	address string
+}
 
 // local replies to calls in this process.
 type local struct{ app *app.App }

@@ -60,7 +60,7 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 		case all && ctx.Err() == nil:
 			h.Unreadable = append(h.Unreadable, unreadableRun{Run: id, Problem: err.Error()})
 		default:
-			return history{}, session.Missing(ctx, a, id, fmt.Errorf("run %s: %w", id, err))
+			return history{}, session.Missing(ctx, session.Local(a), id, fmt.Errorf("run %s: %w", id, err))
 		}
 	}
 	return h, nil
