@@ -246,6 +246,21 @@ func (c capabilityCalls) Render(ctx context.Context, req driver.RenderRequest) (
 	})
 }
 
+// Preview makes capabilityCalls a driver.Previewer. Of a driver without
+// driver.FeatureGrant it is unavailable.
+func (c capabilityCalls) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	if !c.s.entry.Descriptor.Has(driver.FeatureGrant) {
+		return driver.CannotPreview("the driver has no plans to show"), nil
+	}
+	return call(ctx, c.s, invocation{method: "Preview", timeout: c.timeout}, soundPreview, func(ctx context.Context, rpc driverrpc.Calls) (driver.PreviewResult, error) {
+		p, ok := rpc.Capability().(driver.Previewer)
+		if !ok {
+			return driver.CannotPreview("its transport has no previews"), nil
+		}
+		return p.Preview(ctx, req)
+	})
+}
+
 func (c capabilityCalls) Interpret(ctx context.Context, req driver.InterpretRequest) (driver.InterpretResult, error) {
 	return call(ctx, c.s, invocation{method: "Interpret", timeout: c.timeout}, soundInterpret, func(ctx context.Context, rpc driverrpc.Calls) (driver.InterpretResult, error) {
 		return rpc.Capability().Interpret(ctx, req)

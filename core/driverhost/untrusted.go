@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -81,6 +82,27 @@ func soundRender(r driver.RenderResult, text func(string) string) (driver.Render
 		r.Elsewhere.Message = text(r.Elsewhere.Message)
 	}
 	soundLater(r.Pending, r.Unknown, r.NotDone, text)
+	return r, docs.check()
+}
+
+func soundPreview(r driver.PreviewResult, text func(string) string) (driver.PreviewResult, error) {
+	docs := documents{}
+	switch {
+	case r.Plan != nil && (strings.TrimSpace(r.Plan.Text) == "" || len(r.Plan.Data) == 0):
+		return r, unsound("a plan needs a text and data")
+	case r.Plan != nil && r.Plan.Effect == driver.EffectPure:
+		return r, unsound("a plan has the effect reads or effects")
+	case r.Plan != nil:
+		r.Plan.Text = text(r.Plan.Text)
+		docs["the plan's data"] = r.Plan.Data
+	case r.Propose != nil:
+		r.Propose.Description = text(r.Propose.Description)
+		docs["the proposal's schema"] = r.Propose.Schema
+	case r.Invalid != nil:
+		r.Invalid.Diagnostics = texts(r.Invalid.Diagnostics, text)
+	case r.Unavailable != nil:
+		r.Unavailable.Reason = text(r.Unavailable.Reason)
+	}
 	return r, docs.check()
 }
 

@@ -78,6 +78,9 @@ type Answer struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	// Usage is what generating it cost, where somebody said.
 	Usage *Usage `json:"usage,omitempty"`
+	// Boundary of an observation, as far as the driver knows it. It lowers the one
+	// that the operator declared, and never raises it.
+	Boundary Boundary `json:"boundary,omitempty"`
 }
 
 // Usage counts the tokens of a model.

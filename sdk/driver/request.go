@@ -81,6 +81,9 @@ type RenderRequest struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	Attempt        int    `json:"attempt,omitempty"`
 	Recover        bool   `json:"recover,omitempty"`
+	// Plan is Plan.Data of the driver's own Preview: Render does exactly this, or
+	// is unavailable. Empty for drivers without FeatureGrant.
+	Plan json.RawMessage `json:"plan,omitempty"`
 }
 
 // Links are made by the host; an empty one does not exist.

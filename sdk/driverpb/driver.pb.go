@@ -404,6 +404,64 @@ func (Provenance) EnumDescriptor() ([]byte, []int) {
 	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{6}
 }
 
+// Boundary between who could have tampered with what the server observed and
+// who the run is about.
+type Boundary int32
+
+const (
+	Boundary_BOUNDARY_UNSPECIFIED Boundary = 0
+	// The same account of the same machine: whoever has a shell of it can change
+	// the tool, its data and the server's database.
+	Boundary_BOUNDARY_SAME_ACCOUNT Boundary = 1
+	// Another account of this machine, or a sandbox that the account cannot enter.
+	Boundary_BOUNDARY_SEPARATE_ACCOUNT Boundary = 2
+	// Another machine.
+	Boundary_BOUNDARY_REMOTE Boundary = 3
+)
+
+// Enum value maps for Boundary.
+var (
+	Boundary_name = map[int32]string{
+		0: "BOUNDARY_UNSPECIFIED",
+		1: "BOUNDARY_SAME_ACCOUNT",
+		2: "BOUNDARY_SEPARATE_ACCOUNT",
+		3: "BOUNDARY_REMOTE",
+	}
+	Boundary_value = map[string]int32{
+		"BOUNDARY_UNSPECIFIED":      0,
+		"BOUNDARY_SAME_ACCOUNT":     1,
+		"BOUNDARY_SEPARATE_ACCOUNT": 2,
+		"BOUNDARY_REMOTE":           3,
+	}
+)
+
+func (x Boundary) Enum() *Boundary {
+	p := new(Boundary)
+	*p = x
+	return p
+}
+
+func (x Boundary) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Boundary) Descriptor() protoreflect.EnumDescriptor {
+	return file_kairos_driver_v1_driver_proto_enumTypes[7].Descriptor()
+}
+
+func (Boundary) Type() protoreflect.EnumType {
+	return &file_kairos_driver_v1_driver_proto_enumTypes[7]
+}
+
+func (x Boundary) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Boundary.Descriptor instead.
+func (Boundary) EnumDescriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{7}
+}
+
 type DescribeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -453,7 +511,8 @@ type DescribeResponse struct {
 	Effect  Effect   `protobuf:"varint,5,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
-	// Open set; see the driver author's guide ("human", "agent", "client_review", "model", "partial", "recover").
+	// Open set; see the driver author's guide ("human", "agent", "client_review",
+	// "model", "partial", "recover", "launcher", "grant").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
@@ -1468,7 +1527,10 @@ type Answer struct {
 	Model      string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	StopReason string `protobuf:"bytes,6,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// Tokens that generating it cost, where known.
-	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Of an observation: the boundary that the driver knows of. It lowers the one
+	// that the operator declared, and never raises it.
+	Boundary      Boundary `protobuf:"varint,8,opt,name=boundary,proto3,enum=kairos.driver.v1.Boundary" json:"boundary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1550,6 +1612,13 @@ func (x *Answer) GetUsage() *Usage {
 		return x.Usage
 	}
 	return nil
+}
+
+func (x *Answer) GetBoundary() Boundary {
+	if x != nil {
+		return x.Boundary
+	}
+	return Boundary_BOUNDARY_UNSPECIFIED
 }
 
 // Usage counts the tokens of a model.
@@ -2469,8 +2538,11 @@ type RenderRequest struct {
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Attempt        uint32 `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Recover        bool   `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Plan.data of the driver's own Preview: do exactly this, or answer
+	// unavailable. Empty: the driver does not have the feature "grant".
+	Plan          []byte `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenderRequest) Reset() {
@@ -2559,6 +2631,318 @@ func (x *RenderRequest) GetRecover() bool {
 	return false
 }
 
+func (x *RenderRequest) GetPlan() []byte {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+type PreviewRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Input  *Input                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	Step   *Step                  `protobuf:"bytes,2,opt,name=step,proto3" json:"step,omitempty"`
+	Client *Client                `protobuf:"bytes,3,opt,name=client,proto3" json:"client,omitempty"`
+	// The agent's proposal, of the schema that the driver asked for; empty: none yet.
+	Proposal      []byte `protobuf:"bytes,4,opt,name=proposal,proto3" json:"proposal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewRequest) Reset() {
+	*x = PreviewRequest{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewRequest) ProtoMessage() {}
+
+func (x *PreviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewRequest.ProtoReflect.Descriptor instead.
+func (*PreviewRequest) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PreviewRequest) GetInput() *Input {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *PreviewRequest) GetStep() *Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *PreviewRequest) GetClient() *Client {
+	if x != nil {
+		return x.Client
+	}
+	return nil
+}
+
+func (x *PreviewRequest) GetProposal() []byte {
+	if x != nil {
+		return x.Proposal
+	}
+	return nil
+}
+
+type PreviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*PreviewResponse_Plan
+	//	*PreviewResponse_Propose
+	//	*PreviewResponse_Invalid
+	//	*PreviewResponse_Unavailable
+	Outcome       isPreviewResponse_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreviewResponse) Reset() {
+	*x = PreviewResponse{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviewResponse) ProtoMessage() {}
+
+func (x *PreviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviewResponse.ProtoReflect.Descriptor instead.
+func (*PreviewResponse) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PreviewResponse) GetOutcome() isPreviewResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *PreviewResponse) GetPlan() *Plan {
+	if x != nil {
+		if x, ok := x.Outcome.(*PreviewResponse_Plan); ok {
+			return x.Plan
+		}
+	}
+	return nil
+}
+
+func (x *PreviewResponse) GetPropose() *Propose {
+	if x != nil {
+		if x, ok := x.Outcome.(*PreviewResponse_Propose); ok {
+			return x.Propose
+		}
+	}
+	return nil
+}
+
+func (x *PreviewResponse) GetInvalid() *Invalid {
+	if x != nil {
+		if x, ok := x.Outcome.(*PreviewResponse_Invalid); ok {
+			return x.Invalid
+		}
+	}
+	return nil
+}
+
+func (x *PreviewResponse) GetUnavailable() *Unavailable {
+	if x != nil {
+		if x, ok := x.Outcome.(*PreviewResponse_Unavailable); ok {
+			return x.Unavailable
+		}
+	}
+	return nil
+}
+
+type isPreviewResponse_Outcome interface {
+	isPreviewResponse_Outcome()
+}
+
+type PreviewResponse_Plan struct {
+	Plan *Plan `protobuf:"bytes,1,opt,name=plan,proto3,oneof"`
+}
+
+type PreviewResponse_Propose struct {
+	// The input leaves something open that the agent has to propose.
+	Propose *Propose `protobuf:"bytes,2,opt,name=propose,proto3,oneof"`
+}
+
+type PreviewResponse_Invalid struct {
+	// The proposal does not fit.
+	Invalid *Invalid `protobuf:"bytes,3,opt,name=invalid,proto3,oneof"`
+}
+
+type PreviewResponse_Unavailable struct {
+	Unavailable *Unavailable `protobuf:"bytes,4,opt,name=unavailable,proto3,oneof"`
+}
+
+func (*PreviewResponse_Plan) isPreviewResponse_Outcome() {}
+
+func (*PreviewResponse_Propose) isPreviewResponse_Outcome() {}
+
+func (*PreviewResponse_Invalid) isPreviewResponse_Outcome() {}
+
+func (*PreviewResponse_Unavailable) isPreviewResponse_Outcome() {}
+
+// Plan is what Render would do.
+type Plan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tells the person who approves exactly what will be done.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// JSON that Render gets back. What is approved is its digest.
+	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	// EFFECT_READS, or EFFECT_EFFECTS: something changes, so a person approves
+	// each time and Render acts at most once.
+	Effect        Effect `protobuf:"varint,3,opt,name=effect,proto3,enum=kairos.driver.v1.Effect" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Plan) Reset() {
+	*x = Plan{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Plan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Plan) ProtoMessage() {}
+
+func (x *Plan) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Plan.ProtoReflect.Descriptor instead.
+func (*Plan) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Plan) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Plan) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Plan) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+// Propose: see PreviewResponse.propose.
+type Propose struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON Schema of the proposal.
+	Schema []byte `protobuf:"bytes,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	// For the agent: what to propose.
+	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Propose) Reset() {
+	*x = Propose{}
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Propose) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Propose) ProtoMessage() {}
+
+func (x *Propose) ProtoReflect() protoreflect.Message {
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Propose.ProtoReflect.Descriptor instead.
+func (*Propose) Descriptor() ([]byte, []int) {
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Propose) GetSchema() []byte {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+func (x *Propose) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 type RenderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -2580,7 +2964,7 @@ type RenderResponse struct {
 
 func (x *RenderResponse) Reset() {
 	*x = RenderResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2592,7 +2976,7 @@ func (x *RenderResponse) String() string {
 func (*RenderResponse) ProtoMessage() {}
 
 func (x *RenderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[30]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2605,7 +2989,7 @@ func (x *RenderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenderResponse.ProtoReflect.Descriptor instead.
 func (*RenderResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{30}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RenderResponse) GetOutcome() isRenderResponse_Outcome {
@@ -2787,7 +3171,7 @@ type Elsewhere struct {
 
 func (x *Elsewhere) Reset() {
 	*x = Elsewhere{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +3183,7 @@ func (x *Elsewhere) String() string {
 func (*Elsewhere) ProtoMessage() {}
 
 func (x *Elsewhere) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[31]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +3196,7 @@ func (x *Elsewhere) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
 func (*Elsewhere) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{31}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Elsewhere) GetMessage() string {
@@ -2832,7 +3216,7 @@ type ClientReview struct {
 
 func (x *ClientReview) Reset() {
 	*x = ClientReview{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +3228,7 @@ func (x *ClientReview) String() string {
 func (*ClientReview) ProtoMessage() {}
 
 func (x *ClientReview) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[32]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +3241,7 @@ func (x *ClientReview) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientReview.ProtoReflect.Descriptor instead.
 func (*ClientReview) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{32}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClientReview) GetReason() string {
@@ -2878,7 +3262,7 @@ type ClientRequest struct {
 
 func (x *ClientRequest) Reset() {
 	*x = ClientRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3274,7 @@ func (x *ClientRequest) String() string {
 func (*ClientRequest) ProtoMessage() {}
 
 func (x *ClientRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[33]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3287,7 @@ func (x *ClientRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientRequest.ProtoReflect.Descriptor instead.
 func (*ClientRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{33}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClientRequest) GetMethod() string {
@@ -2933,7 +3317,7 @@ type AgentChallenge struct {
 
 func (x *AgentChallenge) Reset() {
 	*x = AgentChallenge{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3329,7 @@ func (x *AgentChallenge) String() string {
 func (*AgentChallenge) ProtoMessage() {}
 
 func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[34]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3342,7 @@ func (x *AgentChallenge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChallenge.ProtoReflect.Descriptor instead.
 func (*AgentChallenge) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{34}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *AgentChallenge) GetType() string {
@@ -2999,7 +3383,7 @@ type InterpretRequest struct {
 
 func (x *InterpretRequest) Reset() {
 	*x = InterpretRequest{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3011,7 +3395,7 @@ func (x *InterpretRequest) String() string {
 func (*InterpretRequest) ProtoMessage() {}
 
 func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[35]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3024,7 +3408,7 @@ func (x *InterpretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretRequest.ProtoReflect.Descriptor instead.
 func (*InterpretRequest) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{35}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *InterpretRequest) GetInput() *Input {
@@ -3087,7 +3471,7 @@ type ClientError struct {
 
 func (x *ClientError) Reset() {
 	*x = ClientError{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3099,7 +3483,7 @@ func (x *ClientError) String() string {
 func (*ClientError) ProtoMessage() {}
 
 func (x *ClientError) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[36]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3112,7 +3496,7 @@ func (x *ClientError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientError.ProtoReflect.Descriptor instead.
 func (*ClientError) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{36}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClientError) GetCode() int64 {
@@ -3146,7 +3530,7 @@ type InterpretResponse struct {
 
 func (x *InterpretResponse) Reset() {
 	*x = InterpretResponse{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3158,7 +3542,7 @@ func (x *InterpretResponse) String() string {
 func (*InterpretResponse) ProtoMessage() {}
 
 func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[37]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3171,7 +3555,7 @@ func (x *InterpretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterpretResponse.ProtoReflect.Descriptor instead.
 func (*InterpretResponse) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{37}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *InterpretResponse) GetOutcome() isInterpretResponse_Outcome {
@@ -3285,7 +3669,7 @@ type Invalid struct {
 
 func (x *Invalid) Reset() {
 	*x = Invalid{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3297,7 +3681,7 @@ func (x *Invalid) String() string {
 func (*Invalid) ProtoMessage() {}
 
 func (x *Invalid) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[38]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3310,7 +3694,7 @@ func (x *Invalid) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalid.ProtoReflect.Descriptor instead.
 func (*Invalid) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{38}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Invalid) GetDiagnostics() []*Diagnostic {
@@ -3330,7 +3714,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3342,7 +3726,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[39]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3355,7 +3739,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{39}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Missing) GetReason() string {
@@ -3376,7 +3760,7 @@ type Dismissed struct {
 
 func (x *Dismissed) Reset() {
 	*x = Dismissed{}
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3772,7 @@ func (x *Dismissed) String() string {
 func (*Dismissed) ProtoMessage() {}
 
 func (x *Dismissed) ProtoReflect() protoreflect.Message {
-	mi := &file_kairos_driver_v1_driver_proto_msgTypes[40]
+	mi := &file_kairos_driver_v1_driver_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3785,7 @@ func (x *Dismissed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dismissed.ProtoReflect.Descriptor instead.
 func (*Dismissed) Descriptor() ([]byte, []int) {
-	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{40}
+	return file_kairos_driver_v1_driver_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Dismissed) GetReason() string {
@@ -3499,7 +3883,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"similarity\x18\x0f \x01(\v2\x1c.kairos.driver.v1.SimilarityR\n" +
 	"similarityB\x0e\n" +
 	"\f_temperatureB\b\n" +
-	"\x06_top_p\"\xef\x01\n" +
+	"\x06_top_p\"\xa7\x02\n" +
 	"\x06Answer\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12<\n" +
@@ -3510,7 +3894,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x05model\x18\x05 \x01(\tR\x05model\x12\x1f\n" +
 	"\vstop_reason\x18\x06 \x01(\tR\n" +
 	"stopReason\x12-\n" +
-	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\"O\n" +
+	"\x05usage\x18\a \x01(\v2\x17.kairos.driver.v1.UsageR\x05usage\x126\n" +
+	"\bboundary\x18\b \x01(\x0e2\x1a.kairos.driver.v1.BoundaryR\bboundary\"O\n" +
 	"\x05Usage\x12!\n" +
 	"\finput_tokens\x18\x01 \x01(\rR\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +
@@ -3569,7 +3954,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05asked\x18\x02 \x01(\bR\x05asked\"#\n" +
 	"\x05Links\x12\x1a\n" +
-	"\bapproval\x18\x01 \x01(\tR\bapproval\"\xe8\x02\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\"\xfc\x02\n" +
 	"\rRenderRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -3578,7 +3963,26 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x05 \x03(\v2\x1c.kairos.driver.v1.DiagnosticR\vdiagnostics\x12'\n" +
 	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
 	"\aattempt\x18\a \x01(\rR\aattempt\x12\x18\n" +
-	"\arecover\x18\b \x01(\bR\arecover\"\x8a\x05\n" +
+	"\arecover\x18\b \x01(\bR\arecover\x12\x12\n" +
+	"\x04plan\x18\t \x01(\fR\x04plan\"\xb9\x01\n" +
+	"\x0ePreviewRequest\x12-\n" +
+	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
+	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
+	"\x06client\x18\x03 \x01(\v2\x18.kairos.driver.v1.ClientR\x06client\x12\x1a\n" +
+	"\bproposal\x18\x04 \x01(\fR\bproposal\"\xfb\x01\n" +
+	"\x0fPreviewResponse\x12,\n" +
+	"\x04plan\x18\x01 \x01(\v2\x16.kairos.driver.v1.PlanH\x00R\x04plan\x125\n" +
+	"\apropose\x18\x02 \x01(\v2\x19.kairos.driver.v1.ProposeH\x00R\apropose\x125\n" +
+	"\ainvalid\x18\x03 \x01(\v2\x19.kairos.driver.v1.InvalidH\x00R\ainvalid\x12A\n" +
+	"\vunavailable\x18\x04 \x01(\v2\x1d.kairos.driver.v1.UnavailableH\x00R\vunavailableB\t\n" +
+	"\aoutcome\"`\n" +
+	"\x04Plan\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x120\n" +
+	"\x06effect\x18\x03 \x01(\x0e2\x18.kairos.driver.v1.EffectR\x06effect\"C\n" +
+	"\aPropose\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\fR\x06schema\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x8a\x05\n" +
 	"\x0eRenderResponse\x12H\n" +
 	"\x0eclient_request\x18\x01 \x01(\v2\x1f.kairos.driver.v1.ClientRequestH\x00R\rclientRequest\x12K\n" +
 	"\x0fagent_challenge\x18\x02 \x01(\v2 .kairos.driver.v1.AgentChallengeH\x00R\x0eagentChallenge\x122\n" +
@@ -3662,17 +4066,23 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x1aPROVENANCE_MODEL_GENERATED\x10\x02\x12\x1e\n" +
 	"\x1aPROVENANCE_CLIENT_ATTESTED\x10\x03\x12\x1e\n" +
 	"\x1aPROVENANCE_SERVER_OBSERVED\x10\x04\x12\x1a\n" +
-	"\x16PROVENANCE_LINK_HOLDER\x10\x052\x94\x02\n" +
+	"\x16PROVENANCE_LINK_HOLDER\x10\x05*s\n" +
+	"\bBoundary\x12\x18\n" +
+	"\x14BOUNDARY_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15BOUNDARY_SAME_ACCOUNT\x10\x01\x12\x1d\n" +
+	"\x19BOUNDARY_SEPARATE_ACCOUNT\x10\x02\x12\x13\n" +
+	"\x0fBOUNDARY_REMOTE\x10\x032\x94\x02\n" +
 	"\rDriverService\x12Q\n" +
 	"\bDescribe\x12!.kairos.driver.v1.DescribeRequest\x1a\".kairos.driver.v1.DescribeResponse\x12T\n" +
 	"\tConfigure\x12\".kairos.driver.v1.ConfigureRequest\x1a#.kairos.driver.v1.ConfigureResponse\x12Z\n" +
 	"\vCheckHealth\x12$.kairos.driver.v1.CheckHealthRequest\x1a%.kairos.driver.v1.CheckHealthResponse2\xb5\x01\n" +
 	"\x10ChallengeService\x12Q\n" +
 	"\bValidate\x12!.kairos.driver.v1.ValidateRequest\x1a\".kairos.driver.v1.ValidateResponse\x12N\n" +
-	"\aAdvance\x12 .kairos.driver.v1.AdvanceRequest\x1a!.kairos.driver.v1.AdvanceResponse2\xb6\x01\n" +
+	"\aAdvance\x12 .kairos.driver.v1.AdvanceRequest\x1a!.kairos.driver.v1.AdvanceResponse2\x86\x02\n" +
 	"\x11CapabilityService\x12K\n" +
 	"\x06Render\x12\x1f.kairos.driver.v1.RenderRequest\x1a .kairos.driver.v1.RenderResponse\x12T\n" +
-	"\tInterpret\x12\".kairos.driver.v1.InterpretRequest\x1a#.kairos.driver.v1.InterpretResponseB>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
+	"\tInterpret\x12\".kairos.driver.v1.InterpretRequest\x1a#.kairos.driver.v1.InterpretResponse\x12N\n" +
+	"\aPreview\x12 .kairos.driver.v1.PreviewRequest\x1a!.kairos.driver.v1.PreviewResponseB>Z<github.com/kairos-mcp/kairos/proto/kairos/driver/v1;driverv1b\x06proto3"
 
 var (
 	file_kairos_driver_v1_driver_proto_rawDescOnce sync.Once
@@ -3686,8 +4096,8 @@ func file_kairos_driver_v1_driver_proto_rawDescGZIP() []byte {
 	return file_kairos_driver_v1_driver_proto_rawDescData
 }
 
-var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_kairos_driver_v1_driver_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_kairos_driver_v1_driver_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Role)(0),                   // 0: kairos.driver.v1.Role
 	(Effect)(0),                 // 1: kairos.driver.v1.Effect
@@ -3696,122 +4106,138 @@ var file_kairos_driver_v1_driver_proto_goTypes = []any{
 	(Severity)(0),               // 4: kairos.driver.v1.Severity
 	(Escaping)(0),               // 5: kairos.driver.v1.Escaping
 	(Provenance)(0),             // 6: kairos.driver.v1.Provenance
-	(*DescribeRequest)(nil),     // 7: kairos.driver.v1.DescribeRequest
-	(*DescribeResponse)(nil),    // 8: kairos.driver.v1.DescribeResponse
-	(*ClientMethod)(nil),        // 9: kairos.driver.v1.ClientMethod
-	(*ConfigureRequest)(nil),    // 10: kairos.driver.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),   // 11: kairos.driver.v1.ConfigureResponse
-	(*CheckHealthRequest)(nil),  // 12: kairos.driver.v1.CheckHealthRequest
-	(*CheckHealthResponse)(nil), // 13: kairos.driver.v1.CheckHealthResponse
-	(*Diagnostic)(nil),          // 14: kairos.driver.v1.Diagnostic
-	(*Template)(nil),            // 15: kairos.driver.v1.Template
-	(*ValidateRequest)(nil),     // 16: kairos.driver.v1.ValidateRequest
-	(*ValidateResponse)(nil),    // 17: kairos.driver.v1.ValidateResponse
-	(*Step)(nil),                // 18: kairos.driver.v1.Step
-	(*Client)(nil),              // 19: kairos.driver.v1.Client
-	(*Similarity)(nil),          // 20: kairos.driver.v1.Similarity
-	(*Input)(nil),               // 21: kairos.driver.v1.Input
-	(*Answer)(nil),              // 22: kairos.driver.v1.Answer
-	(*Usage)(nil),               // 23: kairos.driver.v1.Usage
-	(*State)(nil),               // 24: kairos.driver.v1.State
-	(*AdvanceRequest)(nil),      // 25: kairos.driver.v1.AdvanceRequest
-	(*AdvanceResponse)(nil),     // 26: kairos.driver.v1.AdvanceResponse
-	(*Pending)(nil),             // 27: kairos.driver.v1.Pending
-	(*Unknown)(nil),             // 28: kairos.driver.v1.Unknown
-	(*NotDone)(nil),             // 29: kairos.driver.v1.NotDone
-	(*NeedInput)(nil),           // 30: kairos.driver.v1.NeedInput
-	(*Accepted)(nil),            // 31: kairos.driver.v1.Accepted
-	(*Rejected)(nil),            // 32: kairos.driver.v1.Rejected
-	(*Declined)(nil),            // 33: kairos.driver.v1.Declined
-	(*Unavailable)(nil),         // 34: kairos.driver.v1.Unavailable
-	(*Links)(nil),               // 35: kairos.driver.v1.Links
-	(*RenderRequest)(nil),       // 36: kairos.driver.v1.RenderRequest
-	(*RenderResponse)(nil),      // 37: kairos.driver.v1.RenderResponse
-	(*Elsewhere)(nil),           // 38: kairos.driver.v1.Elsewhere
-	(*ClientReview)(nil),        // 39: kairos.driver.v1.ClientReview
-	(*ClientRequest)(nil),       // 40: kairos.driver.v1.ClientRequest
-	(*AgentChallenge)(nil),      // 41: kairos.driver.v1.AgentChallenge
-	(*InterpretRequest)(nil),    // 42: kairos.driver.v1.InterpretRequest
-	(*ClientError)(nil),         // 43: kairos.driver.v1.ClientError
-	(*InterpretResponse)(nil),   // 44: kairos.driver.v1.InterpretResponse
-	(*Invalid)(nil),             // 45: kairos.driver.v1.Invalid
-	(*Missing)(nil),             // 46: kairos.driver.v1.Missing
-	(*Dismissed)(nil),           // 47: kairos.driver.v1.Dismissed
+	(Boundary)(0),               // 7: kairos.driver.v1.Boundary
+	(*DescribeRequest)(nil),     // 8: kairos.driver.v1.DescribeRequest
+	(*DescribeResponse)(nil),    // 9: kairos.driver.v1.DescribeResponse
+	(*ClientMethod)(nil),        // 10: kairos.driver.v1.ClientMethod
+	(*ConfigureRequest)(nil),    // 11: kairos.driver.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),   // 12: kairos.driver.v1.ConfigureResponse
+	(*CheckHealthRequest)(nil),  // 13: kairos.driver.v1.CheckHealthRequest
+	(*CheckHealthResponse)(nil), // 14: kairos.driver.v1.CheckHealthResponse
+	(*Diagnostic)(nil),          // 15: kairos.driver.v1.Diagnostic
+	(*Template)(nil),            // 16: kairos.driver.v1.Template
+	(*ValidateRequest)(nil),     // 17: kairos.driver.v1.ValidateRequest
+	(*ValidateResponse)(nil),    // 18: kairos.driver.v1.ValidateResponse
+	(*Step)(nil),                // 19: kairos.driver.v1.Step
+	(*Client)(nil),              // 20: kairos.driver.v1.Client
+	(*Similarity)(nil),          // 21: kairos.driver.v1.Similarity
+	(*Input)(nil),               // 22: kairos.driver.v1.Input
+	(*Answer)(nil),              // 23: kairos.driver.v1.Answer
+	(*Usage)(nil),               // 24: kairos.driver.v1.Usage
+	(*State)(nil),               // 25: kairos.driver.v1.State
+	(*AdvanceRequest)(nil),      // 26: kairos.driver.v1.AdvanceRequest
+	(*AdvanceResponse)(nil),     // 27: kairos.driver.v1.AdvanceResponse
+	(*Pending)(nil),             // 28: kairos.driver.v1.Pending
+	(*Unknown)(nil),             // 29: kairos.driver.v1.Unknown
+	(*NotDone)(nil),             // 30: kairos.driver.v1.NotDone
+	(*NeedInput)(nil),           // 31: kairos.driver.v1.NeedInput
+	(*Accepted)(nil),            // 32: kairos.driver.v1.Accepted
+	(*Rejected)(nil),            // 33: kairos.driver.v1.Rejected
+	(*Declined)(nil),            // 34: kairos.driver.v1.Declined
+	(*Unavailable)(nil),         // 35: kairos.driver.v1.Unavailable
+	(*Links)(nil),               // 36: kairos.driver.v1.Links
+	(*RenderRequest)(nil),       // 37: kairos.driver.v1.RenderRequest
+	(*PreviewRequest)(nil),      // 38: kairos.driver.v1.PreviewRequest
+	(*PreviewResponse)(nil),     // 39: kairos.driver.v1.PreviewResponse
+	(*Plan)(nil),                // 40: kairos.driver.v1.Plan
+	(*Propose)(nil),             // 41: kairos.driver.v1.Propose
+	(*RenderResponse)(nil),      // 42: kairos.driver.v1.RenderResponse
+	(*Elsewhere)(nil),           // 43: kairos.driver.v1.Elsewhere
+	(*ClientReview)(nil),        // 44: kairos.driver.v1.ClientReview
+	(*ClientRequest)(nil),       // 45: kairos.driver.v1.ClientRequest
+	(*AgentChallenge)(nil),      // 46: kairos.driver.v1.AgentChallenge
+	(*InterpretRequest)(nil),    // 47: kairos.driver.v1.InterpretRequest
+	(*ClientError)(nil),         // 48: kairos.driver.v1.ClientError
+	(*InterpretResponse)(nil),   // 49: kairos.driver.v1.InterpretResponse
+	(*Invalid)(nil),             // 50: kairos.driver.v1.Invalid
+	(*Missing)(nil),             // 51: kairos.driver.v1.Missing
+	(*Dismissed)(nil),           // 52: kairos.driver.v1.Dismissed
 }
 var file_kairos_driver_v1_driver_proto_depIdxs = []int32{
 	0,  // 0: kairos.driver.v1.DescribeResponse.role:type_name -> kairos.driver.v1.Role
 	1,  // 1: kairos.driver.v1.DescribeResponse.effect:type_name -> kairos.driver.v1.Effect
 	3,  // 2: kairos.driver.v1.DescribeResponse.approval:type_name -> kairos.driver.v1.ApprovalMode
 	2,  // 3: kairos.driver.v1.DescribeResponse.transport:type_name -> kairos.driver.v1.Transport
-	9,  // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
-	14, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	10, // 4: kairos.driver.v1.DescribeResponse.sends:type_name -> kairos.driver.v1.ClientMethod
+	15, // 5: kairos.driver.v1.ConfigureResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
 	4,  // 6: kairos.driver.v1.Diagnostic.severity:type_name -> kairos.driver.v1.Severity
 	5,  // 7: kairos.driver.v1.Template.escaping:type_name -> kairos.driver.v1.Escaping
-	14, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	15, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
+	15, // 8: kairos.driver.v1.ValidateResponse.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	16, // 9: kairos.driver.v1.ValidateResponse.templates:type_name -> kairos.driver.v1.Template
 	3,  // 10: kairos.driver.v1.Input.approval:type_name -> kairos.driver.v1.ApprovalMode
-	20, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
+	21, // 11: kairos.driver.v1.Input.similarity:type_name -> kairos.driver.v1.Similarity
 	6,  // 12: kairos.driver.v1.Answer.provenance:type_name -> kairos.driver.v1.Provenance
-	23, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
-	18, // 14: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
-	19, // 15: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
-	22, // 16: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
-	24, // 17: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
-	30, // 18: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
-	31, // 19: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
-	32, // 20: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
-	33, // 21: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
-	34, // 22: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	27, // 23: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
-	28, // 24: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	29, // 25: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	24, // 26: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
-	21, // 27: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
-	21, // 28: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
-	18, // 29: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
-	19, // 30: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
-	35, // 31: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
-	14, // 32: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	40, // 33: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
-	41, // 34: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
-	22, // 35: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
-	34, // 36: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	39, // 37: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
-	45, // 38: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	38, // 39: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
-	27, // 40: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
-	28, // 41: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
-	29, // 42: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
-	21, // 43: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
-	18, // 44: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
-	19, // 45: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
-	43, // 46: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
-	22, // 47: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
-	33, // 48: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
-	45, // 49: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
-	34, // 50: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
-	46, // 51: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
-	47, // 52: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
-	14, // 53: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
-	7,  // 54: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
-	10, // 55: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
-	12, // 56: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
-	16, // 57: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
-	25, // 58: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
-	36, // 59: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
-	42, // 60: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
-	8,  // 61: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
-	11, // 62: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
-	13, // 63: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
-	17, // 64: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
-	26, // 65: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
-	37, // 66: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
-	44, // 67: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
-	61, // [61:68] is the sub-list for method output_type
-	54, // [54:61] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	24, // 13: kairos.driver.v1.Answer.usage:type_name -> kairos.driver.v1.Usage
+	7,  // 14: kairos.driver.v1.Answer.boundary:type_name -> kairos.driver.v1.Boundary
+	19, // 15: kairos.driver.v1.AdvanceRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 16: kairos.driver.v1.AdvanceRequest.client:type_name -> kairos.driver.v1.Client
+	23, // 17: kairos.driver.v1.AdvanceRequest.answers:type_name -> kairos.driver.v1.Answer
+	25, // 18: kairos.driver.v1.AdvanceRequest.state:type_name -> kairos.driver.v1.State
+	31, // 19: kairos.driver.v1.AdvanceResponse.need_input:type_name -> kairos.driver.v1.NeedInput
+	32, // 20: kairos.driver.v1.AdvanceResponse.accepted:type_name -> kairos.driver.v1.Accepted
+	33, // 21: kairos.driver.v1.AdvanceResponse.rejected:type_name -> kairos.driver.v1.Rejected
+	34, // 22: kairos.driver.v1.AdvanceResponse.declined:type_name -> kairos.driver.v1.Declined
+	35, // 23: kairos.driver.v1.AdvanceResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	28, // 24: kairos.driver.v1.AdvanceResponse.pending:type_name -> kairos.driver.v1.Pending
+	29, // 25: kairos.driver.v1.AdvanceResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	30, // 26: kairos.driver.v1.AdvanceResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	25, // 27: kairos.driver.v1.AdvanceResponse.state:type_name -> kairos.driver.v1.State
+	22, // 28: kairos.driver.v1.NeedInput.inputs:type_name -> kairos.driver.v1.Input
+	22, // 29: kairos.driver.v1.RenderRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 30: kairos.driver.v1.RenderRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 31: kairos.driver.v1.RenderRequest.client:type_name -> kairos.driver.v1.Client
+	36, // 32: kairos.driver.v1.RenderRequest.links:type_name -> kairos.driver.v1.Links
+	15, // 33: kairos.driver.v1.RenderRequest.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	22, // 34: kairos.driver.v1.PreviewRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 35: kairos.driver.v1.PreviewRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 36: kairos.driver.v1.PreviewRequest.client:type_name -> kairos.driver.v1.Client
+	40, // 37: kairos.driver.v1.PreviewResponse.plan:type_name -> kairos.driver.v1.Plan
+	41, // 38: kairos.driver.v1.PreviewResponse.propose:type_name -> kairos.driver.v1.Propose
+	50, // 39: kairos.driver.v1.PreviewResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	35, // 40: kairos.driver.v1.PreviewResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	1,  // 41: kairos.driver.v1.Plan.effect:type_name -> kairos.driver.v1.Effect
+	45, // 42: kairos.driver.v1.RenderResponse.client_request:type_name -> kairos.driver.v1.ClientRequest
+	46, // 43: kairos.driver.v1.RenderResponse.agent_challenge:type_name -> kairos.driver.v1.AgentChallenge
+	23, // 44: kairos.driver.v1.RenderResponse.answer:type_name -> kairos.driver.v1.Answer
+	35, // 45: kairos.driver.v1.RenderResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	44, // 46: kairos.driver.v1.RenderResponse.client_review:type_name -> kairos.driver.v1.ClientReview
+	50, // 47: kairos.driver.v1.RenderResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	43, // 48: kairos.driver.v1.RenderResponse.elsewhere:type_name -> kairos.driver.v1.Elsewhere
+	28, // 49: kairos.driver.v1.RenderResponse.pending:type_name -> kairos.driver.v1.Pending
+	29, // 50: kairos.driver.v1.RenderResponse.unknown:type_name -> kairos.driver.v1.Unknown
+	30, // 51: kairos.driver.v1.RenderResponse.not_done:type_name -> kairos.driver.v1.NotDone
+	22, // 52: kairos.driver.v1.InterpretRequest.input:type_name -> kairos.driver.v1.Input
+	19, // 53: kairos.driver.v1.InterpretRequest.step:type_name -> kairos.driver.v1.Step
+	20, // 54: kairos.driver.v1.InterpretRequest.client:type_name -> kairos.driver.v1.Client
+	48, // 55: kairos.driver.v1.InterpretRequest.client_error:type_name -> kairos.driver.v1.ClientError
+	23, // 56: kairos.driver.v1.InterpretResponse.answer:type_name -> kairos.driver.v1.Answer
+	34, // 57: kairos.driver.v1.InterpretResponse.declined:type_name -> kairos.driver.v1.Declined
+	50, // 58: kairos.driver.v1.InterpretResponse.invalid:type_name -> kairos.driver.v1.Invalid
+	35, // 59: kairos.driver.v1.InterpretResponse.unavailable:type_name -> kairos.driver.v1.Unavailable
+	51, // 60: kairos.driver.v1.InterpretResponse.missing:type_name -> kairos.driver.v1.Missing
+	52, // 61: kairos.driver.v1.InterpretResponse.dismissed:type_name -> kairos.driver.v1.Dismissed
+	15, // 62: kairos.driver.v1.Invalid.diagnostics:type_name -> kairos.driver.v1.Diagnostic
+	8,  // 63: kairos.driver.v1.DriverService.Describe:input_type -> kairos.driver.v1.DescribeRequest
+	11, // 64: kairos.driver.v1.DriverService.Configure:input_type -> kairos.driver.v1.ConfigureRequest
+	13, // 65: kairos.driver.v1.DriverService.CheckHealth:input_type -> kairos.driver.v1.CheckHealthRequest
+	17, // 66: kairos.driver.v1.ChallengeService.Validate:input_type -> kairos.driver.v1.ValidateRequest
+	26, // 67: kairos.driver.v1.ChallengeService.Advance:input_type -> kairos.driver.v1.AdvanceRequest
+	37, // 68: kairos.driver.v1.CapabilityService.Render:input_type -> kairos.driver.v1.RenderRequest
+	47, // 69: kairos.driver.v1.CapabilityService.Interpret:input_type -> kairos.driver.v1.InterpretRequest
+	38, // 70: kairos.driver.v1.CapabilityService.Preview:input_type -> kairos.driver.v1.PreviewRequest
+	9,  // 71: kairos.driver.v1.DriverService.Describe:output_type -> kairos.driver.v1.DescribeResponse
+	12, // 72: kairos.driver.v1.DriverService.Configure:output_type -> kairos.driver.v1.ConfigureResponse
+	14, // 73: kairos.driver.v1.DriverService.CheckHealth:output_type -> kairos.driver.v1.CheckHealthResponse
+	18, // 74: kairos.driver.v1.ChallengeService.Validate:output_type -> kairos.driver.v1.ValidateResponse
+	27, // 75: kairos.driver.v1.ChallengeService.Advance:output_type -> kairos.driver.v1.AdvanceResponse
+	42, // 76: kairos.driver.v1.CapabilityService.Render:output_type -> kairos.driver.v1.RenderResponse
+	49, // 77: kairos.driver.v1.CapabilityService.Interpret:output_type -> kairos.driver.v1.InterpretResponse
+	39, // 78: kairos.driver.v1.CapabilityService.Preview:output_type -> kairos.driver.v1.PreviewResponse
+	71, // [71:79] is the sub-list for method output_type
+	63, // [63:71] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_kairos_driver_v1_driver_proto_init() }
@@ -3831,7 +4257,13 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*AdvanceResponse_NotDone)(nil),
 	}
 	file_kairos_driver_v1_driver_proto_msgTypes[20].OneofWrappers = []any{}
-	file_kairos_driver_v1_driver_proto_msgTypes[30].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[31].OneofWrappers = []any{
+		(*PreviewResponse_Plan)(nil),
+		(*PreviewResponse_Propose)(nil),
+		(*PreviewResponse_Invalid)(nil),
+		(*PreviewResponse_Unavailable)(nil),
+	}
+	file_kairos_driver_v1_driver_proto_msgTypes[34].OneofWrappers = []any{
 		(*RenderResponse_ClientRequest)(nil),
 		(*RenderResponse_AgentChallenge)(nil),
 		(*RenderResponse_Answer)(nil),
@@ -3843,7 +4275,7 @@ func file_kairos_driver_v1_driver_proto_init() {
 		(*RenderResponse_Unknown)(nil),
 		(*RenderResponse_NotDone)(nil),
 	}
-	file_kairos_driver_v1_driver_proto_msgTypes[37].OneofWrappers = []any{
+	file_kairos_driver_v1_driver_proto_msgTypes[41].OneofWrappers = []any{
 		(*InterpretResponse_Answer)(nil),
 		(*InterpretResponse_Declined)(nil),
 		(*InterpretResponse_Invalid)(nil),
@@ -3856,8 +4288,8 @@ func file_kairos_driver_v1_driver_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kairos_driver_v1_driver_proto_rawDesc), len(file_kairos_driver_v1_driver_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   41,
+			NumEnums:      8,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

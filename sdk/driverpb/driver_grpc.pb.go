@@ -368,6 +368,7 @@ var ChallengeService_ServiceDesc = grpc.ServiceDesc{
 const (
 	CapabilityService_Render_FullMethodName    = "/kairos.driver.v1.CapabilityService/Render"
 	CapabilityService_Interpret_FullMethodName = "/kairos.driver.v1.CapabilityService/Interpret"
+	CapabilityService_Preview_FullMethodName   = "/kairos.driver.v1.CapabilityService/Preview"
 )
 
 // CapabilityServiceClient is the client API for CapabilityService service.
@@ -381,6 +382,10 @@ type CapabilityServiceClient interface {
 	Render(ctx context.Context, in *RenderRequest, opts ...grpc.CallOption) (*RenderResponse, error)
 	// Interpret turns the raw reply to that question into an answer.
 	Interpret(ctx context.Context, in *InterpretRequest, opts ...grpc.CallOption) (*InterpretResponse, error)
+	// Preview says what Render would do, and does nothing. Only drivers with the
+	// feature "grant" are asked: they act on what a protocol says, which a person
+	// has to allow.
+	Preview(ctx context.Context, in *PreviewRequest, opts ...grpc.CallOption) (*PreviewResponse, error)
 }
 
 type capabilityServiceClient struct {
@@ -411,6 +416,16 @@ func (c *capabilityServiceClient) Interpret(ctx context.Context, in *InterpretRe
 	return out, nil
 }
 
+func (c *capabilityServiceClient) Preview(ctx context.Context, in *PreviewRequest, opts ...grpc.CallOption) (*PreviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PreviewResponse)
+	err := c.cc.Invoke(ctx, CapabilityService_Preview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CapabilityServiceServer is the server API for CapabilityService service.
 // All implementations must embed UnimplementedCapabilityServiceServer
 // for forward compatibility.
@@ -422,6 +437,10 @@ type CapabilityServiceServer interface {
 	Render(context.Context, *RenderRequest) (*RenderResponse, error)
 	// Interpret turns the raw reply to that question into an answer.
 	Interpret(context.Context, *InterpretRequest) (*InterpretResponse, error)
+	// Preview says what Render would do, and does nothing. Only drivers with the
+	// feature "grant" are asked: they act on what a protocol says, which a person
+	// has to allow.
+	Preview(context.Context, *PreviewRequest) (*PreviewResponse, error)
 	mustEmbedUnimplementedCapabilityServiceServer()
 }
 
@@ -437,6 +456,9 @@ func (UnimplementedCapabilityServiceServer) Render(context.Context, *RenderReque
 }
 func (UnimplementedCapabilityServiceServer) Interpret(context.Context, *InterpretRequest) (*InterpretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Interpret not implemented")
+}
+func (UnimplementedCapabilityServiceServer) Preview(context.Context, *PreviewRequest) (*PreviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Preview not implemented")
 }
 func (UnimplementedCapabilityServiceServer) mustEmbedUnimplementedCapabilityServiceServer() {}
 func (UnimplementedCapabilityServiceServer) testEmbeddedByValue()                           {}
@@ -495,6 +517,24 @@ func _CapabilityService_Interpret_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CapabilityService_Preview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PreviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CapabilityServiceServer).Preview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CapabilityService_Preview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CapabilityServiceServer).Preview(ctx, req.(*PreviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CapabilityService_ServiceDesc is the grpc.ServiceDesc for CapabilityService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -509,6 +549,10 @@ var CapabilityService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Interpret",
 			Handler:    _CapabilityService_Interpret_Handler,
+		},
+		{
+			MethodName: "Preview",
+			Handler:    _CapabilityService_Preview_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -22,7 +22,7 @@ func methodsOf(role driver.Role) []string {
 	if role == driver.RoleChallenge {
 		return append(base, MethodValidate, MethodAdvance)
 	}
-	return append(base, MethodRender, MethodInterpret)
+	return append(base, MethodRender, MethodInterpret, MethodPreview)
 }
 
 // callOnce answers the one call of a process.
@@ -86,6 +86,8 @@ func answer(
 	case method == MethodInterpret && d.Capability != nil:
 		return answerRole(ctx, request, d.Capability.Interpret,
 			jsonInterpretRequest, jsonInterpretResult)
+	case method == MethodPreview && d.Capability != nil:
+		return answerRole(ctx, request, previewer(d.Capability), jsonPreviewRequest, jsonPreviewResult)
 	}
 	return nil, fmt.Errorf("driver %s has the role %s, its methods are %s",
 		d.Descriptor.Name, d.Descriptor.Role, strings.Join(methodsOf(d.Descriptor.Role), ", "))

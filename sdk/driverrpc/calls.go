@@ -36,6 +36,7 @@ const (
 	MethodAdvance     = "Advance"
 	MethodRender      = "Render"
 	MethodInterpret   = "Interpret"
+	MethodPreview     = "Preview"
 )
 
 // The JSON form of the base calls; that of all others is package driver's.

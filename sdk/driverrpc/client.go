@@ -119,6 +119,19 @@ func (c capabilityClient) Interpret(ctx context.Context, req driver.InterpretReq
 	return decoded(resp, fromInterpretResult)
 }
 
+// Preview makes capabilityClient a driver.Previewer.
+func (c capabilityClient) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	in, err := encoded(req, toPreviewRequest)
+	if err != nil {
+		return driver.PreviewResult{}, err
+	}
+	resp, err := driverpb.NewCapabilityServiceClient(c.cc).Preview(ctx, in)
+	if err != nil {
+		return driver.PreviewResult{}, err
+	}
+	return decoded(resp, fromPreviewResult)
+}
+
 // encoded converts a request for the wire. A request that cannot be encoded is
 // the caller's mistake.
 func encoded[G, W any](g G, convert func(*conversion, G) W) (W, error) {

@@ -140,6 +140,7 @@ func toRenderRequest(c *conversion, r driver.RenderRequest) *driverpb.RenderRequ
 		Diagnostics: toDiagnostics(c, r.Diagnostics),
 
 		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover,
+		Plan: r.Plan,
 	}
 }
 
@@ -152,6 +153,7 @@ func fromRenderRequest(c *conversion, r *driverpb.RenderRequest) driver.RenderRe
 		Diagnostics: fromDiagnostics(c, r.GetDiagnostics()),
 
 		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
+		Plan: fromBytes(r.GetPlan()),
 	}
 }
 

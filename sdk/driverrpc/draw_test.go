@@ -96,7 +96,8 @@ func drawAnswer(t *rapid.T) driver.Answer {
 	}
 	a := driver.Answer{
 		InputID: drawText(t), Value: drawDocument(t), Provenance: rapid.SampledFrom(all).Draw(t, "provenance"),
-		Via: drawText(t), Model: drawText(t), StopReason: drawText(t),
+		Boundary: rapid.SampledFrom(append(driver.Boundaries(), "")).Draw(t, "boundary"),
+		Via:      drawText(t), Model: drawText(t), StopReason: drawText(t),
 	}
 	if rapid.Bool().Draw(t, "has usage") {
 		a.Usage = &driver.Usage{InputTokens: drawCount(t), OutputTokens: drawCount(t)}
@@ -145,7 +146,21 @@ func drawRenderRequest(t *rapid.T) driver.RenderRequest {
 		Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Links: driver.Links{Approval: drawText(t)},
 		Diagnostics:    drawList(t, drawDiagnostic),
 		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"),
+		Plan: drawJSON(t),
 	}
+}
+
+func drawPreviewRequest(t *rapid.T) driver.PreviewRequest {
+	return driver.PreviewRequest{Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Proposal: drawJSON(t)}
+}
+
+func drawPreviewResult(t *rapid.T) driver.PreviewResult {
+	return rapid.SampledFrom([]driver.PreviewResult{
+		driver.Planned(driver.Plan{Text: drawText(t), Data: drawJSON(t), Effect: driver.EffectReads}),
+		driver.ProposalNeeded(drawJSON(t), drawText(t)),
+		driver.ProposalInvalid(drawList(t, drawDiagnostic)...),
+		driver.CannotPreview(drawText(t)),
+	}).Draw(t, "outcome")
 }
 
 func drawPending(t *rapid.T) *driver.Pending {

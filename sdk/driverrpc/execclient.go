@@ -96,6 +96,14 @@ func (c execCapability) Interpret(ctx context.Context, req driver.InterpretReque
 	return execCall(ctx, c.run, MethodInterpret, req, jsonInterpretResult)
 }
 
+// Preview makes execCapability a driver.Previewer.
+func (c execCapability) Preview(ctx context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	if _, err := encoded(req, toPreviewRequest); err != nil {
+		return driver.PreviewResult{}, err
+	}
+	return execCall(ctx, c.run, MethodPreview, req, jsonPreviewResult)
+}
+
 // execCall makes one call. check holds the reply to the rules of the wire.
 func execCall[W, G any](
 	ctx context.Context, run runFunc, method string, req any, check func(*conversion, W) G,

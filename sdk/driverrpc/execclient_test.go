@@ -41,6 +41,8 @@ func callBy(ctx context.Context, c driverrpc.Calls, method string) error {
 		_, err = c.Capability().Render(ctx, driver.RenderRequest{})
 	case driverrpc.MethodInterpret:
 		_, err = c.Capability().Interpret(ctx, driver.InterpretRequest{})
+	case driverrpc.MethodPreview:
+		_, err = previewerOf(c).Preview(ctx, driver.PreviewRequest{})
 	}
 	return err
 }
@@ -62,6 +64,10 @@ func TestEveryMessageSurvivesItsJSONForm(t *testing.T) {
 		checkJSONCall(t, driverrpc.MethodInterpret, drawInterpretRequest(t), drawInterpretResult(t),
 			func(c driverrpc.Calls) callOf[driver.InterpretRequest, driver.InterpretResult] {
 				return c.Capability().Interpret
+			})
+		checkJSONCall(t, driverrpc.MethodPreview, drawPreviewRequest(t), drawPreviewResult(t),
+			func(c driverrpc.Calls) callOf[driver.PreviewRequest, driver.PreviewResult] {
+				return previewerOf(c).Preview
 			})
 	})
 }
@@ -196,7 +202,7 @@ func TestErrorsOfTheRunnerAreHandedOn(t *testing.T) {
 	c := driverrpc.NewExecClient(func(context.Context, string, []byte) ([]byte, error) { return nil, broken })
 	for _, method := range []string{
 		driverrpc.MethodDescribe, driverrpc.MethodConfigure, driverrpc.MethodCheckHealth, driverrpc.MethodValidate,
-		driverrpc.MethodAdvance, driverrpc.MethodRender, driverrpc.MethodInterpret,
+		driverrpc.MethodAdvance, driverrpc.MethodRender, driverrpc.MethodInterpret, driverrpc.MethodPreview,
 	} {
 		if err := callBy(t.Context(), c, method); !errors.Is(err, broken) {
 			t.Errorf("%s = %v, want %v", method, err, broken)

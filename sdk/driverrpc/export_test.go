@@ -42,6 +42,10 @@ func protoOf(c *conversion, v any) proto.Message {
 		return toInterpretRequest(c, v)
 	case driver.InterpretResult:
 		return toInterpretResult(c, v)
+	case driver.PreviewRequest:
+		return toPreviewRequest(c, v)
+	case driver.PreviewResult:
+		return toPreviewResult(c, v)
 	case struct{}:
 		return &driverpb.DescribeRequest{} // as empty as CheckHealthRequest
 	}

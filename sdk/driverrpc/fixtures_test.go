@@ -93,7 +93,21 @@ func examples() []example {
 	failed := driver.InterpretRequest{
 		Input: evidence, Step: step, Client: client, ClientError: &driver.ClientError{Code: -32601, Message: "Method not found"},
 	}
+	planned := driver.PreviewRequest{Input: evidence, Step: step, Client: client}
+	proposed := planned
+	proposed.Proposal = raw(`{"text":"all good"}`)
+	withPlan := keyedRender
+	withPlan.Plan = raw(`{"url":"https://example.com"}`)
 	return append(baseExamples(),
+		example{"Preview", "plan", proposed, driver.Planned(driver.Plan{
+			Text: "GET https://example.com", Data: withPlan.Plan, Effect: driver.EffectReads,
+		})},
+		example{"Preview", "propose", planned, driver.ProposalNeeded(raw(`{"type":"object","required":["text"]}`), "Say what to look for.")},
+		example{"Preview", "invalid", proposed, driver.ProposalInvalid(driver.Problem("/text", "is too short"))},
+		example{"Preview", "unavailable", planned, driver.CannotPreview("no server of that name was added")},
+		example{"Render", "planned", withPlan, driver.RenderResult{Answer: &driver.Answer{
+			InputID: "evidence", Value: raw(`{"text":"all good"}`), Provenance: driver.ServerObserved, Boundary: driver.Remote,
+		}}},
 		example{"Validate", "refused", driver.ValidateRequest{Challenge: raw(`{"page":{}}`)}, driver.ValidateResult{
 			Diagnostics: []driver.Diagnostic{driver.Problem("/page/url", "is required"), driver.Warning("", "is short")},
 		}},
@@ -289,6 +303,8 @@ func playTo(t *testing.T, c driverrpc.Calls, f fixture) any {
 		out, err = c.Capability().Render(ctx, requestOf[driver.RenderRequest](t, f))
 	case driverrpc.MethodInterpret:
 		out, err = c.Capability().Interpret(ctx, requestOf[driver.InterpretRequest](t, f))
+	case driverrpc.MethodPreview:
+		out, err = previewerOf(c).Preview(ctx, requestOf[driver.PreviewRequest](t, f))
 	default:
 		t.Fatalf("no method %s", f.Method)
 	}

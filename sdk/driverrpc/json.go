@@ -131,7 +131,7 @@ func jsonAdvanceRequest(c *conversion, r driver.AdvanceRequest) driver.AdvanceRe
 }
 
 func jsonRenderRequest(c *conversion, r driver.RenderRequest) driver.RenderRequest {
-	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities)
+	absent(&r.Input.Schema, &r.Input.Display, &r.Client.Capabilities, &r.Plan)
 	return fromRenderRequest(c, toRenderRequest(c, r))
 }
 

@@ -57,6 +57,18 @@ func (r *recorder) Interpret(_ context.Context, req driver.InterpretRequest) (dr
 	return out, err
 }
 
+func (r *recorder) Preview(_ context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	err := r.call(req)
+	out, _ := r.result.(driver.PreviewResult)
+	return out, err
+}
+
+// previewerOf is the driver as one that says what it would do.
+func previewerOf(c driverrpc.Calls) driver.Previewer {
+	p, _ := c.Capability().(driver.Previewer)
+	return p
+}
+
 func challengeDescriptor() driver.Descriptor {
 	return driver.Descriptor{
 		Name: "recorder", Version: "1.2.3", Role: driver.RoleChallenge, Handles: []string{"shell"},
@@ -68,7 +80,7 @@ func challengeDescriptor() driver.Descriptor {
 func capabilityDescriptor() driver.Descriptor {
 	return driver.Descriptor{
 		Name: "recorder", Version: "1.2.3", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-		Effect: driver.EffectReads, Needs: []string{driver.NeedSampling},
+		Effect: driver.EffectReads, Needs: []string{driver.NeedSampling}, Features: []string{driver.FeatureGrant},
 		Sends: []driver.ClientMethod{
 			{Method: "sampling/createMessage"}, {Method: "acme/confirm", Needs: []string{"/experimental/acme~1confirm", "/sampling"}},
 		},
@@ -116,12 +128,14 @@ func TestDescriptorSurvivesTheWire(t *testing.T) {
 func TestEveryMessageSurvivesTheWire(t *testing.T) {
 	rec := &recorder{}
 	challenge := loopback(t, driver.Driver{Descriptor: challengeDescriptor(), Challenge: rec}).Challenge()
-	capability := loopback(t, driver.Driver{Descriptor: capabilityDescriptor(), Capability: rec}).Capability()
+	client := loopback(t, driver.Driver{Descriptor: capabilityDescriptor(), Capability: rec})
+	capability := client.Capability()
 	rapid.Check(t, func(t *rapid.T) {
 		checkCall(t, rec, challenge.Validate, driver.ValidateRequest{Challenge: drawDocument(t)}, drawValidateResult(t))
 		checkCall(t, rec, challenge.Advance, drawAdvanceRequest(t), drawAdvanceResult(t))
 		checkCall(t, rec, capability.Render, drawRenderRequest(t), drawRenderResult(t))
 		checkCall(t, rec, capability.Interpret, drawInterpretRequest(t), drawInterpretResult(t))
+		checkCall(t, rec, previewerOf(client).Preview, drawPreviewRequest(t), drawPreviewResult(t))
 	})
 }
 

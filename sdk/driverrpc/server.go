@@ -179,6 +179,29 @@ func (s capabilityServer) Interpret(
 	return reply(out, toInterpretResult)
 }
 
+func (s capabilityServer) Preview(ctx context.Context, req *driverpb.PreviewRequest) (*driverpb.PreviewResponse, error) {
+	in, err := request(req, fromPreviewRequest)
+	if err != nil {
+		return nil, err
+	}
+	out, err := previewer(s.impl)(ctx, in)
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return reply(out, toPreviewResult)
+}
+
+// previewer is the driver's Preview. A driver without one does nothing that it
+// could preview.
+func previewer(impl driver.Capability) func(context.Context, driver.PreviewRequest) (driver.PreviewResult, error) {
+	if p, ok := impl.(driver.Previewer); ok {
+		return p.Preview
+	}
+	return func(context.Context, driver.PreviewRequest) (driver.PreviewResult, error) {
+		return driver.CannotPreview("this driver has no plans to show"), nil
+	}
+}
+
 // request decodes what the host sent.
 func request[W, G any](w W, convert func(*conversion, W) G) (G, error) {
 	var conv conversion
