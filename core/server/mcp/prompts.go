@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -181,24 +180,16 @@ func (c *connection) promptsNotified() {
 }
 
 // ProtocolsChanged notifies the clients whose list of prompts has protocols of these
-// spaces. It may wait for clients that do not read.
+// spaces.
 func (s *Server) ProtocolsChanged(spaces []string) {
-	s.stdio.promptsChanged(spaces, s.log)
+	s.stdio.notify(string(mcp.MethodNotificationPromptsListChanged), func(c *connection) bool {
+		if !c.promptsStale(spaces) {
+			return false
+		}
+		c.promptsNotified()
+		return true
+	})
 	s.http.sessions.promptsChanged(spaces)
-}
-
-func (ls *stdioConns) promptsChanged(spaces []string, log *slog.Logger) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for l, served := range ls.links {
-		if served.conn.legacyClient().Era == "" || !served.conn.promptsStale(spaces) {
-			continue
-		}
-		served.conn.promptsNotified()
-		if err := l.notify(string(mcp.MethodNotificationPromptsListChanged), map[string]any{}); err != nil {
-			log.Debug("prompts/list_changed not sent", "error", err)
-		}
-	}
 }
 
 func (ss *sessions) promptsChanged(spaces []string) {

@@ -1,15 +1,20 @@
 package mcp_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/kairos-mcp/kairos/core/api"
+	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 )
 
 // ours is where the clients of these tests read; theirs is another's space.
@@ -145,36 +150,59 @@ func TestClientsThatListedPromptsAreNotifiedOnceOfChangesInTheirSpaces(t *testin
 	s, in, out := newServed(t, config(), menuOf())
 	w := speak(t, in, out)
 	w.initialize(`{}`)
-	notified := func() (n int) {
-		t.Helper()
-		w.reply(w.request("ping", obj{})) // after everything that was sent before
-		for _, m := range w.kept {
-			if m.Method == promptsChanged {
-				n++
-			}
-		}
-		w.kept = nil
-		return n
-	}
 	s.ProtocolsChanged([]string{ours})
-	if n := notified(); n != 0 {
-		t.Errorf("%d notifications before the prompts were listed, want none", n)
-	}
+	w.notNotified(promptsChanged) // nothing was listed
 	w.reply(w.request("prompts/list", obj{}))
 	s.ProtocolsChanged([]string{theirs})
-	if n := notified(); n != 0 {
-		t.Errorf("%d notifications of a change in another's space, want none", n)
-	}
+	w.notNotified(promptsChanged) // the client does not read that space
 	s.ProtocolsChanged([]string{theirs, ours})
 	s.ProtocolsChanged([]string{ours})
-	if n := notified(); n != 1 {
-		t.Errorf("%d notifications, want one until the prompts are listed again", n)
-	}
+	w.notifiedOnce(promptsChanged)
 	w.reply(w.request("prompts/list", obj{}))
 	s.ProtocolsChanged([]string{ours})
-	if n := notified(); n != 1 {
-		t.Errorf("%d notifications after the prompts were listed again, want one", n)
+	w.notifiedOnce(promptsChanged)
+}
+
+// A client that stopped reading must not keep the server from being told of changes,
+// or from ending.
+func TestAClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	cfg := config()
+	cfg.DrainTimeout = time.Millisecond
+	s, err := mcpserver.New(cfg, menuOf(), testLog(t))
+	if err != nil {
+		t.Fatal(err)
 	}
+	in, say := io.Pipe()
+	hear, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.ServeStdio(context.Background(), in, out) }()
+	replies := bufio.NewReader(hear)
+	for _, request := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"prompts/list","params":{}}`,
+	} {
+		if _, err := io.WriteString(say, request+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := replies.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ProtocolsChanged([]string{ours}) // must return though nobody reads
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-served:
+		if err == nil || !strings.Contains(err.Error(), "the client reads nothing") {
+			t.Errorf("ServeStdio = %v, want that the client reads nothing", err)
+		}
+	case <-time.After(patience):
+		t.Error("ServeStdio did not end")
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	hear.Close()
 }
 
 func TestPromptChangesReachHTTPStreams(t *testing.T) {

@@ -74,15 +74,25 @@ func TestClientsAreToldOnceAndOnlyOfChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.reply(w.request("ping", obj{})) // comes after all that was said before
-	told := 0
+	w.notifiedOnce("notifications/tools/list_changed")
+}
+
+// notifiedOnce waits for a notification and fails if there is another one.
+func (w *wire) notifiedOnce(method string) {
+	w.t.Helper()
+	w.until(method, func(m msg) bool { return m.Method == method })
+	w.notNotified(method)
+}
+
+// notNotified fails if there is a notification. One that is still on its way is found
+// by the next notifiedOnce.
+func (w *wire) notNotified(method string) {
+	w.t.Helper()
+	w.reply(w.request("ping", obj{}))
 	for _, m := range w.kept {
-		if m.Method == "notifications/tools/list_changed" {
-			told++
+		if m.Method == method {
+			w.t.Errorf("one more %s", method)
 		}
-	}
-	if told != 1 {
-		t.Errorf("told %d times, want once", told)
 	}
 }
 

@@ -60,6 +60,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		err = ctx.Err() // nil after Close
 	}
 	conn.questions.abandon()
+	s.stdio.retire(l) // nothing more is started that drain would have to wait for
 	return errors.Join(err, l.drain(stopWork, s.cfg.DrainTimeout))
 }
 
@@ -95,10 +96,15 @@ func (ls *stdioConns) add(l *stdioConn, as stdioServed) bool {
 	return true
 }
 
-func (ls *stdioConns) remove(l *stdioConn) {
+// retire ends the notifications of a link.
+func (ls *stdioConns) retire(l *stdioConn) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	delete(ls.links, l)
+}
+
+func (ls *stdioConns) remove(l *stdioConn) {
+	ls.retire(l)
 	ls.served.Done()
 }
 
@@ -112,17 +118,20 @@ func (ls *stdioConns) close() {
 	}
 }
 
-// toolsChanged notifies the clients that have completed a legacy handshake.
-func (ls *stdioConns) toolsChanged(log *slog.Logger) {
+// notify sends a notification to the clients that have completed a legacy handshake
+// and are among those to send it to. It does not wait for clients that do not read.
+func (ls *stdioConns) notify(method string, to func(*connection) bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for l, served := range ls.links {
-		if served.conn.legacyClient().Era == "" {
+		if served.conn.legacyClient().Era == "" || !to(served.conn) {
 			continue
 		}
-		if err := l.notify(string(mcp.MethodNotificationToolsListChanged), map[string]any{}); err != nil {
-			log.Debug("tools/list_changed not sent", "error", err)
-		}
+		served.conn.background(func(ctx context.Context) {
+			if err := l.notify(method, map[string]any{}); err != nil {
+				l.log.DebugContext(ctx, "notification not sent", "method", method, "error", err)
+			}
+		})
 	}
 }
 

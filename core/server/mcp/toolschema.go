@@ -61,7 +61,7 @@ func (s *Server) Refresh() error {
 	if err := s.tools.refresh(); err != nil || !s.tools.announce() {
 		return err
 	}
-	s.stdio.toolsChanged(s.log)
+	s.stdio.notify(string(mcp.MethodNotificationToolsListChanged), func(*connection) bool { return true })
 	s.http.sessions.broadcast(notice(string(mcp.MethodNotificationToolsListChanged), map[string]any{}))
 	return nil
 }
