@@ -17,6 +17,7 @@ import (
 type Engine interface {
 	Runs
 	Versions
+	Diagnosis
 }
 
 // Operation is one row of the table.
@@ -42,6 +43,7 @@ var Table = []Operation{
 	row(ProtocolHistory, protocolHistory),
 	row(ProtocolVersion, protocolVersion),
 	row(RestoreProtocol, restoreProtocol),
+	ofRuns(Doctor, diagnose),
 }
 
 // Named returns the row of an operation; false: there is none of that name.

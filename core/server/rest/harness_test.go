@@ -26,6 +26,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/run"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -274,7 +275,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: w.engine, Operations: w.engine, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: w.engine, Operations: operator{w.engine}, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
 	}
 	if change != nil {
@@ -423,6 +424,14 @@ func until(t testing.TB, what string, ok func() bool) {
 		}
 		time.Sleep(2 * time.Millisecond) // polling with a deadline
 	}
+}
+
+// operator diagnoses what is stored; the parts of this server have no problems.
+type operator struct{ *director.Engine }
+
+func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Report, error) {
+	u, err := o.Unserved(ctx, c)
+	return operations.Report{Version: "v1", Drivers: []operations.DriverState{}, Unserved: u}, err
 }
 
 // begun mints a document as the caller and begins a run of it.

@@ -26,6 +26,7 @@ var requests = map[string]func(n named) string{
 	"runs_resume":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_abandon":     func(n named) string { return fmt.Sprintf(`{"run_id":%q,"reason":"no"}`, n.run) },
 	"runs_decide":      func(n named) string { return fmt.Sprintf(`{"run_id":%q,"happened":false,"reason":"no"}`, n.run) },
+	"doctor":           func(named) string { return `{}` },
 	"protocol_history": func(n named) string { return fmt.Sprintf(`{"protocol":%q}`, n.title) },
 	"protocol_version": func(n named) string { return fmt.Sprintf(`{"protocol":%q,"revision":1}`, n.title) },
 	"protocol_restore": func(n named) string { return fmt.Sprintf(`{"protocol":%q,"revision":1}`, n.title) },
@@ -101,6 +102,20 @@ func TestOperationsTellNothingOfOthers(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestADiagnosisNamesOnlyWhatIsTheCallers(t *testing.T) {
+	w := newWorld(t, tokens)
+	ann := access.Caller{Principal: "ann", Space: "user:test:ann", Groups: []string{"group:test:annsfiles"}}
+	id := w.begun(ann, twoSteps)
+	w.compile("shell")
+	if a := w.post("doctor", `{}`, "Authorization", "ann").want(200, ""); !strings.Contains(string(a.body), "Two Steps") || !strings.Contains(string(a.body), string(id)) {
+		t.Errorf("ann is not told that no driver serves her steps and her run: %s", a.body)
+	}
+	if a := w.post("doctor", `{}`, "Authorization", "bob").want(200, ""); strings.Contains(string(a.body), "Two Steps") || strings.Contains(string(a.body), string(id)) {
+		t.Errorf("bob is told of what is ann's: %s", a.body)
+	}
+	w.post("doctor", `{}`).want(403, "forbidden")
 }
 
 func TestRunsOfFilesAreShownWhereNobodyIsIdentified(t *testing.T) {

@@ -41,10 +41,11 @@ func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error
 	if err != nil {
 		return nil, err
 	}
+	health := a.health()
 	api, err := rest.New(rest.Config{
-		Version: name, Engine: a.Engine, Operations: a.Engine, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: a.Engine, Operations: a.operations(health), RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
-		Health: a.health(), Ready: a.ready,
+		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),
 	}, a.log)
 	if err != nil {

@@ -67,11 +67,20 @@ func doctorCommand(at *session.Session) *cobra.Command {
 		Long: "Checks the configuration, the driver lock, the binaries and who may write them, the decision tree, the database and\n" +
 			"the running servers; then asks the drivers whether they still accept every stored challenge and the open step of\n" +
 			"every run. For each problem it says what to do. It changes nothing. The exit status is 1 if there is a problem.\n" +
-			"With --deep it also reads the whole database to find damage, which takes a while if the database is large.",
-		Example: "  kairos doctor\n  kairos doctor --deep -o json",
-		Args:    cobra.NoArgs,
+			"With --deep it also reads the whole database to find damage, which takes a while if the database is large.\n" +
+			"With --url a server says how it, its stores and its drivers are, and what of your protocols and runs no driver serves.",
+		Example: "  kairos doctor\n  kairos doctor --deep -o json\n  kairos doctor --url http://127.0.0.1:3300",
+		Args:    cobra.NoArgs, Annotations: session.AsksServers,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := examine(cmd.Context(), *at, deep)
+			if at.Server() != "" && deep {
+				return errors.New("--deep reads the whole database: use it where the server runs, without --url and " + session.ServerEnv)
+			}
+			var r doctorReport
+			if at.Server() != "" {
+				r = examineServer(cmd.Context(), *at)
+			} else {
+				r = examine(cmd.Context(), *at, deep)
+			}
 			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
 				return err
 			}
@@ -88,7 +97,7 @@ func doctorCommand(at *session.Session) *cobra.Command {
 
 // examine looks at everything it can get at.
 func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
-	r := doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []servers.Info{}}
+	r := newReport()
 	c, err := s.Load()
 	r.check("configuration", s.File, "", err)
 	if err == nil {
@@ -99,8 +108,27 @@ func examine(ctx context.Context, s session.Session, deep bool) doctorReport {
 		r.servers(ctx, c)
 		r.engine(ctx, s, deep)
 	}
+	return r.concluded()
+}
+
+func newReport() doctorReport {
+	return doctorReport{Steps: []unservedStep{}, Runs: []unservedRun{}, Servers: []servers.Info{}}
+}
+
+// concluded is the report with its conclusion.
+func (r doctorReport) concluded() doctorReport {
 	r.OK = len(r.Steps)+len(r.Runs) == 0 && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool { return !c.OK })
 	return r
+}
+
+// unserved notes what no driver serves, and what to do.
+func (r *doctorReport) unserved(u archive.Unserved) {
+	for _, step := range u.Steps {
+		r.Steps = append(r.Steps, unservedStep{step, stepFix(step)})
+	}
+	for _, run := range u.Runs {
+		r.Runs = append(r.Runs, unservedRun{run, runFix(run)})
+	}
 }
 
 // check notes one check that has at most one problem.
@@ -234,12 +262,7 @@ func (r *doctorReport) engine(ctx context.Context, s session.Session, deep bool)
 		if err != nil {
 			return fmt.Errorf("ask the drivers about what is stored: %w", err)
 		}
-		for _, step := range u.Steps {
-			r.Steps = append(r.Steps, unservedStep{step, stepFix(step)})
-		}
-		for _, run := range u.Runs {
-			r.Runs = append(r.Runs, unservedRun{run, runFix(run)})
-		}
+		r.unserved(u)
 		return nil
 	})
 	if err != nil && !slices.ContainsFunc(r.Checks, func(c doctorCheck) bool {

@@ -44,7 +44,7 @@ func (l local) Call(ctx context.Context, tool api.Declaration, arguments json.Ra
 		if operation.OfRuns {
 			caller = l.app.RunCaller()
 		}
-		reply, err := operation.Reply(ctx, l.app.Engine, caller, arguments)
+		reply, err := operation.Reply(ctx, l.app.Operations(), caller, arguments)
 		if err != nil {
 			return nil, err
 		}
