@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"core/setup":                      {"core/decision", "core/driverhost", "core/drivers", "sdk/driver"},
 	"core/server/web":                 {},
 	"core/server/web/webtest":         {},
-	"core/server/web/runpage":         {"core/api", "core/archive", "core/decision", "core/server/web", "sdk/driver", "sdk/plain"},
+	"core/server/web/runpage":         {"core/api", "core/archive", "core/decision", "core/run", "core/server/web", "sdk/driver", "sdk/plain"},
 	"core/server/jsonlimit":           {},
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
 	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset"},

@@ -252,8 +252,9 @@ func (page) Interpret(context.Context, driver.InterpretRequest) (driver.Interpre
 }
 
 type fakeDrivers struct {
-	within sync.Map // the time that the capability driver was last called with, by name
-	limits sync.Map // of the operator, by name
+	within   sync.Map        // the time that the capability driver was last called with, by name
+	limits   sync.Map        // of the operator, by name
+	boundary driver.Boundary // that the operator declares for all of them
 
 	mu      sync.Mutex // guards failing
 	failing map[string]bool
@@ -305,6 +306,8 @@ type limit struct {
 	strongest driver.Provenance
 	noPerson  bool
 }
+
+func (d *fakeDrivers) Boundary(string) driver.Boundary { return d.boundary }
 
 func (d *fakeDrivers) Limits(name string) (driver.Provenance, bool) {
 	v, _ := d.limits.Load(name)

@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -25,6 +26,39 @@ func Weakest(provenances []driver.Provenance) driver.Provenance {
 	return slices.MinFunc(provenances, func(a, b driver.Provenance) int {
 		return slices.Index(strength, a) - slices.Index(strength, b)
 	})
+}
+
+// WeakestBoundary is the boundary of an observation: what the operator declared,
+// unless who looked knows of a weaker one. Nothing that is said raises it.
+func WeakestBoundary(declared, known driver.Boundary) driver.Boundary {
+	all := driver.Boundaries()
+	at := max(slices.Index(all, declared), 0) // not declared: the weakest
+	if k := slices.Index(all, known); k >= 0 {
+		at = min(at, k)
+	}
+	return all[at]
+}
+
+// words say in plain English who vouches for evidence.
+var words = map[driver.Provenance]string{
+	driver.AgentReported:  "reported by the agent",
+	driver.ModelGenerated: "written by a model",
+	driver.LinkHolder:     "answered by whoever had the link",
+	driver.ClientAttested: "answered by a person",
+	driver.ServerObserved: "seen by KAIROS",
+}
+
+// Vouched says who vouches for evidence, for people: "seen by KAIROS (same
+// account)". An unknown provenance is given as it is.
+func Vouched(p driver.Provenance, b driver.Boundary) string {
+	said, known := words[p]
+	switch {
+	case !known:
+		return string(p)
+	case b != "":
+		return said + " (" + strings.ReplaceAll(string(b), "-", " ") + ")"
+	}
+	return said
 }
 
 // NotRequired is the verdict on evidence that failed a challenge which does not

@@ -70,6 +70,7 @@ type CheckedStep struct {
 	Step       int               `json:"step"`
 	Label      string            `json:"label"`
 	Provenance driver.Provenance `json:"provenance"`
+	Boundary   driver.Boundary   `json:"boundary,omitempty"`
 	// Failed: the evidence does not satisfy the challenge, which did not require it.
 	Failed    bool          `json:"failed,omitempty"`
 	Driver    run.DriverRef `json:"driver"`
@@ -174,7 +175,7 @@ func (r *Report) tell(s Statement, beside []Disclosed, problems []*Problem) {
 	}
 	for i, step := range p.Steps {
 		c := CheckedStep{
-			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
+			Step: i + 1, Label: step.Label, Provenance: step.Proof.Provenance, Boundary: step.Proof.Boundary, Failed: step.Failed, Driver: step.Proof.Driver, Via: step.Proof.Via,
 			Approval: step.Approval, Answers: step.Answers, ProofHash: step.Proof.Hash, Challenge: LeftOut, Evidence: LeftOut,
 		}
 		if step.EvidenceErased {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
@@ -102,30 +103,30 @@ func (r Run) badges() []badge {
 
 // legend says what the words of provenance are worth; see docs/explanation/threat-model.md.
 var legend = []badge{
-	{string(driver.ServerObserved), "a driver of this server looked itself"},
-	{string(driver.LinkHolder), "whoever had the link of the approval page; nobody was identified, and the agent had the link, too"},
-	{string(driver.ClientAttested), "a person's answer that came through the client, which vouches for it"},
-	{string(driver.ModelGenerated), "the client's model said so"},
-	{string(driver.AgentReported), "the agent's word"},
+	{run.Vouched(driver.ServerObserved, ""), "a driver of this server looked itself. Same account: whoever has a shell of the server's account can change what it looks at"},
+	{run.Vouched(driver.LinkHolder, ""), "of the approval page; nobody was identified, and the agent had the link, too"},
+	{run.Vouched(driver.ClientAttested, ""), "through the client, which vouches for it"},
+	{run.Vouched(driver.ModelGenerated, ""), "the client's model said so"},
+	{run.Vouched(driver.AgentReported, ""), "the agent's word"},
 }
 
 // provenance is a badge that does not make anything look better than it is:
 // only what the server saw itself is good.
-func provenance(p driver.Provenance) badge {
+func provenance(p driver.Provenance, b driver.Boundary) badge {
 	switch p {
 	case "":
 		return badge{}
 	case driver.ServerObserved:
-		return badge{markGood, string(p)}
+		return badge{markGood, run.Vouched(p, b)}
 	case driver.ClientAttested:
-		return badge{markTake, string(p)}
+		return badge{markTake, run.Vouched(p, b)}
 	}
-	return badge{markPass, string(p)}
+	return badge{markPass, run.Vouched(p, b)}
 }
 
 // tell adds what happened to the step.
 func (s *step) tell(m archive.Moment) {
-	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance)}
+	out := moment{Moment: m, Mark: markOf(m.What), Badge: provenance(m.Provenance, m.Boundary)}
 	for _, t := range []text{{"question", m.Question}, {"answer", pretty(m.Answer)}} {
 		if t.Text != "" {
 			out.Texts = append(out.Texts, t)

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/statement"
@@ -129,7 +130,7 @@ func printChecked(p *output.Printer, r statement.Report) {
 	}
 	for _, s := range r.Steps {
 		p.Printf("\n  %d. %s\n", s.Step, s.Label)
-		p.Field("provenance", string(s.Provenance))
+		p.Field("provenance", timeline.Provenance(s.Provenance, s.Boundary))
 		if s.Failed {
 			p.Field("verdict", run.NotRequired)
 		}

@@ -1,12 +1,14 @@
 package timeline
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Print writes what happened in a run, for people.
@@ -41,6 +43,14 @@ func Timeline(p *output.Printer, line archive.Timeline) {
 	}
 }
 
+// Provenance is the name of a provenance, with the boundary of an observation.
+func Provenance(p driver.Provenance, b driver.Boundary) string {
+	if b == "" {
+		return string(p)
+	}
+	return fmt.Sprintf("%s (%s)", p, b)
+}
+
 func printMoment(p *output.Printer, m archive.Moment) {
 	head := strings.ReplaceAll(m.What, "_", " ")
 	if m.Via != "" {
@@ -50,7 +60,7 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	p.Field("why", m.Why)
 	p.Field("question", output.Short(m.Question))
 	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
-	p.Field("provenance", string(m.Provenance))
+	p.Field("provenance", Provenance(m.Provenance, m.Boundary))
 	p.Field("driver", m.Driver)
 	p.Field("verdict", output.Short(m.Verdict))
 	if m.Took > 0 {
