@@ -55,7 +55,7 @@ func withAttester(ctx context.Context, s session.Session, path string, do func(c
 			if reply.RunID == "" {
 				return reply, fmt.Errorf("no run was attested, so there is nothing to state: %s", reply.Message)
 			}
-			data, err := signing.State(ctx, a, run.ID(reply.RunID), false)
+			data, err := a.Statement(ctx, a.RunCaller(), run.ID(reply.RunID), false)
 			if err == nil {
 				err = signing.Write(io.Discard, path, data)
 			}

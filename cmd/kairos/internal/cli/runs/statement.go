@@ -33,7 +33,7 @@ from the file. kairos runs verify checks the file without the database.`,
 				return errors.New("a statement is signed as JSON: leave -o yaml out")
 			}
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				data, err := signing.State(ctx, a, id, without)
+				data, err := a.Statement(ctx, a.RunCaller(), id, without)
 				if err != nil {
 					return err
 				}

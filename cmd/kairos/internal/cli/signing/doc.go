@@ -1,2 +1,2 @@
-// Package signing makes and writes signed statements of runs.
+// Package signing writes signed statements of runs.
 package signing

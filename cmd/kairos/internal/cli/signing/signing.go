@@ -1,48 +1,13 @@
 package signing
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
-
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
-	"github.com/kairos-mcp/kairos/core/archive"
-	"github.com/kairos-mcp/kairos/core/run"
-	"github.com/kairos-mcp/kairos/core/statement"
 )
-
-// State signs a statement of a run.
-func State(ctx context.Context, a *app.App, id run.ID, withoutEvidence bool) ([]byte, error) {
-	account, err := a.Engine.Account(ctx, a.RunCaller(), id)
-	if err != nil {
-		return nil, err
-	}
-	s, beside, err := statement.Of(recordOf(account, a.Version))
-	if err != nil {
-		return nil, fmt.Errorf("the proof chain of run %s is broken, so nothing is signed: %w", id, err)
-	}
-	if withoutEvidence {
-		beside = nil
-	}
-	key, err := a.Config.SigningKey()
-	if err != nil {
-		return nil, err
-	}
-	return statement.Sign(ctx, key, s, beside)
-}
-
-func recordOf(a archive.Account, version string) statement.Record {
-	rec := statement.Record{Run: a.Run, Challenges: a.Challenges, Version: version, At: time.Now()}
-	for _, step := range a.Chain.Steps {
-		rec.Labels = append(rec.Labels, step.Label)
-	}
-	return rec
-}
 
 // Write writes to standard output, or a file that nobody sees half-written.
 func Write(stdout io.Writer, path string, data []byte) (err error) {
