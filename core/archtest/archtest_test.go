@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"core/server/web/runpage":         {"core/api", "core/archive", "core/decision", "core/run", "core/server/web", "sdk/driver", "sdk/plain"},
 	"core/server/jsonlimit":           {},
 	"core/server/toolset":             {"core/access", "core/api", "core/api/infer", "core/director", "core/fault"},
-	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset"},
+	"core/server/operations":          {"core/access", "core/api", "core/api/infer", "core/archive", "core/director", "core/fault", "core/library", "core/protocol", "core/run", "core/server/toolset", "core/statement"},
 	"core/server/mcp":                 {"core/access", "core/api", "core/api/infer", "core/clock", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/toolset", "sdk/driver", "sdk/fields"},
 	"core/server/rest":                {"core/access", "core/api", "core/api/infer", "core/director", "core/fault", "core/run", "core/server/jsonlimit", "core/server/operations", "core/server/toolset", "core/server/web", "sdk/driver", "sdk/fields", "sdk/plain"},
 	"core/metrics":                    {"core/access", "core/api", "core/decision", "core/director", "core/driverhost", "core/embedding", "core/fault", "core/library", "core/protocol", "core/server/mcp", "core/server/rest", "core/server/toolset", "sdk/driver"},

@@ -17,6 +17,7 @@ import (
 type Engine interface {
 	Runs
 	Versions
+	Statements
 	Diagnosis
 }
 
@@ -40,6 +41,8 @@ var Table = []Operation{
 	ofRuns(ResumeRun, resumeRun),
 	ofRuns(AbandonRun, abandonRun),
 	ofRuns(DecideRun, decideRun),
+	ofRuns(ExportRun, exportRun),
+	row(SigningKey, signingKey),
 	row(ProtocolHistory, protocolHistory),
 	row(ProtocolVersion, protocolVersion),
 	row(RestoreProtocol, restoreProtocol),

@@ -28,6 +28,7 @@ import (
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/statement"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -277,7 +278,7 @@ func newWorld(t testing.TB, change func(*rest.Config)) *world {
 		}
 	})
 	cfg := rest.Config{
-		Version: "v1", Engine: w.engine, Operations: operator{w.engine}, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
+		Version: "v1", Engine: w.engine, Operations: operator{w.engine, statement.NewKey()}, Approvals: w.engine, MCP: mcp.HTTP(), Principal: "local", Space: "user:local:operator", Check: mcp.Check,
 		Tools: func() []rest.Tool { return toolsOf(mcp) }, Access: rest.Access{Local: true},
 	}
 	if change != nil {
@@ -429,12 +430,23 @@ func until(t testing.TB, what string, ok func() bool) {
 }
 
 // operator diagnoses what is stored; the parts of this server have no problems.
-type operator struct{ *director.Engine }
+type operator struct {
+	*director.Engine
+
+	key statement.Key
+}
 
 func (o operator) Diagnose(ctx context.Context, c access.Caller) (operations.Report, error) {
 	u, err := o.Unserved(ctx, c)
 	return operations.Report{Version: "v1", Drivers: []operations.DriverState{}, Unserved: u}, err
 }
+
+func (o operator) Statement(ctx context.Context, c access.Caller, id run.ID, _ bool) ([]byte, error) {
+	account, err := o.Account(ctx, c, id)
+	return []byte(account.Run.Title), err
+}
+
+func (o operator) PublicKey() (statement.PublicKey, error) { return o.key.Public(), nil }
 
 // begun mints a document as the caller and begins a run of it.
 func (w *world) begun(c access.Caller, document string) run.ID {

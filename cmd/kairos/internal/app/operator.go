@@ -10,8 +10,10 @@ import (
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
+	"github.com/kairos-mcp/kairos/core/statement"
 )
 
 // operator is the use cases behind the calls of operators.
@@ -28,6 +30,20 @@ func (a *App) Operations() operations.Engine { return a.operations(a.health()) }
 
 func (a *App) operations(health func(context.Context) rest.Health) operator {
 	return operator{Engine: a.Engine, app: a, health: health, turn: make(chan struct{}, 1)}
+}
+
+// Statement implements operations.Statements.
+func (o operator) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) ([]byte, error) {
+	return o.app.Statement(ctx, c, id, withoutEvidence)
+}
+
+// PublicKey implements operations.Statements.
+func (o operator) PublicKey() (statement.PublicKey, error) {
+	key, err := o.app.Config.SigningKey()
+	if err != nil {
+		return statement.PublicKey{}, err
+	}
+	return key.Public(), nil
 }
 
 // Diagnose implements operations.Diagnosis.

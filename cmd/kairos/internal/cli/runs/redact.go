@@ -17,7 +17,9 @@ import (
 func runsRedact(at *session.Session, out *output.Format) *cobra.Command {
 	var in archive.RedactInput
 	cmd := &cobra.Command{
-		Use: "redact RUN", Short: "Redact the evidence of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
+		Use: "redact RUN", Short: "Redact the evidence of a run",
+		Annotations: session.StaysLocal("it erases for good and rewrites the files of the database, so run it on the machine that has them"),
+		Args:        cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
 		Long: `Erases answers and what quotes them: evidence, outputs, questions, recorded replies, and for a whole run its input. Digests,
 times, drivers and who approved stay, so the proof chain still verifies. This cannot be undone. It does not reach backups,
 statements exported with their evidence, logs and the copies of clients.

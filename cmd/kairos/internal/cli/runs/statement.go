@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/signing"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/statement"
 )
 
@@ -23,21 +24,22 @@ import (
 func runsExport(at *session.Session, out *output.Format) *cobra.Command {
 	to, without := "", false
 	cmd := &cobra.Command{
-		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: at.CompleteRuns,
+		Use: "export RUN", Short: "Export a signed statement of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteRuns,
 		Long: `Writes an in-toto Statement of the run in a DSSE envelope, signed with the key of signing.key_file, which is created when
 first needed. Challenges and evidence are attached outside the signed part, which has their digests, so they can be removed
-from the file. kairos runs verify checks the file without the database.`,
+from the file. kairos runs verify checks the file without the database. With --url the server signs with its own key.`,
 		Example: "  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --file run.json\n  kairos runs export 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --without-evidence",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if *out == output.FormatYAML {
 				return errors.New("a statement is signed as JSON: leave -o yaml out")
 			}
-			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				data, err := a.Statement(ctx, a.RunCaller(), id, without)
+			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
+				in := operations.ExportRunRequest{RunRequest: operations.RunRequest{RunID: id}, WithoutEvidence: without}
+				reply, err := operations.ExportRun.Call(ctx, t, in)
 				if err != nil {
 					return err
 				}
-				return signing.Write(cmd.OutOrStdout(), to, data)
+				return signing.Write(cmd.OutOrStdout(), to, []byte(reply.Statement))
 			})
 		},
 	}
@@ -50,7 +52,9 @@ from the file. kairos runs verify checks the file without the database.`,
 func runsVerify(out *output.Format) *cobra.Command {
 	with := ""
 	cmd := &cobra.Command{
-		Use: "verify FILE", Short: "Verify a statement of a run", Args: cobra.ExactArgs(1),
+		Use: "verify FILE", Short: "Verify a statement of a run",
+		Annotations: session.StaysLocal("it needs the file alone, and asking a server about its own statement would prove nothing"),
+		Args:        cobra.ExactArgs(1),
 		Long: `Verifies the signature, the proof chain and every digest of a file that kairos runs export wrote, and names the first broken
 link. It needs neither database nor configuration. Give the public key of the signer with --key (kairos runs key prints it
 there). Without --key the file is checked with the key inside it only, and anybody can put another key and statement there.
@@ -204,33 +208,49 @@ func exactly(d run.DriverRef) string {
 
 // publicKey is what `runs key` prints.
 type publicKey struct {
-	KeyID     string `json:"key_id"`
-	PublicKey string `json:"public_key"` // base64
-	PEM       string `json:"pem"`
-	File      string `json:"file"` // of the private key
+	operations.SigningKeyReply
+
+	File string `json:"file,omitempty"` // of the private key; a server does not name it
 }
 
 // runsKey is `kairos runs key`.
 func runsKey(at *session.Session, out *output.Format) *cobra.Command {
 	return &cobra.Command{
-		Use: "key", Short: "Print the public key of this machine's statements", Args: cobra.NoArgs,
+		Use: "key", Short: "Print the public key of this machine's statements", Args: cobra.NoArgs, Annotations: session.AsksServers,
 		Long: `Prints the public part of the key in signing.key_file, which is created if there is none. The output is what
-kairos runs verify --key takes as a file; openssl and others read it too.`,
+kairos runs verify --key takes as a file; openssl and others read it too. With --url it is the key of the server: trust it as
+far as you trust the connection.`,
 		Example: "  kairos runs key > kairos.pub",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := at.Load()
+			v, err := keyOf(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
-			key, err := c.SigningKey()
-			if err != nil {
-				return err
-			}
-			public := key.Public()
-			v := publicKey{public.ID(), public.String(), public.PEM(), c.Signing.KeyFile}
 			return out.Print(cmd.OutOrStdout(), v, func(p *output.Printer) {
 				p.Printf("key id  %s\nbase64  %s\n%s", v.KeyID, v.PublicKey, output.Lines(v.PEM))
 			})
 		},
 	}
+}
+
+// keyOf is the public key of the server, else of this machine, which needs no
+// database for it.
+func keyOf(ctx context.Context, at *session.Session) (v publicKey, err error) {
+	if at.Server() != "" {
+		err = at.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+			v.SigningKeyReply, err = operations.SigningKey.Call(ctx, t, operations.SigningKeyRequest{})
+			return err
+		})
+		return v, err
+	}
+	c, err := at.Load()
+	if err != nil {
+		return v, err
+	}
+	key, err := c.SigningKey()
+	if err != nil {
+		return v, err
+	}
+	public := key.Public()
+	return publicKey{operations.SigningKeyReply{KeyID: public.ID(), PublicKey: public.String(), PEM: public.PEM()}, c.Signing.KeyFile}, nil
 }

@@ -44,6 +44,13 @@ const asksServers = "kairos/asks-servers"
 // AsksServers marks those commands.
 var AsksServers = map[string]string{asksServers: "yes"}
 
+// staysLocal is the annotation of the commands that people may expect to ask a
+// server.
+const staysLocal = "kairos/stays-local"
+
+// StaysLocal marks such a command and says why it does not.
+func StaysLocal(why string) map[string]string { return map[string]string{staysLocal: why} }
+
 // CheckServer refuses --url where nobody would ask the server, rather than
 // answer from another database than the one that is meant.
 func (s Session) CheckServer(cmd *cobra.Command) error {
@@ -52,6 +59,9 @@ func (s Session) CheckServer(cmd *cobra.Command) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s works on the local database, not on the server of %s\n", cmd.CommandPath(), ServerEnv)
 		}
 		return nil
+	}
+	if why := cmd.Annotations[staysLocal]; why != "" {
+		return fmt.Errorf("leave --url out of %s: %s", cmd.CommandPath(), why)
 	}
 	if cmd.Annotations[asksServers] == "" {
 		return fmt.Errorf("%s works on the local database and configuration only: leave --url out", cmd.CommandPath())
