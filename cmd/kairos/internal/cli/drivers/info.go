@@ -47,7 +47,7 @@ func driverInfoCommand(at *session.Session, out *output.Format) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "info NAME", Short: "Show a driver's lock entry, its state in running servers and its log",
 		Example: "  kairos driver info shell\n  kairos driver info shell -o json",
-		Args:    oneDriver(at),
+		Args:    oneDriver(at), ValidArgsFunction: completeDriver(at),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c := servers.Look(*at, cmd.ErrOrStderr())
 			return choice.WithMaybe(cmd, c, func(servers []admin.Found) error {
@@ -101,6 +101,35 @@ func namesOf(lock driverhost.Lock) []string {
 		names[i] = e.Name
 	}
 	return names
+}
+
+// completeDriver completes the first argument with a locked driver, completeDrivers
+// each argument with one that is not an argument yet. Both read the lock only, and
+// report no errors: a person is typing.
+func completeDriver(at *session.Session) cobra.CompletionFunc {
+	all := completeDrivers(at)
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return all(cmd, args, typed)
+	}
+}
+
+func completeDrivers(at *session.Session) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		lock, err := at.Salvage().ReadLock()
+		if err != nil {
+			cobra.CompDebugln(err.Error(), false)
+		}
+		var found []cobra.Completion
+		for _, e := range lock.Drivers {
+			if strings.HasPrefix(e.Name, typed) && !slices.Contains(args, e.Name) {
+				found = append(found, cobra.CompletionWithDesc(e.Name, fmt.Sprintf("%s, handles %s", e.Descriptor.Role, strings.Join(e.Descriptor.Handles, ", "))))
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // oneDriver accepts the name of one driver, and otherwise says which there are.

@@ -30,7 +30,7 @@ type changeReport struct {
 func driverReloadCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var choice servers.Choice
 	cmd := &cobra.Command{
-		Use:   "reload [NAME...]",
+		Use: "reload [NAME...]", ValidArgsFunction: completeDrivers(at),
 		Short: "Reload drivers, configuration and tree in running servers",
 		Long: "Each running server of the drivers folder starts, configures and probes the new drivers beside the old ones, and then\n" +
 			"switches to them at once; calls in flight finish on the old ones. If anything is wrong, nothing changes. Drivers\n" +
@@ -163,7 +163,7 @@ func driverLogsCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := &cobra.Command{
-		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at),
+		Use: "logs NAME", Short: "Print the log of a driver from every running server", Args: oneDriver(at), ValidArgsFunction: completeDriver(at),
 		Example: "  kairos driver logs shell\n  kairos driver logs shell -f",
 		Long: "Prints the last lines that a driver wrote, and what the server noted about it. With -o json each line is\n" +
 			"one JSON object.",

@@ -51,7 +51,7 @@ func (d *verifiedDriver) problem(err error) {
 func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command {
 	var start bool
 	cmd := &cobra.Command{
-		Use:   "verify [NAME...]",
+		Use: "verify [NAME...]", ValidArgsFunction: completeDrivers(at),
 		Short: "Compare the driver binaries with the lock",
 		Long: "Compares the checksums of the binaries with drivers.lock, and checks who may write to the folder. With --start it also\n" +
 			"starts each driver, reads its descriptor, tries its configuration and asks for its health. The exit status is 1 if\n" +

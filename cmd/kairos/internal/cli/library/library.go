@@ -210,7 +210,7 @@ func spacesCommand(at *session.Session) *cobra.Command {
 		Example: "  kairos spaces\n  kairos spaces --titles -o md",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				reply, err := allSpaces(ctx, t, titles)
+				reply, err := reference.Spaces(ctx, t, titles)
 				if err != nil {
 					return err
 				}
@@ -221,31 +221,6 @@ func spacesCommand(at *session.Session) *cobra.Command {
 	out.AddToTool(cmd, output.FormatJSON)
 	cmd.Flags().BoolVar(&titles, "titles", false, "list the protocols, too")
 	return cmd
-}
-
-// allSpaces asks for one page of titles after the other, at most 1000 a call.
-func allSpaces(ctx context.Context, t api.Transport, titles bool) (api.SpacesReply, error) {
-	const page = 1000
-	all, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page})
-	for cursor := all.NextCursor; err == nil && cursor != ""; {
-		var more api.SpacesReply
-		if more, err = api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
-			break
-		}
-		for _, s := range more.Spaces {
-			for i := range all.Spaces {
-				if all.Spaces[i].Name == s.Name && all.Spaces[i].SpaceID == s.SpaceID {
-					all.Spaces[i].Chains = append(all.Spaces[i].Chains, s.Chains...)
-				}
-			}
-		}
-		if more.NextCursor == cursor {
-			return all, errors.New("cannot list the titles: the server repeats the same page")
-		}
-		cursor = more.NextCursor
-	}
-	all.NextCursor = ""
-	return all, err
 }
 
 func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {

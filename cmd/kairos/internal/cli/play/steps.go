@@ -23,13 +23,12 @@ func beginCommand(at *session.Session) *cobra.Command {
 	input := ""
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "begin URI", Short: "Begin a run of a protocol, or show its open step", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
-		Long: `Begins a run of the protocol that the URI belongs to and shows its first step. With --session it shows the open step
+		Use: "begin URI|TITLE|FILE", Short: "Begin a run of a protocol, or show its open step", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Long: `Begins a run of the protocol that the URI belongs to, or that has the title, and shows its first step. With --session it shows the open step
 of a run that is under way, with a fresh nonce. kairos next --follow continues it.`,
-		Example:           "  kairos begin kairos://mem/...\n  kairos begin kairos://mem/... --input '{\"version\": \"1.2\"}'",
+		Example:           "  kairos begin 'Release a version'\n  kairos begin kairos://mem/... --input '{\"version\": \"1.2\"}'",
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			in.URI = reference.StepURI(args[0])
 			if cmd.Flags().Changed("input") {
 				if in.Input, err = flags.JSONObject("--input", input); err != nil {
 					return err
@@ -37,6 +36,11 @@ of a run that is under way, with a fresh nonce. kairos next --follow continues i
 			}
 			in.Roots = fixed(roots)
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				named, err := reference.Find(ctx, t, args[0])
+				if err != nil {
+					return err
+				}
+				in.URI = named.URI
 				reply, err := api.Begin.Call(ctx, t, in)
 				if err != nil {
 					return err

@@ -2,6 +2,7 @@ package reference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -46,7 +47,7 @@ func StepURIs(args []string) ([]string, error) {
 }
 
 // Reference is what an argument names: a step by its URI, or a whole protocol
-// by its title or by a file that holds it.
+// by its title, by the end of its id or by a file that holds it.
 type Reference struct {
 	URI   string // of the step, or of the protocol's first step
 	Whole bool   // the argument names the protocol, not one of its steps
@@ -65,17 +66,32 @@ func Find(ctx context.Context, t api.Transport, arg string) (Reference, error) {
 		return Reference{}, err
 	}
 	uris, err := titled(ctx, t, title)
+	if err == nil && len(uris) == 0 {
+		var titles []string
+		if uris, titles, err = ending(ctx, t, title); len(uris) > 1 {
+			return Reference{}, ambiguous(arg, uris, titles)
+		}
+	}
 	switch {
 	case err != nil:
 		return Reference{}, err
 	case len(uris) == 0:
 		return Reference{}, fault.New(fault.NotFound, "no protocol has the title %.200q", title).
-			WithHint("`kairos search WORDS` finds protocols; name one by its exact title, its URI or a file")
+			WithHint("`kairos list` lists the protocols; name one by its exact title, its URI, the end of its id or a file")
 	case len(uris) > 1:
 		return Reference{}, fault.New(fault.InvalidArgument, "%d protocols in different spaces have the title %.200q", len(uris), title).
 			WithHint("name one by its URI: %s", strings.Join(uris, ", "))
 	}
 	return Reference{URI: uris[0], Whole: true}, nil
+}
+
+// ambiguous is the error for the end of an id that several protocols have.
+func ambiguous(arg string, uris, titles []string) error {
+	var candidates strings.Builder
+	for i, uri := range uris {
+		fmt.Fprintf(&candidates, "\n  %s  %s", uri, titles[i])
+	}
+	return fmt.Errorf("%.80q names %d protocols; name one by its URI:%s", arg, len(uris), candidates.String())
 }
 
 // titled lists the first steps of the protocols with this title, one for each
@@ -92,6 +108,49 @@ func titled(ctx context.Context, t api.Transport, title string) ([]string, error
 		}
 	}
 	return uris, nil
+}
+
+// ending lists the first steps of the protocols whose id ends with the argument,
+// each with its title.
+func ending(ctx context.Context, t api.Transport, arg string) (uris, titles []string, err error) {
+	if arg = strings.ToLower(arg); !output.EndsID(arg, arg) {
+		return nil, nil, nil
+	}
+	reply, err := Spaces(ctx, t, true)
+	for _, s := range reply.Spaces {
+		for _, c := range s.Chains {
+			if output.EndsID(c.URI, arg) && !slices.Contains(uris, c.URI) {
+				uris, titles = append(uris, c.URI), append(titles, c.Title)
+			}
+		}
+	}
+	return uris, titles, err
+}
+
+// Spaces lists the spaces, with titles also their protocols: it asks for one page
+// after the other, at most 1000 protocols a call.
+func Spaces(ctx context.Context, t api.Transport, titles bool) (api.SpacesReply, error) {
+	const page = 1000
+	all, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page})
+	for cursor := all.NextCursor; err == nil && cursor != ""; {
+		var more api.SpacesReply
+		if more, err = api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: titles, Limit: page, Cursor: cursor}); err != nil {
+			break
+		}
+		for _, s := range more.Spaces {
+			for i := range all.Spaces {
+				if all.Spaces[i].Name == s.Name && all.Spaces[i].SpaceID == s.SpaceID {
+					all.Spaces[i].Chains = append(all.Spaces[i].Chains, s.Chains...)
+				}
+			}
+		}
+		if more.NextCursor == cursor {
+			return all, errors.New("cannot list the titles: the server repeats the same page")
+		}
+		cursor = more.NextCursor
+	}
+	all.NextCursor = ""
+	return all, err
 }
 
 // TitleOf is the title of the protocol in a file, or the argument itself if it
