@@ -116,7 +116,7 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 		Tool      string         `json:"tool_name"`
 		Arguments map[string]any `json:"arguments"`
 	}
-	if err := json.Unmarshal(t.challenge.Display, &show); err != nil || show.Tool == "" {
+	if err := decode(t.challenge.Display, &show); err != nil || show.Tool == "" {
 		return nil, errors.New("the mcp challenge names no tool")
 	}
 	ref, err := a.host.tools.find(ctx, show.Tool)

@@ -1,6 +1,7 @@
 package terminal_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,7 +86,7 @@ func serveForTests() bool {
 }
 
 func serve(s *server.MCPServer) {
-	if err := server.ServeStdio(s); err != nil {
+	if err := server.NewStdioServer(s).Listen(context.Background(), io.TeeReader(os.Stdin, &received), os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -375,6 +376,17 @@ func (d *director) askModel(ctx context.Context, s *server.MCPServer, req mcp.Ca
 }
 
 // toolServer has the tools that the agent calls.
+// received is the last message to the server as it was written.
+var received lastLine
+
+// lastLine keeps what was written last; messages are written one by one.
+type lastLine struct{ line []byte }
+
+func (l *lastLine) Write(p []byte) (int, error) {
+	l.line = bytes.Clone(p)
+	return len(p), nil
+}
+
 func toolServer() *server.MCPServer {
 	s := server.NewMCPServer("tools", "1")
 	readOnly := true
@@ -393,6 +405,11 @@ func toolServer() *server.MCPServer {
 	s.AddTool(order, func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return object(map[string]any{"ordered": req.GetArguments()}), nil
 	})
+	s.AddTool(mcp.NewToolWithRawSchema("number", "one argument", json.RawMessage(`{"type":"object","required":["id"],"properties":{
+		"id":{"type":"integer","default":2000000}}}`)),
+		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return object(map[string]any{"id": json.RawMessage("9007199254740995"), "received": string(received.line)}), nil
+		})
 	s.AddTool(mcp.NewToolWithRawSchema("crash", "ends the server", json.RawMessage(`{"type":"object"}`)),
 		func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { os.Exit(3); return nil, nil })
 	s.AddTool(mcp.NewToolWithRawSchema("wait", "never answers", json.RawMessage(`{"type":"object"}`)),

@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,7 +103,7 @@ func fieldOrder(required []string, properties map[string]json.RawMessage) []stri
 
 func parseField(name string, raw json.RawMessage) (field, error) {
 	var s fieldSchema
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := decode(raw, &s); err != nil {
 		return field{}, err
 	}
 	compiled, err := schema.Compile(raw)
@@ -166,10 +165,8 @@ func validate(s *schema.Schema, value any) error {
 // content is an answer as the form's object: the object itself, or the value
 // of the form's only field.
 func (f form) content(answer json.RawMessage) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
 	var value any
-	if err := d.Decode(&value); err != nil {
+	if err := decode(answer, &value); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
 	object, ok := value.(map[string]any)

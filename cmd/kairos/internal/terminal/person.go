@@ -126,8 +126,7 @@ func (p person) tool(ctx context.Context, q question) (decision, error) {
 		if strings.TrimSpace(text) == typedDecline {
 			return decision{verb: verbRefuse}, nil
 		}
-		var arguments map[string]any
-		if err := json.Unmarshal([]byte(text), &arguments); err == nil && arguments != nil {
+		if arguments, ok := readArguments(text); ok {
 			return decision{verb: verbArguments, arguments: arguments}, nil
 		}
 		p.console.say("  not a JSON object")

@@ -118,7 +118,7 @@ func (p pick) value(groups map[string]string, results map[string]json.RawMessage
 		return text, nil
 	}
 	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
+	if err := decode([]byte(text), &value); err != nil {
 		return nil, fmt.Errorf("group %q is not JSON: %q", p.group, text)
 	}
 	return value, nil
@@ -130,7 +130,7 @@ func (p pick) fromResult(results map[string]json.RawMessage) (any, error) {
 		return nil, fmt.Errorf("no result %q yet", p.result)
 	}
 	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
+	if err := decode(raw, &value); err != nil {
 		return nil, fmt.Errorf("result %q: %w", p.result, err)
 	}
 	for _, key := range p.path {

@@ -76,9 +76,9 @@ func (r toolRef) forModel() (modelTool, error) {
 	return modelTool{"function", modelToolFunction{name, r.tool.Description, schema}}, nil
 }
 
-// readArguments reads what a model wrote as a tool's arguments.
+// readArguments reads what a model or a person wrote as a tool's arguments.
 func readArguments(text string) (args map[string]any, ok bool) {
-	err := json.Unmarshal([]byte(text), &args)
+	err := decode([]byte(text), &args)
 	return args, err == nil && args != nil
 }
 

@@ -60,6 +60,31 @@ func TestAToolServerThatFailsEndsTheRunAndSaysWhy(t *testing.T) {
 	}
 }
 
+// A float64 has 53 bits for digits, and ids of other systems have more.
+func TestLargeIntegersKeepAllTheirDigits(t *testing.T) {
+	const id = "9007199254740993"
+	for name, tc := range map[string]struct{ display, typed, id string }{
+		"of the challenge":    {`{"tool_name":"number","arguments":{"id":` + id + `}}`, "y\n", id},
+		"typed into a field":  {`{"tool_name":"number","arguments":{}}`, id + "\ny\n", id},
+		"the field's default": {`{"tool_name":"number","arguments":{}}`, "\ny\n", "2000000"},
+		"edited":              {`{"tool_name":"number","arguments":{"id":1}}`, "e\n{\"id\":" + id + "}\n", id},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, calling(tc.display, ""))
+			var out bytes.Buffer
+			cfg.Without, cfg.In, cfg.Out = []string{"sampling", "elicitation"}, strings.NewReader(tc.typed), &out
+			if res, err := play(t, cfg); err != nil || !res.Verified {
+				t.Fatalf("Play = %+v, %v\n%s", res, err, &out)
+			}
+			for _, want := range []string{`number({"id":` + tc.id + `})`, `\"arguments\":{\"id\":` + tc.id + `}`, `"id":9007199254740995`} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("Play printed no %s:\n%s", want, &out)
+				}
+			}
+		})
+	}
+}
+
 func TestArgumentsThatAreMissingAreAskedForOneByOne(t *testing.T) {
 	const known = `{"tool_name":"order","arguments":{"note":"soon"}}`
 	for name, tc := range map[string]struct {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/fields"
 )
 
 var uriPattern = regexp.MustCompile(`^kairos://mem/[0-9a-fA-F-]{36}$`)
@@ -137,8 +140,8 @@ func (r stepReply) heading() (title, body string) {
 
 // payload is a tool result's object: structuredContent, else its text.
 func payload(res *mcp.CallToolResult) (json.RawMessage, error) {
-	if res.StructuredContent != nil {
-		return json.Marshal(res.StructuredContent)
+	if raw := res.RawStructuredContent; len(raw) > 0 && string(raw) != "null" {
+		return raw, nil
 	}
 	text := resultText(res)
 	if !json.Valid([]byte(text)) {
@@ -180,6 +183,17 @@ func toolFailure(tool string, res *mcp.CallToolResult) error {
 	}
 	stop.NextAction = body.NextAction
 	return stop
+}
+
+// decode reads one JSON value. Numbers keep all their digits, as a float64 does not.
+func decode(raw []byte, into any) error {
+	one, err := fields.DecodeOne(raw)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(one))
+	d.UseNumber()
+	return d.Decode(into)
 }
 
 func decodeReply(raw json.RawMessage) (stepReply, error) {
