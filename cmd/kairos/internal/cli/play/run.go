@@ -140,17 +140,8 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	case strings.HasPrefix(what, "kairos://"):
 		c.URI, c.Session, inFiles = what, f.Session, f.Files
 	case statErr == nil:
-		b, err := documents.Document{Name: what}.Read(cmd.Context(), nil)
-		if err != nil {
-			return c, "", fmt.Errorf("read the protocol: %w", err)
-		}
-		c.Document, inFiles = string(b), true
-		offered, err := f.offered(cmd, what)
-		if err != nil {
+		if inFiles, err = true, f.document(cmd, what, &c); err != nil {
 			return c, "", err
-		}
-		if offered != nil {
-			c.Servers = offered
 		}
 		if f.temporary {
 			dir, err := os.MkdirTemp("", "kairos-run-")
@@ -167,6 +158,20 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 	}
 	c.Server = serverLine(self, at, database, inFiles)
 	return c, ownDB, nil
+}
+
+// document reads the protocol of a file and the servers beside it.
+func (f Flags) document(cmd *cobra.Command, file string, c *terminal.Config) error {
+	b, err := documents.Document{Name: file}.Read(cmd.Context(), nil)
+	if err != nil {
+		return fmt.Errorf("read the protocol: %w", err)
+	}
+	c.Document = string(b)
+	offered, err := f.offered(cmd, file)
+	if offered != nil {
+		c.Servers = offered
+	}
+	return err
 }
 
 // serverLine starts the server that the run is played against.
