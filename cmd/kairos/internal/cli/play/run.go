@@ -1,6 +1,7 @@
 package play
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ import (
 // Flags are the flags of `kairos run`.
 type Flags struct {
 	script, servers, input, era string
+	logLevel                    string
 	without, autoSampling       []string
 	llmURL, llmModel            string
 	temporary, withServers      bool
@@ -65,6 +67,7 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.script, "script", "", "answer everything from this YAML file")
 	flags.StringVar(&f.servers, "servers", "", "JSON file with mcpServers whose tools the agent may call; paths in it begin at its folder")
+	flags.StringVar(&f.logLevel, "log-level", "", "what the server logs here: debug, info, warn or error; empty: what is configured, else error")
 	flags.StringVar(&f.era, "era", "auto", "MCP version to speak: 2025, 2026 or auto")
 	flags.StringSliceVar(&f.without, "without", nil, "capabilities not to declare: elicitation, or one of its modes form and url, sampling, roots")
 	flags.StringSliceVar(&f.autoSampling, "allow-auto-sampling", nil, "servers whose automatic requests go to the model unseen, such as KAIROS")
@@ -75,6 +78,9 @@ func (f *Flags) AddTo(cmd *cobra.Command) {
 // Play executes a protocol with the person at this terminal and prints what
 // happened.
 func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err error) {
+	quiet := *at
+	quiet.LogLevel = "error" // a person reads what is asked and proved, not what the server notes
+	at = &quiet
 	config, ownDB, err := f.config(cmd, at, args)
 	if err != nil {
 		return err
@@ -111,6 +117,9 @@ func hasForms(in io.Reader, out io.Writer) bool {
 // config makes a terminal host's configuration; ownDB is the database made for
 // this run alone, if any.
 func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c terminal.Config, ownDB string, err error) {
+	if levels := []string{"", "debug", "info", "warn", "error"}; !slices.Contains(levels, f.logLevel) {
+		return c, "", fmt.Errorf("--log-level is %q: must be one of %s", f.logLevel, strings.Join(levels[1:], ", "))
+	}
 	loaded, err := at.Load()
 	if err != nil {
 		return c, "", err
@@ -125,7 +134,7 @@ func (f Flags) config(cmd *cobra.Command, at *session.Session, args []string) (c
 		Open:  browser(), In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ServerLog: os.Stderr,
 		Signs: output.IsTerminal(cmd.OutOrStdout()), Colours: output.HasColours(cmd.OutOrStdout()),
 		Forms:     hasForms(cmd.InOrStdin(), cmd.OutOrStdout()),
-		ServerEnv: []string{"LOG_LEVEL=" + loaded.Log.Level},
+		ServerEnv: []string{"LOG_LEVEL=" + cmp.Or(f.logLevel, loaded.Log.Level)},
 	}
 	if f.llmURL == "" && f.script == "" {
 		// A person is not a model: without one the work is theirs, as an agent's.
