@@ -54,6 +54,9 @@ Generated from what the drivers print with ` + "`--describe`" + `: ` + "`go test
 
 // TestTheReferenceIsThatOfTheCode builds the pages anew and compares.
 func TestTheReferenceIsThatOfTheCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED with -short: builds every shipped driver; make test runs it without the race detector")
+	}
 	source, err := os.ReadFile(protoFile)
 	if err != nil {
 		t.Fatal(err)

@@ -203,6 +203,7 @@ func challengeDoc(title, step, challenge string) string {
 // written with -update; a change of them is a change of the wire, to be reviewed
 // as one.
 func TestRunsAsAgentsSeeThem(t *testing.T) {
+	long(t)
 	drivers := buildDrivers(t)
 	for name, tc := range map[string]struct {
 		doc     string

@@ -161,6 +161,7 @@ const opensLinks = `{"elicitation":{"url":{}}}`
 // A person answers on the page by themselves, whether their client opened it or
 // the agent showed the link, and the call repeated gets on.
 func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
+	long(t)
 	t.Parallel()
 	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\n")
 	t.Run("of", func(t *testing.T) {

@@ -140,6 +140,7 @@ func TestClientsThatBehaveBadly(t *testing.T) {
 // Over standard streams a client has a server of its own; the one over HTTP only
 // stores protocols and tells what was recorded.
 func TestClientsThatBehaveBadlyOverStandardStreams(t *testing.T) {
+	long(t)
 	t.Parallel()
 	few := []string{"declines a person's step", "repairs its answer", "hangs up in a question and comes back"}
 	for wait, clients := range badClients {
@@ -756,6 +757,7 @@ func TestAListThatARunNeedsIsAskedFor(t *testing.T) {
 // The server looks at files itself, for a client elsewhere where the operator
 // allows it; such a client learns that a check failed, not what is there.
 func TestFilesAreLookedAtWhereTheOperatorAllowsIt(t *testing.T) {
+	long(t)
 	t.Parallel()
 	const doc = "# %s\n\n## Report\n\nWrite it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"report\"}," +
 		"\"files\":[{\"path\":\"%s\",\"contains\":\"done\"}]}}\n```\n"

@@ -87,6 +87,7 @@ func (s *stage) sampled(kind string, typ sampledType, answers []string) {
 // A model of the server's own is a driver and an entry of the tree: a client that
 // can do nothing is not asked, and a judge finds one result good and one bad.
 func TestAModelOfTheServersOwnIsOneEntryOfTheTree(t *testing.T) {
+	long(t)
 	t.Parallel()
 	e := newChat(t)
 	server := &served{t: t, dir: t.TempDir()}
