@@ -26,7 +26,7 @@ func Message(err error) string {
 	if errors.As(err, &f) {
 		text += "\n  next: " + f.ForPeople()
 	}
-	return continuation.ReplaceAllString(plain.Text(text), "\n  $1")
+	return continuation.ReplaceAllString(plain.Text(Commands(text)), "\n  $1")
 }
 
 var continuation = regexp.MustCompile(`\n([^ \n])`)

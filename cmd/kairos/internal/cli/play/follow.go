@@ -98,7 +98,7 @@ func (w *walk) step(ctx context.Context, reply api.StepReply, call nextStep) (ne
 	}
 	refused := next.ErrorCode != "" && next.StepIndex == reply.StepIndex
 	if refused && in.Solution != nil && !fromOption && w.out.ForPeople() && mayContinue(next) && next.ErrorCode != string(fault.MissingField) {
-		output.Tell(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, next.Message)
+		output.Tell(w.cmd.ErrOrStderr(), "refused (%s): %s\n", next.ErrorCode, output.Commands(next.Message))
 	}
 	return next, refused && fromOption, nil
 }
@@ -151,7 +151,7 @@ func (w *walk) solution(ctx context.Context, reply api.StepReply, call nextStep)
 // ask shows a person what to type.
 func (w *walk) ask(reply api.StepReply, call nextStep) {
 	to := w.cmd.ErrOrStderr()
-	output.Tell(to, "\nStep %d of %d, challenge %s:\n%s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, output.Quotation(reply.Challenge.Description))
+	output.Tell(to, "\nStep %d of %d, challenge %s:\n%s\n", reply.StepIndex, reply.StepCount, reply.Challenge.Type, output.Quotation(output.Commands(reply.Challenge.Description)))
 	if len(reply.Challenge.Display) > 0 {
 		output.Tell(to, "  %s\n", reply.Challenge.Display)
 	}

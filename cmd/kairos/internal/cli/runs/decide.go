@@ -27,7 +27,7 @@ func runsDecide(at *session.Session, out *output.Format) *cobra.Command {
 		Long: `Decides a run that waits with OUTCOME_UNKNOWN: a driver that acts on the outside world was called, and it is not known
 whether it acted. Find out first, for example in your bank account. The run records the decision, who made it and why.
 
---did-not-happen  the next kairos_next makes another attempt
+--did-not-happen  the next submission makes another attempt
 --happened        the call is not repeated; --result is its result, as JSON. Only you vouch for it, so it counts as reported`,
 		Example: "  kairos runs decide RUN --did-not-happen --reason 'no transfer on the statement'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,7 +65,7 @@ func operatorName() string {
 }
 
 func printDecided(p *output.Printer, r director.DecideReply) {
-	said := "did not happen: the next kairos_next makes another attempt"
+	said := "did not happen: the next submission makes another attempt"
 	if r.Happened {
 		said = "happened: it is not called again for this step's attempt"
 	}

@@ -26,7 +26,7 @@ func runsResume(at *session.Session, out *output.Format) *cobra.Command {
 	var f play.Flags
 	cmd := &cobra.Command{
 		Use: "resume RUN|--file FILE [RUN]", Short: "Resume a run", Annotations: session.AsksServers,
-		Long: "Shows the open step of a run with a fresh nonce, and the call that continues it. A client that had the run before must\n" +
+		Long: "Shows the open step of a run with a fresh nonce, and the command and the agent's call that continue it. A client that had the run before must\n" +
 			"resume it as well before it can submit anything. FILE is a kairos-session-handover.txt: it names the run, and the\n" +
 			"database knows the open step. With --play the run continues in this terminal, as with `kairos run`.",
 		Example: "  kairos runs resume 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs resume --file kairos-session-handover.txt --play",
@@ -131,9 +131,9 @@ func printResumed(p *output.Printer, reply api.StepReply) {
 	p.Printf("run %s, step %d of %d: %s\n\n", reply.RunID, reply.StepIndex, reply.StepCount, reply.CurrentStep.URI)
 	p.Document(reply.CurrentStep.Content)
 	p.Printf("\n")
-	p.Field("challenge", reply.Challenge.Description)
-	p.Field("message", reply.Message)
-	p.Field("next", reply.NextAction)
+	p.Field("challenge", output.Commands(reply.Challenge.Description))
+	p.Field("message", output.Commands(reply.Message))
+	p.Field("next", output.Commands(reply.NextAction))
 	if reply.NextCall != nil {
 		p.Field("call", reply.NextCall.Tool+" "+api.Readable(reply.NextCall.Arguments))
 	}
