@@ -38,6 +38,7 @@ type Operation struct {
 var Table = []Operation{
 	ofRuns(ListRuns, listRuns),
 	ofRuns(ShowRun, showRun),
+	ofRuns(ShowRunPage, showRunPage),
 	ofRuns(ResumeRun, resumeRun),
 	ofRuns(AbandonRun, abandonRun),
 	ofRuns(DecideRun, decideRun),

@@ -21,6 +21,8 @@ type Runs interface {
 	Runs(ctx context.Context, c access.Caller) ([]run.Summary, error)
 	AllRuns(ctx context.Context, c access.Caller, in archive.RunsInput) (archive.RunsReply, error)
 	Timeline(ctx context.Context, c access.Caller, id run.ID) (archive.Timeline, error)
+	// Page is the run as a web page, drawn on the tree in use.
+	Page(ctx context.Context, c access.Caller, id run.ID) ([]byte, error)
 	Account(ctx context.Context, c access.Caller, id run.ID) (archive.Account, error)
 	Abandon(ctx context.Context, c access.Caller, id run.ID, reason string) (run.Summary, error)
 	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
@@ -83,6 +85,25 @@ func showRun(ctx context.Context, e Engine, c access.Caller, in RunRequest) (arc
 		return archive.Timeline{}, err
 	}
 	return e.Timeline(ctx, c, in.RunID)
+}
+
+// ShowRunPage declares runs_page.
+var ShowRunPage = api.Tool[RunRequest, RunPageReply]{Declaration: api.Declaration{
+	Name: "runs_page", Title: "Show a run as a web page", ReadOnly: true, Idempotent: true,
+	Description: "Show what happened in one of your runs as a self-contained web page, with the decision paths drawn on the tree in use.",
+}}
+
+// RunPageReply is a run as a web page.
+type RunPageReply struct {
+	Page string `json:"page" jsonschema:"An HTML document without scripts"`
+}
+
+func showRunPage(ctx context.Context, e Engine, c access.Caller, in RunRequest) (RunPageReply, error) {
+	if err := in.named(); err != nil {
+		return RunPageReply{}, err
+	}
+	page, err := e.Page(ctx, c, in.RunID)
+	return RunPageReply{string(page)}, err
 }
 
 // ResumeRun declares runs_resume.

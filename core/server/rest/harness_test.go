@@ -446,6 +446,11 @@ func (o operator) Statement(ctx context.Context, c access.Caller, id run.ID, _ b
 	return []byte(account.Run.Title), err
 }
 
+func (o operator) Page(ctx context.Context, c access.Caller, id run.ID) ([]byte, error) {
+	account, err := o.Account(ctx, c, id)
+	return []byte("<h1>" + account.Run.Title + "</h1>"), err
+}
+
 func (o operator) PublicKey() (statement.PublicKey, error) { return o.key.Public(), nil }
 
 // begun mints a document as the caller and begins a run of it.

@@ -23,6 +23,7 @@ type named struct{ run, title string }
 var requests = map[string]func(n named) string{
 	"runs_list":        func(named) string { return `{"all":true}` },
 	"runs_show":        func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
+	"runs_page":        func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_resume":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_abandon":     func(n named) string { return fmt.Sprintf(`{"run_id":%q,"reason":"no"}`, n.run) },
 	"runs_decide":      func(n named) string { return fmt.Sprintf(`{"run_id":%q,"happened":false,"reason":"no"}`, n.run) },
@@ -98,7 +99,7 @@ func TestOperationsTellNothingOfOthers(t *testing.T) {
 		}
 	}
 	for _, n := range []named{own, group} {
-		for _, op := range []string{"runs_list", "runs_show", "runs_resume", "runs_export", "protocol_history", "protocol_version", "protocol_restore"} {
+		for _, op := range []string{"runs_list", "runs_show", "runs_page", "runs_resume", "runs_export", "protocol_history", "protocol_version", "protocol_restore"} {
 			if a := w.post(op, requests[op](n), "Authorization", "ann").want(200, ""); !strings.Contains(string(a.body), n.title) && !strings.Contains(string(a.body), n.run) {
 				t.Errorf("%s does not show ann what is hers: %s", op, a.body)
 			}

@@ -32,6 +32,13 @@ func (a *App) operations(health func(context.Context) rest.Health) operator {
 	return operator{Engine: a.Engine, app: a, health: health, turn: make(chan struct{}, 1)}
 }
 
+// Page implements operations.Runs.
+func (o operator) Page(ctx context.Context, c access.Caller, id run.ID) ([]byte, error) {
+	setup, release := o.app.setup.Hold()
+	defer release()
+	return o.app.Page(ctx, c, id, setup.Tree.Outline())
+}
+
 // Statement implements operations.Statements.
 func (o operator) Statement(ctx context.Context, c access.Caller, id run.ID, withoutEvidence bool) ([]byte, error) {
 	return o.app.Statement(ctx, c, id, withoutEvidence)

@@ -31,7 +31,7 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 		r.check("server", s.Server(), fix, err)
 		return r.concluded()
 	}
-	r.note("server", fmt.Sprintf("kairos %s at %s; commands below are for the machine that it runs on", found.Version, s.Server()))
+	r.note("server", fmt.Sprintf("kairos %s at %s", found.Version, s.Server()))
 	if found.Version != s.Version {
 		r.warn(fmt.Sprintf("this program is kairos %s", s.Version), "use the version of the server if a command is refused")
 	}
@@ -51,7 +51,11 @@ func examineServer(ctx context.Context, s session.Session) doctorReport {
 	}
 	r.note("drivers", output.Count(len(found.Drivers), "driver"), failing...)
 	r.unserved(found.Unserved)
-	return r.concluded()
+	r = r.concluded()
+	if !r.OK {
+		r.Checks[0].Detail += "; the commands below are for the machine that it runs on"
+	}
+	return r
 }
 
 // part notes one thing that a server depends on.

@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/server/operations"
-	"github.com/kairos-mcp/kairos/core/server/web/runpage"
 )
 
 // runsShow is `kairos runs show`: what happened in one run.
@@ -29,7 +27,8 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 			"the evidence.",
 		Example: "  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2\n  kairos runs show 01a1fcdc-c44f-78f1-b508-a6e8e5cc1fc2 --html run.html",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if html == "" {
+			switch {
+			case html == "":
 				return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
 					line, err := operations.ShowRun.Call(ctx, t, operations.RunRequest{RunID: id})
 					if err != nil {
@@ -37,24 +36,27 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 					}
 					return out.Print(cmd.OutOrStdout(), line, func(p *output.Printer) { timeline.Timeline(p, line) })
 				})
-			}
-			if at.Server() != "" {
-				return errors.New("--html draws the decision tree that is configured where the run is: write the page there, without --url and " + session.ServerEnv)
+			case tree == "":
+				return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
+					reply, err := operations.ShowRunPage.Call(ctx, t, operations.RunRequest{RunID: id})
+					if err != nil {
+						return err
+					}
+					return writePage(cmd, html, []byte(reply.Page))
+				})
+			case at.Server() != "":
+				return errors.New("--tree names a file of this machine, and a server draws its own tree: leave --tree out")
 			}
 			return at.WithLocalRun(cmd.Context(), args[0], func(ctx context.Context, a *app.App, id run.ID) error {
-				line, err := a.Engine.Timeline(ctx, a.RunCaller(), id)
-				if err != nil {
-					return err
-				}
 				drawn, err := at.Tree(tree)
 				if err != nil {
 					return err
 				}
-				made, err := a.Engine.Decisions(ctx, a.RunCaller(), line.Run.ID)
+				page, err := a.Page(ctx, a.RunCaller(), id, drawn.Outline())
 				if err != nil {
 					return err
 				}
-				return writePage(cmd, html, runpage.Run{Timeline: line, Decisions: made, Tree: drawn.Outline()})
+				return writePage(cmd, html, page)
 			})
 		},
 	}
@@ -65,15 +67,12 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 
 // writePage writes the page of a run to a file that only its owner can read, or
 // for "-" to standard output.
-func writePage(cmd *cobra.Command, to string, r runpage.Run) error {
+func writePage(cmd *cobra.Command, to string, page []byte) error {
 	if to == "-" {
-		return r.Page(cmd.OutOrStdout())
-	}
-	var b bytes.Buffer
-	if err := r.Page(&b); err != nil {
+		_, err := cmd.OutOrStdout().Write(page)
 		return err
 	}
-	if err := os.WriteFile(to, b.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(to, page, 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	output.Tell(cmd.ErrOrStderr(), "wrote %s\n", to)
