@@ -11,7 +11,8 @@ import (
 // AllRuns implements archive.RunArchive. Ids grow with time: they order runs by
 // their begin, and an id is a cursor.
 func (s *Runs) AllRuns(ctx context.Context, q archive.Query) ([]run.Summary, string, error) {
-	where, args := `WHERE principal = ? AND `+inSpaces, []any{q.Principal, list(q.Spaces)}
+	where := `WHERE principal = ? AND (SELECT document ->> '$.space' FROM pins WHERE digest = pin) IN (SELECT value FROM json_each(?))`
+	args := []any{q.Principal, list(q.Spaces)}
 	if q.Cursor != "" {
 		where, args = where+` AND id < ?`, append(args, q.Cursor)
 	}
