@@ -199,7 +199,7 @@ func converse(t *testing.T, cmd *exec.Cmd, typed []string) string {
 
 var (
 	anyRun     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}([0-9a-f]{8})\b`)
-	anyDigest  = regexp.MustCompile(`\b[0-9a-f]{16,64}\b`)
+	anyDigest  = regexp.MustCompile(`\b(?:[0-9a-f]{16,64}\b|[0-9a-f]{8}…)`)
 	anyTime    = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 	anySeconds = regexp.MustCompile(`(?m)\bin (\d+m)?\d+(\.\d+)?m?s$`)
 )
@@ -215,7 +215,10 @@ func (e example) timeless(said string) string {
 	said = timesInOrder(said)
 	said = anySeconds.ReplaceAllString(said, "in 1s")
 	const digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	said = anyDigest.ReplaceAllStringFunc(said, func(text string) string { return digits[:len(text)] })
+	said = anyDigest.ReplaceAllStringFunc(said, func(text string) string {
+		n := strings.IndexFunc(text+" ", func(r rune) bool { return !strings.ContainsRune(digits, r) })
+		return digits[:n] + text[n:]
+	})
 	for pattern, instead := range e.machine {
 		said = regexp.MustCompile(`(?m)^  \| `+pattern+`$`).ReplaceAllString(said, "  | "+instead)
 	}

@@ -255,7 +255,7 @@ func (s Solved) String() string {
 	if s.Files != nil {
 		text += fmt.Sprintf("; files: %s via %s", s.Files.Provenance, s.Files.Via)
 	}
-	const digits = 16 // enough to tell two proofs apart
+	const digits = 8 // enough to tell two proofs apart
 	return fmt.Sprintf("%s), proof %.*s…", text, digits, s.ProofHash)
 }
 

@@ -188,14 +188,14 @@ func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, r
 func deleteCommand(at *session.Session) *cobra.Command {
 	out, strict := new(output.Format), false
 	cmd := &cobra.Command{
-		Use: "delete URI...", Short: "Delete steps, and protocols by their first step", Args: cobra.MinimumNArgs(1),
-		Long: `Deletes steps. Deleting the first step of a protocol deletes the protocol. Older versions are kept: kairos restore
-brings them back.`,
-		Example:     "  kairos delete kairos://mem/...",
+		Use: "delete URI|TITLE|FILE...", Short: "Delete steps and protocols", Args: cobra.MinimumNArgs(1),
+		Long: `Deletes steps by their URIs. A title, a file or the URI of the first step deletes the whole protocol. Older versions are
+kept: kairos restore brings them back.`,
+		Example:     "  kairos delete 'Release a version'\n  kairos delete kairos://mem/...",
 		Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURIs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				uris, err := reference.StepURIs(args)
+				uris, err := reference.FindAll(ctx, t, args)
 				if err != nil {
 					return err
 				}

@@ -73,7 +73,7 @@ func printChoices(p *output.Printer, reply api.SearchReply) {
 		if c.ChainLabel != nil {
 			title = *c.ChainLabel
 		}
-		rows = append(rows, []string{score, c.Role, title, c.URI})
+		rows = append(rows, []string{score, c.Role, title, p.ID(c.URI)})
 	}
 	p.Printf("%s\n\n", output.Lines(reply.Message))
 	p.Rows(rows)
@@ -235,7 +235,7 @@ func printSpaces(p *output.Printer, reply api.SpacesReply, titles bool) {
 	rows := [][]string{{"SPACE", "PROTOCOL", "STEPS", "URI"}}
 	for _, s := range reply.Spaces {
 		for _, c := range s.Chains {
-			rows = append(rows, []string{s.Name, c.Title, strconv.Itoa(c.StepCount), c.URI})
+			rows = append(rows, []string{s.Name, c.Title, strconv.Itoa(c.StepCount), p.ID(c.URI)})
 		}
 	}
 	p.Rows(rows)

@@ -18,6 +18,14 @@ func EndsID(id, arg string) bool {
 		strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == ""
 }
 
+// Digest is a digest: its beginning at a terminal, and whole where a program reads it.
+func (p *Printer) Digest(sum string) string {
+	if IsTerminal(p.W) {
+		return ShortSum(sum)
+	}
+	return sum
+}
+
 // ID is an id in a list: short at a terminal, and whole where a program reads it.
 func (p *Printer) ID(id string) string {
 	if IsTerminal(p.W) {

@@ -28,10 +28,10 @@ type attester func(ctx context.Context, in api.AttestRequest) (api.AttestReply, 
 
 // withAttester runs do with the way to attest; with a path it writes a
 // statement of the run there, which needs the database and its key.
-func withAttester(ctx context.Context, s session.Session, path string, do func(context.Context, attester) error) error {
+func withAttester(ctx context.Context, s session.Session, path string, do func(context.Context, api.Transport, attester) error) error {
 	if path == "" {
 		return s.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
-			return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
+			return do(ctx, t, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
 				return api.Attest.Call(ctx, t, in)
 			})
 		})
@@ -47,7 +47,7 @@ func withAttester(ctx context.Context, s session.Session, path string, do func(c
 		if _, err := os.Stat(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("write the statement: %w", err)
 		}
-		return do(ctx, func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
+		return do(ctx, session.Local(a), func(ctx context.Context, in api.AttestRequest) (api.AttestReply, error) {
 			reply, err := a.Engine.Attest(ctx, a.RunCaller(), in)
 			if err != nil {
 				return api.AttestReply{}, err
@@ -71,8 +71,8 @@ func attestCommand(at *session.Session) *cobra.Command {
 	var in api.AttestRequest
 	out, strict, to := new(output.Format), false, ""
 	cmd := &cobra.Command{
-		Use: "attest URI success|failure MESSAGE", Short: "Attest how a run ended, and close it", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
-		Example: "  kairos attest kairos://mem/... success 'released 1.2'\n  kairos attest kairos://mem/... failure 'the build broke' --run-id RUN",
+		Use: "attest URI|TITLE|FILE success|failure MESSAGE", Short: "Attest how a run ended, and close it", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
+		Example: "  kairos attest 'Release a version' success 'released 1.2'\n  kairos attest kairos://mem/... failure 'the build broke' --run-id RUN",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return []cobra.Completion{"success", "failure"}, cobra.ShellCompDirectiveNoFileComp
@@ -80,8 +80,13 @@ func attestCommand(at *session.Session) *cobra.Command {
 			return at.CompleteURI(cmd, args, typed)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in.URI, in.Outcome, in.Message = reference.StepURI(args[0]), args[1], args[2]
-			return withAttester(cmd.Context(), *at, to, func(ctx context.Context, attest attester) error {
+			in.Outcome, in.Message = args[1], args[2]
+			return withAttester(cmd.Context(), *at, to, func(ctx context.Context, t api.Transport, attest attester) error {
+				named, err := reference.Find(ctx, t, args[0])
+				if err != nil {
+					return err
+				}
+				in.URI = named.URI
 				reply, err := attest(ctx, in)
 				if err != nil && reply.RunID == "" {
 					return missingRun(*at, in, err)

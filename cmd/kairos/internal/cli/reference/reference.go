@@ -33,19 +33,6 @@ func NamesStep(uri string) bool {
 	return err == nil
 }
 
-// StepURIs are the URIs of the steps that the arguments name. An argument that
-// is neither a URI nor a UUID is an error, before any step is touched.
-func StepURIs(args []string) ([]string, error) {
-	uris := make([]string, len(args))
-	for i, arg := range args {
-		if uris[i] = StepURI(arg); !NamesStep(uris[i]) {
-			return nil, fault.New(fault.InvalidArgument, "%.200q is not the URI or UUID of a step", arg).
-				WithHint("`kairos search WORDS` and `kairos spaces --titles` print URIs")
-		}
-	}
-	return uris, nil
-}
-
 // Reference is what an argument names: a step by its URI, or a whole protocol
 // by its title, by the end of its id or by a file that holds it.
 type Reference struct {
@@ -83,6 +70,19 @@ func Find(ctx context.Context, t api.Transport, arg string) (Reference, error) {
 			WithHint("name one by its URI: %s", strings.Join(uris, ", "))
 	}
 	return Reference{URI: uris[0], Whole: true}, nil
+}
+
+// FindAll finds the URIs of all arguments, before any step is touched.
+func FindAll(ctx context.Context, t api.Transport, args []string) ([]string, error) {
+	uris := make([]string, len(args))
+	for i, arg := range args {
+		named, err := Find(ctx, t, arg)
+		if err != nil {
+			return nil, err
+		}
+		uris[i] = named.URI
+	}
+	return uris, nil
 }
 
 // ambiguous is the error for the end of an id that several protocols have.

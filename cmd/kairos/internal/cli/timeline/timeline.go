@@ -66,5 +66,5 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	if m.Took > 0 {
 		p.Field("took", m.Took.Round(10*time.Microsecond).String())
 	}
-	p.Field("proof", m.ProofHash)
+	p.Field("proof", p.Digest(m.ProofHash))
 }
