@@ -24,8 +24,11 @@ func AllRuns(ctx context.Context, t api.Transport, state run.State) ([]run.Summa
 			return nil, err
 		}
 		all = append(all, page.Runs...)
-		if page.NextCursor == "" {
+		switch page.NextCursor {
+		case "":
 			return all, nil
+		case in.Cursor:
+			return nil, fault.New(fault.UnexpectedReply, "the server sends the same page of runs again and again")
 		}
 		in.Cursor = page.NextCursor
 	}
