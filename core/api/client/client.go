@@ -114,7 +114,7 @@ func (c *Client) Call(ctx context.Context, tool api.Declaration, arguments json.
 		return nil, err
 	}
 	if res.status/100 != 2 {
-		return nil, c.refusal(res)
+		return nil, c.refusal(tool, res)
 	}
 	if !isJSON(res) || !json.Valid(res.body) {
 		return nil, c.stranger(res)
@@ -217,10 +217,14 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 }
 
 // refusal is the error that the server replied with.
-func (c *Client) refusal(res answer) error {
+func (c *Client) refusal(tool api.Declaration, res answer) error {
 	f := fault.FromReply(res.body)
-	if !isJSON(res) || f == nil || f.Message == "" && res.status == http.StatusNotFound {
+	switch {
+	case !isJSON(res) || f == nil:
 		return c.stranger(res)
+	case f.Message == "" && res.status == http.StatusNotFound:
+		return fault.New(fault.UnexpectedReply, "the server at %s does not serve %s: it is an older version of KAIROS, or not KAIROS", c.base, tool.Path()).
+			WithHint("update the server, or check --url and KAIROS_API_URL: the URL is that of the server, such as http://127.0.0.1:3300, without /mcp or /api")
 	}
 	f.Message, f.Hint = cmp.Or(f.Message, res.text), hint(res)
 	return f
