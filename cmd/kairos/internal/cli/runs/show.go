@@ -69,8 +69,9 @@ func runsShow(at *session.Session, out *output.Format) *cobra.Command {
 // for "-" to standard output.
 func writePage(cmd *cobra.Command, to string, page []byte) error {
 	if to == "-" {
-		_, err := cmd.OutOrStdout().Write(page)
-		return err
+		p := &output.Printer{W: cmd.OutOrStdout()}
+		p.Verbatim(string(page))
+		return p.Err
 	}
 	if err := os.WriteFile(to, page, 0o600); err != nil {
 		return fmt.Errorf("write the page: %w", err)

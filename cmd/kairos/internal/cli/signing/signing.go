@@ -7,13 +7,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 )
 
 // Write writes to standard output, or a file that nobody sees half-written.
 func Write(stdout io.Writer, path string, data []byte) (err error) {
 	if path == "" || path == "-" {
-		_, err := stdout.Write(data)
-		return err
+		p := &output.Printer{W: stdout}
+		p.Verbatim(string(data))
+		return p.Err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("write the statement: %s is a directory", path)
