@@ -53,7 +53,7 @@ func driverTestCommand(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runKit(cmd.Context(), cmd.OutOrStdout(), args[0], f, app.Confinement(c, at.File))
+			return runKit(cmd, args[0], f, app.Confinement(c, at.File))
 		},
 	}
 	flags := cmd.Flags()
@@ -104,7 +104,7 @@ func (f kitFlags) check() error {
 	return nil
 }
 
-func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags, isolation driverhost.Confinement) (err error) {
+func runKit(cmd *cobra.Command, binary string, f kitFlags, isolation driverhost.Confinement) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags, is
 			return err
 		}
 	}
-	to := stdout
+	to := cmd.OutOrStdout()
 	if f.out != "" {
 		file, err := os.Create(f.out)
 		if err != nil {
@@ -131,7 +131,9 @@ func runKit(ctx context.Context, stdout io.Writer, binary string, f kitFlags, is
 		Program: launcher{path: path, config: samples.Config, envFrom: f.envFrom, isolation: isolation},
 		Samples: samples.Samples, Config: samples.Config,
 	}
-	report, err := drivertest.Verify(ctx, subject, drivertest.Options{Only: f.run, Timeout: f.timeout, Soon: f.soon})
+	report, err := output.While(cmd.ErrOrStderr(), "running the checks", func() (drivertest.Report, error) {
+		return drivertest.Verify(cmd.Context(), subject, drivertest.Options{Only: f.run, Timeout: f.timeout, Soon: f.soon})
+	})
 	if err != nil && !report.Interrupted {
 		return err
 	}

@@ -44,7 +44,7 @@ func driverInstallCommand(at *session.Session, out *output.Format) *cobra.Comman
 				return err
 			}
 			report, err := install(cmd.Context(), c, args, installation{
-				force: force, isolation: app.Confinement(c, at.File),
+				force: force, isolation: app.Confinement(c, at.File), progress: cmd.ErrOrStderr(),
 				approve: func(grants []grant) error { return approveGrants(cmd, grants, yes) },
 			})
 			if err != nil {
@@ -66,6 +66,7 @@ type installation struct {
 	force     bool // also where a driver takes something away
 	isolation driverhost.Confinement
 	approve   func([]grant) error // an error: nothing is installed
+	progress  io.Writer           // the terminal, if there is one
 }
 
 // install copies and locks the files, all or none of them.
@@ -84,7 +85,9 @@ func install(ctx context.Context, c config.Config, files []string, how installat
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
 	}
-	staged, err := stageAll(ctx, dir, files, how.isolation)
+	staged, err := output.While(how.progress, "describing drivers", func() ([]stagedDriver, error) {
+		return stageAll(ctx, dir, files, how.isolation)
+	})
 	defer func() {
 		for _, s := range staged {
 			_ = os.Remove(s.temp) // gone already where it was installed

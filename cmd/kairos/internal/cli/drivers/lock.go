@@ -116,7 +116,9 @@ func lockDrivers(cmd *cobra.Command, at *session.Session, dir string, opt lockOp
 	var next driverhost.Lock
 	if opt.platform != "" {
 		next, err = addPlatform(old, opt.platform, opt.from)
-	} else if next, err = driverhost.DescribeAll(cmd.Context(), dir, app.Confinement(c, at.File, dir)); err == nil {
+	} else if next, err = output.While(cmd.ErrOrStderr(), "describing drivers", func() (driverhost.Lock, error) {
+		return driverhost.DescribeAll(cmd.Context(), dir, app.Confinement(c, at.File, dir))
+	}); err == nil {
 		keepPlatforms(old, &next)
 	}
 	if err != nil {

@@ -79,7 +79,9 @@ func changeServers(cmd *cobra.Command, at *session.Session, choice *servers.Choi
 		refused := 0
 		for i, s := range found {
 			reports[i].Server = servers.Info{Info: s.Info, Socket: s.Socket}
-			r, err := change(cmd.Context(), s.Client)
+			r, err := output.While(cmd.ErrOrStderr(), fmt.Sprintf("waiting for server %d", s.PID), func() (setup.Report, error) {
+				return change(cmd.Context(), s.Client)
+			})
 			if err != nil {
 				reports[i].Refused = err.Error()
 				refused++

@@ -67,7 +67,9 @@ func driverVerifyCommand(at *session.Session, out *output.Format) *cobra.Command
 				started := app.Confinement(c, at.File)
 				isolation = &started
 			}
-			report, err := Verify(cmd.Context(), c, args, isolation)
+			report, err := output.While(cmd.ErrOrStderr(), "verifying drivers", func() (VerifyReport, error) {
+				return Verify(cmd.Context(), c, args, isolation)
+			})
 			if err != nil {
 				return err
 			}

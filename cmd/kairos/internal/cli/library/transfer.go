@@ -42,21 +42,21 @@ func exportCommand(at *session.Session) *cobra.Command {
 					return err
 				}
 				defer w.close()
-				p := output.NewProgress(cmd.ErrOrStderr(), -1, "exporting")
+				p := output.NewProgress(cmd.ErrOrStderr(), 0, "exporting")
+				defer p.End()
 				for protocol, err := range a.Engine.Export(ctx, a.Caller(), in) {
 					if err == nil {
 						err = w.add(protocol)
 					}
 					if err != nil {
-						p.End()
 						return err
 					}
 					p.Add(1)
 				}
-				p.End()
 				if err := w.finish(); err != nil {
 					return err
 				}
+				p.End()
 				return out.Print(cmd.OutOrStdout(), w.report, func(p *output.Printer) {
 					p.Printf("%s and %s of the past in %s\n", output.Count(w.report.Protocols, "protocol"), output.Count(w.report.Older, "version"), args[0])
 				})

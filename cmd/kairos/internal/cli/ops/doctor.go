@@ -75,12 +75,12 @@ func doctorCommand(at *session.Session) *cobra.Command {
 			if at.Server() != "" && deep {
 				return errors.New("--deep reads the whole database: use it where the server runs, without --url and " + session.ServerEnv)
 			}
-			var r doctorReport
-			if at.Server() != "" {
-				r = examineServer(cmd.Context(), *at)
-			} else {
-				r = examine(cmd.Context(), *at, deep)
-			}
+			r, _ := output.While(cmd.ErrOrStderr(), "examining", func() (doctorReport, error) {
+				if at.Server() != "" {
+					return examineServer(cmd.Context(), *at), nil
+				}
+				return examine(cmd.Context(), *at, deep), nil
+			})
 			if err := out.Print(cmd.OutOrStdout(), r, r.text); err != nil {
 				return err
 			}

@@ -60,7 +60,9 @@ func embeddingCommand(at *session.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := examineEmbedding(cmd.Context(), c.Embedding)
+			r, err := output.While(cmd.ErrOrStderr(), "asking the model", func() (embeddingReport, error) {
+				return examineEmbedding(cmd.Context(), c.Embedding)
+			})
 			if err != nil {
 				return err
 			}

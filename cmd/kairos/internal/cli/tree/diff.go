@@ -62,7 +62,7 @@ func treeDiffCommand(at *session.Session) *cobra.Command {
 				return err
 			}
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				made, err := decisionsOf(ctx, a, ids, all)
+				made, err := decisionsOf(ctx, cmd.ErrOrStderr(), a, ids, all)
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ type unreadableRun struct {
 
 // decisionsOf reads what was decided in the runs with these ids, or in all runs.
 // With all, a run that cannot be read does not hide the others.
-func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (history, error) {
+func decisionsOf(ctx context.Context, stderr io.Writer, a *app.App, ids []string, all bool) (history, error) {
 	if all == (len(ids) > 0) {
 		return history{}, errors.New("of which runs? name them by id, or say --all")
 	}
@@ -46,6 +47,8 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 			ids = append(ids, string(r.ID))
 		}
 	}
+	p := output.NewProgress(stderr, len(ids), "reading runs")
+	defer p.End()
 	var h history
 	for _, arg := range ids {
 		id, err := session.FindRun(ctx, session.Local(a), arg)
@@ -53,6 +56,7 @@ func decisionsOf(ctx context.Context, a *app.App, ids []string, all bool) (histo
 			return history{}, err
 		}
 		of, err := a.Engine.Decisions(ctx, a.RunCaller(), id)
+		p.Add(1)
 		switch {
 		case err == nil:
 			h.Decided = append(h.Decided, of...)
@@ -104,7 +108,7 @@ func treeCoverageCommand(at *session.Session) *cobra.Command {
 				return err
 			}
 			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
-				made, err := decisionsOf(ctx, a, ids, all)
+				made, err := decisionsOf(ctx, cmd.ErrOrStderr(), a, ids, all)
 				if err != nil {
 					return err
 				}
