@@ -302,6 +302,17 @@ func TestInsecureIsLoud(t *testing.T) {
 	t.Cleanup(func() { _ = l.stop() })
 	s.logs("INSECURE", 1)
 	s.logs("kairos: MCP at ", 1)
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(restURL.FindStringSubmatch(s.stderr.String())[1], "http://"))
+	for path, want := range map[string]int{"/api/kairos_spaces": http.StatusOK, "/api/runs_list": http.StatusNotFound} {
+		res, err := http.Post("http://127.0.0.1:"+port+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s = %d, want %d: others read no runs unless http.operations says so", path, res.StatusCode, want)
+		}
+	}
 	if err := l.stop(); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, s.stderr.String())
 	}

@@ -223,8 +223,8 @@ func (c *Client) refusal(tool api.Declaration, res answer) error {
 	case !isJSON(res) || f == nil:
 		return c.stranger(res)
 	case f.Message == "" && res.status == http.StatusNotFound:
-		return fault.New(fault.UnexpectedReply, "the server at %s does not serve %s: it is an older version of KAIROS, or not KAIROS", c.base, tool.Path()).
-			WithHint("update the server, or check --url and KAIROS_API_URL: the URL is that of the server, such as http://127.0.0.1:3300, without /mcp or /api")
+		return fault.New(fault.UnexpectedReply, "the server at %s does not serve %s: http.operations is off there, or it is an older version of KAIROS", c.base, tool.Path()).
+			WithHint("set http.operations in the configuration of the server, or update it; or check --url and KAIROS_API_URL: the URL ends before /mcp and /api")
 	}
 	f.Message, f.Hint = cmp.Or(f.Message, res.text), hint(res)
 	return f

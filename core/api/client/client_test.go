@@ -225,7 +225,7 @@ func TestAServerWithoutTheCallIsNamed(t *testing.T) {
 	s := answering(t, http.StatusNotFound, "application/json", `{"error":"Not found"}`)
 	_, err := api.Dump.Call(t.Context(), connected(t, s.URL, nil), api.DumpRequest{URI: uri})
 	var f *fault.Error
-	if !errors.As(err, &f) || !strings.Contains(f.Message, "does not serve /api/kairos_dump") || !strings.Contains(f.ForPeople(), "update the server") {
+	if !errors.As(err, &f) || !strings.Contains(f.Message, "does not serve /api/kairos_dump") || !strings.Contains(f.ForPeople(), "http.operations") {
 		t.Errorf("Dump = %v, want the call that is not served and what to do", err)
 	}
 }

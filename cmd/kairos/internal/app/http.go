@@ -19,6 +19,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/fault"
 	mcpserver "github.com/kairos-mcp/kairos/core/server/mcp"
+	"github.com/kairos-mcp/kairos/core/server/operations"
 	"github.com/kairos-mcp/kairos/core/server/rest"
 )
 
@@ -42,8 +43,12 @@ func (a *App) httpService(s *mcpserver.Server, name string) (*httpService, error
 		return nil, err
 	}
 	health := a.health()
+	var operator operations.Engine
+	if c.HTTP.ServesOperations() {
+		operator = a.operations(health)
+	}
 	api, err := rest.New(rest.Config{
-		Version: name, Engine: a.Engine, Operations: a.operations(health), RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
+		Version: name, Engine: a.Engine, Operations: operator, RunSpaces: []string{FilesSpace}, Approvals: a.Engine, MCP: s.HTTP(), Session: s.HasSession, Principal: LocalPrincipal, Space: a.space,
 		Tools: func() []rest.Tool { return restTools(s.Tools()) }, Check: s.Check,
 		Health: health, Ready: a.ready,
 		Access: access, Limits: c.HTTP.Limits(), Observer: a.httpObserver(),

@@ -87,6 +87,18 @@ type httpConfig struct {
 	// Insecure lets the server listen where other machines reach it, though
 	// nobody has to say who they are.
 	Insecure bool `yaml:"insecure"`
+	// Operations: the calls of operators are served. Default: where only this
+	// machine reaches the server.
+	Operations *bool `yaml:"operations"`
+}
+
+// ServesOperations reports whether the calls of operators are served: whoever
+// reaches them reads every run with its evidence.
+func (c httpConfig) ServesOperations() bool {
+	if c.Operations != nil {
+		return *c.Operations
+	}
+	return IsLocal(c.Listen)
 }
 
 type tlsConfig struct {
