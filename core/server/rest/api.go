@@ -1,7 +1,7 @@
 // Package rest serves the main HTTP port: the REST mirror of the nine tools,
-// health, the description of the interface, and the guards that stand before
-// all of it and before the MCP endpoint, which it only mounts. It decides
-// nothing about protocols and runs: that is the engine's.
+// the calls of operators, health, the description of the interface, and the guards
+// that stand before all of it and before the MCP endpoint, which it only mounts.
+// It decides nothing about protocols and runs: that is the engine's.
 package rest
 
 import (

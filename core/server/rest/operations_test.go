@@ -172,6 +172,20 @@ func TestOperationsRefuseWhatTheyCannotUse(t *testing.T) {
 	}
 }
 
+func TestOperationsAreGuardedAsTheToolsAre(t *testing.T) {
+	w := newWorld(t, nil)
+	n := named{run: "01900000-0000-7000-8000-000000000000", title: "Nothing"}
+	for _, o := range operations.Table {
+		body := requests[o.Name](n)
+		w.post(o.Name, body, "Host", "evil.example").want(403, "")
+		w.post(o.Name, body, "Origin", "https://evil.example").want(403, "ORIGIN_NOT_ALLOWED")
+		w.post(o.Name, body, "Content-Type", "text/plain").want(415, "")
+		if a := w.get(o.Path()); a.status != 405 {
+			t.Errorf("GET %s = %d, want 405", o.Path(), a.status)
+		}
+	}
+}
+
 func TestOperationsAreServedOnlyWhereThereAreSome(t *testing.T) {
 	w := newWorld(t, func(c *rest.Config) { c.Operations = nil })
 	w.post("runs_list", `{}`).want(404, "")
