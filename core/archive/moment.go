@@ -43,6 +43,8 @@ type Moment struct {
 	StopReason string `json:"stop_reason,omitempty"`
 	Verdict    string `json:"verdict,omitempty"`
 	ProofHash  string `json:"proof_hash,omitempty"`
+	// Files says who vouches for the files of an accepted step; empty: it demanded none.
+	Files driver.Provenance `json:"files,omitempty"`
 	// Took is how long the route that ends here was tried.
 	Took time.Duration `json:"took,omitempty"`
 	// Walk is the complete walk through the tree, and Facts its input, if they were
@@ -177,6 +179,11 @@ func tellAccepted(m *Moment, ev run.Event) {
 	m.Boundary = p.Boundary
 	m.Provenance, m.ProofHash, m.Verdict = p.Provenance, p.Hash, ev.Evidence.Verdict()
 	m.Answer = ev.Evidence.Output
+	for _, a := range ev.Evidence.Answers {
+		if a.InputID == driver.KindFiles {
+			m.Files = a.Provenance
+		}
+	}
 	if ev.Evidence.Failed {
 		m.What = "failed"
 	}

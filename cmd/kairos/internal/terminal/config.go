@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -245,19 +246,21 @@ type Files struct {
 	Provenance string `json:"provenance"`
 }
 
-// String says in one line how the step was proved.
-func (s Solved) String() string {
-	text := fmt.Sprintf("%d %s: ", s.StepIndex, s.Label)
-	if s.Verdict != "" {
-		text += s.Verdict + "; "
+// line says how the step was proved in so many columns. The label was shown with
+// the step, so it is what gives way.
+func (s Solved) line(columns int) string {
+	const digits = 8 // enough to find the proof in the timeline
+	rest := fmt.Sprintf(": %s via %s (%s), proof %.*s…", s.Driver, s.Via, s.Provenance, digits, s.ProofHash)
+	index := fmt.Sprintf("%d ", s.StepIndex)
+	label := []rune(s.Label)
+	if room := max(columns-utf8.RuneCountInString(index+rest), minLabel); len(label) > room {
+		label = append(label[:room-1], '…')
 	}
-	text += fmt.Sprintf("%s via %s (%s", s.Driver, s.Via, s.Provenance)
-	if s.Files != nil {
-		text += fmt.Sprintf("; files: %s via %s", s.Files.Provenance, s.Files.Via)
-	}
-	const digits = 8 // enough to tell two proofs apart
-	return fmt.Sprintf("%s), proof %.*s…", text, digits, s.ProofHash)
+	return index + string(label) + rest
 }
+
+// minLabel is how much of a label is shown at least.
+const minLabel = 8
 
 // StopError says that the run did not reach its attestation. Code is the error code of
 // the server's last reply, or one of the Stop codes.

@@ -1,5 +1,10 @@
 package terminal
 
+import (
+	"math"
+	"unicode/utf8"
+)
+
 // mark sets a line of ours off from the others: by a sign and a colour on a
 // terminal, by a word elsewhere.
 type mark struct {
@@ -18,6 +23,14 @@ var (
 // look is how a person's terminal shows marks; the zero value is plain text.
 type look struct {
 	signs, colours bool
+}
+
+// columns is how many are left behind the mark in a line of a terminal.
+func (l look) columns(m mark) int {
+	if !l.signs {
+		return math.MaxInt
+	}
+	return 80 - utf8.RuneCountInString(m.sign+" ")
 }
 
 func (l look) of(m mark, text string) string {

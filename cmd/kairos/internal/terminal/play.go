@@ -317,7 +317,13 @@ func (p *play) record(r stepReply) {
 			continue
 		}
 		p.solved[s.StepIndex] = s
-		p.host.console.mark(markSolved, "%s", s)
+		p.host.console.mark(markSolved, "%s", s.line(p.host.console.look.columns(markSolved)))
+		if s.Verdict != "" {
+			p.host.console.say("    %s", s.Verdict)
+		}
+		if s.Files != nil {
+			p.host.console.say("    its files: %s via %s", s.Files.Provenance, s.Files.Via)
+		}
 	}
 	if r.StepIndex != p.shown && r.Challenge.Nonce != "" {
 		p.shown = r.StepIndex

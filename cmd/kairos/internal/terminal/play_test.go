@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -519,4 +520,29 @@ func (w *watcher) Write(p []byte) (int, error) {
 		w.seen()
 	}
 	return len(p), nil
+}
+
+// The label was shown with the step, so it gives way where a terminal has 80 columns.
+func TestTheLineOfAProofFitsATerminal(t *testing.T) {
+	s := calling(`{"tool_name":"book","arguments":{"ok":true}}`, "success")
+	s.Steps[0].Name = "Book the great room for everybody who takes part in the yearly meeting"
+	for name, signs := range map[string]bool{"terminal": true, "piped": false} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config(t, s)
+			var out bytes.Buffer
+			cfg.Signs, cfg.Without, cfg.In, cfg.Out = signs, []string{"sampling", "elicitation"}, strings.NewReader("y\n"), &out
+			if res, err := play(t, cfg); err != nil || !res.Verified {
+				t.Fatalf("Play = %+v, %v", res, err)
+			}
+			var proof string
+			for line := range strings.Lines(out.String()) {
+				if strings.Contains(line, ", proof ") {
+					proof = strings.TrimSuffix(line, "\n")
+				}
+			}
+			if got := utf8.RuneCountInString(proof); signs && got != 80 || !signs && !strings.Contains(proof, s.Steps[0].Name) {
+				t.Errorf("the line has %d characters: %q", got, proof)
+			}
+		})
+	}
 }

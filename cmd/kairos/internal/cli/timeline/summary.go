@@ -5,11 +5,11 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // Summary writes in a few lines what became of a run that took that long at this
@@ -22,7 +22,9 @@ func Summary(w io.Writer, line archive.Timeline, took time.Duration, kept bool) 
 	} else {
 		p.Printf("\nnot verified: %s\n", output.Short(line.Problem))
 	}
-	p.Printf("%s: %s in %s\n", r.Title, proved(line), took.Round(time.Second))
+	proofs := proofsOf(line)
+	p.Printf("%s: %d of %s in %s\n", r.Title, len(proofs), output.Count(r.StepCount, "step"), took.Round(time.Second))
+	printVouchers(p, proofs)
 	id := output.ShortID(string(r.ID))
 	switch {
 	case !kept:
@@ -39,25 +41,50 @@ func Summary(w io.Writer, line archive.Timeline, took time.Duration, kept bool) 
 	return p.Err
 }
 
-// proved says how many steps have a proof, and who vouches for how many.
-func proved(line archive.Timeline) string {
-	vouches := map[int]string{} // by step
+// proofsOf are the accepted steps of a run: the last proof of each.
+func proofsOf(line archive.Timeline) map[int]archive.Moment {
+	proofs := map[int]archive.Moment{}
 	for _, m := range line.Moments {
 		if m.ProofHash != "" {
-			vouches[m.Step] = string(m.Provenance)
+			proofs[m.Step] = m
 		}
 	}
-	count := map[string]int{}
-	for _, provenance := range vouches {
-		count[provenance]++
+	return proofs
+}
+
+// vouchers are the provenances, strongest first, and what each is worth.
+var vouchers = []struct {
+	provenance driver.Provenance
+	says       string
+}{
+	{driver.ServerObserved, "KAIROS looked itself"},
+	{driver.ClientAttested, "a person answered a form of the client"},
+	{driver.LinkHolder, "somebody with the link answered"},
+	{driver.ModelGenerated, "a model answered"},
+	{driver.AgentReported, "the agent says so"},
+}
+
+// printVouchers says for how many steps each provenance stands. The files of a
+// step have one of their own.
+func printVouchers(p *output.Printer, proofs map[int]archive.Moment) {
+	for _, v := range vouchers {
+		steps, files := 0, map[driver.Provenance]int{}
+		for _, m := range proofs {
+			if m.Provenance != v.provenance {
+				continue
+			}
+			steps++
+			if m.Files != "" && m.Files != m.Provenance {
+				files[m.Files]++
+			}
+		}
+		if steps == 0 {
+			continue
+		}
+		says := v.says
+		for _, of := range slices.Sorted(maps.Keys(files)) {
+			says += fmt.Sprintf("; in %d the files are %s", files[of], of)
+		}
+		p.Printf("  %d %-15s  %s\n", steps, v.provenance, says)
 	}
-	text := fmt.Sprintf("%d of %s", len(vouches), output.Count(line.Run.StepCount, "step"))
-	var each []string
-	for _, provenance := range slices.Sorted(maps.Keys(count)) {
-		each = append(each, fmt.Sprintf("%d %s", count[provenance], provenance))
-	}
-	if len(each) > 0 {
-		text += " (" + strings.Join(each, ", ") + ")"
-	}
-	return text
 }

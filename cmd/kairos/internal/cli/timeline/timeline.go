@@ -61,6 +61,7 @@ func printMoment(p *output.Printer, m archive.Moment) {
 	p.Field("question", output.Short(m.Question))
 	p.Field("answer", output.Short(output.CompactJSON(m.Answer)))
 	p.Field("provenance", Provenance(m.Provenance, m.Boundary))
+	p.Field("files", string(m.Files))
 	p.Field("driver", m.Driver)
 	p.Field("verdict", output.Short(m.Verdict))
 	if m.Took > 0 {

@@ -1,0 +1,66 @@
+package timeline_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/timeline"
+	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func proved(step int, by, files driver.Provenance) archive.Moment {
+	return archive.Moment{Step: step, What: "accepted", Provenance: by, Files: files, ProofHash: "0123"}
+}
+
+// The summary separates the files that KAIROS saw from the report of the agent:
+// neither counts for the other.
+func TestTheSummarySaysWhoVouchesForWhat(t *testing.T) {
+	line := archive.Timeline{
+		Run:      run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Release", StepCount: 6, State: run.Complete},
+		Verified: true,
+		Moments: []archive.Moment{
+			{Step: 1, What: "rejected", Provenance: driver.AgentReported},
+			proved(1, driver.AgentReported, ""),
+			proved(2, driver.AgentReported, driver.ServerObserved),
+			proved(3, driver.AgentReported, driver.ServerObserved),
+			proved(4, driver.AgentReported, driver.AgentReported),
+			proved(5, driver.ClientAttested, ""),
+			proved(6, driver.ServerObserved, driver.ServerObserved),
+		},
+	}
+	var b strings.Builder
+	if err := timeline.Summary(&b, line, 61*time.Second, true); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(b.String(), "whole\n")
+	got, _, _ = strings.Cut(got, "run 01a2")
+	want := `Release: 6 of 6 steps in 1m1s
+  1 server-observed  KAIROS looked itself
+  1 client-attested  a person answered a form of the client
+  4 agent-reported   the agent says so; in 2 the files are server-observed
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Summary (-want +got):\n%s", diff)
+	}
+}
+
+// It fits on a screen, whatever happened in the run.
+func TestTheSummaryIsShort(t *testing.T) {
+	line := archive.Timeline{Run: run.Summary{ID: "01a2097a-3325-7056-9631-19bc21ef0e4e", Title: "Release", StepCount: 50, State: run.Open}, Problem: "49 of 50 steps have no accepted proof."}
+	for step := range 50 {
+		by := []driver.Provenance{driver.ServerObserved, driver.ClientAttested, driver.LinkHolder, driver.ModelGenerated, driver.AgentReported}
+		line.Moments = append(line.Moments, proved(step+1, by[step%5], by[step/5%5]))
+	}
+	var b strings.Builder
+	if err := timeline.Summary(&b, line, time.Hour, true); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(b.String(), "\n"); lines > 15 || lines < 10 {
+		t.Errorf("Summary has %d lines, want 10 to 15:\n%s", lines, b.String())
+	}
+}
