@@ -2,7 +2,9 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,7 +98,7 @@ func TestFollowedLogsLastUntilTheReaderLeaves(t *testing.T) {
 func TestCloseEndsOpenRequests(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "1.sock")
 	hangs := make(chan struct{})
-	s := admin.NewServer(socket, admin.Info{}, newFakeDrivers("line"), fakeSetup{hangs: hangs}, slog.New(slog.DiscardHandler))
+	s := admin.NewServer(socket, admin.Subject{Drivers: newFakeDrivers("line"), Setup: fakeSetup{hangs: hangs}}, slog.New(slog.DiscardHandler))
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +138,7 @@ func TestCloseEndsOpenRequests(t *testing.T) {
 }
 
 func TestCloseBeforeListenIsFine(t *testing.T) {
-	s := admin.NewServer(filepath.Join(shortDir(t), "1.sock"), admin.Info{}, newFakeDrivers(), fakeSetup{}, slog.New(slog.DiscardHandler))
+	s := admin.NewServer(filepath.Join(shortDir(t), "1.sock"), admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}}, slog.New(slog.DiscardHandler))
 	if err := s.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
@@ -181,7 +184,7 @@ func TestFoldersThatAreNotPrivateAreRefused(t *testing.T) {
 		"too long":       {filepath.Join(own, strings.Repeat("x", 100)), "shorter"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := admin.NewServer(tc.socket, admin.Info{}, newFakeDrivers(), fakeSetup{}, slog.New(slog.DiscardHandler))
+			s := admin.NewServer(tc.socket, admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}}, slog.New(slog.DiscardHandler))
 			if err := s.Listen(); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Listen = %v, want something about %q", err, tc.want)
 			}
@@ -220,7 +223,7 @@ func TestDeadServersSocketsAreRemovedAndLivingOnesKept(t *testing.T) {
 		t.Errorf("the living server is cut off: %v", err)
 	}
 
-	second := admin.NewServer(living, admin.Info{}, newFakeDrivers(), fakeSetup{}, slog.New(slog.DiscardHandler))
+	second := admin.NewServer(living, admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}}, slog.New(slog.DiscardHandler))
 	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "another server listens there") {
 		t.Errorf("Listen on a living server's socket = %v", err)
 	}
@@ -289,7 +292,7 @@ func TestConfiguredFolderGivesEachServerItsSocket(t *testing.T) {
 }
 
 func TestOddRequestsAreRefusedWithAReason(t *testing.T) {
-	h := admin.NewHandler(admin.Info{}, newFakeDrivers(), fakeSetup{})
+	h := admin.NewHandler(admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}})
 	for name, tc := range map[string]struct {
 		method, path, body string
 		status             int
@@ -302,6 +305,7 @@ func TestOddRequestsAreRefusedWithAReason(t *testing.T) {
 		"two documents":  {"POST", "/v1/rollback", `{} {}`, 400, "text after its end"},
 		"huge":           {"POST", "/v1/reload", `{"drivers": ["` + strings.Repeat("x", 1<<20) + `"]}`, 400, "too large"},
 		"negative lines": {"GET", "/v1/drivers/shell/logs?lines=-1", "", 400, `lines is \"-1\"`},
+		"odd level":      {"GET", "/v1/logs?level=loud", "", 400, `level is \"loud\"`},
 		"wordy lines":    {"GET", "/v1/drivers/shell/logs?lines=all", "", 400, `lines is \"all\"`},
 		"empty body":     {"POST", "/v1/reload", "", 200, "again []"},
 	} {
@@ -325,4 +329,72 @@ func TestNoAnswerIsAnErrorThatNamesTheSocket(t *testing.T) {
 	if _, err := c.Drivers(ctx); err == nil || !strings.Contains(err.Error(), socket) {
 		t.Errorf("Drivers() = %v, want an error with %s", err, socket)
 	}
+}
+
+func TestServersSayWhatTheyLogged(t *testing.T) {
+	kept := new(admin.Log)
+	log := slog.New(slog.NewJSONHandler(kept, nil))
+	socket := filepath.Join(shortDir(t), "1.sock")
+	s := admin.NewServer(socket, admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}, Log: kept}, slog.New(slog.DiscardHandler))
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	c := admin.NewClient(socket)
+	defer func() {
+		c.Close()
+		_ = s.Close()
+	}()
+	for i := range 1200 { // more than are kept
+		log.Info("served", "n", i)
+	}
+	log.Warn("slow", "n", 1)
+
+	read := func(n int, level slog.Level) (got []string) {
+		t.Helper()
+		err := c.ServerLogs(t.Context(), n, level, false, func(record json.RawMessage) error {
+			got = append(got, messageOf(t, record))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got, want := read(3, slog.LevelInfo), []string{"served 1198", "served 1199", "slow 1"}; !slices.Equal(got, want) {
+		t.Errorf("the last three are %q, want %q", got, want)
+	}
+	if got, want := read(3, slog.LevelWarn), []string{"slow 1"}; !slices.Equal(got, want) {
+		t.Errorf("those from warn on are %q, want %q", got, want)
+	}
+	if got := read(5000, slog.LevelInfo); len(got) != 1000 || got[0] != "served 201" {
+		t.Errorf("all that are kept are %d, the first %q, want 1000 from served 201", len(got), got[0])
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var got []string
+	err := c.ServerLogs(ctx, 1, slog.LevelWarn, true, func(record json.RawMessage) error {
+		if got = append(got, messageOf(t, record)); len(got) == 1 {
+			log.Info("served", "n", 2)
+			log.Error("broken", "n", 3)
+			return nil
+		}
+		stop()
+		return nil
+	})
+	if want := []string{"slow 1", "broken 3"}; !errors.Is(err, context.Canceled) || !slices.Equal(got, want) {
+		t.Errorf("following gives %q, %v, want %q until it is stopped", got, err, want)
+	}
+}
+
+func messageOf(t *testing.T, record json.RawMessage) string {
+	t.Helper()
+	var r struct {
+		Msg string `json:"msg"`
+		N   int    `json:"n"`
+	}
+	if err := json.Unmarshal(record, &r); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(r.Msg, " ", r.N)
 }

@@ -45,6 +45,15 @@ type Setup interface {
 	Rollback(ctx context.Context) (setup.Report, error)
 }
 
+// Subject is the server that the interface shows and changes.
+type Subject struct {
+	Info    Info
+	Drivers Drivers
+	Setup   Setup
+	// Log is what the server logged lately; nil: nothing is kept.
+	Log *Log
+}
+
 // reloadRequest is the body of POST /v1/reload; it may be empty.
 type reloadRequest struct {
 	Drivers []string `json:"drivers"`

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,7 +90,7 @@ func (c *Client) Logs(ctx context.Context, name string, n int) ([]driverhost.Lin
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var out []driverhost.Line
-	err := c.lines(ctx, name, url.Values{"lines": {strconv.Itoa(n)}}, func(l driverhost.Line) error {
+	err := readLines(ctx, c, driverLogs(name), url.Values{"lines": {strconv.Itoa(n)}}, func(l driverhost.Line) error {
 		out = append(out, l)
 		return nil
 	})
@@ -99,22 +100,40 @@ func (c *Client) Logs(ctx context.Context, name string, n int) ([]driverhost.Lin
 // FollowLogs emits the last n lines of a driver and then every new one, until
 // ctx ends, emit fails or the server stops, which is not an error.
 func (c *Client) FollowLogs(ctx context.Context, name string, n int, emit func(driverhost.Line) error) error {
-	return c.lines(ctx, name, url.Values{"lines": {strconv.Itoa(n)}, "follow": {"1"}}, emit)
+	return readLines(ctx, c, driverLogs(name), url.Values{"lines": {strconv.Itoa(n)}, "follow": {"1"}}, emit)
 }
 
-func (c *Client) lines(ctx context.Context, name string, query url.Values, emit func(driverhost.Line) error) (err error) {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/drivers/"+url.PathEscape(name)+"/logs?"+query.Encode(), nil)
+func driverLogs(name string) string { return "/v1/drivers/" + url.PathEscape(name) + "/logs" }
+
+// ServerLogs emits the last n records of the server's own log that are of the
+// level or a worse one, as slog.JSONHandler writes them. With follow it continues
+// until ctx ends, emit fails or the server stops, which is not an error.
+func (c *Client) ServerLogs(ctx context.Context, n int, level slog.Level, follow bool, emit func(json.RawMessage) error) error {
+	query := url.Values{"lines": {strconv.Itoa(n)}, "level": {level.String()}}
+	if follow {
+		query.Set("follow", "1")
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTime)
+		defer cancel()
+	}
+	return readLines(ctx, c, "/v1/logs", query, emit)
+}
+
+// readLines emits the documents of a reply, one after the other.
+func readLines[T any](ctx context.Context, c *Client, path string, query url.Values, emit func(T) error) (err error) {
+	resp, err := c.send(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	for dec := json.NewDecoder(resp.Body); ; {
-		var line driverhost.Line
+		var line T
 		switch err := dec.Decode(&line); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return fmt.Errorf("read the log of driver %s: %w", name, err)
+			return fmt.Errorf("read %s of the server: %w", path, err)
 		}
 		if err := emit(line); err != nil {
 			return err

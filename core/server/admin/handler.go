@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -25,20 +26,20 @@ const (
 	reloadTime = 2 * time.Minute
 )
 
-type handler struct {
-	info    Info
-	drivers Drivers
-	setup   Setup
-}
+type handler struct{ Subject }
 
 // NewHandler returns the interface without a listener.
-func NewHandler(info Info, drivers Drivers, setup Setup) http.Handler {
-	h := &handler{info: info, drivers: drivers, setup: setup}
+func NewHandler(of Subject) http.Handler {
+	h := &handler{of}
+	if h.Log == nil {
+		h.Log = new(Log)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/server", h.server)
 	mux.HandleFunc("GET /v1/drivers", h.list)
 	mux.HandleFunc("GET /v1/drivers/{name}", h.show)
 	mux.HandleFunc("GET /v1/drivers/{name}/logs", h.logs)
+	mux.HandleFunc("GET /v1/logs", h.serverLogs)
 	mux.HandleFunc("POST /v1/reload", h.reload)
 	mux.HandleFunc("POST /v1/rollback", h.rollback)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -47,10 +48,10 @@ func NewHandler(info Info, drivers Drivers, setup Setup) http.Handler {
 	return mux
 }
 
-func (h *handler) server(w http.ResponseWriter, _ *http.Request) { reply(w, h.info) }
+func (h *handler) server(w http.ResponseWriter, _ *http.Request) { reply(w, h.Info) }
 
 func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
-	all := h.drivers.Status()
+	all := h.Drivers.Status()
 	if all == nil {
 		all = []driverhost.Status{}
 	}
@@ -58,7 +59,7 @@ func (h *handler) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *handler) show(w http.ResponseWriter, r *http.Request) {
-	s, ok := h.drivers.StatusOf(r.PathValue("name"))
+	s, ok := h.Drivers.StatusOf(r.PathValue("name"))
 	if !ok {
 		refuse(w, http.StatusNotFound, noDriver(r))
 		return
@@ -73,22 +74,18 @@ func noDriver(r *http.Request) error {
 // logs writes one JSON document a line.
 func (h *handler) logs(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	if _, ok := h.drivers.StatusOf(name); !ok {
+	if _, ok := h.Drivers.StatusOf(name); !ok {
 		refuse(w, http.StatusNotFound, noDriver(r))
 		return
 	}
-	n := DefaultLines
-	if given := r.URL.Query().Get("lines"); given != "" {
-		var err error
-		if n, err = strconv.Atoi(given); err != nil || n < 0 {
-			refuse(w, http.StatusBadRequest, fmt.Errorf("lines is %q: must be a number that is not negative", given))
-			return
-		}
+	n, follow, err := linesAsked(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
 	}
-	w.Header().Set("Content-Type", "application/jsonl")
-	out := &lines{w: w, control: http.NewResponseController(w), enc: json.NewEncoder(w)}
-	if follow := r.URL.Query().Get("follow"); follow != "1" && follow != "true" {
-		for _, line := range h.drivers.Logs(name, n) {
+	out := newLines(w)
+	if !follow {
+		for _, line := range h.Drivers.Logs(name, n) {
 			if out.emit(line) != nil {
 				return
 			}
@@ -99,9 +96,42 @@ func (h *handler) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The error is dropped: the reply has begun and cannot turn into an error.
-	_ = h.drivers.FollowLogs(r.Context(), name, n, func(line driverhost.Line) error {
+	_ = h.Drivers.FollowLogs(r.Context(), name, n, func(line driverhost.Line) error {
 		return errors.Join(out.emit(line), out.flush())
 	})
+}
+
+// serverLogs writes the records of the server's own log, one a line.
+func (h *handler) serverLogs(w http.ResponseWriter, r *http.Request) {
+	n, follow, err := linesAsked(r)
+	level := slog.LevelDebug
+	if given := r.URL.Query().Get("level"); given != "" && err == nil && level.UnmarshalText([]byte(given)) != nil {
+		err = fmt.Errorf("level is %q: must be debug, info, warn or error", given)
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	out := newLines(w)
+	if out.flush() != nil { // so that the reader knows it is connected
+		return
+	}
+	// The error is dropped: the reply has begun and cannot turn into an error.
+	_ = h.Log.read(r.Context(), n, level, follow, func(record json.RawMessage) error {
+		return errors.Join(out.emit(record), out.flush())
+	})
+}
+
+// linesAsked is how many lines a request asks for, and whether it follows.
+func linesAsked(r *http.Request) (n int, follow bool, err error) {
+	n = DefaultLines
+	if given := r.URL.Query().Get("lines"); given != "" {
+		if n, err = strconv.Atoi(given); err != nil || n < 0 {
+			return 0, false, fmt.Errorf("lines is %q: must be a number that is not negative", given)
+		}
+	}
+	asked := r.URL.Query().Get("follow")
+	return n, asked == "1" || asked == "true", nil
 }
 
 // lines writes log lines, each within a bounded time.
@@ -111,7 +141,12 @@ type lines struct {
 	enc     *json.Encoder
 }
 
-func (l *lines) emit(line driverhost.Line) error {
+func newLines(w http.ResponseWriter) *lines {
+	w.Header().Set("Content-Type", "application/jsonl")
+	return &lines{w: w, control: http.NewResponseController(w), enc: json.NewEncoder(w)}
+}
+
+func (l *lines) emit(line any) error {
 	// A recorder in a test has no deadlines.
 	_ = l.control.SetWriteDeadline(time.Now().Add(writeTime))
 	return l.enc.Encode(line)
@@ -125,7 +160,7 @@ func (h *handler) reload(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	change(w, func() (setup.Report, error) { return h.setup.Reload(r.Context(), req.Drivers...) })
+	change(w, func() (setup.Report, error) { return h.Setup.Reload(r.Context(), req.Drivers...) })
 }
 
 func (h *handler) rollback(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +168,7 @@ func (h *handler) rollback(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	change(w, func() (setup.Report, error) { return h.setup.Rollback(r.Context()) })
+	change(w, func() (setup.Report, error) { return h.Setup.Rollback(r.Context()) })
 }
 
 func change(w http.ResponseWriter, do func() (setup.Report, error)) {

@@ -131,7 +131,7 @@ func shortDir(t *testing.T) string {
 func serve(t *testing.T, socket string, drivers admin.Drivers, setup admin.Setup) *admin.Client {
 	t.Helper()
 	info := admin.Info{PID: os.Getpid(), Version: "v9", StartedAt: time.Unix(1, 0).UTC(), DriversDir: "/drivers"}
-	s := admin.NewServer(socket, info, drivers, setup, slog.New(slog.DiscardHandler))
+	s := admin.NewServer(socket, admin.Subject{Info: info, Drivers: drivers, Setup: setup}, slog.New(slog.DiscardHandler))
 	if err := s.Listen(); err != nil {
 		t.Fatalf("Listen: %v", err)
 	}
@@ -147,5 +147,5 @@ func serve(t *testing.T, socket string, drivers admin.Drivers, setup admin.Setup
 
 // newServer is a server that does not listen yet.
 func newServer(socket string) *admin.Server {
-	return admin.NewServer(socket, admin.Info{}, newFakeDrivers(), fakeSetup{}, slog.New(slog.DiscardHandler))
+	return admin.NewServer(socket, admin.Subject{Drivers: newFakeDrivers(), Setup: fakeSetup{}}, slog.New(slog.DiscardHandler))
 }

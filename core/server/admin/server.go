@@ -37,11 +37,11 @@ type Server struct {
 }
 
 // NewServer prepares a server; Listen makes its socket. Call Close when done.
-func NewServer(socket string, info Info, drivers Drivers, setup Setup, log *slog.Logger) *Server {
+func NewServer(socket string, of Subject, log *slog.Logger) *Server {
 	s := &Server{socket: socket, log: log}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		Handler: NewHandler(info, drivers, setup),
+		Handler: NewHandler(of),
 		// No ReadTimeout: it would cancel a request that is served for longer.
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return s.ctx },

@@ -14,6 +14,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/driverhost"
 	"github.com/kairos-mcp/kairos/core/handover"
 	"github.com/kairos-mcp/kairos/core/metrics"
+	"github.com/kairos-mcp/kairos/core/server/admin"
 	"github.com/kairos-mcp/kairos/core/server/toolset"
 	"github.com/kairos-mcp/kairos/core/setup"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -42,6 +43,7 @@ type App struct {
 	Version string // of this program
 	Config  config.Config
 	log     *slog.Logger
+	logged  *admin.Log // what was logged lately
 	clock   *clock.Clock
 	host    *driverhost.Host
 	setup   *setup.Current
@@ -87,11 +89,12 @@ func (s Options) open() (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := c.Log.Logger(os.Stderr)
+	logged := new(admin.Log)
+	log, err := c.Log.Logger(os.Stderr, logged)
 	if err != nil {
 		return nil, err
 	}
-	a := &App{Version: s.Version, Config: c, log: log, clock: clock.System(), changes: newChanges(), space: localSpace}
+	a := &App{Version: s.Version, Config: c, log: log, logged: logged, clock: clock.System(), changes: newChanges(), space: localSpace}
 	if s.Files {
 		a.space = FilesSpace
 	}

@@ -29,10 +29,11 @@ type background struct {
 func newBackground(ctx context.Context, a *App, config string) *background {
 	o := &background{app: a, hangup: make(chan os.Signal, 1)}
 	if socket := adminSocket(a.Config); socket != "" {
-		o.admin = admin.NewServer(socket, admin.Info{
+		info := admin.Info{
 			PID: os.Getpid(), Version: a.Version, StartedAt: time.Now(), DriversDir: files.Absolute(a.Config.Drivers.Dir)[0],
 			Database: files.Absolute(a.Config.Database)[0], Config: config, Watch: *a.Config.Drivers.Watch,
-		}, a.host, a.setup, a.log)
+		}
+		o.admin = admin.NewServer(socket, admin.Subject{Info: info, Drivers: a.host, Setup: a.setup, Log: a.logged}, a.log)
 	}
 	o.ctx, o.cancel = context.WithCancel(ctx)
 	signal.Notify(o.hangup, syscall.SIGHUP)

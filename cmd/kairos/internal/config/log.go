@@ -25,17 +25,19 @@ func (l logConfig) level() (slog.Level, error) {
 	return level, nil
 }
 
-// Logger writes to stderr, because stdout carries MCP frames.
-func (l logConfig) Logger(to io.Writer) (*slog.Logger, error) {
+// Logger writes as configured to stderr, because stdout carries MCP frames, and the
+// same as JSON to records, with one call for each.
+func (l logConfig) Logger(stderr, records io.Writer) (*slog.Logger, error) {
 	level, err := l.level()
 	if err != nil {
 		return nil, err
 	}
 	options := &slog.HandlerOptions{Level: level}
+	var shown slog.Handler = slog.NewTextHandler(stderr, options)
 	if l.Format == "json" {
-		return slog.New(traceHandler{slog.NewJSONHandler(to, options)}), nil
+		shown = slog.NewJSONHandler(stderr, options)
 	}
-	return slog.New(traceHandler{slog.NewTextHandler(to, options)}), nil
+	return slog.New(traceHandler{slog.NewMultiHandler(shown, slog.NewJSONHandler(records, options))}), nil
 }
 
 // traceHandler adds the trace of the context to each record. It is for handlers

@@ -1,0 +1,124 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/servers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/server/admin"
+)
+
+func logsCommand(at *session.Session) *cobra.Command {
+	var choice servers.Choice
+	out, lines, follow := new(output.Format), 0, false
+	level := "debug"
+	cmd := &cobra.Command{
+		Use: "logs", Short: "Print the log of every running server", Args: cobra.NoArgs,
+		Long: "Prints the latest lines that the running servers of this configuration logged. A server keeps the last 1000, of what its\n" +
+			"log.level lets through, and forgets them when it ends: what has to last is what it writes to stderr. With -o json each\n" +
+			"line is one JSON object. `kairos driver logs` prints what a driver wrote.",
+		Example: "  kairos logs\n  kairos logs --level warn --follow",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var least slog.Level
+			if err := least.UnmarshalText([]byte(level)); err != nil {
+				return fmt.Errorf("--level is %q: must be debug, info, warn or error", level)
+			}
+			c := servers.Look(*at, cmd.ErrOrStderr())
+			return choice.WithTarget(cmd.Context(), c, func(found []admin.Found) error {
+				if err := servers.NeedServer(found, c, "the lines live with the server, whose stderr has them too"); err != nil {
+					return err
+				}
+				l := logPrinter{out: out, to: cmd.OutOrStdout(), many: len(found) > 1}
+				return l.all(cmd.Context(), found, func(ctx context.Context, s admin.Found, emit func(json.RawMessage) error) error {
+					return s.Client.ServerLogs(ctx, lines, least, follow, emit)
+				}, follow)
+			})
+		},
+	}
+	out.AddTo(cmd)
+	choice.AddTo(cmd)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new lines until interrupted")
+	cmd.Flags().IntVar(&lines, "lines", admin.DefaultLines, "how many of the last lines")
+	cmd.Flags().StringVar(&level, "level", level, "only lines of this level or a worse one: debug, info, warn or error")
+	err := cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag is there
+	}
+	return cmd
+}
+
+// logPrinter prints the lines of one or several servers.
+type logPrinter struct {
+	out  *output.Format
+	many bool
+
+	mu sync.Mutex // guards to
+	to io.Writer
+}
+
+// all reads every server's log at a time.
+func (l *logPrinter) all(ctx context.Context, found []admin.Found,
+	read func(context.Context, admin.Found, func(json.RawMessage) error) error, follow bool,
+) error {
+	errs := make([]error, len(found))
+	var wg sync.WaitGroup
+	for i, s := range found {
+		wg.Go(func() {
+			errs[i] = read(ctx, s, func(record json.RawMessage) error { return l.print(s, record) })
+			switch {
+			case ctx.Err() != nil:
+				errs[i] = nil // interrupted, which is how following ends
+			case errs[i] == nil && follow:
+				errs[i] = fmt.Errorf("server %d ended", s.PID) // nobody but the server ends it otherwise
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *logPrinter) print(s admin.Found, record json.RawMessage) error {
+	fields := map[string]any{}
+	if err := json.Unmarshal(record, &fields); err != nil {
+		return fmt.Errorf("read the log of server %d: %w", s.PID, err)
+	}
+	text := logText(fields)
+	fields["server"] = s.PID
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Item(l.to, fields, func(p *output.Printer) {
+		if l.many {
+			p.Printf("[%d] ", s.PID)
+		}
+		p.Printf("%s\n", text)
+	})
+}
+
+// logText is a record for people: its time, level and message, then the rest.
+func logText(fields map[string]any) string {
+	var b strings.Builder
+	clock, _ := fields[slog.TimeKey].(string)
+	if at, err := time.Parse(time.RFC3339Nano, clock); err == nil {
+		clock = at.Local().Format("15:04:05.000")
+	}
+	fmt.Fprintf(&b, "%s  %-5v  %v", clock, fields[slog.LevelKey], fields[slog.MessageKey])
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if key != slog.TimeKey && key != slog.LevelKey && key != slog.MessageKey {
+			fmt.Fprintf(&b, "  %s=%v", key, fields[key])
+		}
+	}
+	return b.String()
+}
