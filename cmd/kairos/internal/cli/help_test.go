@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -46,13 +47,42 @@ func TestEveryCommandSaysWhatItDoesInOneLine(t *testing.T) {
 // word is a word of a command line, with quotes or without.
 var word = regexp.MustCompile(`(?:'[^']*'|[^\s'])+`)
 
-// Examples are what people copy: they name the command that they are about, and
-// its flags and arguments are taken.
-func TestExamplesAreCommandsThatAreTaken(t *testing.T) {
-	for i, c := range allCommands(Root("1")) {
-		if c.HasSubCommands() {
-			continue
+// Every terminal shows a help without breaking its lines, except those that people
+// copy as they are.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, c := range append(allCommands(Root("1")), Root("1")) {
+		var out strings.Builder
+		c.SetOut(&out)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
 		}
+		_, after, found := strings.Cut(out.String(), "Examples:\n")
+		if !found && c.GroupID != "" {
+			t.Errorf("the help of %s has no examples:\n%s", c.CommandPath(), &out)
+		}
+		for line := range strings.Lines(strings.ReplaceAll(out.String(), strings.Split(after, "\n\n")[0], "")) {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > helpWidth && !strings.HasPrefix(line, "  kairos ") && !strings.HasPrefix(line, "  {") {
+				t.Errorf("the help of %s has a line of %d characters: %s", c.CommandPath(), n, line)
+			}
+		}
+	}
+}
+
+func TestHelpBreaksDescriptionsBelowTheirBeginning(t *testing.T) {
+	text := "It shows\nall that\nthere is.\n\n  kairos  stays  as  it is\n\nFlags:\n  -o, --output FORMAT   text, json or yaml\n      --all             everything"
+	want := "It shows all that there is.\n\n  kairos  stays  as  it is\n\nFlags:\n  -o, --output FORMAT   text,\n                        json or\n                        yaml\n      --all             everything"
+	if got := fit(text, 32); got != want {
+		t.Errorf("fit = %q, want %q", got, want)
+	}
+	if got, want := broken("one two three", 7), "one two\nthree"; got != want {
+		t.Errorf("broken = %q, want %q", got, want)
+	}
+}
+
+// Examples are what people copy: they name the command that they are about, or one
+// below it, and its flags and arguments are taken.
+func TestExamplesAreCommandsThatAreTaken(t *testing.T) {
+	for _, c := range append(allCommands(Root("1")), Root("1")) {
 		tried := false
 		for line := range strings.Lines(c.Example) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), " > ")
@@ -68,7 +98,7 @@ func TestExamplesAreCommandsThatAreTaken(t *testing.T) {
 			// Flags keep what was parsed, so that each example needs commands of its own.
 			fresh := Root("1")
 			found, rest, err := fresh.Find(words)
-			if err != nil || found.CommandPath() != allCommands(fresh)[i].CommandPath() {
+			if err != nil || found.HasSubCommands() || !strings.HasPrefix(found.CommandPath()+" ", c.CommandPath()+" ") {
 				t.Errorf("%s: the example %q is one of %v (%v)", c.CommandPath(), line, found.CommandPath(), err)
 				continue
 			}

@@ -24,6 +24,7 @@ func Root(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "kairos",
 		Short:         "An MCP server that makes agents follow procedures step by step and prove each step",
+		Example:       "  kairos run release.md\n  kairos connect claude-code\n  kairos serve --http",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -41,6 +42,7 @@ func Root(version string) *cobra.Command {
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
 	explainUsage(cmd)
+	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
 	})

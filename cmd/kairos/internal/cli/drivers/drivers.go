@@ -9,7 +9,8 @@ import (
 
 // Command is `kairos driver`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "driver", Short: "Create, install, inspect and reload drivers"}
+	cmd := &cobra.Command{Use: "driver", Short: "Create, install, inspect and reload drivers",
+		Example: "  kairos driver list\n  kairos driver install ./kairos-driver-word_count"}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.AddCommand(

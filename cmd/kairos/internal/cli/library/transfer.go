@@ -77,7 +77,7 @@ func importCommand(at *session.Session) *cobra.Command {
 	out := new(output.Format)
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE... | --from-qdrant URL",
-		Short: "Import protocols from a folder, files, or an earlier server's collection",
+		Short: "Import protocols from a folder, files or an earlier server",
 		Long: `Stores what kairos export wrote, as it was: identities, times and ratings included. Other Markdown files are stored as
 kairos mint does. A protocol that is stored already with the same content is skipped, so an interrupted import can be
 repeated. A bad file does not stop the others; bad files are listed at the end. With --from-qdrant the protocols come from

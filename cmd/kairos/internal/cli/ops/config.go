@@ -14,7 +14,7 @@ import (
 )
 
 func configCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration"}
+	cmd := &cobra.Command{Use: "config", Short: "Show and check the configuration", Example: "  kairos config check\n  kairos config show"}
 	cmd.AddCommand(&cobra.Command{
 		Use: "check", Short: "Check the configuration, the driver settings and the decision tree", Args: cobra.NoArgs,
 		Long: "Reads the configuration, the settings of the drivers and the decision tree, reports every problem at once, and then\n" +

@@ -46,7 +46,7 @@ const (
 )
 
 func embeddingCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model"}
+	cmd := &cobra.Command{Use: "embedding", Short: "Check the embedding model", Example: "  kairos embedding check"}
 	out := new(output.Format)
 	check := &cobra.Command{
 		Use:   "check",

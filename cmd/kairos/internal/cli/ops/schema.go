@@ -20,7 +20,7 @@ import (
 var challengeSchema []byte
 
 func schemaCommand(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors"}
+	cmd := &cobra.Command{Use: "schema", Short: "Print JSON Schemas for editors", Example: "  kairos schema config > kairos.schema.json"}
 	cmd.AddCommand(&cobra.Command{
 		Use:   "challenge",
 		Short: "Print the JSON Schema of the challenge block of a step",

@@ -18,7 +18,8 @@ import (
 func Command(at *session.Session) *cobra.Command {
 	cmd := &cobra.Command{Use: "runs", Short: "Inspect, resume and end runs",
 		Long: "Inspects, resumes and ends runs. A RUN is named by its id, by the end of its id as `kairos runs list` shows it, or by\n" +
-			"the title of its protocol where only one run of it is open."}
+			"the title of its protocol where only one run of it is open.",
+		Example: "  kairos runs list\n  kairos runs show 'Release a version'"}
 	out := new(output.Format)
 	out.AddTo(cmd)
 	cmd.PersistentFlags().BoolFunc("json", "the same as --output json", func(string) error { *out = output.FormatJSON; return nil })

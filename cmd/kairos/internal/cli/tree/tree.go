@@ -13,7 +13,7 @@ import (
 
 // Command is `kairos tree`.
 func Command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "tree", Short: "Show, check and explain the decision tree"}
+	cmd := &cobra.Command{Use: "tree", Short: "Show, check and explain the decision tree", Example: "  kairos tree show\n  kairos tree check new.yaml"}
 	cmd.AddCommand(
 		treeCheckCommand(at),
 		&cobra.Command{
