@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Strict gives a command --strict. Without it a reply is a success,
-// whatever it reports, as scripts for the earlier server expect.
+// Strict gives a command --strict, whose default is what strict is. Without it a
+// reply is a success, whatever it reports, as scripts for the earlier server expect.
 func Strict(cmd *cobra.Command, strict *bool) {
-	cmd.Flags().BoolVar(strict, "strict", false, "exit with 1 also when the reply reports a failure")
+	cmd.Flags().BoolVar(strict, "strict", *strict, "exit with 1 also when the reply reports a failure")
 }
 
 // JSONObject reads the value of a flag.

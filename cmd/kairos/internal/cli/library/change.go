@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ type changes struct {
 
 func updateCommand(at *session.Session) *cobra.Command {
 	var c changes
-	out, strict := new(output.Format), false
+	out, strict := new(output.Format), output.IsTerminal(os.Stdout)
 	cmd := &cobra.Command{
 		Use:   "update URI|TITLE... (--file FILE | --files FILE... | --updates JSON)",
 		Short: "Update steps",
@@ -186,7 +187,7 @@ func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, r
 }
 
 func deleteCommand(at *session.Session) *cobra.Command {
-	out, strict := new(output.Format), false
+	out, strict := new(output.Format), output.IsTerminal(os.Stdout)
 	cmd := &cobra.Command{
 		Use: "delete URI|TITLE|FILE...", Short: "Delete steps and protocols", Args: cobra.MinimumNArgs(1),
 		Long: `Deletes steps by their URIs. A title, a file or the URI of the first step deletes the whole protocol. Older versions are

@@ -69,7 +69,7 @@ func withAttester(ctx context.Context, s session.Session, path string, do func(c
 
 func attestCommand(at *session.Session) *cobra.Command {
 	var in api.AttestRequest
-	out, strict, to := new(output.Format), false, ""
+	out, strict, to := new(output.Format), output.IsTerminal(os.Stdout), ""
 	cmd := &cobra.Command{
 		Use: "attest URI|TITLE|FILE success|failure MESSAGE", Short: "Attest how a run ended, and close it", Args: cobra.ExactArgs(3), Annotations: session.AsksServers,
 		Example: "  kairos attest 'Release a version' success 'released 1.2'\n  kairos attest kairos://mem/... failure 'the build broke' --run-id RUN",

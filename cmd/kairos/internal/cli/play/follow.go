@@ -68,7 +68,7 @@ func (w *walk) run(ctx context.Context, in api.NextRequest) error {
 		}
 		call := callAfter(reply)
 		if reply.ErrorCode == "" && call.tool == "kairos_attest" {
-			return w.finish(reply, call)
+			return w.finish(reply)
 		}
 		if refusal || !mayContinue(reply) {
 			return w.stopped(reply)
@@ -191,7 +191,7 @@ func (w *walk) show(reply api.StepReply) error {
 		if w.out == output.FormatYAML {
 			fmt.Fprintln(w.cmd.OutOrStdout(), "---")
 		}
-		return printStep(w.cmd, w.out, reply)
+		return printStep(w.cmd, w.out, reply, w.url)
 	}
 	key := reply.RunID + reply.CurrentStep.URI
 	if key == w.shown || reply.CurrentStep.Content == "" {
@@ -207,25 +207,13 @@ func (w *walk) show(reply api.StepReply) error {
 }
 
 // finish says how to close the run.
-func (w *walk) finish(reply api.StepReply, call nextStep) error {
+func (w *walk) finish(reply api.StepReply) error {
 	if !w.out.ForPeople() {
 		return nil
 	}
 	p := &output.Printer{W: w.cmd.OutOrStdout()}
-	p.Printf("\nAll steps are complete. Close the run with:\n\nkairos attest %s success \"what was achieved\"%s\n", call.uri, w.options(reply))
+	p.Printf("\n%s", output.Lines(continuation(reply, w.url)))
 	return p.Err
-}
-
-// options name the run, and the server if it was named.
-func (w *walk) options(reply api.StepReply) string {
-	s := ""
-	if reply.RunID != "" {
-		s += " --run-id " + reply.RunID
-	}
-	if w.url != "" {
-		s += " --url " + w.url
-	}
-	return s
 }
 
 // stopped is why the walk cannot continue.
@@ -233,9 +221,9 @@ func (w *walk) stopped(reply api.StepReply) error {
 	err := runError(reply)
 	switch reply.ErrorCode {
 	case string(fault.WaitingForDriver):
-		return fmt.Errorf("%w\n  here: continue later with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+		return fmt.Errorf("%w\n  here: continue later with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
 	case string(fault.WaitingForUser):
-		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, w.options(reply))
+		return fmt.Errorf("%w\n  here: once the person has answered, continue with `kairos next %s --follow%s`", err, reply.CurrentStep.URI, runOptions(reply, w.url))
 	}
 	return err
 }
@@ -243,7 +231,7 @@ func (w *walk) stopped(reply api.StepReply) error {
 // unsolved: nobody gave a solution for the open step.
 func (w *walk) unsolved(reply api.StepReply) error {
 	return fmt.Errorf("step %d of %d is open and no solution is left: %s\n  next: continue with `kairos next %s --follow%s`",
-		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, w.options(reply))
+		reply.StepIndex, reply.StepCount, reply.Challenge.Description, reply.CurrentStep.URI, runOptions(reply, w.url))
 }
 
 // mayContinue reports whether another solution may be submitted: nothing is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ of a run that is under way, with a fresh nonce. kairos next --follow continues i
 				if err != nil {
 					return err
 				}
-				return printStep(cmd, *out, reply)
+				return printStep(cmd, *out, reply, at.URL)
 			})
 		},
 	}
@@ -69,13 +70,39 @@ func fixed(roots []string) []string {
 	return out
 }
 
-// printStep prints a reply. In Markdown it is the text of the step alone, so
-// what went wrong is told beside it.
-func printStep(cmd *cobra.Command, out output.Format, reply api.StepReply) error {
+// printStep prints a reply of the server at the url, if it was named. In Markdown it
+// is the text of the step alone, so what went wrong is told beside it.
+func printStep(cmd *cobra.Command, out output.Format, reply api.StepReply, url string) error {
 	if out.ForPeople() && reply.ErrorCode != "" {
 		output.Tell(cmd.ErrOrStderr(), "%s\n", output.Lines(output.Message(runError(reply))))
 	}
-	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) { p.Document(reply.CurrentStep.Content) })
+	return out.Print(cmd.OutOrStdout(), reply, func(p *output.Printer) {
+		p.Document(reply.CurrentStep.Content)
+		if out == output.FormatText {
+			p.Printf("\n%s", output.Lines(continuation(reply, url)))
+		}
+	})
+}
+
+// runOptions name the run, and the server if it was named.
+func runOptions(reply api.StepReply, url string) string {
+	s := ""
+	if reply.RunID != "" {
+		s += " --run-id " + reply.RunID
+	}
+	if url != "" {
+		s += " --url " + url
+	}
+	return s
+}
+
+// continuation names the command that comes next.
+func continuation(reply api.StepReply, url string) string {
+	call := callAfter(reply)
+	if call.tool == api.ToolAttest {
+		return fmt.Sprintf("All steps are complete. Close the run with:\n\nkairos attest %s success \"what was achieved\"%s\n", call.uri, runOptions(reply, url))
+	}
+	return fmt.Sprintf("Continue the run with:\n\nkairos next %s --follow%s\n", call.uri, runOptions(reply, url))
 }
 
 // noSingleRun reports whether a call was refused because no run, or more than one,
@@ -105,15 +132,15 @@ func nextCommand(at *session.Session) *cobra.Command {
 	follow, strict := false, false
 	out := new(output.Format)
 	cmd := &cobra.Command{
-		Use: "next URI", Short: "Submit a solution for the open step of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
+		Use: "next URI|TITLE|FILE", Short: "Submit a solution for the open step of a run", Args: cobra.ExactArgs(1), Annotations: session.AsksServers,
 		Long: `Submits a solution and shows the next open step. With --follow the command continues to the end of the run: each --solution
 is for one step, then each line of standard input, and at a terminal it asks you. Missing type, nonce and proof_hash are
-filled in. A reply that reports an error is printed with exit status 0, unless --strict or --follow is given.`,
-		Example: `  kairos next URI --solution '{"type":"shell","nonce":"...","proof_hash":"...","shell":{"exit_code":0}}'
+filled in. The title of a protocol, or a file that holds it, means its open run. A reply that reports an error is printed with exit status 0, unless --strict or --follow is given.`,
+		Example: `  kairos next 'Release a version' --follow
+  kairos next URI --solution '{"type":"shell","nonce":"...","proof_hash":"...","shell":{"exit_code":0}}'
   kairos next URI --follow --solution '{"shell":{"exit_code":0}}' --solution '{"comment":{"text":"..."}}'`,
 		ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in.URI = reference.StepURI(args[0])
 			given, err := readSolutions(solutions)
 			if err != nil {
 				return err
@@ -122,6 +149,11 @@ filled in. A reply that reports an error is printed with exit status 0, unless -
 				return errors.New("several --solution need --follow: each is for one step")
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
+				named, err := reference.Find(ctx, t, args[0])
+				if err != nil {
+					return err
+				}
+				in.URI = named.URI
 				if follow {
 					return newWalk(cmd, at, t, *out, given).run(ctx, in)
 				}
@@ -135,7 +167,7 @@ filled in. A reply that reports an error is printed with exit status 0, unless -
 				if err != nil {
 					return err
 				}
-				err = printStep(cmd, *out, reply)
+				err = printStep(cmd, *out, reply, at.URL)
 				if strict && reply.ErrorCode != "" {
 					err = errors.Join(err, runError(reply))
 				}
