@@ -45,11 +45,11 @@ var playedExamples = []example{
 	}},
 	{name: "files", typed: []string{"2026-W10", "y", "The week was quiet and all is well.", "."}},
 	{name: "mcp", flags: " --with-servers", typed: []string{"Betty", "y"}},
-	{name: "calendar-appointment", flags: " --with-servers", typed: []string{"Adam, Betty", "y", "30", "y", "y", "y"}},
-	{name: "meet-a-colleague", flags: " --with-servers", typed: []string{"Betty", "y", "y", "y", "y"}},
+	{name: "calendar-appointment", flags: " --with-servers", typed: []string{"Adam, Betty", "y", "30", "y", "y"}},
+	{name: "meet-a-colleague", flags: " --with-servers", typed: []string{"Betty", "y", "y", "y"}},
 	{name: "mixed", flags: " --with-servers", typed: []string{
 		"the mail relay", "Dora", "y", "45", "y", "y",
-		"The mail relay is away for 45 minutes; please call Dora if you cannot wait for your mail.", ".", "y", "y",
+		"The mail relay is away for 45 minutes; please call Dora if you cannot wait for your mail.", ".", "y",
 	}},
 	{name: "shell", typed: []string{"examples", "y", "y"}, machine: map[string]string{
 		`Filesystem .*`:                "Filesystem     1024-blocks     Used Available Capacity Mounted on",

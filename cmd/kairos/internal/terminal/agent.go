@@ -16,6 +16,8 @@ type agent struct{ host *host }
 type task struct {
 	content   string // Markdown of the step
 	challenge challenge
+	// index and count are the step's place in the protocol.
+	index, count int
 }
 
 // demandsFiles reports whether the work is done and its files are to be reported.
@@ -85,14 +87,19 @@ func (a agent) shell(ctx context.Context, t task) (any, error) {
 	if show.Timeout > 0 {
 		timeout = time.Duration(show.Timeout * float64(time.Second))
 	}
-	d, err := a.host.decide(ctx, question{
-		kind: KindShell, text: fmt.Sprintf("Run with sh, at most %s:\n%s", timeout, show.Command),
-	})
-	if err != nil {
-		return nil, err
-	}
-	if d.verb != verbRun {
-		return nil, errRefused
+	if t.wasApproved(a.host.exchange.takeApproved()) {
+		a.host.console.say("\nThe command runs as you approved it:")
+		a.host.console.quote(show.Command)
+	} else {
+		d, err := a.host.decide(ctx, question{
+			kind: KindShell, text: fmt.Sprintf("Run with sh, at most %s:\n%s", timeout, show.Command),
+		})
+		if err != nil {
+			return nil, err
+		}
+		if d.verb != verbRun {
+			return nil, errRefused
+		}
 	}
 	res, err := runCommand(ctx, a.host.cfg.Dir, show.Command, timeout)
 	if err != nil {
@@ -128,8 +135,10 @@ func (a agent) tool(ctx context.Context, t task) (any, error) {
 			return nil, err
 		}
 	}
-	args, err := a.host.consent(ctx, ref, show.Arguments)
-	if err != nil {
+	args := show.Arguments
+	if args != nil && t.wasApproved(a.host.exchange.takeApproved()) {
+		a.host.console.say("\nThe call is made as you approved it.")
+	} else if args, err = a.host.consent(ctx, ref, args); err != nil {
 		return nil, err
 	}
 	res, err := a.host.tools.call(ctx, ref.server, ref.tool.Name, args)

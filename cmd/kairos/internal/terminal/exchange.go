@@ -8,6 +8,7 @@ type exchange struct {
 	mu          sync.Mutex
 	asked, form bool
 	dismissed   bool
+	approved    string // the last question that the person answered with "approved"
 }
 
 // begin begins a call of the server.
@@ -35,6 +36,23 @@ func (e *exchange) answered(dismissed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dismissed = dismissed
+}
+
+// approve notes what question the person approved with their last answer; "": none.
+func (e *exchange) approve(question string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.approved = question
+}
+
+// takeApproved returns the question that was approved last, once: work that is
+// done again is asked for again.
+func (e *exchange) takeApproved() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	question := e.approved
+	e.approved = ""
+	return question
 }
 
 func (e *exchange) hasAsked() bool {

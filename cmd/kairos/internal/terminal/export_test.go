@@ -11,3 +11,8 @@ func FormAnswer(schema, answer json.RawMessage) (map[string]any, error) {
 	_ = f.text()
 	return f.content(answer)
 }
+
+// WasApproved is task.wasApproved of step 2 of 3.
+func WasApproved(question, typ, display string) bool {
+	return task{challenge: challenge{Type: typ, Display: json.RawMessage(display)}, index: 2, count: 3}.wasApproved(question)
+}

@@ -129,6 +129,10 @@ func (h *host) elicit(ctx context.Context, params mcp.ElicitationParams) (*mcp.E
 	if err != nil {
 		return nil, err
 	}
+	h.exchange.approve("")
+	if h.script == nil && d.verb == verbAnswer && approves(d.answer) {
+		h.exchange.approve(params.Message)
+	}
 	res := &mcp.ElicitationResult{}
 	switch d.verb {
 	case verbDecline:

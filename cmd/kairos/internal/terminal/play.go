@@ -231,7 +231,7 @@ func (p *play) advance(ctx context.Context, uri string, reply stepReply) (stepRe
 		}
 	} else if !reply.leftToServer() && (reply.ErrorCode != "" || tries > 0 || !p.serverMayAsk()) {
 		var err error
-		work := task{content: reply.CurrentStep.Content, challenge: reply.Challenge}
+		work := task{content: reply.CurrentStep.Content, challenge: reply.Challenge, index: reply.StepIndex, count: reply.StepCount}
 		if solution, err = (agent{p.host}).solve(ctx, work); err != nil {
 			return stepReply{}, p.unsolved(ctx, reply, err)
 		}
