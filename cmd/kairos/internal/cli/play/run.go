@@ -103,9 +103,21 @@ func Play(cmd *cobra.Command, at *session.Session, f Flags, args []string) (err 
 		if err != nil {
 			return err
 		}
-		return timeline.Summary(cmd.OutOrStdout(), line, time.Since(began), ownDB == "")
+		return timeline.Summary(cmd.OutOrStdout(), line, timeline.Played{Took: time.Since(began), Kept: ownDB == "", Resume: f.resume(config, args)})
 	})
 	return errors.Join(playErr, sumErr)
+}
+
+// resume are the arguments with which `kairos runs resume` continues the run: with
+// the servers that this one had, which are a file's and not stored with the run.
+func (f Flags) resume(played terminal.Config, args []string) string {
+	switch file := strings.Join(args, " "); {
+	case f.servers != "":
+		return "--play --servers " + quoted(f.servers)
+	case len(played.Servers) > 0:
+		return "--play --servers " + quoted(sidecarOf(file))
+	}
+	return "--play"
 }
 
 // hasForms reports whether questions can be forms. A screen reader reads lines

@@ -12,9 +12,17 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
-// Summary writes in a few lines what became of a run that took that long at this
-// terminal. kept: the run is still there afterwards.
-func Summary(w io.Writer, line archive.Timeline, took time.Duration, kept bool) error {
+// Played is how a run was played at this terminal.
+type Played struct {
+	Took time.Duration
+	// Kept: the run is still there afterwards.
+	Kept bool
+	// Resume are the arguments of kairos runs resume, behind the id.
+	Resume string
+}
+
+// Summary writes in a few lines what became of a run.
+func Summary(w io.Writer, line archive.Timeline, how Played) error {
 	p := &output.Printer{W: w}
 	r := line.Run
 	if line.Verified {
@@ -23,16 +31,16 @@ func Summary(w io.Writer, line archive.Timeline, took time.Duration, kept bool) 
 		p.Printf("\nnot verified: %s\n", output.Short(line.Problem))
 	}
 	proofs := proofsOf(line)
-	p.Printf("%s: %d of %s in %s\n", r.Title, len(proofs), output.Count(r.StepCount, "step"), took.Round(time.Second))
+	p.Printf("%s: %d of %s in %s\n", r.Title, len(proofs), output.Count(r.StepCount, "step"), how.Took.Round(time.Second))
 	printVouchers(p, proofs)
 	id := output.ShortID(string(r.ID))
 	switch {
-	case !kept:
+	case !how.Kept:
 		p.Printf("nothing is kept of run %s: it was temporary\n", r.ID)
 		return p.Err
 	case r.State.Live():
 		p.Printf("run %s is open:\n", r.ID)
-		p.Printf("  %-45s continues it\n", "kairos runs resume "+id+" --play")
+		p.Printf("  %-45s continues it\n", "kairos runs resume "+id+" "+how.Resume)
 	default:
 		p.Printf("run %s is kept:\n", r.ID)
 		p.Printf("  %-45s a signed statement of it\n", "kairos runs export "+id+" --file run.json")

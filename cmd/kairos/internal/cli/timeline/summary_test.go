@@ -34,7 +34,7 @@ func TestTheSummarySaysWhoVouchesForWhat(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := timeline.Summary(&b, line, 61*time.Second, true); err != nil {
+	if err := timeline.Summary(&b, line, timeline.Played{Took: 61 * time.Second, Kept: true}); err != nil {
 		t.Fatal(err)
 	}
 	_, got, _ := strings.Cut(b.String(), "whole\n")
@@ -57,7 +57,7 @@ func TestTheSummaryIsShort(t *testing.T) {
 		line.Moments = append(line.Moments, proved(step+1, by[step%5], by[step/5%5]))
 	}
 	var b strings.Builder
-	if err := timeline.Summary(&b, line, time.Hour, true); err != nil {
+	if err := timeline.Summary(&b, line, timeline.Played{Took: time.Hour, Kept: true, Resume: "--play"}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(b.String(), "\n"); lines > 15 || lines < 10 {
