@@ -181,7 +181,7 @@ func printItems[Result api.UpdateResult | api.DeleteResult](p *output.Printer, r
 	rows := [][]string{{"URI", "STATUS", "MESSAGE"}}
 	for _, result := range results {
 		r := api.UpdateResult(result)
-		rows = append(rows, []string{r.URI, r.Status, r.Message})
+		rows = append(rows, []string{r.URI, r.Status, output.Commands(r.Message)})
 	}
 	p.Rows(rows)
 }

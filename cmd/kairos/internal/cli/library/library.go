@@ -75,7 +75,7 @@ func printChoices(p *output.Printer, reply api.SearchReply) {
 		}
 		rows = append(rows, []string{score, c.Role, title, p.ID(c.URI)})
 	}
-	p.Printf("%s\n\n", output.Lines(reply.Message))
+	p.Printf("%s\n\n", output.Lines(output.Commands(reply.Message)))
 	p.Rows(rows)
 }
 
@@ -169,10 +169,10 @@ func printMinted(p *output.Printer, reply api.MintReply) {
 	}
 	p.Rows(rows)
 	for _, w := range reply.Warnings {
-		p.Printf("\n%s\n", output.Lines(protocol.Diagnostic(w).String()))
+		p.Printf("\n%s\n", output.Lines(output.Commands(protocol.Diagnostic(w).String())))
 	}
 	if reply.Message != "" {
-		p.Printf("\n%s\n", output.Lines(reply.Message))
+		p.Printf("\n%s\n", output.Lines(output.Commands(reply.Message)))
 	}
 }
 

@@ -87,6 +87,9 @@ func attestCommand(at *session.Session) *cobra.Command {
 					return err
 				}
 				in.URI = named.URI
+				if in.RunID, err = openRun(ctx, t, in.RunID); err != nil {
+					return err
+				}
 				reply, err := attest(ctx, in)
 				if err != nil && reply.RunID == "" {
 					return missingRun(*at, in, err)
@@ -103,7 +106,7 @@ func attestCommand(at *session.Session) *cobra.Command {
 	out.AddToTool(cmd, output.FormatJSON)
 	cmd.Flags().Float64Var(&in.QualityBonus, "quality-bonus", 0, "added to the rating")
 	cmd.Flags().StringVar(&in.ModelID, "model", "", "who rates")
-	cmd.Flags().StringVar(&in.RunID, "run-id", "", "the run, where several are open")
+	runFlag(cmd, at, &in.RunID)
 	cmd.Flags().StringVar(&to, "statement", "", "write a signed statement of the run into this file, as kairos runs export does")
 	flags.Strict(cmd, &strict)
 	return cmd
@@ -127,7 +130,7 @@ func printAttested(p *output.Printer, reply api.AttestReply) {
 	if reply.Verified {
 		verified = "verified"
 	}
-	p.Printf("%s: %s\n", verified, output.Lines(reply.Message))
+	p.Printf("%s: %s\n", verified, output.Lines(output.Commands(reply.Message)))
 	for _, uri := range reply.MissingSteps {
 		p.Printf("- no accepted proof: %s\n", uri)
 	}

@@ -84,6 +84,27 @@ func printStep(cmd *cobra.Command, out output.Format, reply api.StepReply, url s
 	})
 }
 
+// runFlag gives a command --run-id; openRun reads it.
+func runFlag(cmd *cobra.Command, at *session.Session, named *string) {
+	cmd.Flags().StringVar(named, "run-id", "", "the run, where several are open")
+	complete := func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return at.CompleteRuns(cmd, nil, typed)
+	}
+	if err := cmd.RegisterFlagCompletionFunc("run-id", complete); err != nil {
+		panic(err) // the flag is there
+	}
+}
+
+// openRun is the id of the run that --run-id names, by its id or the end of that;
+// empty: none was named.
+func openRun(ctx context.Context, t api.Transport, named string) (string, error) {
+	if named == "" {
+		return "", nil
+	}
+	id, err := session.FindRun(ctx, t, named)
+	return string(id), err
+}
+
 // runOptions name the run, and the server if it was named.
 func runOptions(reply api.StepReply, url string) string {
 	s := ""
@@ -154,6 +175,9 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 					return err
 				}
 				in.URI = named.URI
+				if in.RunID, err = openRun(ctx, t, in.RunID); err != nil {
+					return err
+				}
 				if follow {
 					return newWalk(cmd, at, t, *out, given).run(ctx, in)
 				}
@@ -178,7 +202,7 @@ filled in. The title of a protocol, or a file that holds it, means its open run.
 	out.AddToTool(cmd, output.FormatMarkdown)
 	cmd.Flags().StringArrayVar(&solutions, "solution", nil, "the solution, a JSON object")
 	cmd.Flags().BoolVar(&follow, "follow", false, "walk the run to its end")
-	cmd.Flags().StringVar(&in.RunID, "run-id", "", "the run, where several are open")
+	runFlag(cmd, at, &in.RunID)
 	flags.Strict(cmd, &strict)
 	return cmd
 }
