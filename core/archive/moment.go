@@ -81,6 +81,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Opened:      tellOpened,
 	run.Premature:   tellPremature,
 	run.Claimed:     tellClaimed,
+	run.Planned:     tellPlanned,
 	run.Declined:    tellReason,
 	run.Dismissed:   tellReason,
 	run.Lapsed:      tellReason,
@@ -133,6 +134,11 @@ func tellRouteClosed(m *Moment, ev run.Event) {
 
 func tellOpened(m *Moment, ev run.Event) {
 	m.Via, m.Verdict = viaPage, fmt.Sprintf("the page behind the link was opened %s", howReached(*ev.Visit))
+}
+
+func tellPlanned(m *Moment, ev run.Event) {
+	m.Via, m.Question = ev.Plan.Driver, ev.Plan.Text
+	m.Verdict = "it is allowed to do this (grant " + ev.Plan.Grant + ")"
 }
 
 func tellClaimed(m *Moment, ev run.Event) {

@@ -30,6 +30,7 @@ const (
 type Facts struct {
 	Challenge ChallengeFacts  `json:"challenge,omitzero"`
 	Step      StepFacts       `json:"step,omitzero"`
+	Protocol  ProtocolFacts   `json:"protocol,omitzero"`
 	Run       RunFacts        `json:"run,omitzero"`
 	Client    ClientFacts     `json:"client,omitzero"`
 	Solution  SolutionFacts   `json:"solution,omitzero"`
@@ -56,6 +57,16 @@ type StepFacts struct {
 	Name  string `json:"name,omitzero"`
 	// Approval is the step's own mode; empty if it sets none.
 	Approval driver.ApprovalMode `json:"approval,omitzero"`
+	// Granted: a person allowed a driver to act for this step.
+	Granted bool `json:"granted,omitzero"`
+}
+
+// ProtocolFacts describes the protocol as this run has it.
+type ProtocolFacts struct {
+	Space string `json:"space,omitzero"`
+	// Digest is protocol.Chain.ContentDigest; set only where a route of the tree
+	// leads to a driver that needs a grant.
+	Digest string `json:"digest,omitzero"`
 }
 
 // RunFacts describes the execution.

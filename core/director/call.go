@@ -81,7 +81,7 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 		}
 		return *open, open.Acts, nil
 	}
-	if c, err = cs.keyed(c); err != nil || desc.Effect != driver.EffectEffects {
+	if c, err = cs.keyed(c); err != nil || !cs.t.granting.acts(c, desc) {
 		return c, false, err
 	}
 	c.Acts, c.At = true, cs.t.e.opt.Clock.Now()

@@ -85,8 +85,11 @@ func (e useCase) decide(ctx context.Context, c access.Caller, in DecideInput) (D
 // answerDecided makes the person's result the answer that the call would have
 // obtained.
 func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideInput, ev *run.Event) error {
-	_, asked, err := ve.t.calls.obtained(ctx, call.Input)
+	k, asked, err := ve.t.calls.obtained(ctx, call.Input)
 	if err != nil {
+		return err
+	}
+	if err := ve.t.vouching.decidable(k); err != nil {
 		return err
 	}
 	if input.Of(asked.Kind).Approves {
@@ -109,6 +112,9 @@ func (ve *verdicts) answerDecided(ctx context.Context, call run.Call, in DecideI
 func (ve *verdicts) acceptDecided(ctx context.Context, call run.Call, in DecideInput) error {
 	k, err := ve.t.open(ctx)
 	if err != nil {
+		return err
+	}
+	if err := ve.t.vouching.decidable(k); err != nil {
 		return err
 	}
 	evidence, ok := evidenceOf(ve.t.Run.Step)

@@ -13,6 +13,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
@@ -32,6 +33,7 @@ type Store struct {
 	Archive   archive.RunArchive
 	History   runs.History
 	Eraser    archive.Eraser // nil: runs cannot be redacted
+	Grants    grants.Store   // nil: nobody is asked what drivers may do, and nothing is allowed
 }
 
 // Options tune an engine. The zero value is the documented default.
@@ -82,6 +84,7 @@ type Options struct {
 type Engine struct {
 	*library.Library
 	*archive.Archive
+	*grants.Grants
 	store  Store
 	setups drivers.Setups
 	opt    Options
@@ -124,7 +127,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	return &Engine{Library: l, Archive: a, runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
+	return &Engine{Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
 func newNonce() string {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -106,6 +105,9 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 	desc, _, known := ob.t.e.Drivers.Describe(r.Via)
 	if why := cmp.Or(ob.t.trust.barred(in, r.Via), ob.t.vouching.cannot(k, in, r.Via)); why != "" {
 		return Round{}, ob.passOver(ctx, in.ID, r, why)
+	}
+	if round, done, err := ob.t.granting.prepare(ctx, k, in, r, desc); done || err != nil {
+		return round, err
 	}
 	kind, byReport := input.Of(in.Kind), !ob.t.approvals.takesNoReport(k, in)
 	if kind.Approves && byReport && !desc.Has(driver.FeatureAgent) {
@@ -224,89 +226,6 @@ func (ob *obtaining) leaveRoute(ctx context.Context, a run.Attempt, reason strin
 		ev.Diagnostics = []driver.Diagnostic{driver.Problem("", a.Reason)}
 	}
 	return ob.t.apply(ev)
-}
-
-// viaAgent takes the input from the submitted solution, or shows it to the agent.
-func (ob *obtaining) viaAgent(ctx context.Context, k input.Task, in driver.Input, r decision.Route) (Round, error) {
-	drv, ok := ob.t.e.Drivers.Capability(r.Via, r.CallTimeout)
-	if !ok {
-		return Round{}, unavailable("driver %s is not configured", r.Via)
-	}
-	shown, err := ob.shownToAgent(ctx, drv, r.Via, k, in)
-	if err != nil {
-		return Round{}, err
-	}
-	s := ob.t.solution
-	if s == nil || !s.supplied() {
-		if ob.t.Run.Step.Index == ob.t.target {
-			return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
-		}
-		return ob.t.replies.present(ctx, k, in, shown)
-	}
-	if s.Type != shown.Type {
-		return ob.t.replies.refuse(ctx, fault.TypeMismatch, fmt.Sprintf("the open challenge is of type %q, the solution of type %q", shown.Type, s.Type))
-	}
-	ob.t.solution = nil
-	if left := s.unfilled(in); len(left) > 0 {
-		return ob.notFilledIn(ctx, drv, r.Via, k, in, left)
-	}
-	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: r.Via})
-	if err != nil {
-		return Round{}, err
-	}
-	res, err := drv.Interpret(ctx, driver.InterpretRequest{
-		Input: in, Step: k.Where, Client: ob.t.caller.Client, Raw: s.raw, IdempotencyKey: c.Key, Attempt: c.Attempt,
-	})
-	switch {
-	case err != nil:
-		return Round{}, fault.Wrap(err, fault.DriverUnavailable, "driver %s could not read the solution, the step stays open: %s", r.Via, plain.Clip(err.Error(), 600))
-	case res.Answer != nil:
-		// This came from the agent, even if the driver claims more.
-		res.Answer.Provenance = driver.AgentReported
-		return ob.supply(ctx, k, in, r, *res.Answer)
-	case res.Declined != nil:
-		return ob.t.replies.decline(ctx, in, r.Via, res.Declined.Reason, 0)
-	case res.Missing != nil:
-		return ob.t.replies.leftOut(ctx, k, in, shown, nothingGiven)
-	case res.Invalid != nil:
-		return ob.t.replies.refuse(ctx, fault.MissingField, "the solution is not an answer: "+input.Describe(res.Invalid.Diagnostics))
-	case res.Unavailable != nil:
-		return Round{}, unavailable("driver %s cannot read the solution: %s", r.Via, res.Unavailable.Reason)
-	}
-	return Round{}, unavailable("driver %s gave no outcome", r.Via)
-}
-
-// notFilledIn: the agent sent back placeholders of next_call. An omission
-// is missing, not wrong.
-func (ob *obtaining) notFilledIn(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input, left []string) (Round, error) {
-	shown, err := ob.shownToAgent(ctx, drv, via, k, in)
-	if err != nil {
-		return Round{}, err
-	}
-	return ob.t.replies.leftOut(ctx, k, in, shown, fmt.Sprintf("Solution is missing: %s still hold the placeholders of next_call. "+
-		"Replace each by what really happened, and leave out what is optional and not known", plain.Clip(strings.Join(left, ", "), 500)))
-}
-
-// shownToAgent is the challenge as the agent sees it. For evidence that is the
-// step's own; anything else only the driver can word.
-func (ob *obtaining) shownToAgent(ctx context.Context, drv driver.Capability, via string, k input.Task, in driver.Input) (driver.AgentChallenge, error) {
-	if input.Of(in.Kind).Evidence && ob.t.solution.supplied() {
-		return driver.AgentChallenge{Type: k.Common.Type, Description: in.Description, Display: in.Display}, nil
-	}
-	c, err := ob.t.calls.keyed(run.Call{Input: in.ID, Driver: via})
-	if err != nil {
-		return driver.AgentChallenge{}, err
-	}
-	res, err := drv.Render(ctx, driver.RenderRequest{
-		Input: in, Step: k.Where, Client: ob.t.caller.Client, IdempotencyKey: c.Key, Attempt: c.Attempt,
-	})
-	switch {
-	case err != nil:
-		return driver.AgentChallenge{}, fault.Wrap(err, fault.DriverUnavailable, "the driver that shows challenges to agents failed, the step stays open: %s", plain.Clip(err.Error(), 600))
-	case res.AgentChallenge == nil:
-		return driver.AgentChallenge{}, unavailable("the agent route did not show input %q of step %d", in.ID, k.Where.Index)
-	}
-	return *res.AgentChallenge, nil
 }
 
 // supply takes an answer that needed no question.

@@ -16,9 +16,11 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // probe is everything by which somebody could ask for a protocol.
@@ -37,6 +39,32 @@ type ask func(w *world, c access.Caller, p probe) (any, error)
 // reaches is every engine call that takes a caller, in every way that could
 // reach a protocol. A call that is not here fails the test.
 var reaches = map[string]map[string]ask{
+	"Allow": {
+		"space": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Allow(w.t.Context(), c, []grants.Grant{{
+				Space: p.Space, Protocol: p.ChainID, Step: 1, Driver: "agent", Effect: driver.EffectReads, By: "me",
+			}})
+		},
+	},
+	"Actable": {
+		"head": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Actable(w.t.Context(), c, director.ActsOn{URI: p.Head})
+		},
+		"run": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.Actable(w.t.Context(), c, director.ActsOn{Run: run.ID(p.Run)})
+		},
+	},
+	"AllowSteps": {
+		"head": func(w *world, c access.Caller, p probe) (any, error) {
+			return w.AllowSteps(w.t.Context(), c, director.AllowInput{ActsOn: director.ActsOn{URI: p.Head}, By: "me"})
+		},
+	},
+	"Granted": {
+		"list": func(w *world, c access.Caller, _ probe) (any, error) { return w.Granted(w.t.Context(), c) },
+	},
+	"Revoke": {
+		"id": func(w *world, c access.Caller, p probe) (any, error) { return nil, w.Revoke(w.t.Context(), c, p.Run) },
+	},
 	"Begin": {
 		"head": func(w *world, c access.Caller, p probe) (any, error) {
 			return w.Begin(w.t.Context(), c, api.BeginRequest{URI: p.Head})

@@ -58,6 +58,7 @@ type turn struct {
 	trust       *trust
 	verdicts    *verdicts
 	vouching    *vouching
+	granting    *granting
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -237,6 +238,9 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 		return input.Task{}, err
 	}
 	k.Challenge, k.Vouchers = filled, k.Common.EvidenceFrom.Provenances()
+	if err := t.granting.load(ctx, k); err != nil {
+		return input.Task{}, err
+	}
 	d := t.e.Tree.Decide(input.EvidenceKind.Name, t.facts(k, input.EvidenceKind.Name))
 	k.Use = d.Use
 	if k.Use == "" {
@@ -291,9 +295,10 @@ func (t *turn) facts(k input.Task, inputID string) decision.Facts {
 	f := decision.Facts{
 		Challenge: drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge),
 		Step: decision.StepFacts{
-			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode,
+			Index: k.Where.Index, Count: k.Where.Count, Name: k.Step.Name, Approval: k.Common.ApprovalMode, Granted: len(t.granting.here()) > 0,
 		},
-		Run: decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decision.Object(t.Run.Input)},
+		Protocol: decision.ProtocolFacts{Space: t.Chain.Space, Digest: t.granting.digest},
+		Run:      decision.RunFacts{Attempt: t.Run.Step.Failures + 1, Input: decision.Object(t.Run.Input)},
 		Client: decision.ClientFacts{
 			Name: c.Name, Version: c.Version, Era: c.Era, Transport: c.Transport,
 			Elicitation: decision.ElicitationFacts{Form: c.ElicitationForm, URL: c.ElicitationURL},
@@ -316,6 +321,6 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t.calls, t.observation, t.trust, t.tries = &calls{t: t}, &observation{t: t}, &trust{t: t}, &tries{t: t}
 	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
 	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
-	t.vouching = &vouching{t: t}
+	t.vouching, t.granting = &vouching{t: t}, &granting{t: t}
 	return t
 }

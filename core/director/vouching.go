@@ -75,26 +75,43 @@ func (vo *vouching) only() string {
 	return fmt.Sprintf("Step %q counts only if a person answers it, or KAIROS observes it itself", vo.t.step().Name)
 }
 
-// isClaim reports whether the submission is evidence that cannot count.
+// isClaim reports whether the submission is evidence that cannot count. For a step
+// that a driver was allowed to do it may be a proposal.
 func (vo *vouching) isClaim(k input.Task, in driver.Input) bool {
-	return k.Vouchers != nil && input.Of(in.Kind).Evidence && vo.t.solution.supplied() && !vo.judgeLooks(k)
+	return k.Vouchers != nil && input.Of(in.Kind).Evidence && vo.t.solution.supplied() && !vo.judgeLooks(k) && len(vo.t.granting.here()) == 0
 }
 
 // refuse records the submission as a claim, which nobody judges and which is not
 // counted. The same claim again is not recorded again.
 func (vo *vouching) refuse(ctx context.Context, k input.Task) (Round, error) {
-	s := vo.t.solution
-	if vo.t.Run.Step.Claim != s.payload {
-		ev := run.Event{Kind: run.Claimed, Input: input.EvidenceKind.Name, Digest: s.payload}
-		if said := orRaw(s.params, s.Evidence); len(said) <= maxEarly {
-			ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: said, Provenance: driver.AgentReported}
-		}
-		if err := vo.t.apply(ev); err != nil {
-			return Round{}, err
-		}
+	if err := vo.record(); err != nil {
+		return Round{}, err
 	}
 	return vo.t.replies.halt(ctx, fault.New(fault.EvidenceNotAccepted, "%s. What was submitted is recorded as a claim, and is neither judged nor counted.", vo.only()).
 		WithNext(`call kairos_next with %s without evidence: solution {"type":%q,"nonce":%q}`, protocol.URI(k.Step.UUID), k.Common.Type, vo.t.Run.Step.Nonce))
+}
+
+// record keeps the submission as a claim.
+func (vo *vouching) record() error {
+	s := vo.t.solution
+	if vo.t.Run.Step.Claim == s.payload {
+		return nil
+	}
+	ev := run.Event{Kind: run.Claimed, Input: input.EvidenceKind.Name, Digest: s.payload}
+	if said := orRaw(s.params, s.Evidence); len(said) <= maxEarly {
+		ev.Answer = &driver.Answer{InputID: input.EvidenceKind.Name, Value: said, Provenance: driver.AgentReported}
+	}
+	return vo.t.apply(ev)
+}
+
+// decidable refuses a person's report of what a driver did, which is a report, where
+// the step takes none.
+func (vo *vouching) decidable(k input.Task) error {
+	if vo.counts(k, driver.AgentReported) {
+		return nil
+	}
+	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", vo.only()).
+		WithHint("if it did not happen, say so, and it is tried again; if it did, end the run with `kairos runs abandon` and begin another one")
 }
 
 // nobody is the error where no route is left that could supply what counts.
@@ -107,12 +124,18 @@ func (vo *vouching) nobody(in driver.Input) *fault.Error {
 }
 
 // ends reports whether an attempt to observe the evidence failed where only that
-// counts. Then no other route is tried, and the next call looks again.
+// counts, or where a person allowed it. Then no other route is tried, and the next call looks again.
 func (vo *vouching) ends(a run.Attempt) bool {
-	return vo.observes() && !a.Untried && input.ByID(a.Input).Evidence && decision.Outcome(a.Outcome) != decision.Declined
+	desc, _, _ := vo.t.e.Drivers.Describe(a.Via)
+	return (vo.observes() || desc.Has(driver.FeatureGrant)) &&
+		!a.Untried && !input.ByID(a.Input).Reserved && decision.Outcome(a.Outcome) != decision.Declined
 }
 
 // lookFailed is the error of a call that ends so.
 func (vo *vouching) lookFailed(a run.Attempt) *fault.Error {
-	return fault.New(fault.ObservationUnavailable, "%s, and %s could not: %s (%s). No other route is tried.", vo.only(), a.Via, plain.Clip(a.Reason, 500), a.Outcome)
+	why := "KAIROS does this step itself"
+	if vo.observes() {
+		why = vo.only()
+	}
+	return fault.New(fault.ObservationUnavailable, "%s, and %s could not: %s (%s). No other route is tried.", why, a.Via, plain.Clip(a.Reason, 500), a.Outcome)
 }

@@ -30,6 +30,8 @@ const (
 	Premature Kind = "submitted_before_approval"
 	// Claimed: evidence was submitted for a step that takes the agent's word for nothing. It is not counted.
 	Claimed Kind = "claimed"
+	// Planned: a driver said what it would do to obtain the evidence.
+	Planned Kind = "planned"
 	// Supplied: an answer that needed no question: from the agent's solution or the core.
 	Supplied Kind = "supplied"
 	// RouteClosed: a route is finished for an input without an answer.
@@ -87,7 +89,7 @@ type Event struct {
 
 	Inputs   []driver.Input `json:"inputs,omitempty"` // Needed
 	Gated    bool           `json:"gated,omitempty"`  // Needed
-	Digest   string         `json:"digest,omitempty"` // Needed
+	Digest   string         `json:"digest,omitempty"` // Needed, Planned
 	State    driver.State   `json:"driver_state"`     // Needed
 	Question *Question      `json:"question,omitempty"`
 	Seq      int64          `json:"seq,omitempty"` // Answered, Unanswered, Dismissed, Opened, Declined, RouteClosed on a question
@@ -109,6 +111,7 @@ type Event struct {
 	// Bonus is the quality bonus that the attestation was answered with. Attested
 	Bonus    *float64         `json:"bonus,omitempty"`
 	Withheld *WithheldVerdict `json:"held,omitempty"` // of Withheld
+	Plan     *Plan            `json:"plan,omitempty"` // Planned
 	// Call that is open: Called, Deferred.
 	Call     *Call     `json:"call,omitempty"`
 	Decision *Decision `json:"decision,omitempty"` // Decided

@@ -30,6 +30,22 @@ func needed(r *Run, e Event) error {
 	return nil
 }
 
+// planned keeps what a driver would do. A plan that changes something needs an
+// approval of exactly that plan, so an approval of anything else is dropped.
+func planned(r *Run, e Event) error {
+	if e.Plan == nil || e.Digest == "" || len(r.Step.Inputs) == 0 {
+		return lacks("the plan, its digest, or an input that it is for")
+	}
+	r.Step.Plan = e.Plan
+	if e.Plan.Effect != driver.EffectReads {
+		r.Step.Gated = true
+	}
+	if r.Step.Digest != e.Digest {
+		r.Step.Approval, r.Step.Digest = nil, e.Digest
+	}
+	return nil
+}
+
 func supplied(r *Run, e Event) error {
 	input, ok := r.Step.input(e.Input)
 	if !ok {

@@ -147,6 +147,8 @@ type Step struct {
 	Approval *Approval `json:"approval,omitempty"`
 	// Question that is out; set exactly in the state Asking.
 	Question *Question `json:"question,omitempty"`
+	// Plan is what a driver that a person allowed to act is about to do.
+	Plan *Plan `json:"plan,omitempty"`
 	// Call of a driver that has no known outcome yet; set exactly in the state
 	// Waiting.
 	Call *Call `json:"call,omitempty"`
@@ -177,6 +179,17 @@ type Step struct {
 	// Superseded are the numbers of a person's questions that ended with a
 	// restart: a decline of one of them still counts.
 	Superseded []int64 `json:"superseded,omitempty"`
+}
+
+// Plan is what a driver said that it would do to obtain the evidence.
+type Plan struct {
+	Driver string `json:"driver"`
+	// Grant allowed it: its id.
+	Grant string `json:"grant"`
+	// Text is for the person who approves it, Data for the driver.
+	Text   string          `json:"text"`
+	Data   json.RawMessage `json:"data"`
+	Effect driver.Effect   `json:"effect"`
 }
 
 // WithheldVerdict is evidence that its driver accepted and that waits for a judge.

@@ -28,7 +28,7 @@ type change func(r *Run, e Event) error
 // transitions is the whole state machine: what is not listed is impossible.
 var transitions = map[State]map[Kind]change{
 	Open: {
-		Needed: needed, Asked: asked, Premature: premature, Claimed: claimed, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
+		Needed: needed, Asked: asked, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Called: called, Deferred: deferred,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
@@ -40,7 +40,7 @@ var transitions = map[State]map[Kind]change{
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {
-		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Opened: opened, Premature: premature, Claimed: claimed, Supplied: supplied, RouteClosed: routeClosed,
+		Asked: asked, Answered: answered, Repaired: repaired, Unanswered: unanswered, Dismissed: repaired, Opened: opened, Premature: premature, Claimed: claimed, Planned: planned, Supplied: supplied, RouteClosed: routeClosed,
 		Declined: declined, Refused: refused, Reissued: reissued, Restarted: restarted, Lapsed: lapsed, Told: told,
 		Called: called, Deferred: deferred,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,

@@ -26,6 +26,7 @@ type ApprovalQuestion struct {
 	Digest   string       // of the inputs as shown
 	Phrase   string       // to type; empty: none
 	Early    *run.Early   // work that came before the approval
+	Plan     *run.Plan    // of the driver that will do it; nil: the agent or a model does
 	// own: the approval is the person's own answer, and nothing is done with it.
 	Own bool
 }
@@ -75,7 +76,10 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol)
-	if len(q.Evidence.Display) > 0 {
+	switch {
+	case q.Plan != nil:
+		fmt.Fprintf(&b, "KAIROS will do exactly this itself (driver %s):\n%s\n", q.Plan.Driver, quote(q.Plan.Text))
+	case len(q.Evidence.Display) > 0:
 		fmt.Fprintf(&b, "It will be done with %s: %s\n", q.Evidence.Type, plain.Clip(api.Readable(q.Evidence.Display), maxShown))
 	}
 	if q.Evidence.User != "" {

@@ -47,6 +47,25 @@ func ApprovedDigest(inputs []driver.Input, phrase string) (string, error) {
 	return run.Digest(b)
 }
 
+// PlannedDigest is ApprovedDigest where a driver does what is approved.
+func PlannedDigest(inputs []driver.Input, phrase string, p run.Plan) (string, error) {
+	approved, err := ApprovedDigest(inputs, phrase)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(struct {
+		Approved string          `json:"approved"`
+		Driver   string          `json:"driver"`
+		Effect   driver.Effect   `json:"effect"`
+		Text     string          `json:"text"`
+		Data     json.RawMessage `json:"data"`
+	}{approved, p.Driver, p.Effect, p.Text, p.Data})
+	if err != nil {
+		return "", err
+	}
+	return run.Digest(b)
+}
+
 // Digest is of the inputs as they are asked for.
 func Digest(inputs []driver.Input) (string, error) {
 	b, err := json.Marshal(inputs)

@@ -316,7 +316,7 @@ func (w *world) openEngine(log *slog.Logger) {
 	w.compile()
 	w.engine = director.New(director.Store{
 		Protocols: w.store, Writer: w.store, Versions: w.store, Searcher: w.store, Vectors: w.store, Ratings: w.store,
-		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store,
+		Runs: w.store, Index: w.store, Archive: w.store, History: w.store, Eraser: w.store, Grants: w.store,
 	}, w.setups, director.Options{
 		ApprovalURL: rest.ApprovalPath,
 	}, log)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
@@ -41,6 +42,7 @@ type Runs interface {
 	archive.RunArchive
 	runs.History
 	archive.Eraser
+	grants.Store
 	io.Closer
 }
 
@@ -73,6 +75,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "runs", runCases, open)
 	runArea(t, "archive", archiveCases, open)
 	runArea(t, "redact", redactCases, open)
+	runArea(t, "grants", grantCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

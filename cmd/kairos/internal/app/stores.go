@@ -10,6 +10,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
 	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/qdrant"
@@ -28,6 +29,7 @@ type protocolStore interface {
 
 // Database keeps runs and, where no other store does, protocols.
 type Database interface {
+	grants.Store
 	protocolStore
 	runs.Runs
 	runs.Index
@@ -73,7 +75,7 @@ func (a *App) engineStore() director.Store {
 	}
 	return director.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
-		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store,
+		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Grants: a.Store,
 	}
 }
 

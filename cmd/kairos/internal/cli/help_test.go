@@ -12,8 +12,8 @@ import (
 
 // verbs are those that summaries begin with: one for each thing that commands do.
 var verbs = []string{
-	"Abandon", "Attest", "Begin", "Call", "Check", "Compare", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Import", "Inspect",
-	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
+	"Abandon", "Allow", "Attest", "Begin", "Call", "Check", "Compare", "Count", "Create", "Decide", "Delete", "Diagnose", "Explain", "Export", "Import", "Inspect",
+	"Install", "List", "Print", "Redact", "Reload", "Remove", "Restore", "Resume", "Revoke", "Run", "Search", "Serve", "Show", "Store", "Submit", "Update", "Verify", "Write",
 }
 
 // allCommands are the commands below cmd.

@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/connect"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/drivers"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/grants"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/library"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ops"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/play"
@@ -35,7 +36,7 @@ func Root(version string) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&at.Database, "db", "", "database file; also KAIROS_DB")
 	cmd.PersistentFlags().StringVarP(&at.URL, "url", "u", "", "ask this server instead of the local database; also "+session.ServerEnv+", with a token from "+session.TokenEnv)
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
-	addGroup(cmd, "run", "Run protocols:", append(play.Commands(&at), runs.Command(&at))...)
+	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), grants.Commands(&at)...)...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
 	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tree.Command(&at))
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)

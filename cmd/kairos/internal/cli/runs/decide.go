@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +37,7 @@ whether it acted. Find out first, for example in your bank account. The run reco
 				return fmt.Errorf("--result is not JSON: %.80q; a text needs its quotes: --result '\"done\"'", result)
 			}
 			in.Happened, in.Result = happened, json.RawMessage(result)
-			in.By = operatorName()
+			in.By = session.Operator()
 			return at.WithRun(cmd.Context(), args[0], func(ctx context.Context, t api.Transport, id run.ID) error {
 				in.RunID = id
 				reply, err := operations.DecideRun.Call(ctx, t, in)
@@ -54,14 +53,6 @@ whether it acted. Find out first, for example in your bank account. The run reco
 	cmd.Flags().StringVar(&result, "result", "", "what came of it, as JSON: the answer that the driver obtains, or the output of the step")
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "how you know, for whoever looks at the run later; required")
 	return cmd
-}
-
-// operatorName is who uses this machine, as the machine says.
-func operatorName() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return fmt.Sprintf("%s (command line)", u.Username)
-	}
-	return "the command line"
 }
 
 func printDecided(p *output.Printer, r director.DecideReply) {

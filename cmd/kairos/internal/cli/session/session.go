@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,4 +82,12 @@ func topCommand(cmd *cobra.Command) string {
 		return path[1]
 	}
 	return ""
+}
+
+// Operator is who uses this machine, as the machine says.
+func Operator() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return fmt.Sprintf("%s (command line)", u.Username)
+	}
+	return "the command line"
 }

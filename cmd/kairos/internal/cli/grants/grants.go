@@ -1,0 +1,210 @@
+// Package grants has the commands with which a person allows drivers to act for
+// steps, and takes that back.
+package grants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/app"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/reference"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/grants"
+)
+
+// localOnly: whoever may allow drivers to act is the person at the server's machine.
+var localOnly = session.StaysLocal("what drivers may do is allowed at the server's own terminal")
+
+// Commands are `kairos allow` and `kairos grants`.
+func Commands(at *session.Session) []*cobra.Command {
+	return []*cobra.Command{allow(at), command(at)}
+}
+
+func allow(at *session.Session) *cobra.Command {
+	var in director.AllowInput
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "allow PROTOCOL|RUN", Short: "Allow drivers to do steps of a protocol themselves", Args: cobra.ExactArgs(1),
+		Annotations: localOnly, ValidArgsFunction: at.CompleteURI,
+		Long: `Lists the steps of a protocol that a driver could do itself, and allows it once you agree. The text of a protocol is
+never a permission. What you allow is for this version of the protocol: an edited one asks again. A step that changes something
+asks for your approval of exactly that, each time.
+
+A run is named by its id or the end of it, a protocol by its title, its URI, the end of its URI or a file.`,
+		Example: "  kairos allow 'Release a version'\n  kairos allow RUN --once --step 2",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				if err := named(ctx, a, args[0], &in); err != nil {
+					return err
+				}
+				acts, err := a.Engine.Actable(ctx, a.RunCaller(), in.ActsOn)
+				if err != nil {
+					return err
+				}
+				p := &output.Printer{W: cmd.OutOrStdout()}
+				printActs(p, acts, in)
+				if len(acts.Steps) > 0 && !yes {
+					agreed, err := ask.Agreed(cmd, p, "Allow this?")
+					if err != nil {
+						return err
+					}
+					if !agreed {
+						return errors.New("nothing was allowed")
+					}
+				}
+				in.By = session.Operator()
+				all, err := a.Engine.AllowSteps(ctx, a.RunCaller(), in)
+				if err != nil {
+					return err
+				}
+				p.Printf("allowed: %s\n", output.Count(len(all), "step"))
+				p.Printf("  kairos grants list                    shows what is allowed\n")
+				p.Printf("  kairos grants revoke %-16s takes it back\n", output.ShortID(all[0].ID))
+				return p.Err
+			})
+		},
+	}
+	cmd.Flags().IntSliceVar(&in.Steps, "step", nil, "only these steps, by number")
+	cmd.Flags().BoolVar(&in.Once, "once", false, "only for the run that is named")
+	cmd.Flags().BoolVar(&in.Looks, "looks-only", false, "drivers may look, and change nothing")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "agree without a question")
+	return cmd
+}
+
+// named finds the run or the protocol that an argument names.
+func named(ctx context.Context, a *app.App, arg string, in *director.AllowInput) error {
+	t := session.Local(a)
+	if strings.Trim(strings.ToLower(arg), "0123456789abcdef-") == "" { // not a title
+		id, err := session.FindRun(ctx, t, arg)
+		if err != nil {
+			return err
+		}
+		if _, err := a.Engine.Timeline(ctx, a.RunCaller(), id); err == nil {
+			in.Run = id
+			return nil
+		}
+	}
+	ref, err := reference.Find(ctx, t, arg)
+	if err != nil {
+		return err
+	}
+	in.URI = ref.URI
+	return nil
+}
+
+func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
+	p.Printf("KAIROS could do %d of %s of %q itself:\n", len(acts.Steps), output.Count(acts.Total, "step"), acts.Title)
+	for _, s := range acts.Steps {
+		allowed := ""
+		if s.Grant != "" {
+			allowed = ", allowed already"
+		}
+		p.Printf("  %d. %s: %s, by driver %s%s\n", s.Step, s.Label, s.Type, s.Driver, allowed)
+		p.Printf("     %s\n", output.Short(output.CompactJSON(s.Challenge)))
+	}
+	if len(acts.Steps) == 0 {
+		return
+	}
+	scope := "every run of this version"
+	if in.Once {
+		scope = "this run only"
+	}
+	effect := "Steps that change something ask each time."
+	if in.Looks {
+		effect = "They may look, and change nothing."
+	}
+	p.Printf("For %s. %s\n", scope, effect)
+}
+
+func command(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{Use: "grants", Short: "List and revoke what drivers may do themselves"}
+	cmd.AddCommand(list(at), revoke(at))
+	return cmd
+}
+
+func list(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "list", Short: "List what drivers may do themselves", Args: cobra.NoArgs, Annotations: localOnly,
+		Example: "  kairos grants list\n  kairos grants list -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				all, err := a.Engine.Granted(ctx, a.RunCaller())
+				if err != nil {
+					return err
+				}
+				if all == nil {
+					all = []grants.Grant{}
+				}
+				return out.Print(cmd.OutOrStdout(), all, func(p *output.Printer) { printGrants(p, all) })
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+func printGrants(p *output.Printer, all []grants.Grant) {
+	rows := [][]string{{"GRANT", "PROTOCOL", "STEP", "DRIVER", "EFFECT", "FOR", "BY", "SINCE"}}
+	for _, g := range all {
+		scope := "this version"
+		if g.Run != "" {
+			scope = "run " + output.ShortID(string(g.Run))
+		}
+		rows = append(rows, []string{output.ShortID(g.ID), g.Title, fmt.Sprintf("%d %s", g.Step, g.Label), g.Driver, string(g.Effect), scope, g.By, output.Moment(g.At)})
+	}
+	p.Rows(rows)
+}
+
+func revoke(at *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke GRANT...", Short: "Revoke what drivers may do themselves", Args: cobra.MinimumNArgs(1), Annotations: localOnly,
+		Long:    "Takes grants back, named by their id or the end of it. What is under way is not stopped.",
+		Example: "  kairos grants revoke 1a2b3c4d",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return at.With(cmd.Context(), func(ctx context.Context, a *app.App) error {
+				all, err := a.Engine.Granted(ctx, a.RunCaller())
+				if err != nil {
+					return err
+				}
+				for _, arg := range args {
+					id, err := idOf(all, arg)
+					if err != nil {
+						return err
+					}
+					if err := a.Engine.Revoke(ctx, a.RunCaller(), id); err != nil {
+						return err
+					}
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "revoked %s\n", id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// idOf is the id of the grant that an argument names by its end.
+func idOf(all []grants.Grant, arg string) (string, error) {
+	var found []string
+	for _, g := range all {
+		if arg != "" && strings.HasSuffix(g.ID, strings.ToLower(arg)) {
+			found = append(found, g.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return arg, nil // which nobody has: the store says so
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("%.80q names %d grants; name one by its id:\n  %s", arg, len(found), strings.Join(found, "\n  "))
+}
