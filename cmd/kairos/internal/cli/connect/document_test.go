@@ -1,9 +1,12 @@
 package connect
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 var started = entry{Command: "/opt/kairos", Args: []string{"--db", "/var/k.db", "serve"}}
@@ -159,5 +162,26 @@ func TestClientsWithoutHTTPSaySo(t *testing.T) {
 	}
 	if _, err := clientNamed("emacs"); err == nil || !strings.Contains(err.Error(), "choose one of claude-code,") {
 		t.Error(err)
+	}
+}
+
+// Two changes within a second keep both files before them.
+func TestACopyReplacesNoCopy(t *testing.T) {
+	path, now := filepath.Join(t.TempDir(), "mcp.json"), time.Date(2026, 3, 5, 9, 0, 0, 0, time.UTC)
+	versions := []string{"first", "second", "third"}
+	if err := os.WriteFile(path, []byte(versions[0]), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for i, before := range versions[:2] {
+		backup, err := writeDocument(path, []byte(before), []byte(versions[i+1]), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			kept, err := os.ReadFile(backup)
+			if err != nil || string(kept) != before {
+				t.Errorf("the copy %s has %q, %v, want %q", backup, kept, err, before)
+			}
+		}()
 	}
 }

@@ -39,8 +39,7 @@ func writeDocument(path string, before, after []byte, now time.Time) (backup str
 	mode := fs.FileMode(0o600) // tokens of other servers may be in it
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
-		backup = path + ".before-kairos-" + now.Format("20060102-150405")
-		if err := os.WriteFile(backup, before, mode); err != nil {
+		if backup, err = keep(path, before, mode, now); err != nil {
 			return "", fmt.Errorf("keep a copy of %s: %w", path, err)
 		}
 	}
@@ -51,6 +50,23 @@ func writeDocument(path string, before, after []byte, now time.Time) (backup str
 		return "", fmt.Errorf("write the configuration of the client: %w", err)
 	}
 	return backup, nil
+}
+
+// keep writes a copy beside the file. It replaces nothing: an earlier copy of the
+// same second stays, and a link in its place is not followed.
+func keep(path string, content []byte, mode fs.FileMode, now time.Time) (backup string, err error) {
+	first := path + ".before-kairos-" + now.Format("20060102-150405")
+	backup = first
+	f, err := os.OpenFile(backup, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	for i := 2; errors.Is(err, fs.ErrExist) && i < 100; i++ {
+		backup = fmt.Sprintf("%s-%d", first, i)
+		f, err = os.OpenFile(backup, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(content)
+	return backup, errors.Join(err, f.Chmod(mode), f.Close())
 }
 
 func replace(path string, content []byte, mode fs.FileMode) (err error) {
