@@ -8,11 +8,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
@@ -40,7 +43,8 @@ func Command(at *session.Session) *cobra.Command {
 			"file stays as it is, comments included, and a copy of the file before is kept. The client starts this program with\n" +
 			"the --config, --db, KAIROS_DRIVERS_DIR and KAIROS_TREE of this command; with --http it reaches a server that is running.\n\n" +
 			"--check starts or reaches the server as the client would, with the entry in the client's file if there is one, and\n" +
-			"lists its tools. Without CLIENT the clients and their files are listed.\n\n" +
+			"lists its tools. It asks before it starts another command that a file of this folder names. Without CLIENT the clients\n" +
+			"and their files are listed.\n\n" +
 			"Clients: " + strings.Join(names(), ", "),
 		Example: "  kairos connect\n  kairos connect claude-code --write\n  kairos connect cursor --http http://127.0.0.1:3300/mcp\n" +
 			"  kairos connect codex --check",
@@ -134,9 +138,35 @@ func (f flags) connect(cmd *cobra.Command, c client, path string, e entry, versi
 	if present, ok, err := c.format.configured(document, c.servers); !f.write && err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	} else if ok && !f.write {
+		if err := f.trusted(cmd, c, path, present, e); err != nil {
+			return err
+		}
 		e = present
 	}
 	return check(cmd, e, version)
+}
+
+// trusted asks before it starts a command that a file of the project names: the
+// file may have come with the project, and what is in it is not a permission.
+func (f flags) trusted(cmd *cobra.Command, c client, path string, present, own entry) error {
+	start, starts := present.started()
+	if !c.project || f.file != "" || !starts || reflect.DeepEqual(present, own) {
+		return nil
+	}
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Printf("%s starts another command than this program would write:\n  %s\n", path,
+		strings.Join(append(slices.Sorted(slices.Values(assignments(start.env))), present.String()), " "))
+	if p.Err != nil {
+		return p.Err
+	}
+	if !output.IsTerminal(cmd.InOrStdin()) {
+		return fmt.Errorf("%s was not checked: its command was not started, because nobody can be asked here; read it and add --file %s, or replace it with --write", path, path)
+	}
+	yes, err := ask.Agreed(cmd, p, "The file belongs to this folder, and KAIROS has not checked it. Start the command?")
+	if err == nil && !yes {
+		err = fmt.Errorf("%s was not checked: its command was not started", path)
+	}
+	return err
 }
 
 // show prints what to write, so that it can be piped, and where, for people.
