@@ -124,7 +124,10 @@ func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
 }
 
 func command(at *session.Session) *cobra.Command {
-	cmd := &cobra.Command{Use: "grants", Short: "List and revoke what drivers may do themselves"}
+	cmd := &cobra.Command{
+		Use: "grants", Short: "List and revoke what drivers may do themselves",
+		Example: "  kairos grants list\n  kairos grants revoke 1a2b3c4d",
+	}
 	cmd.AddCommand(list(at), revoke(at))
 	return cmd
 }
