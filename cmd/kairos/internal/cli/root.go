@@ -42,12 +42,26 @@ func Root(version string) *cobra.Command {
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")
+	cmd.InitDefaultCompletionCmd()
+	explainCompletion(cmd)
 	explainUsage(cmd)
 	cmd.SetHelpFunc(printHelp)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w\n  usage: %s; --help lists the flags", err, cmd.UseLine())
 	})
 	return cmd
+}
+
+// explainCompletion gives the commands that cobra makes for shells an example each.
+func explainCompletion(cmd *cobra.Command) {
+	completion, _, err := cmd.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	completion.Example = "  kairos completion bash"
+	for _, shell := range completion.Commands() {
+		shell.Example = "  kairos completion " + shell.Name()
+	}
 }
 
 // addGroup adds commands below a heading of the help.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"os"
 	"strings"
 	"time"
 
@@ -28,12 +29,8 @@ func (s *Session) CompleteURI(cmd *cobra.Command, args []string, typed string) (
 // CompleteURIs completes every argument with URIs that are not arguments yet. It
 // reports no errors: a person is typing.
 func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
-	defer cancel()
-	quiet := *s
-	quiet.LogLevel = "error"
 	var found []cobra.Completion
-	err := quiet.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+	s.whileTyping(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 		reply, err := api.Spaces.Call(ctx, t, api.SpacesRequest{Titles: true, Limit: completionItems})
 		if err != nil {
 			return err
@@ -48,8 +45,27 @@ func (s *Session) CompleteURIs(cmd *cobra.Command, args []string, typed string) 
 		}
 		return nil
 	})
-	if err != nil {
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// whileTyping runs do like WithTools, but for a bounded time, without a word and
+// without making a database.
+func (s *Session) whileTyping(ctx context.Context, do func(context.Context, api.Transport) error) {
+	if s.Server() == "" {
+		c, err := s.Load()
+		if err == nil {
+			_, err = os.Stat(c.Database)
+		}
+		if err != nil {
+			cobra.CompDebugln(err.Error(), false)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionWait)
+	defer cancel()
+	quiet := *s
+	quiet.LogLevel = "error"
+	if err := quiet.WithTools(ctx, do); err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
 }

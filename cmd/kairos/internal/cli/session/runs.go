@@ -115,12 +115,8 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionWait)
-	defer cancel()
-	quiet := *s
-	quiet.LogLevel = "error"
 	var found []cobra.Completion
-	err := quiet.WithTools(ctx, func(ctx context.Context, t api.Transport) error {
+	s.whileTyping(cmd.Context(), func(ctx context.Context, t api.Transport) error {
 		page, err := operations.ListRuns.Call(ctx, t, operations.ListRunsRequest{All: true, Limit: completionItems})
 		for _, r := range page.Runs {
 			// Runs begun in one minute begin with the same digits, so the end of an id is offered.
@@ -134,9 +130,6 @@ func (s *Session) CompleteRuns(cmd *cobra.Command, args []string, typed string) 
 		}
 		return err
 	})
-	if err != nil {
-		cobra.CompDebugln(err.Error(), false)
-	}
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
