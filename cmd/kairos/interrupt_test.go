@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A command that waits for standard input can be interrupted. The person who
@@ -42,5 +43,42 @@ func TestAnInterruptIsNotAnError(t *testing.T) {
 				t.Errorf("after %v stderr is %q, want \"interrupted\" and no error", signal, text)
 			}
 		})
+	}
+}
+
+// A command that reports how far it came is interrupted all the same: its exit
+// status says so, whatever it prints.
+func TestAnInterruptedCommandThatReportsSaysSoInItsStatus(t *testing.T) {
+	dir := t.TempDir()
+	started := filepath.Join(dir, "started")
+	content := "#!/bin/sh\n" +
+		`if [ "$1" = --describe ]; then echo '{"name":"slow","version":"1.0.0","transport":"exec","role":"challenge","handles":["slow"],"effect":"pure"}'; exit; fi` +
+		"\n>" + started + "\nexec sleep 60\n"
+	binary, samples := filepath.Join(dir, "kairos-driver-slow"), filepath.Join(dir, "samples.json")
+	const sample = `{"samples":[{"name":"a","method":"Validate","want":"valid","request":{"challenge":{"type":"slow","slow":{}}}}]}`
+	if err := errors.Join(os.WriteFile(binary, []byte(content), 0o755), os.WriteFile(samples, []byte(sample), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{"kairos", "driver", "test", binary, "--sample", samples}
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(started); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the driver was not called")
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != statusInterrupted || !strings.Contains(said.String(), "ran only") {
+		t.Errorf("it ends with %v, want exit status %d and how far it came:\n%s", err, statusInterrupted, said.String())
 	}
 }

@@ -25,8 +25,12 @@ func main() {
 	stop()
 	switch {
 	case err == nil:
-	case interrupted && errors.Is(err, context.Canceled):
-		fmt.Fprintln(os.Stderr, "interrupted")
+	case interrupted:
+		said := "interrupted"
+		if !errors.Is(err, context.Canceled) {
+			said = "Error: " + output.Message(err)
+		}
+		fmt.Fprintln(os.Stderr, said)
 		os.Exit(statusInterrupted)
 	default:
 		fmt.Fprintln(os.Stderr, "Error: "+output.Message(err))

@@ -29,7 +29,7 @@ func historyCommand(at *session.Session) *cobra.Command {
 		Args:    cobra.ExactArgs(1), Annotations: session.AsksServers, ValidArgsFunction: at.CompleteURI,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				title, err := reference.TitleOf(ctx, args[0])
+				title, err := reference.Kept(ctx, t, args[0])
 				if err != nil {
 					return err
 				}
@@ -45,7 +45,7 @@ func historyCommand(at *session.Session) *cobra.Command {
 	return cmd
 }
 
-const refHelp = "REF is the URI or UUID of a step, the id of a protocol, its exact title, or a file that holds it."
+const refHelp = "REF is the URI or UUID of a step, the end of it,\nthe id of a protocol, its exact title, or a file that holds it."
 
 func printHistory(p *output.Printer, r library.HistoryReply) {
 	p.Printf("%s (%s)\n", r.Title, r.ChainID)
@@ -83,7 +83,7 @@ without A the one before B. ` + refHelp,
 				return err
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				title, err := reference.TitleOf(ctx, args[0])
+				title, err := reference.Kept(ctx, t, args[0])
 				if err != nil {
 					return err
 				}
@@ -186,7 +186,7 @@ protocol the last one. ` + refHelp,
 				return err
 			}
 			return at.WithTools(cmd.Context(), func(ctx context.Context, t api.Transport) error {
-				title, err := reference.TitleOf(ctx, args[0])
+				title, err := reference.Kept(ctx, t, args[0])
 				if err != nil {
 					return err
 				}

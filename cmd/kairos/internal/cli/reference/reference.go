@@ -85,6 +85,26 @@ func FindAll(ctx context.Context, t api.Transport, args []string) ([]string, err
 	return uris, nil
 }
 
+// Kept is what calls about stored versions are given for an argument, which may be
+// of a deleted protocol: a file's title, the URI that ends as the argument does, else
+// the argument itself.
+func Kept(ctx context.Context, t api.Transport, arg string) (string, error) {
+	title, err := TitleOf(ctx, arg)
+	if err != nil || NamesStep(StepURI(title)) {
+		return title, err
+	}
+	uris, titles, err := ending(ctx, t, title)
+	switch {
+	case err != nil:
+		return "", err
+	case len(uris) > 1:
+		return "", ambiguous(arg, uris, titles)
+	case len(uris) == 1:
+		return uris[0], nil
+	}
+	return title, nil
+}
+
 // ambiguous is the error for the end of an id that several protocols have.
 func ambiguous(arg string, uris, titles []string) error {
 	var candidates strings.Builder
