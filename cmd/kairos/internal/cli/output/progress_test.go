@@ -20,10 +20,6 @@ func TestProgressAppearsAfterASecondAndIsErased(t *testing.T) {
 		p := drawing(&out, 5000, "importing")
 		time.Sleep(999 * time.Millisecond)
 		p.Add(400)
-		synctest.Wait()
-		if out.Len() > 0 {
-			t.Errorf("before a second it says %q, want nothing", &out)
-		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		p.Add(800)
