@@ -52,7 +52,7 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 	ctx, done := within(ctx, c.within)
 	defer done()
 	if _, err := cl.Initialize(ctx, init); err != nil {
-		if ctx.Err() == nil && errors.Is(err, transport.ErrTransportClosed) {
+		if ctx.Err() == nil && hasEnded(err) {
 			return nil, errors.Join(fmt.Errorf("%s did not start; what it wrote to standard error says why", c.argv[0]), closeClient(cl))
 		}
 		return nil, errors.Join(fmt.Errorf("initialize %s: %w", c.argv[0], cause(ctx, err)), closeClient(cl))
@@ -62,6 +62,12 @@ func connect(ctx context.Context, c child) (*client.Client, error) {
 			fmt.Errorf("%s speaks MCP %s, not %s", c.argv[0], cl.ProtocolVersion(), c.version), closeClient(cl))
 	}
 	return cl, nil
+}
+
+// hasEnded reports whether a call failed because the server has ended: before it
+// read the request, or before it answered.
+func hasEnded(err error) bool {
+	return errors.Is(err, transport.ErrTransportClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed)
 }
 
 // within bounds how long a server may take to answer; 0 does not.
