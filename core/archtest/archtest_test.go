@@ -92,6 +92,7 @@ var allowed = map[string][]string{
 	"examples":                        {},
 	"packaging":                       {"core/driverhost"},
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
+	"e2e/forgery":                     {},
 }
 
 // owners lists the packages that may import each third-party module.
