@@ -30,7 +30,7 @@ var revisions = []string{"2025-11-25", "2026-07-28"}
 // that does not, fails the test.
 func TestConformance(t *testing.T) {
 	requireNode(t)
-	bin := programs(t)
+	bin := built(t)
 	fetchClients(t)
 	node := newNode(t)
 	for name, server := range map[string]*exec.Cmd{"kairos": kairosOverHTTP(t, bin), "fixture": fixture(t)} {

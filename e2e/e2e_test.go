@@ -21,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kairos-mcp/kairos/e2e/programs"
 )
 
 const (
@@ -33,12 +35,14 @@ const (
 // programsOnce are built by the first test that needs them.
 var programsOnce struct {
 	sync.Once
-	dir string
+	dir   string
+	isNew bool
+	err   error
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if programsOnce.dir != "" && os.Getenv("KAIROS_BIN") == "" {
+	if programsOnce.isNew {
 		_ = os.RemoveAll(programsOnce.dir)
 	}
 	os.Exit(code)
@@ -46,7 +50,7 @@ func TestMain(m *testing.M) {
 
 func TestOfficialClients(t *testing.T) {
 	requireNode(t)
-	bin := programs(t)
+	bin := built(t)
 	fetchClients(t)
 	play(t, bin)
 }
@@ -131,57 +135,19 @@ func newNode(t *testing.T) string {
 	return bin
 }
 
-// programs is the folder with kairos, calendar-server and drivers: the one that
+// built is the folder with kairos, calendar-server and drivers: the one that
 // KAIROS_BIN names, else one that is built for these tests.
-func programs(t *testing.T) string {
+func built(t *testing.T) string {
 	t.Helper()
-	programsOnce.Do(func() { programsOnce.dir = findPrograms(t) })
-	if programsOnce.dir == "" {
-		t.Fatal("the programs could not be built: see the test before")
+	programsOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), buildTimeout)
+		defer cancel()
+		programsOnce.dir, programsOnce.isNew, programsOnce.err = programs.Find(ctx)
+	})
+	if programsOnce.err != nil {
+		t.Fatalf("the programs could not be built: %v", programsOnce.err)
 	}
 	return programsOnce.dir
-}
-
-func findPrograms(t *testing.T) string {
-	t.Helper()
-	if dir := os.Getenv("KAIROS_BIN"); dir != "" {
-		dir, err := filepath.Abs(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "kairos")); err != nil {
-			t.Fatalf("KAIROS_BIN must be the folder that make build fills: %v", err)
-		}
-		return dir
-	}
-	return build(t)
-}
-
-// build makes what make build makes, in a folder of its own.
-func build(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "kairos-e2e-bin-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	drivers := filepath.Join(dir, "drivers")
-	if err := os.Mkdir(drivers, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	goBuild := []string{"build", "-trimpath", "-ldflags", "-s -w"}
-	run(t, exec.Command("go", append(goBuild, "-o", dir, "../cmd/kairos", "../examples/calendar-server")...))
-	run(t, exec.Command("go", append(goBuild, "-o", drivers, "../plugins/...")...))
-	built, err := os.ReadDir(drivers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range built {
-		if err := os.Rename(filepath.Join(drivers, b.Name()), filepath.Join(drivers, "kairos-driver-"+b.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(t, exec.Command(filepath.Join(dir, "kairos"), "driver", "lock", drivers))
-	return dir
 }
 
 func run(t *testing.T, cmd *exec.Cmd) {

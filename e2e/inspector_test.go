@@ -17,7 +17,7 @@ const inspectTimeout = 3 * time.Minute
 // Inspector, one process a call, in both eras and over both transports.
 func TestInspectorPlaysARun(t *testing.T) {
 	requireNode(t)
-	bin := programs(t)
+	bin := built(t)
 	fetchClients(t)
 	node := newNode(t)
 	dir := t.TempDir()

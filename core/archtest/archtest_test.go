@@ -93,6 +93,7 @@ var allowed = map[string][]string{
 	"packaging":                       {"core/driverhost"},
 	"e2e/conformance":                 {"core/server/mcp", "core/server/rest"},
 	"e2e/forgery":                     {},
+	"e2e/programs":                    {},
 }
 
 // owners lists the packages that may import each third-party module.
