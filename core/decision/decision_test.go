@@ -24,7 +24,7 @@ func shipped() []driver.Descriptor {
 	}
 	return []driver.Descriptor{
 		challenge("shell"), challenge("mcp"), challenge("user_input"), challenge("comment"),
-		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input"}, []string{driver.NeedElicitation}),
+		capability("elicitation", driver.FeatureHuman, []string{"evidence", "approval", "run_input", "grant"}, []string{driver.NeedElicitation}),
 		capability("page", driver.FeatureHuman, []string{"approval"}, []string{driver.NeedApprovalPage}),
 		capability("sampling", driver.FeatureClientReview, []string{"evidence", "approval", "judge"}, []string{driver.NeedSampling}),
 		{Name: "roots", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{"files"}, Effect: driver.EffectReads, Features: []string{driver.FeaturePartial}},

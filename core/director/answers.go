@@ -42,8 +42,12 @@ func (qs *questions) answer(ctx context.Context, q run.Question, in Continuation
 	if err == nil && res.Missing != nil && q.Link != nil {
 		return qs.openedPage(ctx, k, q)
 	}
-	if err == nil && res.Dismissed != nil && q.Human {
+	optional := input.Of(q.Input.Kind).Optional
+	if err == nil && res.Dismissed != nil && q.Human && !optional {
 		return qs.dismissed(ctx, k, q, res.Dismissed.Reason)
+	}
+	if optional && res.Answer == nil && in.Error == nil {
+		return Round{}, qs.t.offering.leave(ctx, q, "the person did not answer with yes")
 	}
 	unread := res.Answer == nil && res.Declined == nil && res.Invalid == nil
 	if q.Human && in.Error == nil && (err != nil || unread) {
@@ -91,10 +95,13 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 	if problem := qs.t.trust.doubt(q.Input, a, q.Via); problem != "" {
 		return Round{}, qs.t.obtaining.closeRoute(ctx, q.Input.ID, r, decision.Errored, problem, q.Seq)
 	}
+	optional := input.Of(q.Input.Kind).Optional
 	to, err := qs.t.obtaining.settlement(ctx, k, q.Input, q.Phrase, true, a)
 	switch {
 	case err != nil:
 		return Round{}, err
+	case optional && !qs.t.offering.allowed(q, a):
+		return Round{}, qs.t.offering.leave(ctx, q, "no person allowed it")
 	case to.Declined:
 		return qs.t.replies.decline(ctx, q.Input, q.Via, "not approved", q.Seq)
 	case len(to.Again) > 0:
@@ -111,6 +118,11 @@ func (qs *questions) answered(ctx context.Context, k input.Task, q run.Question,
 	if input.Of(q.Input.Kind).Approves {
 		ev.Approval = qs.t.approvals.approval(r, a.Provenance, run.BasisForm)
 		ev.Approval.Digest, ev.Approval.Typed = q.Digest, q.Phrase != ""
+	}
+	if optional {
+		if err := qs.t.offering.accept(ctx, q, a); err != nil {
+			return Round{}, err
+		}
 	}
 	if err := qs.t.apply(ev); err != nil {
 		return Round{}, err

@@ -194,7 +194,11 @@ func (cs *calls) follow(ctx context.Context) (Round, error) {
 
 // obtained is the input that the open call obtains, as it was asked for.
 func (cs *calls) obtained(ctx context.Context, id string) (input.Task, driver.Input, error) {
-	if input.ByID(id).OfRun {
+	switch kind := input.ByID(id); {
+	case kind.Optional:
+		in, _, err := cs.t.offering.question(ctx)
+		return input.RunTask(cs.t.Chain), in, err
+	case kind.OfRun:
 		in, _ := input.OfRun(cs.t.Run, cs.t.Chain)
 		return input.RunTask(cs.t.Chain), in, nil
 	}

@@ -40,6 +40,9 @@ func (t *turn) hop(ctx context.Context) (Round, error) {
 	if in, missing := input.OfRun(t.Run, t.Chain); missing != nil {
 		return t.obtaining.obtainRunInput(ctx, in, missing)
 	}
+	if in, due, err := t.offering.due(ctx); due || err != nil {
+		return t.offering.obtain(ctx, in, err)
+	}
 	if t.Run.Step.PendingDecline != "" {
 		return t.replies.notifyDecline(ctx)
 	}

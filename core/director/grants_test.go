@@ -81,8 +81,15 @@ func (d doing) Capability(name string, within time.Duration) (driver.Capability,
 	return d.fakeDrivers.Capability(name, within)
 }
 
-// withDoer is a world whose tree lets the doer act where somebody allowed it.
+// withDoer is a world whose tree lets the doer act where somebody allowed it. Nobody
+// is asked for that.
 func withDoer(t *testing.T, effect driver.Effect) (*world, *doer) {
+	t.Helper()
+	return offeringDoer(t, effect, "")
+}
+
+// offeringDoer is withDoer with the tree's routes to a person who allows it.
+func offeringDoer(t *testing.T, effect driver.Effect, routes string) (*world, *doer) {
 	t.Helper()
 	w, d := newWorld(t, nil), &doer{effect: effect, world: "earth"}
 	all := []driver.Descriptor{doerDescriptor}
@@ -90,6 +97,7 @@ func withDoer(t *testing.T, effect driver.Effect) (*world, *doer) {
 		all = append(all, desc)
 	}
 	yaml := strings.ReplaceAll(string(decision.Default().YAML), "evidence:\n", "evidence:\n      - {via: doer, when: step.granted}\n")
+	yaml = strings.ReplaceAll(yaml, "  grant:\n    - {via: elicitation}\n", routes)
 	tree, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(yaml)}, all)
 	if err != nil {
 		t.Fatal(err)

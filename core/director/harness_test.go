@@ -279,7 +279,7 @@ func (d *fakeDrivers) set(name string, failing bool) {
 	d.failing[name] = failing
 }
 
-var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindJudge}
+var kinds = []string{driver.KindEvidence, driver.KindApproval, driver.KindFiles, driver.KindRunInput, driver.KindGrant, driver.KindJudge}
 
 var descriptors = map[string]driver.Descriptor{
 	"shell":       {Name: "shell", Version: "1.0.0", Role: driver.RoleChallenge, Handles: []string{"shell"}, Effect: driver.EffectPure},

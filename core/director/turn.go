@@ -59,6 +59,7 @@ type turn struct {
 	verdicts    *verdicts
 	vouching    *vouching
 	granting    *granting
+	offering    *offering
 }
 
 // decided is a walk through the tree and the facts it was made on.
@@ -321,6 +322,6 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t.calls, t.observation, t.trust, t.tries = &calls{t: t}, &observation{t: t}, &trust{t: t}, &tries{t: t}
 	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
 	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
-	t.vouching, t.granting = &vouching{t: t}, &granting{t: t}
+	t.vouching, t.granting, t.offering = &vouching{t: t}, &granting{t: t}, &offering{t: t}
 	return t
 }

@@ -30,7 +30,7 @@ func definition() driver.Driver {
 }
 
 func handles() []string {
-	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput}
+	return []string{driver.KindEvidence, driver.KindApproval, driver.KindRunInput, driver.KindGrant}
 }
 
 // config is the driver's configuration.

@@ -78,17 +78,17 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 	fmt.Fprintf(&b, "Approve step %d of %d, %q, of the protocol %q?\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol)
 	switch {
 	case q.Plan != nil:
-		fmt.Fprintf(&b, "KAIROS will do exactly this itself (driver %s):\n%s\n", q.Plan.Driver, quote(q.Plan.Text))
+		fmt.Fprintf(&b, "KAIROS will do exactly this itself (driver %s):\n%s\n", q.Plan.Driver, Quote(q.Plan.Text))
 	case len(q.Evidence.Display) > 0:
 		fmt.Fprintf(&b, "It will be done with %s: %s\n", q.Evidence.Type, plain.Clip(api.Readable(q.Evidence.Display), maxShown))
 	}
 	if q.Evidence.User != "" {
-		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", quote(q.Evidence.User))
+		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", Quote(q.Evidence.User))
 	}
 	system := ""
 	if s := k.Common.Sampling.Sound(); s != nil && s.System != "" {
 		system = q.Evidence.System
-		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", quote(system))
+		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", Quote(system))
 	}
 	if q.Phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
@@ -101,7 +101,7 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 // question is the step's, and nothing is done with it.
 func answerInput(k Task, q ApprovalQuestion) driver.Input {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol, quote(q.Evidence.Description))
+	fmt.Fprintf(&b, "Step %d of %d, %q, of the protocol %q asks you:\n%s\n", k.Where.Index, k.Where.Count, k.Where.Label, k.Where.Protocol, Quote(q.Evidence.Description))
 	if q.Phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)
 	}
@@ -143,7 +143,8 @@ func compact(raw json.RawMessage) string {
 	return plain.Clip(b.String(), maxShown)
 }
 
-func quote(s string) string {
+// Quote sets off a text of others from ours, line by line.
+func Quote(s string) string {
 	return "> " + strings.ReplaceAll(plain.Text(plain.Clip(strings.TrimSpace(s), maxShown)), "\n", "\n> ")
 }
 

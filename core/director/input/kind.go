@@ -27,6 +27,8 @@ type Kind struct {
 	Judges bool
 	// OfRun: the run needs it before its first step, so it has no type.
 	OfRun bool
+	// Optional: the run continues where nobody answers, and a person's no is an answer.
+	Optional bool
 	// Ungated: it is not a part of what a person approves.
 	Ungated bool
 	// Personal: only a driver that may answer for a person obtains it.
@@ -91,12 +93,13 @@ var (
 		Missing: fault.JudgeUnavailable, Doubt: doubtJudgement,
 	}
 	RunKind        = Kind{Name: driver.KindRunInput, Reserved: true, OfRun: true, Personal: true, Between: true, Settle: settleRun}
+	GrantKind      = Kind{Name: driver.KindGrant, Reserved: true, OfRun: true, Optional: true, Ungated: true, Personal: true, Between: true}
 	SimilarityKind = Kind{Name: driver.KindSimilarity, Internal: true, Ungated: true}
 )
 
 var kinds = map[string]Kind{
 	ApprovalKind.Name: ApprovalKind, EvidenceKind.Name: EvidenceKind, FilesKind.Name: FilesKind,
-	JudgementKind.Name: JudgementKind, RunKind.Name: RunKind, SimilarityKind.Name: SimilarityKind,
+	GrantKind.Name: GrantKind, JudgementKind.Name: JudgementKind, RunKind.Name: RunKind, SimilarityKind.Name: SimilarityKind,
 }
 
 // Of returns the kind of that name, which only drivers may know.

@@ -99,8 +99,9 @@ var driverName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 var taken = map[string]string{
 	"shell": shippedDriver, "mcp": shippedDriver, "user_input": shippedDriver, "comment": shippedDriver,
 	"elicitation": shippedDriver, "sampling": shippedDriver, "agent": shippedDriver, "page": shippedDriver, "roots": shippedDriver,
+	"llm": shippedDriver, "tools": shippedDriver, "command": shippedDriver,
 	driver.KindEvidence: inputKind, driver.KindApproval: inputKind, driver.KindFiles: inputKind,
-	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind,
+	driver.KindSimilarity: inputKind, driver.KindRunInput: inputKind, driver.KindGrant: inputKind,
 	"type": challengeKey, "name": challengeKey, "required": challengeKey,
 }
 

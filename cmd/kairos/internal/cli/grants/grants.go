@@ -17,6 +17,8 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // localOnly: whoever may allow drivers to act is the person at the server's machine.
@@ -50,7 +52,7 @@ A run is named by its id or the end of it, a protocol by its title, its URI, the
 				}
 				p := &output.Printer{W: cmd.OutOrStdout()}
 				printActs(p, acts, in)
-				if len(acts.Steps) > 0 && !yes {
+				if acts.Could() > 0 && !yes {
 					agreed, err := ask.Agreed(cmd, p, "Allow this?")
 					if err != nil {
 						return err
@@ -100,16 +102,11 @@ func named(ctx context.Context, a *app.App, arg string, in *director.AllowInput)
 }
 
 func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
-	p.Printf("KAIROS could do %d of %s of %q itself:\n", len(acts.Steps), output.Count(acts.Total, "step"), acts.Title)
+	p.Printf("KAIROS could do %d of %s of %q itself:\n", acts.Could(), output.Count(acts.Total, "step"), acts.Title)
 	for _, s := range acts.Steps {
-		allowed := ""
-		if s.Grant != "" {
-			allowed = ", allowed already"
-		}
-		p.Printf("  %d. %s: %s, by driver %s%s\n", s.Step, s.Label, s.Type, s.Driver, allowed)
-		p.Printf("     %s\n", output.Short(output.CompactJSON(s.Challenge)))
+		printAct(p, s)
 	}
-	if len(acts.Steps) == 0 {
+	if acts.Could() == 0 {
 		return
 	}
 	scope := "every run of this version"
@@ -121,6 +118,27 @@ func printActs(p *output.Printer, acts director.Acts, in director.AllowInput) {
 		effect = "They may look, and change nothing."
 	}
 	p.Printf("For %s. %s\n", scope, effect)
+}
+
+// printAct prints what the driver would do, or as long as that is not known, what
+// the step asks for.
+func printAct(p *output.Printer, s director.ActStep) {
+	more := ""
+	switch {
+	case s.Grant != "":
+		more = ", allowed already"
+	case s.Effect == driver.EffectReads:
+		more = ", only looks"
+	}
+	p.Printf("  %d. %s: %s, by driver %s%s\n", s.Step, s.Label, s.Type, s.Driver, more)
+	switch {
+	case s.Cannot != "":
+		p.Printf("     not now: %s\n", plain.Line(s.Cannot))
+	case s.Plan != "":
+		p.Printf("     | %s\n", strings.ReplaceAll(plain.Text(s.Plan), "\n", "\n     | "))
+	default:
+		p.Printf("     %s\n", output.Short(output.CompactJSON(s.Challenge)))
+	}
 }
 
 func command(at *session.Session) *cobra.Command {

@@ -1,0 +1,169 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/drivers"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// Acts is what drivers could do of a protocol themselves, if a person allows it.
+type Acts struct {
+	Title    string    `json:"title"`
+	Space    string    `json:"space"`
+	Protocol string    `json:"protocol"` // protocol.Chain.ContentDigest
+	Run      run.ID    `json:"run,omitempty"`
+	Steps    []ActStep `json:"steps"`
+	Total    int       `json:"total"` // steps of the protocol
+}
+
+// ActStep is a step that a driver could do.
+type ActStep struct {
+	Step      int             `json:"step"` // 1-based
+	Label     string          `json:"label"`
+	Type      string          `json:"type"`
+	Driver    string          `json:"driver"`
+	Challenge json.RawMessage `json:"challenge"` // as written, with its templates
+	// Plan says what the driver would do, as far as that is known before the run;
+	// empty: it is not.
+	Plan string `json:"plan,omitempty"`
+	// Effect of that; empty: not known yet, so it may change something.
+	Effect driver.Effect `json:"effect,omitempty"`
+	// Cannot says why the driver could not do it as things are; empty: it could.
+	Cannot string `json:"cannot,omitempty"`
+	// Grant allows it already: its id.
+	Grant string `json:"grant,omitempty"`
+}
+
+// Could is how many of the steps drivers could do as things are.
+func (a Acts) Could() int {
+	n := 0
+	for _, s := range a.Steps {
+		if s.Cannot == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// grant is what allows the step, for every run of this version and for what its
+// driver would do.
+func (a Acts) grant(s ActStep, by string) grants.Grant {
+	return grants.Grant{
+		Space: a.Space, Protocol: a.Protocol, Title: a.Title, Step: s.Step, Label: s.Label, Driver: s.Driver,
+		Effect: cmp.Or(s.Effect, driver.EffectEffects), By: by,
+	}
+}
+
+// acts asks the drivers which steps they could do themselves. The run may be empty.
+func (u useCase) acts(ctx context.Context, chain protocol.Chain, id run.ID, client driver.Client) (Acts, error) {
+	digest, err := chain.ContentDigest()
+	if err != nil {
+		return Acts{}, err
+	}
+	all, err := u.Covered(ctx, chain.Space, digest)
+	if err != nil {
+		return Acts{}, err
+	}
+	acts := Acts{Title: chain.Title, Space: chain.Space, Protocol: digest, Run: id, Steps: []ActStep{}, Total: len(chain.Steps)}
+	for i, step := range chain.Steps {
+		common, err := protocol.CommonOf(step.Challenge)
+		if err != nil || step.Challenge == nil {
+			continue
+		}
+		common.Type = u.TypeOf(step)
+		k := input.Task{Step: step, Challenge: step.Challenge, Common: common, Where: driver.Step{
+			Protocol: chain.Title, Label: step.Label, Index: i + 1, Count: len(chain.Steps),
+		}}
+		if a, ok := u.act(ctx, k, client); ok {
+			for _, g := range all {
+				if g.Covers(id, a.Step, a.Driver, driver.EffectReads) {
+					a.Grant = g.ID
+				}
+			}
+			acts.Steps = append(acts.Steps, a)
+		}
+	}
+	return acts, nil
+}
+
+// act is what the first driver that could do the step would do, or else the first
+// that could not; false: the tree leads to none.
+func (u useCase) act(ctx context.Context, k input.Task, client driver.Client) (first ActStep, found bool) {
+	var in *driver.Input
+	for _, name := range u.actors(k) {
+		if in == nil {
+			asked := u.askedFor(ctx, k, client)
+			in = &asked
+		}
+		a := ActStep{Step: k.Where.Index, Label: k.Step.Label, Type: k.Common.Type, Driver: name, Challenge: k.Challenge}
+		u.preview(ctx, &a, driver.PreviewRequest{Input: *in, Step: k.Where, Client: client})
+		if a.Cannot == "" {
+			return a, true
+		}
+		if !found {
+			first, found = a, true
+		}
+	}
+	return first, found
+}
+
+// actors names the drivers that the tree may have act for the step.
+func (u useCase) actors(k input.Task) (names []string) {
+	for _, via := range u.Tree.EvidenceVia(drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge)) {
+		if desc, _, _ := u.Drivers.Describe(via); desc.Has(driver.FeatureGrant) {
+			names = append(names, via)
+		}
+	}
+	return names
+}
+
+// askedFor is the evidence that the step's challenge asks for, as it is written: its
+// templates are not filled before the step is open.
+func (u useCase) askedFor(ctx context.Context, k input.Task, client driver.Client) driver.Input {
+	var written map[string]json.RawMessage
+	_ = json.Unmarshal(k.Challenge, &written) // was an object when the protocol was stored
+	asked := driver.Input{ID: input.EvidenceKind.Name, Kind: input.EvidenceKind.Name, Type: k.Common.Type, Display: written[k.Common.Type]}
+	facts := decision.Facts{Challenge: drivers.ChallengeFacts(k.Step.Name, k.Common, k.Challenge), Config: u.Settings}
+	use := u.Tree.Decide(input.EvidenceKind.Name, facts).Use
+	drv, ok := u.Drivers.Challenge(use)
+	if desc, _, _ := u.Drivers.Describe(use); !ok || desc.Effect != driver.EffectPure {
+		return asked
+	}
+	res, err := drv.Advance(ctx, driver.AdvanceRequest{Challenge: k.Challenge, Step: k.Where, Client: client})
+	if err != nil {
+		return asked
+	}
+	for _, in := range res.NeedInput {
+		if input.Of(in.Kind).Evidence {
+			return input.Prompted(in, k)
+		}
+	}
+	return asked
+}
+
+// preview asks the driver what it would do.
+func (u useCase) preview(ctx context.Context, a *ActStep, req driver.PreviewRequest) {
+	drv, ok := u.Drivers.Capability(a.Driver, 0)
+	previewer, able := drv.(driver.Previewer)
+	if !ok || !able {
+		a.Cannot = "it is not configured"
+		return
+	}
+	switch res, err := previewer.Preview(ctx, req); {
+	case err != nil:
+		a.Cannot = plain.Clip(err.Error(), 500)
+	case res.Unavailable != nil:
+		a.Cannot = plain.Clip(res.Unavailable.Reason, 500)
+	case res.Plan != nil:
+		a.Plan, a.Effect = res.Plan.Text, res.Plan.Effect
+	}
+}

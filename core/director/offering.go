@@ -1,0 +1,142 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/core/decision"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/grants"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// offering asks the person once, when a run begins, whether drivers may do the
+// steps that they could do themselves.
+type offering struct {
+	t *turn
+	// over: this call has nothing to ask any more.
+	over bool
+}
+
+// due is the question that is open, or that this call may put.
+func (of *offering) due(ctx context.Context) (in driver.Input, due bool, err error) {
+	q := of.t.Run.Step.Question
+	switch {
+	case q != nil && input.Of(q.Input.Kind).Optional && of.t.solution.supplied():
+		// The agent has done the step meanwhile.
+		return in, false, of.leave(ctx, *q, "the agent submitted its own work first")
+	case q != nil && input.Of(q.Input.Kind).Optional:
+		return q.Input, true, nil
+	case q != nil || of.over || !of.t.New() || of.t.caller.Detached:
+		return in, false, nil
+	case of.t.e.store.Grants == nil || !slices.Contains(of.t.caller.Writable(), of.t.Chain.Space):
+		return in, false, nil
+	}
+	of.over = true
+	if of.t.e.Tree.Decide(input.GrantKind.Name, of.t.facts(input.RunTask(of.t.Chain), input.GrantKind.Name)).Route == nil {
+		return in, false, nil
+	}
+	in, due, err = of.question(ctx)
+	of.over = !due
+	return in, due, err
+}
+
+// question is what the person is asked now; false: there is nothing to allow.
+func (of *offering) question(ctx context.Context) (in driver.Input, some bool, err error) {
+	acts, err := of.t.e.acts(ctx, of.t.Chain, of.t.Run.ID, of.t.caller.Client)
+	if err != nil {
+		return in, false, err
+	}
+	acts.Steps = slices.DeleteFunc(acts.Steps, func(s ActStep) bool { return s.Cannot != "" || s.Grant != "" })
+	if len(acts.Steps) == 0 {
+		return in, false, nil
+	}
+	in, err = offerOf(acts)
+	return in, err == nil, err
+}
+
+// offerOf is the question about steps that drivers could do.
+func offerOf(acts Acts) (driver.Input, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "KAIROS can do these steps of the protocol %q itself (%d of %d):\n", acts.Title, len(acts.Steps), acts.Total)
+	for _, s := range acts.Steps {
+		effect := ""
+		if s.Effect == driver.EffectReads {
+			effect = ", only looks"
+		}
+		fmt.Fprintf(&b, "%d. %s (driver %s%s)\n", s.Step, s.Label, s.Driver, effect)
+		if s.Plan != "" {
+			fmt.Fprintf(&b, "%s\n", input.Quote(s.Plan))
+		}
+	}
+	b.WriteString("Steps that change something ask you each time. Without your approval the agent does these steps and reports.")
+	shown, err := json.Marshal(acts)
+	return driver.Input{
+		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,
+		Approval: driver.ApprovalUser, Person: true,
+	}, err
+}
+
+// obtain asks, where the tree and the client allow it.
+func (of *offering) obtain(ctx context.Context, in driver.Input, err error) (Round, error) {
+	if err != nil {
+		return Round{}, err
+	}
+	k, ob := input.RunTask(of.t.Chain), of.t.obtaining
+	d := ob.decide(k, in)
+	if d.Route == nil {
+		of.over, of.t.decided = true, nil
+		return Round{}, of.giveUp(ctx)
+	}
+	if why := of.t.trust.barred(in, d.Route.Via); why != "" {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, why)
+	}
+	desc, _, ok := of.t.e.Drivers.Describe(d.Route.Via)
+	if !ok || !desc.Has(driver.FeatureHuman) {
+		return Round{}, ob.passOver(ctx, in.ID, *d.Route, "only a person can be asked what drivers may do")
+	}
+	return of.t.questions.viaClient(ctx, k, in, *d.Route, desc)
+}
+
+// giveUp closes the question that no route can put any more.
+func (of *offering) giveUp(ctx context.Context) error {
+	if q := of.t.Run.Step.Question; q != nil {
+		return of.leave(ctx, *q, "nobody can be asked any more")
+	}
+	return nil
+}
+
+// leave closes the question without a grant. It is not asked again in this run.
+func (of *offering) leave(ctx context.Context, q run.Question, why string) error {
+	of.over = true
+	ob := of.t.obtaining
+	return ob.leaveRoute(ctx, ob.attempt(q.Input.ID, of.t.e.routeOf(q), decision.Declined, why), why, q.Seq)
+}
+
+// allowed reports whether the answer is a person's yes: nobody else's word counts.
+func (of *offering) allowed(q run.Question, a driver.Answer) bool {
+	word := of.t.trust.limited(q.Via, a.Provenance)
+	return input.Allows(a.Value) != input.AllowsNone && slices.Contains(protocol.FromPerson.Provenances(), word)
+}
+
+// accept keeps what the person allowed: what the question showed, nothing else.
+func (of *offering) accept(ctx context.Context, q run.Question, a driver.Answer) error {
+	var shown Acts
+	if err := json.Unmarshal(q.Input.Display, &shown); err != nil {
+		return fmt.Errorf("read what was offered: %w", err)
+	}
+	all := make([]grants.Grant, len(shown.Steps))
+	for i, s := range shown.Steps {
+		all[i] = shown.grant(s, fmt.Sprintf("a person, through %s", q.Via))
+		if input.Allows(a.Value) == input.AllowsOnce {
+			all[i].Run = of.t.Run.ID
+		}
+	}
+	_, err := of.t.e.Allow(ctx, of.t.caller, all)
+	return err
+}
