@@ -22,7 +22,7 @@ Render*) echo '{"unavailable":{"reason":"no plan"}}' ;;`,
 // terminal, while the server runs: a protocol's text is not a permission.
 func TestADriverActsOnceAPersonAllowedIt(t *testing.T) {
 	t.Parallel()
-	s := withScript(t, till, acting("5s"), "")
+	s := withScript(t, till, "call_timeout: 5s", "")
 	p := s.pipe(t, legacyEra, hasNothing)
 	doc := strings.Replace(oneCommand, `"type":`, `"evidence_from":"server","type":`, 1)
 	r := p.opens(doc)

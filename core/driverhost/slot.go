@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // slot is one driver with one binary and one configuration, in one or more
@@ -85,7 +83,7 @@ func (s *slot) setTimeouts(t times) {
 
 // enter counts a call into a ready generation, which it starts if need be.
 func (s *slot) enter(ctx context.Context) (*generation, error) {
-	if s.entry.Descriptor.Effect == driver.EffectEffects && !s.config.AllowEffects {
+	if changesUnasked(s.entry.Descriptor) && !s.config.AllowEffects {
 		return nil, fmt.Errorf("driver %s: %w", s.entry.Name, errEffects)
 	}
 	for {

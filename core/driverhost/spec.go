@@ -205,4 +205,10 @@ func describeAttached(ctx context.Context, to driverrpc.Attachment, within time.
 	return d, nil
 }
 
+// changesUnasked reports whether a driver changes the world on its own authority. One
+// with the feature grant does only what a person allowed and approved.
+func changesUnasked(d driver.Descriptor) bool {
+	return d.Effect == driver.EffectEffects && !d.Has(driver.FeatureGrant)
+}
+
 var errEffects = errors.New("it changes the world, which needs allow_effects in its configuration")

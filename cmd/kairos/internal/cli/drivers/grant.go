@@ -49,7 +49,10 @@ func grantsOf(c config.Config, old driverhost.Lock, staged []stagedDriver) []gra
 // granted is what a driver with this descriptor may do under these settings.
 func granted(s config.DriverSettings, d driver.Descriptor, sum string) []grantRow {
 	effect := string(d.Effect)
-	if d.Effect == driver.EffectEffects && !s.AllowEffects {
+	switch {
+	case d.Effect == driver.EffectEffects && d.Has(driver.FeatureGrant):
+		effect += " (only what a person allows)"
+	case d.Effect == driver.EffectEffects && !s.AllowEffects:
 		effect += " (refused until drivers.settings." + d.Name + ".allow_effects is set)"
 	}
 	limits := s.Limits()

@@ -182,7 +182,7 @@ func tryDriver(ctx context.Context, c config.Config, e driverhost.LockedEntry, i
 	if !reflect.DeepEqual(launched.Descriptor(), e.Descriptor) {
 		d.problem(fmt.Errorf("its descriptor differs from drivers.lock; run `kairos driver lock %s` if you trust the new binary", c.Drivers.Dir))
 	}
-	if e.Descriptor.Effect == driver.EffectEffects && !settings.AllowEffects {
+	if e.Descriptor.Effect == driver.EffectEffects && !e.Descriptor.Has(driver.FeatureGrant) && !settings.AllowEffects {
 		d.Warnings = append(d.Warnings, "it changes the world and refuses calls until drivers.settings."+e.Name+".allow_effects is set")
 	}
 	ctx, cancel := context.WithTimeout(ctx, driverhost.DefaultCall)
