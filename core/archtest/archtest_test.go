@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/cli":         {"cmd/kairos/internal/app", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/api", "core/api/client", "core/archive", "core/decision", "core/fault", "core/protocol", "core/run", "core/server/operations", "core/server/toolset", "sdk/driver", "sdk/driverrpc", "sdk/fields", "sdk/plain"},
 	"cmd/kairos/internal/cli/play":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/files", "cmd/kairos/internal/terminal", "core/api", "core/fault", "core/run", "core/server/toolset"},
 	"cmd/kairos/internal/cli/runs":    {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/play", "cmd/kairos/internal/files", "core/api", "core/archive", "core/director", "core/fault", "core/handover", "core/protocol", "core/run", "core/server/operations", "core/statement"},
-	"cmd/kairos/internal/cli/grants":  {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "core/director", "core/grants"},
+	"cmd/kairos/internal/cli/grants":  {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "core/director", "core/grants", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/library": {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/files", "core/api", "core/fault", "core/library", "core/protocol", "core/server/operations", "sdk/driver", "sdk/plain"},
 	"cmd/kairos/internal/cli/connect": {"cmd/kairos/internal/cli", "cmd/kairos/internal/files"},
 	"cmd/kairos/internal/cli/servers": {"cmd/kairos/internal/cli", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/driverhost", "core/server/admin"},
