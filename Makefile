@@ -110,7 +110,13 @@ test: ## run all tests; with Node also the official TypeScript clients, conforma
 	$(GO) test -timeout 20m $(if $(RACE),$(LONG),$$($(GO) list $(PACKAGES) | grep -v /e2e))
 	@echo "test: whole program with the official TypeScript clients, conformance suite and Inspector (fetches them, and Node 22 if the installed one is older, from npm when missing)"
 	$(GO) test -count=1 -timeout 20m ./e2e
+	@echo "test: attacks on records, against the whole program"
+	$(GO) test -count=1 -timeout 20m ./e2e/forgery
 	@command -v node >/dev/null 2>&1 || echo "test: NODE IS MISSING, the TypeScript clients, the conformance suite and the Inspector did NOT run: install Node 20 or newer"
+
+.PHONY: test-forgery
+test-forgery: build ## play the attacks on records against the built programs and print who wins
+	KAIROS_BIN=$(CURDIR)/$(BIN) $(GO) -C e2e/forgery test -count=1 -timeout 10m
 
 .PHONY: docs
 docs: docs/node_modules/.package-lock.json ## build the site of the manual, with search, into bin/docs; fetches the generator from npm

@@ -36,7 +36,7 @@ var Records = []struct {
 	{Reported, "The procedure is a text. The record is accepted if the agent reports that it followed the procedure."},
 	{Judged, "The procedure is a text. A judge reads it and the agent's report, and nothing else. The record is accepted if the report names each step, in order, and quotes for each step an output of the demanded form, and for an approval the person's words. The judge is a program that follows exactly this rule, not a model."},
 	{Claimed, "The procedure is a protocol without `evidence_from`, and no grant exists. The agent does the work with its own means and submits what it says came back. The record is accepted if `kairos_attest` returns `verified`."},
-	{Observed, "The same protocol, whose decisive steps have `evidence_from: server` and are granted. The record is accepted if `kairos_attest` returns `verified` and the proof of the decisive step is `server-observed`."},
+	{Observed, "The same protocol, whose decisive steps have `evidence_from: server` and are granted. The agent has no tools of its own. The record is accepted if `kairos_attest` returns `verified` and the proof of the decisive step is `server-observed`."},
 }
 
 // Attacker is what somebody has who forges a record.
@@ -191,7 +191,7 @@ var Attacks = []Attack{
 	},
 	{
 		Name: "rewrite the database", Has: Shell,
-		Does:  "Writes a whole, consistent chain of proofs for a booking that never happened into the database.",
+		Does:  "Makes a database elsewhere, with a whole chain of proofs for a booking that a calendar of its own invented, and puts it in the place of the real one.",
 		Truth: calendarFile,
 		Wins:  "the record is accepted although the calendar has no event", Expected: [4]Outcome{Wins, Wins, Wins, Wins},
 		Lost: "The chain has no secret: the account of the server can write another one. Run the agent under another account than the server; export signed statements to where the agent cannot write.",

@@ -1,0 +1,89 @@
+package forgery
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Page is the page of the manual about the attacks and their outcomes.
+func Page() string {
+	var b strings.Builder
+	b.WriteString(`# Forging a record
+
+What is a record of an agent's work worth? These attacks try to get one accepted that claims something that did not happen. Each
+is played against the real programs, and each outcome is computed from facts outside KAIROS: the file of a calendar, and files that
+commands leave behind. The list and the expected outcomes were written before the drivers that look by themselves.
+
+` + "`make test-forgery`" + ` plays them all and prints the table; a deviation from this page fails. The page is generated from
+[the list](../../e2e/forgery/attacks.go): ` + "`go test ./docs -run Forgery -update`" + `.
+
+## Scoring
+
+The attacker *wins* if the record is accepted although what it claims did not happen, or claims more than happened. Otherwise the
+attacker *fails*: the record is refused, or what it claims is true. Four kinds of records of the same procedures are compared:
+
+| record | when it is accepted |
+|---|---|
+`)
+	for _, r := range Records {
+		fmt.Fprintf(&b, "| %s | %s |\n", r.Record, r.Rule)
+	}
+	fmt.Fprintf(&b, "\n## Outcomes\n\n%s\n", Summary())
+	outcomes(&b, Attacks)
+	b.WriteString("\n## What is lost\n\nThese attacks win although KAIROS looks itself. The proof does not hide it: its boundary is `same-account`.\n\n| attack | why, and what helps |\n|---|---|\n")
+	for _, a := range Attacks {
+		if a.Lost != "" {
+			fmt.Fprintf(&b, "| %s | %s |\n", a.Name, a.Lost)
+		}
+	}
+	b.WriteString("\n## The attacks\n")
+	for _, a := range Attacks {
+		fmt.Fprintf(&b, "\n### %s\n\nThe attacker: %s. %s What decides: %s. The attacker wins if %s.\n", upper(a.Name), a.Has, a.Does, a.Truth, a.Wins)
+	}
+	return b.String()
+}
+
+// outcomes is the table, a line for each attack.
+func outcomes(b *strings.Builder, attacks []Attack) {
+	b.WriteString("\n| attack |")
+	for _, r := range Records {
+		fmt.Fprintf(b, " %s |", r.Record)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(Records)) + "\n")
+	for _, a := range attacks {
+		fmt.Fprintf(b, "| %s |", a.Name)
+		for i, o := range a.Expected {
+			switch {
+			case Waits(a.Name, Records[i].Record) != "":
+				b.WriteString(" not played yet |")
+			case o == Wins:
+				b.WriteString(" **wins** |")
+			default:
+				b.WriteString(" fails |")
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+// Summary counts how often the attacker wins, as a table.
+func Summary() string {
+	var b strings.Builder
+	b.WriteString("| record | the attacker wins |\n|---|---|\n")
+	for i, r := range Records {
+		wins, of := 0, 0
+		for _, a := range Attacks {
+			if Waits(a.Name, r.Record) != "" {
+				continue
+			}
+			of++
+			if a.Expected[i] == Wins {
+				wins++
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %d of %d |\n", r.Record, wins, of)
+	}
+	return b.String()
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
