@@ -105,6 +105,21 @@ func (gr *granting) prepare(ctx context.Context, k input.Task, in driver.Input, 
 	return Round{}, false, nil
 }
 
+// plansFirst reports whether the input comes from a driver that has still to say
+// what it would do: that is what a person approves, so they are asked once it did.
+func (gr *granting) plansFirst(k input.Task, in driver.Input) bool {
+	if !input.Of(in.Kind).Evidence {
+		return false
+	}
+	d := gr.t.e.Tree.Decide(in.Kind, gr.t.facts(k, in.ID))
+	if d.Route == nil || gr.planOf(d.Route.Via) != nil {
+		return false
+	}
+	desc, _, _ := gr.t.e.Drivers.Describe(d.Route.Via)
+	_, ok := gr.covering(d.Route.Via, driver.EffectReads)
+	return ok && desc.Has(driver.FeatureGrant) && gr.t.questions.mayAsk(k, in, desc)
+}
+
 // notAllowed tells an operator what allows it.
 func (gr *granting) notAllowed() string {
 	return fmt.Sprintf("nobody allowed it to act for this step; a person can: `kairos allow %s`", gr.t.Run.ID)

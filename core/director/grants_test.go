@@ -214,6 +214,27 @@ func TestWhatChangesSomethingIsApprovedExactly(t *testing.T) {
 	}
 }
 
+// A step that demands an approval of its own is approved once, by the plan: before
+// that there is nothing exact to approve.
+func TestAPersonApprovesThePlanAndNothingBefore(t *testing.T) {
+	for _, effect := range []driver.Effect{driver.EffectReads, driver.EffectEffects} {
+		t.Run(string(effect), func(t *testing.T) {
+			w, d := withDoer(t, effect)
+			uri := w.mint(strings.Replace(plainStep, `"type":`, `"approval_mode":"user","evidence_from":"server","type":`, 1))[0]
+			open := w.begin(uri)
+			w.allow(runOf(open), nil)
+			a := w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create")
+			if !strings.Contains(string(a.Params), "act on earth") {
+				t.Fatalf("the question is %s, want the plan in it", a.Params)
+			}
+			done := w.next(uri, placeholder(w.reply(w.answer(a, yesToTheForm))))
+			if w.code(done, ""); len(d.did) != 1 {
+				t.Errorf("it did %q, want the plan once", d.did)
+			}
+		})
+	}
+}
+
 func TestANoIsNotGotAroundByALookOrAClaim(t *testing.T) {
 	w, d := withDoer(t, driver.EffectEffects)
 	uri := w.mint(plainStep)[0]

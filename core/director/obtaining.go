@@ -65,7 +65,7 @@ func (ob *obtaining) dueInput(k input.Task) driver.Input {
 	}
 	for _, in := range s.Inputs {
 		// Neither a judgement nor a look at files is part of what a person approved.
-		if s.Gated && !input.Of(in.Kind).Ungated && !ob.t.approvals.approvalStands() {
+		if s.Gated && !input.Of(in.Kind).Ungated && !ob.t.approvals.approvalStands() && !ob.t.granting.plansFirst(k, in) {
 			return ob.t.approvals.question(k, in)
 		}
 	}
