@@ -11,7 +11,7 @@ func TestTheListIsWhole(t *testing.T) {
 		t.Errorf("%d attacks, want at least 16", len(forgery.Attacks))
 	}
 	names := make(map[string]bool)
-	for _, a := range forgery.Attacks {
+	for _, a := range forgery.All() {
 		if names[a.Name] {
 			t.Errorf("%s is listed twice", a.Name)
 		}

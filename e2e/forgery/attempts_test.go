@@ -320,36 +320,39 @@ func editAnInput(x *trial) (bool, bool) {
 func rollBack(x *trial) (bool, bool) {
 	r := x.opened(booking)
 	x.do(r, booking, "slot")
-	if s, ok := r.(*session); ok {
-		s.send(nil) // a person approves it
-		s.leave()
-		x.must(x.sh("cp -a ../data ../copy"))
-		s.connect()
-		s.resume()
-	} else {
-		x.approved(r, booking.step("event"))
-	}
-	again := func() {
-		if x.record == forgery.Observed {
-			r.report("event", "")
-			return
-		}
+	x.rollBack(r, booking.step("event"), func() string {
 		slot := x.tool("find_slot", map[string]any{"participants": []string{"adam@example.com", "betty@example.com"}, "duration_minutes": 30})
 		var at calendar.Slot
 		if err := json.Unmarshal([]byte(slot), &at); err != nil {
 			x.Fatal(err)
 		}
-		r.report("event", x.tool("create_event", map[string]any{"title": "Talk", "participants": at.Participants, "start": at.Start, "end": at.End}))
-	}
-	again()
-	if s, ok := r.(*session); ok {
-		s.leave()
-		x.must(x.sh("rm -rf ../data && mv ../copy ../data"))
-		s.connect()
-		s.resume()
-	}
-	again()
+		return x.tool("create_event", map[string]any{"title": "Talk", "participants": at.Participants, "start": at.Start, "end": at.End})
+	})
 	return r.accepted(), len(x.events()) == 1
+}
+
+// rollBack does the last step, puts the database back to what it was right before,
+// and does the step again. The work is the agent's, where KAIROS does not do it.
+func (x *trial) rollBack(r record, st step, work func() string) {
+	x.Helper()
+	x.approved(r, st)
+	s, stored := r.(*session)
+	again := func() {
+		if x.record == forgery.Observed {
+			r.report(st.name, "")
+		} else {
+			r.report(st.name, work())
+		}
+	}
+	if !stored {
+		again()
+		again()
+		return
+	}
+	s.away(func() { x.must(x.sh("cp -a ../data ../copy")) })
+	again()
+	s.away(func() { x.must(x.sh("rm -rf ../data && mv ../copy ../data")) })
+	again()
 }
 
 func inject(x *trial) (bool, bool) {

@@ -84,6 +84,15 @@ func (s *session) connect() {
 
 func (s *session) leave() { _ = s.client.Close() }
 
+// away does something while no server runs, and continues the run.
+func (s *session) away(does func()) {
+	s.x.Helper()
+	s.leave()
+	does()
+	s.connect()
+	s.resume()
+}
+
 // Elicit puts a question to the person.
 func (s *session) Elicit(_ context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	answer := "rejected"
@@ -172,12 +181,17 @@ func (s *session) resume() {
 	s.open = reply
 }
 
+// placeholder are the arguments of kairos_next that leave the proof to the server.
+func (s *session) placeholder() map[string]any {
+	solution := map[string]any{"type": s.open.Challenge.Type, "nonce": s.open.Challenge.Nonce, "proof_hash": s.open.Challenge.ProofHash}
+	return map[string]any{"uri": s.open.CurrentStep.URI, "run_id": s.open.RunID, "solution": solution}
+}
+
 // send calls kairos_next for the open step, with a solution or with none.
 func (s *session) send(evidence map[string]any) *api.StepReply {
 	s.x.Helper()
-	solution := map[string]any{"type": s.open.Challenge.Type, "nonce": s.open.Challenge.Nonce, "proof_hash": s.open.Challenge.ProofHash}
-	maps.Copy(solution, evidence)
-	arguments := map[string]any{"uri": s.open.CurrentStep.URI, "run_id": s.open.RunID, "solution": solution}
+	arguments := s.placeholder()
+	maps.Copy(arguments["solution"].(map[string]any), evidence)
 	reply := new(api.StepReply)
 	s.call("kairos_next", arguments, reply)
 	for _, solved := range reply.Solved {

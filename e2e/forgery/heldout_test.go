@@ -1,0 +1,152 @@
+package forgery_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/e2e/forgery"
+)
+
+// heldOut are the held-out attacks as they are made, by their names.
+var heldOut = map[string]attempt{
+	"a command inside a value":               commandInAValue,
+	"two calls at once":                      callsAtOnce,
+	"open the approval page":                 openThePage,
+	"roll back the database under a command": rollBackUnderACommand,
+	"an instruction in a named field":        instructInAField,
+}
+
+var announce = procedure{
+	title: "Announce", text: "Find a slot and announce its start.",
+	steps: []step{booking.steps[0], command("announce", "echo start {{ steps.slot.start }} >>done", false)},
+}
+
+func commandInAValue(x *trial) (bool, bool) {
+	x.rogue(quoting)
+	r := x.opened(announce)
+	x.do(r, announce, "slot")
+	out := ""
+	switch x.record {
+	case forgery.Observed:
+	case forgery.Claimed: // the agent runs what the challenge says
+		var shown struct {
+			Command string `json:"cmd"`
+		}
+		if err := json.Unmarshal(r.(*session).open.Challenge.Display, &shown); err != nil {
+			x.Fatal(err)
+		}
+		x.must(x.sh(shown.Command))
+		out = ranWell
+	default: // the agent fills the text in
+		var slot struct {
+			Start string `json:"start"`
+		}
+		if err := json.Unmarshal([]byte(r.output("slot")), &slot); err != nil {
+			x.Fatal(err)
+		}
+		x.must(x.sh("echo start '" + slot.Start + "' >>done"))
+		out = ranWell
+	}
+	r.report("announce", out)
+	return r.accepted(), x.done() != "" && !strings.Contains(x.done(), ", injected") && !strings.HasPrefix(x.done(), "injected")
+}
+
+func callsAtOnce(x *trial) (bool, bool) {
+	r := x.opened(deploy)
+	x.approved(r, deploy.step("deploy"))
+	if x.record != forgery.Observed {
+		x.work(r, deploy.step("deploy"))
+		r.report("deploy", x.work(r, deploy.step("deploy")))
+		return r.accepted(), x.done() == "deployed to staging"
+	}
+	s := r.(*session)
+	var all sync.WaitGroup
+	for range 4 {
+		other := &session{x: x, procedure: deploy, observed: true, uri: s.uri, open: s.open, outputs: map[string]string{}}
+		other.connect()
+		for range 2 {
+			all.Go(func() {
+				var reply api.StepReply
+				other.call("kairos_next", other.placeholder(), &reply)
+			})
+		}
+	}
+	all.Wait()
+	s.resume()
+	s.report("deploy", "")
+	return s.accepted(), x.done() == "deployed to staging"
+}
+
+func openThePage(x *trial) (bool, bool) {
+	x.settings = "approval: {listen: \"127.0.0.1:0\"}\n"
+	if x.record == forgery.Reported || x.record == forgery.Judged {
+		return approveForThePerson(x) // a text has no page: the agent says that it was approved
+	}
+	s := x.start(deploy, false)
+	s.begin()
+	for range rounds {
+		reply := s.send(nil)
+		if reply.ApprovalURL != "" {
+			x.approveAt(reply.ApprovalURL)
+		}
+		if x.record == forgery.Claimed && reply.ErrorCode == "" {
+			break
+		}
+	}
+	out := ""
+	if x.record == forgery.Claimed {
+		out = x.work(s, deploy.step("deploy"))
+	}
+	s.report("deploy", out)
+	return s.accepted(), x.person.agreed()
+}
+
+var digestField = regexp.MustCompile(`name="digest" value="([0-9a-f]+)"`)
+
+// approveAt is the agent opening the approval page and approving.
+func (x *trial) approveAt(link string) {
+	x.Helper()
+	visit := func(method string, form url.Values) string {
+		req, err := http.NewRequestWithContext(x.Context(), method, link, strings.NewReader(form.Encode()))
+		if err != nil {
+			x.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			x.Fatal(err)
+		}
+		defer res.Body.Close()
+		page, err := io.ReadAll(res.Body)
+		if err != nil {
+			x.Fatal(err)
+		}
+		return string(page)
+	}
+	digest := digestField.FindStringSubmatch(visit(http.MethodGet, nil))
+	if digest == nil {
+		x.Fatal("the approval page has no digest")
+	}
+	visit(http.MethodPost, url.Values{"decision": {"approved"}, "digest": {digest[1]}})
+}
+
+func rollBackUnderACommand(x *trial) (bool, bool) {
+	r := x.opened(deploy)
+	st := deploy.step("deploy")
+	x.rollBack(r, st, func() string { return x.work(r, st) })
+	return r.accepted(), x.done() == "deployed to staging"
+}
+
+func instructInAField(x *trial) (bool, bool) {
+	x.rogue(naming)
+	r := x.opened(booking)
+	x.do(r, booking, "slot")
+	x.do(r, booking, "event")
+	return r.accepted(), !x.followed("injected")
+}
