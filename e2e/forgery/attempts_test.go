@@ -186,10 +186,8 @@ func replayAnotherRun(x *trial) (bool, bool) {
 	x.accept(first)
 	second := x.opened(booking)
 	if s, ok := second.(*session); ok {
-		was := s.open.Challenge.Nonce
-		s.open.Challenge.Nonce = first.(*session).open.Challenge.Nonce
+		s.open.Challenge.Nonce = first.(*session).nonce
 		s.send(s.evidence(booking.steps[0], first.output("slot")))
-		s.open.Challenge.Nonce = was
 		s.resume()
 	}
 	second.report("slot", first.output("slot"))

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if dir := os.Getenv("FORGERY_HAND"); dir != "" {
-		driverrpc.Main(hand{dir}.definition())
+		driverrpc.Main(hand{dir, os.Getenv("FORGERY_SHIPPED")}.definition())
 		return
 	}
 	dir, isNew, err := programs.Find(context.Background())

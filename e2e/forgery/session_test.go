@@ -35,6 +35,8 @@ type session struct {
 	uri      string
 	uris     []string       // of its steps
 	open     *api.StepReply // the open step
+	run      string
+	nonce    string // of the first step
 	outputs  map[string]string
 }
 
@@ -148,7 +150,7 @@ func (s *session) mint(doc string) string {
 // addTools is the operator adding the calendar.
 func (s *session) addTools() {
 	s.x.Helper()
-	if !s.x.ships("tools") {
+	if _, err := os.Stat(s.x.path("data/tools.json")); err == nil || !s.x.ships("tools") {
 		return
 	}
 	s.leave()
@@ -163,7 +165,7 @@ func (s *session) begin() {
 	s.uri = s.mint(s.protocol(s.observed))
 	s.beginAgain()
 	if s.observed && !s.unasked {
-		s.x.kairos("allow", s.open.RunID, "--yes")
+		s.x.kairos("allow", s.run, "--yes")
 	}
 }
 
@@ -171,20 +173,21 @@ func (s *session) beginAgain() {
 	s.x.Helper()
 	s.open = new(api.StepReply)
 	s.call("kairos_begin", map[string]any{"uri": s.uri}, s.open)
+	s.run, s.nonce = s.open.RunID, s.open.Challenge.Nonce
 }
 
 // resume continues the run, maybe on another server.
 func (s *session) resume() {
 	s.x.Helper()
 	reply := new(api.StepReply)
-	s.call("kairos_begin", map[string]any{"uri": s.uri, "session_id": s.open.RunID}, reply)
+	s.call("kairos_begin", map[string]any{"uri": s.uri, "session_id": s.run}, reply)
 	s.open = reply
 }
 
 // placeholder are the arguments of kairos_next that leave the proof to the server.
 func (s *session) placeholder() map[string]any {
 	solution := map[string]any{"type": s.open.Challenge.Type, "nonce": s.open.Challenge.Nonce, "proof_hash": s.open.Challenge.ProofHash}
-	return map[string]any{"uri": s.open.CurrentStep.URI, "run_id": s.open.RunID, "solution": solution}
+	return map[string]any{"uri": s.open.CurrentStep.URI, "run_id": s.run, "solution": solution}
 }
 
 // send calls kairos_next for the open step, with a solution or with none.
@@ -197,7 +200,7 @@ func (s *session) send(evidence map[string]any) *api.StepReply {
 	for _, solved := range reply.Solved {
 		s.outputs[s.steps[solved.StepIndex-1].name] = string(solved.Output)
 	}
-	if reply.RunID != "" {
+	if reply.RunID == s.run {
 		s.open = reply
 	}
 	if reply.RetryAfter != nil {
@@ -283,6 +286,6 @@ func (s *session) accepted() bool {
 
 func (s *session) attest() (reply api.AttestReply) {
 	s.x.Helper()
-	s.call("kairos_attest", map[string]any{"uri": s.uri, "outcome": "success", "message": "done", "run_id": s.open.RunID}, &reply)
+	s.call("kairos_attest", map[string]any{"uri": s.uri, "outcome": "success", "message": "done", "run_id": s.run}, &reply)
 	return reply
 }

@@ -22,7 +22,10 @@ import (
 // hand is a driver of these tests that does the steps of type mcp and shell itself,
 // without a sandbox and without pinning anything. It takes the place of the shipped
 // drivers tools and command where they are not among the drivers.
-type hand struct{ dir string }
+type hand struct {
+	dir     string
+	shipped string // types of challenges that shipped drivers do
+}
 
 func (h hand) definition() driver.Driver {
 	return driver.Driver{
@@ -42,6 +45,9 @@ type plan struct {
 }
 
 func (h hand) Preview(_ context.Context, req driver.PreviewRequest) (driver.PreviewResult, error) {
+	if strings.Contains(h.shipped, req.Input.Type) {
+		return driver.CannotPreview("another driver does it"), nil
+	}
 	var p plan
 	if err := json.Unmarshal(req.Input.Display, &p); err != nil {
 		return driver.CannotPreview(err.Error()), nil
@@ -123,7 +129,13 @@ func (x *trial) lend() {
 	if err != nil {
 		x.Fatal(err)
 	}
-	x.install("hand", fmt.Sprintf("#!/bin/sh\nFORGERY_HAND=%q exec %q \"$@\"\n", x.dir, self))
+	shipped := ""
+	for name, typ := range map[string]string{"tools": "mcp", "command": "shell"} {
+		if x.ships(name) {
+			shipped += " " + typ
+		}
+	}
+	x.install("hand", fmt.Sprintf("#!/bin/sh\nFORGERY_HAND=%q FORGERY_SHIPPED=%q exec %q \"$@\"\n", x.dir, shipped, self))
 	x.write("tree.yaml", strings.ReplaceAll(string(decision.Default().YAML), "evidence:\n", "evidence:\n      - {via: hand, when: step.granted}\n"))
 	x.settings += fmt.Sprintf("tree: %q\n", x.path("tree.yaml"))
 }

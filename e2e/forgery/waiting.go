@@ -3,6 +3,7 @@ package forgery
 // waiting are attacks on KAIROS that are not played yet, and what they wait for.
 var waiting = map[string]string{
 	"substitute the tool":                     tools,
+	"a line in an argument":                   tools,
 	"change the script after its approval":    commands,
 	"change the workspace after its approval": commands,
 	"swap a file for a link":                  commands,

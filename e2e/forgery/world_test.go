@@ -199,9 +199,12 @@ func (x *trial) environ() []string {
 	return append(os.Environ(), "KAIROS_CONFIG="+x.path("kairos.yaml"), "LOG_LEVEL=warn", "HOME="+x.path("home"))
 }
 
-// person is who is asked. They approve unless they were told of a reason not to.
+// person is who is asked. They approve unless they have a reason not to.
 type person struct {
 	declines bool
+	// looksFor is a line that they look for in the question; empty: none. They
+	// decline a question without it.
+	looksFor string
 	// then happens once after an approval, before anything else does.
 	then func()
 	// asked are the questions; approved says how each was answered.
@@ -210,13 +213,23 @@ type person struct {
 }
 
 func (p *person) ask(question string) bool {
+	approves := !p.declines && p.finds(question)
 	p.asked = append(p.asked, question)
-	p.approved = append(p.approved, !p.declines)
-	if then := p.then; then != nil && !p.declines {
+	p.approved = append(p.approved, approves)
+	if then := p.then; then != nil && approves {
 		p.then = nil
 		then()
 	}
-	return !p.declines
+	return approves
+}
+
+func (p *person) finds(question string) bool {
+	for line := range strings.Lines(question) {
+		if p.looksFor == strings.Trim(line, "> \n") {
+			return true
+		}
+	}
+	return p.looksFor == ""
 }
 
 // agreed says that the person's last word was an approval.
