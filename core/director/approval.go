@@ -97,6 +97,9 @@ func (ap *approvals) approval(r decision.Route, p driver.Provenance, basis run.B
 
 // approved shows the step again, with a new nonce, now that it may be worked on.
 func (ap *approvals) approved(ctx context.Context) (Round, error) {
+	if err := ap.t.remembered.forget(ctx, ap.t.Run.Step.Approval); err != nil {
+		return Round{}, err
+	}
 	if err := ap.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
 		return Round{}, err
 	}
@@ -150,6 +153,7 @@ func (ap *approvals) earlyTimes() int {
 func (ap *approvals) question(k input.Task, evidence driver.Input) driver.Input {
 	return input.Approval(k, input.ApprovalQuestion{
 		Evidence: evidence, Digest: ap.t.Run.Step.Digest, Phrase: ap.phraseOf(k), Early: ap.t.Run.Step.Early, Plan: ap.t.Run.Step.Plan, Own: ap.t.trust.ownAnswer(k, evidence),
+		Declined: ap.t.remembered.said(),
 	})
 }
 

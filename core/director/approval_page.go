@@ -15,6 +15,7 @@ import (
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
 )
 
 // ApprovalState is where an approval stands whose link was opened.
@@ -154,9 +155,9 @@ func (e useCase) answerApproval(ctx context.Context, c access.Caller, id run.ID,
 	}
 	switch in.Decision {
 	case input.SaidApproved:
-		err = l.approve(in.By)
+		err = l.approve(ctx, in.By)
 	case input.SaidRejected:
-		err = l.reject()
+		err = l.reject(ctx)
 	default:
 		return v, fault.New(fault.InvalidArgument, "The decision must be %s or %s.", input.SaidApproved, input.SaidRejected)
 	}
@@ -296,8 +297,14 @@ func (l *linked) state() ApprovalState {
 	return ApprovalOpen
 }
 
-func (l *linked) approve(by string) error {
+func (l *linked) approve(ctx context.Context, by string) error {
 	t, q := l.turn, l.question
+	if err := t.remembered.load(ctx); err != nil {
+		return err
+	}
+	if by == "" && t.remembered.decline != nil {
+		return fault.New(fault.InvalidArgument, "%s", plain.Sentences(t.remembered.said(), "Who has this link cannot undo a decline: approve it in a form of the client, or on this page once you are logged in."))
+	}
 	a := t.approvals.approval(decision.Route{Index: q.Route, Via: q.Via}, driver.LinkHolder, run.BasisLink)
 	a.Visits = append(slices.Clone(q.Link.Opened), t.links.visit())
 	a.Digest, a.Typed, a.Questions = q.Digest, q.Phrase != "", append(slices.Clone(q.Earlier), q.Seq)
@@ -307,13 +314,19 @@ func (l *linked) approve(by string) error {
 	if err := t.apply(run.Event{Kind: run.Answered, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Approval: a}); err != nil {
 		return err
 	}
+	if err := t.remembered.forget(ctx, a); err != nil {
+		return err
+	}
 	l.decided = &t.Events[len(t.Events)-1]
 	// A caller that waits with the old nonce is shown the step again, now approved.
 	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
 }
 
-func (l *linked) reject() error {
+func (l *linked) reject(ctx context.Context) error {
 	t, q := l.turn, l.question
+	if err := t.remembered.remember(ctx, q.Input, q.Via); err != nil {
+		return err
+	}
 	no := run.Event{Kind: run.Declined, Seq: q.Seq, Input: q.Input.ID, Via: q.Via, Reason: "the person answered on the approval page: rejected", Apart: true}
 	if err := t.apply(no); err != nil {
 		return err

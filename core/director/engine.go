@@ -11,6 +11,7 @@ import (
 
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/drivers"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
@@ -33,6 +34,7 @@ type Store struct {
 	Archive   archive.RunArchive
 	History   runs.History
 	Eraser    archive.Eraser // nil: runs cannot be redacted
+	Declines  declines.Store // nil: what people declined is remembered in its own run only
 	Grants    grants.Store   // nil: nobody is asked what drivers may do, and nothing is allowed
 }
 
@@ -48,6 +50,9 @@ type Options struct {
 	Handover runs.Handover
 	// ApprovalTTL is how long an approval may be used; zero: 1 hour.
 	ApprovalTTL time.Duration
+	// DeclineTTL is how long only a person can approve what a person declined,
+	// whatever run asks; zero: not beyond the run.
+	DeclineTTL time.Duration
 	// ScoreThreshold drops weaker search matches; zero: 0.3.
 	ScoreThreshold float64
 	// SimilarThreshold refuses to mint what is this close to another protocol; zero: 0.9.
@@ -91,6 +96,8 @@ type Engine struct {
 	log    *slog.Logger
 	runs   *runs.Keeper
 
+	declines *declines.Declines
+
 	callKey func() ([]byte, error) // makes idempotency keys
 
 	hourly  hourly
@@ -127,7 +134,7 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 			Protocols: store.Protocols, Runs: store.Runs, History: store.History, Archive: store.Archive, Eraser: store.Eraser,
 		}, k, l, setups, archive.Options{RunKeep: opt.RunKeep, Clock: opt.Clock},
 	)
-	return &Engine{Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
+	return &Engine{Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
 func newNonce() string {

@@ -143,7 +143,7 @@ func (gr *granting) preview(ctx context.Context, k input.Task, in driver.Input, 
 	case res.Plan != nil && req.Proposal == nil && gr.t.solution.supplied():
 		return gr.claimed(ctx, k)
 	case res.Plan != nil:
-		return Round{}, true, gr.plan(ctx, k, in, r, *res.Plan)
+		return Round{}, true, gr.plan(ctx, k, in, r, *res.Plan, req.Proposal)
 	case res.Propose != nil:
 		round, err := gr.propose(ctx, k, in, *res.Propose)
 		return round, true, err
@@ -184,12 +184,12 @@ func (gr *granting) claimed(ctx context.Context, k input.Task) (Round, bool, err
 }
 
 // plan records what the driver would do.
-func (gr *granting) plan(ctx context.Context, k input.Task, in driver.Input, r decision.Route, p driver.Plan) error {
+func (gr *granting) plan(ctx context.Context, k input.Task, in driver.Input, r decision.Route, p driver.Plan, proposed json.RawMessage) error {
 	grant, ok := gr.covering(r.Via, p.Effect)
 	if !ok {
 		return gr.t.obtaining.passOver(ctx, in.ID, r, "it would change something, and it is only allowed to look")
 	}
-	planned := run.Plan{Driver: r.Via, Grant: grant.ID, Text: p.Text, Data: p.Data, Effect: p.Effect}
+	planned := run.Plan{Driver: r.Via, Grant: grant.ID, Text: p.Text, Data: p.Data, Effect: p.Effect, Proposed: proposed}
 	digest, err := input.PlannedDigest(gr.t.Run.Step.Inputs, gr.t.approvals.phraseOf(k), planned)
 	if err != nil {
 		return err

@@ -83,15 +83,15 @@ func (d doing) Capability(name string, within time.Duration) (driver.Capability,
 
 // withDoer is a world whose tree lets the doer act where somebody allowed it. Nobody
 // is asked for that.
-func withDoer(t *testing.T, effect driver.Effect) (*world, *doer) {
+func withDoer(t *testing.T, effect driver.Effect, change ...func(*choices)) (*world, *doer) {
 	t.Helper()
-	return offeringDoer(t, effect, "")
+	return offeringDoer(t, effect, "", change...)
 }
 
 // offeringDoer is withDoer with the tree's routes to a person who allows it.
-func offeringDoer(t *testing.T, effect driver.Effect, routes string) (*world, *doer) {
+func offeringDoer(t *testing.T, effect driver.Effect, routes string, change ...func(*choices)) (*world, *doer) {
 	t.Helper()
-	w, d := newWorld(t, nil), &doer{effect: effect, world: "earth"}
+	w, d := newWorld(t, append(change, nil)[0]), &doer{effect: effect, world: "earth"}
 	all := []driver.Descriptor{doerDescriptor}
 	for _, desc := range descriptors {
 		all = append(all, desc)

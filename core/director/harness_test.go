@@ -507,7 +507,7 @@ var compiledTree = sync.OnceValues(func() (*decision.Tree, error) {
 
 func engineStore(s *sqlite.Store) director.Store {
 	return director.Store{
-		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Grants: s,
+		Protocols: s, Writer: s, Versions: s, Searcher: s, Vectors: s, Ratings: s, Runs: s, Index: s, Archive: s, History: s, Eraser: s, Declines: s, Grants: s,
 	}
 }
 

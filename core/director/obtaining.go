@@ -110,6 +110,14 @@ func (ob *obtaining) through(ctx context.Context, k input.Task, in driver.Input,
 		return round, err
 	}
 	kind, byReport := input.Of(in.Kind), !ob.t.approvals.takesNoReport(k, in)
+	if kind.Approves && byReport {
+		if err := ob.t.remembered.load(ctx); err != nil {
+			return Round{}, err
+		}
+		if why := ob.t.remembered.bars(in, desc); why != "" {
+			return Round{}, ob.passOver(ctx, in.ID, r, why)
+		}
+	}
 	if kind.Approves && byReport && !desc.Has(driver.FeatureAgent) {
 		if err := ob.t.approvals.tooEarly(); err != nil {
 			return Round{}, err

@@ -153,6 +153,9 @@ func (rp *replies) reject(ctx context.Context, code fault.Code, why string) (Rou
 // decline records a person's no. It proves nothing and advances nothing.
 func (rp *replies) decline(ctx context.Context, in driver.Input, via, reason string, seq int64) (Round, error) {
 	reason = plain.Clip(reason, 500)
+	if err := rp.t.remembered.remember(ctx, in, via); err != nil {
+		return Round{}, err
+	}
 	if err := rp.t.apply(run.Event{Kind: run.Declined, Input: in.ID, Via: via, Reason: reason, Seq: seq}); err != nil {
 		return Round{}, err
 	}

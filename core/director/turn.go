@@ -59,6 +59,7 @@ type turn struct {
 	verdicts    *verdicts
 	vouching    *vouching
 	granting    *granting
+	remembered  *remembered
 	offering    *offering
 }
 
@@ -323,5 +324,6 @@ func newTurn(change *runs.Change, e useCase, c access.Caller) *turn {
 	t.links, t.approvals, t.questions, t.late = &links{t: t}, &approvals{t: t}, &questions{t: t}, &late{t: t}
 	t.obtaining, t.verdicts, t.replies, t.admission = &obtaining{t: t}, &verdicts{t: t}, &replies{t: t}, &admission{t: t}
 	t.vouching, t.granting, t.offering = &vouching{t: t}, &granting{t: t}, &offering{t: t}
+	t.remembered = &remembered{t: t}
 	return t
 }

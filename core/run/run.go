@@ -190,6 +190,8 @@ type Plan struct {
 	Text   string          `json:"text"`
 	Data   json.RawMessage `json:"data"`
 	Effect driver.Effect   `json:"effect"`
+	// Proposed is what the agent chose of it; empty: nothing.
+	Proposed json.RawMessage `json:"proposed,omitempty"`
 }
 
 // WithheldVerdict is evidence that its driver accepted and that waits for a judge.

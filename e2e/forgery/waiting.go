@@ -8,21 +8,17 @@ var waiting = map[string]string{
 	"change the workspace after its approval": commands,
 	"swap a file for a link":                  commands,
 	"edit the tests that judge":               commands,
-	"begin again after a decline":             declines,
-	"store a copy after a decline":            declines,
 }
 
 const (
 	tools    = "there is no driver tools"
 	commands = "there is no driver command"
-	declines = "declines are not remembered across runs"
 )
 
 // Waits says what an attack on a kind of record waits for; empty: nothing.
 func Waits(attack string, r Record) string {
-	reason := waiting[attack]
-	if r == Observed || r == Claimed && reason == declines {
-		return reason
+	if r == Observed {
+		return waiting[attack]
 	}
 	return ""
 }

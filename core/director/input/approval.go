@@ -27,6 +27,8 @@ type ApprovalQuestion struct {
 	Phrase   string       // to type; empty: none
 	Early    *run.Early   // work that came before the approval
 	Plan     *run.Plan    // of the driver that will do it; nil: the agent or a model does
+	// Declined tells of an earlier decline of the same; empty: there is none.
+	Declined string
 	// own: the approval is the person's own answer, and nothing is done with it.
 	Own bool
 }
@@ -89,6 +91,9 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 	if s := k.Common.Sampling.Sound(); s != nil && s.System != "" {
 		system = q.Evidence.System
 		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", Quote(system))
+	}
+	if q.Declined != "" {
+		fmt.Fprintf(&b, "%s\n", plain.Text(q.Declined))
 	}
 	if q.Phrase != "" {
 		fmt.Fprintf(&b, "To approve, type exactly: %s\n", q.Phrase)

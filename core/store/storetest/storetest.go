@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/kairos-mcp/kairos/core/archive"
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -43,6 +44,7 @@ type Runs interface {
 	runs.History
 	archive.Eraser
 	grants.Store
+	declines.Store
 	io.Closer
 }
 
@@ -76,6 +78,7 @@ func RunRuns(t *testing.T, open func(t *testing.T) Runs) {
 	runArea(t, "archive", archiveCases, open)
 	runArea(t, "redact", redactCases, open)
 	runArea(t, "grants", grantCases, open)
+	runArea(t, "declines", declineCases, open)
 }
 
 func runArea[S io.Closer](t *testing.T, area string, cases map[string]func(*testing.T, S), open func(*testing.T) S) {

@@ -126,7 +126,7 @@ func (s Options) open() (*App, error) {
 func (a *App) engineOptions() director.Options {
 	c := a.Config
 	o := director.Options{
-		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
+		RunTTL: time.Duration(c.Run.TTL), RunKeep: time.Duration(c.Run.Keep), ApprovalTTL: time.Duration(c.Approval.TTL), DeclineTTL: time.Duration(*c.Approval.RememberDeclines), ApprovalURL: a.page.url, Approvers: c.Approval.Approvers, RequireComplete: c.Attest.RequireComplete,
 		ScoreThreshold: c.Search.ScoreThreshold, SimilarThreshold: c.Search.SimilarThreshold,
 		Key:         c.StateKey,
 		Changed:     a.changes.add,
@@ -144,7 +144,7 @@ func (a *App) engineOptions() director.Options {
 func restartSettings(c config.Config) map[string]any {
 	return map[string]any{
 		"database": c.Database, "drivers.dir": c.Drivers.Dir, "drivers.watch": *c.Drivers.Watch, "drivers.isolation": c.Drivers.Isolation,
-		"approval.ttl": c.Approval.TTL, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
+		"approval.ttl": c.Approval.TTL, "approval.remember_declines": c.Approval.RememberDeclines, "approval.approvers": c.Approval.Approvers, "approval.listen": c.Approval.Listen,
 		"run": c.Run, "handover": c.Handover, "sampling": c.Sampling.Budgets(), "attest": c.Attest,
 		"store": c.KeepsIn(), "qdrant": c.Qdrant.Plain(), "search": c.Search, "embedding": c.Embedding, "mcp": c.MCP, "http": c.HTTP, "metrics": c.Metrics,
 		"admin": c.Admin, "log": c.Log,

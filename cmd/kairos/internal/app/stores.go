@@ -9,6 +9,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 	"github.com/kairos-mcp/kairos/core/archive"
 	"github.com/kairos-mcp/kairos/core/clock"
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/director"
 	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
@@ -29,6 +30,7 @@ type protocolStore interface {
 
 // Database keeps runs and, where no other store does, protocols.
 type Database interface {
+	declines.Store
 	grants.Store
 	protocolStore
 	runs.Runs
@@ -75,7 +77,7 @@ func (a *App) engineStore() director.Store {
 	}
 	return director.Store{
 		Protocols: protocols, Writer: protocols, Versions: protocols, Searcher: protocols, Vectors: protocols, Ratings: protocols,
-		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Grants: a.Store,
+		Runs: a.Store, Index: a.Store, Archive: a.Store, History: a.Store, Eraser: a.Store, Declines: a.Store, Grants: a.Store,
 	}
 }
 

@@ -88,6 +88,9 @@ type approvalConfig struct {
 	// TrustAgent: the agent's word counts as a person's approval. Default false.
 	TrustAgent bool     `yaml:"trust_agent"`
 	TTL        Duration `yaml:"ttl"`
+	// RememberDeclines is how long only a person can approve what a person
+	// declined, in any run; 0s: in that run only. Default 1h.
+	RememberDeclines *Duration `yaml:"remember_declines"`
 	// Typed: who approves has to type the step's name. Default false.
 	Typed bool `yaml:"typed"`
 	// Approvers are principals who may answer approvals of others' runs.
@@ -297,6 +300,7 @@ func (c *Config) defaults() error {
 		c.UserInput.Driver = "elicitation"
 	}
 	setDefault(&c.Approval.DelegateToClient, true)
+	setDefault(&c.Approval.RememberDeclines, Duration(time.Hour))
 	c.Sampling.defaults()
 	setDefault(&c.Drivers.Watch, true)
 	return nil
@@ -330,7 +334,7 @@ func (c Config) validate() error {
 		}
 	}
 	for key, d := range map[string]Duration{
-		"approval.ttl": c.Approval.TTL, "run.ttl": c.Run.TTL, "run.keep": c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
+		"approval.ttl": c.Approval.TTL, "approval.remember_declines": *c.Approval.RememberDeclines, "run.ttl": c.Run.TTL, "run.keep": c.Run.Keep, "mcp.plain_wait": c.MCP.PlainWait, "mcp.progress_wait": c.MCP.ProgressWait,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is %s: must not be negative", key, d))

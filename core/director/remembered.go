@@ -1,0 +1,107 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/declines"
+	"github.com/kairos-mcp/kairos/core/director/input"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// remembered is what people declined in other runs, or earlier in this one.
+type remembered struct {
+	t *turn
+	// decline is of the action that was looked up last; nil: there is none.
+	decline *declines.Decline
+}
+
+// action is what an approval of the open step would permit.
+func (re *remembered) action() (string, error) {
+	in := re.t.approvals.gatedInput()
+	filled := in.Display
+	if len(filled) == 0 { // then the words are all that there is
+		words, err := json.Marshal([]string{in.Description, in.User})
+		if err != nil {
+			return "", err
+		}
+		filled = words
+	}
+	var proposed json.RawMessage
+	if p := re.t.Run.Step.Plan; p != nil {
+		proposed = p.Proposed
+	}
+	return declines.Digest(in.Type, filled, proposed)
+}
+
+// load looks up whether a person declined what is to be approved.
+func (re *remembered) load(ctx context.Context) error {
+	action, err := re.action()
+	if err != nil {
+		return err
+	}
+	re.decline, err = re.t.e.declines.Remembered(ctx, re.t.Run.Space, action)
+	return err
+}
+
+// bars says why a route may not approve what a person declined; empty: it may.
+func (re *remembered) bars(in driver.Input, desc driver.Descriptor) string {
+	if re.decline == nil || !input.Of(in.Kind).Approves || desc.Has(driver.FeatureHuman) {
+		return ""
+	}
+	return plain.Sentences("only a person can approve what a person declined.", re.said())
+}
+
+// said tells of the decline; empty: there is none, or it was in this run, whose
+// replies tell of it.
+func (re *remembered) said() string {
+	d := re.decline
+	if d == nil || d.Run == re.t.Run.ID {
+		return ""
+	}
+	return fmt.Sprintf("A person declined this %s ago, in run %s (%q of %q).", ago(re.t.e.opt.Clock.Now().Sub(d.At)), d.Run, d.Label, d.Title)
+}
+
+// ago is a duration in words, rounded down.
+func ago(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d seconds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d minutes", int(d.Minutes()))
+	}
+	return fmt.Sprintf("%d hours", int(d.Hours()))
+}
+
+// remember keeps that a person declined what was to be approved.
+func (re *remembered) remember(ctx context.Context, in driver.Input, via string) error {
+	desc, _, _ := re.t.e.Drivers.Describe(via)
+	if !input.Of(in.Kind).Approves || !desc.Has(driver.FeatureHuman) {
+		return nil
+	}
+	action, err := re.action()
+	if err != nil {
+		return err
+	}
+	s := re.t.Run.Step
+	return re.t.e.declines.Remember(ctx, declines.Decline{
+		Space: re.t.Run.Space, Action: action, Run: re.t.Run.ID, Step: s.Index, Label: re.t.Chain.Steps[s.Index-1].Label, Title: re.t.Chain.Title, Via: via,
+	})
+}
+
+// forget removes the decline once a person has approved the same. The holder of a
+// link is not known to be one.
+func (re *remembered) forget(ctx context.Context, a *run.Approval) error {
+	if a == nil || a.Provenance != driver.ClientAttested {
+		return nil
+	}
+	action, err := re.action()
+	if err != nil {
+		return err
+	}
+	return re.t.e.declines.Forget(ctx, re.t.Run.Space, action)
+}

@@ -1,0 +1,140 @@
+package director_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/api"
+	"github.com/kairos-mcp/kairos/core/director"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+var formClient = driver.Client{ElicitationForm: true}
+
+// gatedCall is a protocol whose only step is a call that a person approves.
+func gatedCall(title, tool string) string {
+	return fmt.Sprintf("# %s\n\n## Act\n\n%s does it\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"approval_mode\":\"user\",\"mcp\":{\"tool_name\":%q}}}\n```\n", title, title, tool)
+}
+
+// declinedOnce is a world in which a person declined a call, and where the agent's
+// word counts as an approval if it comes through a client without forms.
+func declinedOnce(t *testing.T, keep time.Duration) (*world, string) {
+	t.Helper()
+	w := newWorld(t, func(o *choices) { o.Settings.Approval.TrustAgent, o.DeclineTTL = true, keep })
+	uri := w.mint(gatedCall("Gated", "go"))[0]
+	w.caller.Client = formClient
+	w.code(w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
+	w.caller.Client = driver.Client{}
+	return w, uri
+}
+
+// agentApproves begins a run and submits an approval as the agent.
+func (w *world) agentApproves(uri string) *api.StepReply {
+	w.t.Helper()
+	open := w.begin(uri)
+	return w.next(uri, fmt.Sprintf(`{"type":"user_input","nonce":%q,"proof_hash":%q,"user_input":{"confirmation":"approved"}}`, open.Challenge.Nonce, open.Challenge.ProofHash))
+}
+
+func TestADeclineIsNotUndoneByAnotherRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		keep   time.Duration
+		again  string // the protocol that asks again; empty: the same
+		then   func(*world)
+		barred bool
+	}{
+		"the same protocol":                 {keep: time.Hour, barred: true},
+		"a copy with other words":           {keep: time.Hour, again: gatedCall("Another", "go"), barred: true},
+		"another server, after a restart":   {keep: time.Hour, then: func(w *world) { w.Engine = w.another() }, barred: true},
+		"shortly before it is forgotten":    {keep: time.Hour, then: func(w *world) { w.machine.Pass(59 * time.Minute) }, barred: true},
+		"once it is forgotten":              {keep: time.Hour, then: func(w *world) { w.machine.Pass(time.Hour) }},
+		"another call":                      {keep: time.Hour, again: gatedCall("Gated", "come")},
+		"another space":                     {keep: time.Hour, then: func(w *world) { w.caller.Principal, w.caller.Space = "other", "user:test:other" }, again: gatedCall("Gated", "go")},
+		"where declines are not remembered": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, uri := declinedOnce(t, tc.keep)
+			if tc.then != nil {
+				tc.then(w)
+			}
+			if tc.again != "" {
+				uri = w.mint(tc.again)[0]
+			}
+			r := w.agentApproves(uri)
+			if !tc.barred {
+				w.code(r, "")
+				return
+			}
+			if r.ErrorCode == "" || !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
+				t.Errorf("reply = %q: %s, want that only a person can approve it", r.ErrorCode, r.Message)
+			}
+		})
+	}
+}
+
+// A client's own review is not a person who was asked.
+func TestAReviewDoesNotUndoADecline(t *testing.T) {
+	w := newWorld(t, func(o *choices) { o.DeclineTTL = time.Hour })
+	doc := strings.Replace(gatedCall("Gated", "go"), `"mcp":{`, `"sampling":{"user":"do it"},"mcp":{`, 1)
+	uri := w.mint(doc)[0]
+	w.caller.Client = formClient
+	w.code(w.reply(w.answer(w.ask(w.beginRound(uri, ""), "elicitation/create"), `{"action":"decline"}`)), "USER_DECLINED")
+	w.caller.Client = driver.Client{Sampling: true}
+	if r := w.beginRound(uri, ""); r.Ask != nil {
+		t.Errorf("the client is asked %s %s, want nothing: nobody approved it", r.Ask.Method, r.Ask.Params)
+	}
+}
+
+func TestAPersonIsToldOfAnEarlierDeclineAndMayChangeTheirMind(t *testing.T) {
+	w, uri := declinedOnce(t, time.Hour)
+	w.machine.Pass(12 * time.Minute)
+	w.caller.Client = formClient
+	a := w.ask(w.nextRound(uri, placeholder(w.begin(uri))), "elicitation/create")
+	for _, want := range []string{"declined this 12 minutes ago, in run ", "of \\\"Gated\\\""} {
+		if !strings.Contains(string(a.Params), want) {
+			t.Errorf("the question is %s, want %q in it", a.Params, want)
+		}
+	}
+	w.code(w.reply(w.answer(a, yesToTheForm)), "")
+	w.caller.Client = driver.Client{}
+	w.code(w.agentApproves(uri), "")
+}
+
+// A link to the approval page does not show that its holder is the person.
+func TestTheHolderOfALinkDoesNotUndoADecline(t *testing.T) {
+	w := withPage(t, func(o *choices) { o.DeclineTTL = time.Hour })
+	uri, waits := w.gate(gatedCall("Gated", "go"))
+	w.decide(waits, "rejected", "")
+	again := w.next(uri, placeholder(w.begin(uri)))
+	w.code(again, "WAITING_FOR_USER")
+	answer := director.ApprovalAnswer{Decision: "approved", Digest: w.view(again).Digest}
+	_, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer)
+	if fault.CodeOf(err) != fault.InvalidArgument || !strings.Contains(err.Error(), "cannot undo a decline") {
+		t.Fatalf("AnswerApproval = %v, want that a link does not undo a decline", err)
+	}
+	answer.By = "me"
+	if _, err := w.AnswerApproval(t.Context(), w.caller, runOf(again), secretOf(again), answer); err != nil {
+		t.Errorf("AnswerApproval of a person who is logged in = %v", err)
+	}
+}
+
+// A step that leaves something to the agent is another action for each proposal.
+func TestADeclineOfAProposalIsOfThatProposal(t *testing.T) {
+	w, d := withDoer(t, driver.EffectEffects, func(o *choices) { o.DeclineTTL = time.Hour })
+	d.asks = true
+	uri := w.mint(plainStep)[0]
+	proposes := func(to string) string {
+		open := w.begin(uri)
+		w.allow(runOf(open), nil)
+		a := w.ask(w.nextRound(uri, solve(open, `{"to":"`+to+`"}`)), "elicitation/create")
+		w.code(w.reply(w.answer(a, `{"action":"decline"}`)), "USER_DECLINED")
+		return string(a.Params)
+	}
+	for i, to := range []string{"adam", "betty", "adam"} {
+		if told := strings.Contains(proposes(to), "A person declined this"); told != (i == 2) {
+			t.Errorf("question %d, for %s, tells of an earlier decline: %v", i+1, to, told)
+		}
+	}
+}
