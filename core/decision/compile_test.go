@@ -3,6 +3,8 @@ package decision_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,5 +180,44 @@ func TestARouteBehindAnEndpointThatMayFailIsReached(t *testing.T) {
 	source.YAML = bytes.Replace(source.YAML, []byte(judge), []byte(judge+"    - {via: llm}\n"), 1)
 	if _, err := decision.Compile(source, append(shipped(), llm)); err != nil {
 		t.Errorf("Compile: %v", err)
+	}
+}
+
+func TestAnOptionalRouteMayLackItsDriver(t *testing.T) {
+	const text = `defaults: {missing_type: shell, no_challenge_type: comment}
+challenges:
+  - match: {}
+    evidence:
+      - {via: nobody, optional: true, when: step.granted}
+      - {via: agent%s}
+inputs:
+  grant: [{via: agent, optional: true}]
+`
+	tree, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: fmt.Appendf(nil, text, "")}, shipped())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := decision.Facts{Challenge: decision.ChallengeFacts{Type: "shell"}, Step: decision.StepFacts{Granted: true}}
+	d := tree.Decide(driver.KindEvidence, f)
+	if d.Route == nil || d.Route.Via != "agent" || d.Route.Index != 1 || !strings.Contains(d.Trace[1].Reason, `no driver "nobody" is configured`) {
+		t.Errorf("decided %+v, trace %+v", d.Route, d.Trace)
+	}
+	if d := tree.Decide(driver.KindGrant, f); d.Route != nil {
+		t.Errorf("a driver that does not obtain it is taken: %+v", d.Route)
+	}
+	if via := tree.EvidenceVia(f.Challenge); slices.Contains(via, "nobody") {
+		t.Errorf("EvidenceVia = %v", via)
+	}
+	for change, want := range map[string]string{
+		", optional: true":  "",
+		", optional: maybe": "optional must be true or false",
+	} {
+		_, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: fmt.Appendf(nil, text, change)}, shipped())
+		if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) && want != "" {
+			t.Errorf("%s: %v, want %q", change, err, want)
+		}
+	}
+	if _, err := decision.Compile(decision.Source{Name: "t.yaml", YAML: []byte(strings.Replace(fmt.Sprintf(text, ", optional: true"), "via: agent,", "via: other,", 1))}, shipped()); err == nil || !strings.Contains(err.Error(), "must not be optional") {
+		t.Errorf("a last route that is not there: %v", err)
 	}
 }

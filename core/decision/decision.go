@@ -87,6 +87,8 @@ type route struct {
 	partial bool
 	gate    gate
 	broken  bool // its driver is not known; only while loading
+	// absent: why an optional route is never open; empty: its driver is there.
+	absent string
 }
 
 // gate is the setting that an approval route requires in addition to its condition.
@@ -213,7 +215,7 @@ func (t *Tree) EvidenceVia(c ChallengeFacts) []string {
 			continue
 		}
 		for k := range r.evidence {
-			if !slices.Contains(via, r.evidence[k].Via) {
+			if r.evidence[k].absent == "" && !slices.Contains(via, r.evidence[k].Via) {
 				via = append(via, r.evidence[k].Via)
 			}
 		}

@@ -44,7 +44,7 @@ func (c *compiler) readRoutes(n ast.Node, path, ruleName, kind string) []route {
 // servesAll reports whether the route is open for every client: no condition,
 // setting or missing capability closes it.
 func (r *route) servesAll() bool {
-	return !r.broken && r.When == "" && len(r.needs) == 0 && !r.partial && r.gate == gateNone
+	return !r.broken && r.absent == "" && r.When == "" && len(r.needs) == 0 && !r.partial && r.gate == gateNone
 }
 
 func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
@@ -52,7 +52,7 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 	r := route{broken: true}
 	r.Path = path
 	r.Line, _ = position(n)
-	keys := []string{"via", "when", "retries", "timeout", "call_timeout", "on"}
+	keys := []string{"via", "when", "retries", "timeout", "call_timeout", "on", "optional"}
 	if kind == driver.KindEvidence {
 		keys = append(keys, "approval")
 	}
@@ -80,7 +80,11 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 		c.problem(n, named, "via is missing: name the capability driver that obtains the input")
 		return r
 	}
-	if r.Via = c.text(fields, "via", named); r.Via != "" {
+	optional := c.optional(fields, named)
+	if r.Via = c.text(fields, "via", named); r.Via != "" && optional {
+		r.absent = c.absent(r.Via, kind)
+	}
+	if r.broken = r.absent == ""; r.broken && r.Via != "" {
 		c.bindRoute(&r, e.value, named, kind)
 	}
 	r.Retries = actionOf(Invalid, r.Human, r.reactions, c.tree.ofDrivers[r.Via], c.tree.reactions).Retries
@@ -88,6 +92,31 @@ func (c *compiler) readRoute(n ast.Node, path, ruleName, kind string) route {
 		r.Retries = c.count(e, named, maxRetries)
 	}
 	return r
+}
+
+// optional reads `optional`.
+func (c *compiler) optional(fields map[string]entry, named string) bool {
+	e, ok := fields["optional"]
+	if !ok {
+		return false
+	}
+	b, ok := e.value.(*ast.BoolNode)
+	if !ok {
+		c.problem(e.value, named, "optional must be true or false, this is %s", kindOf(e.value))
+		return false
+	}
+	return b.Value
+}
+
+// absent says why the driver of an optional route cannot be taken; empty: it can.
+func (c *compiler) absent(via, kind string) string {
+	switch d, ok := c.tree.drivers[via]; {
+	case !ok:
+		return fmt.Sprintf("no driver %q is configured", via)
+	case d.Role == driver.RoleCapability && !handles(d, kind):
+		return fmt.Sprintf("driver %q does not obtain %s", via, kind)
+	}
+	return ""
 }
 
 // bindRoute copies the route's requirements from the driver's descriptor.
@@ -126,6 +155,8 @@ func (c *compiler) checkLastRoute(routes []route, named string) {
 	last := &routes[len(routes)-1]
 	switch {
 	case last.broken || last.servesAll():
+	case last.absent != "":
+		c.problemAt(last.Line, 1, named, fmt.Sprintf("%s: the last route of evidence must not be optional, and %s", last.Path, last.absent))
 	case last.When != "":
 		c.problemAt(last.Line, 1, named, fmt.Sprintf(
 			"%s: the last route of evidence must have no condition, or a step may be left without one", last.Path))

@@ -95,6 +95,9 @@ func (w *walk) test(c *condition, n *Node) (holds bool, reason string) {
 // blocked explains why a route is closed regardless of its condition; empty if
 // it is not.
 func (w *walk) blocked(r *route) string {
+	if r.absent != "" {
+		return r.absent
+	}
 	for _, p := range w.facts.Previous {
 		// After a swap of the tree the same index may be a different route, so
 		// the driver is compared too.
