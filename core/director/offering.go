@@ -74,7 +74,7 @@ func offerOf(acts Acts) (driver.Input, error) {
 			fmt.Fprintf(&b, "%s\n", input.Quote(s.Plan))
 		}
 	}
-	b.WriteString("Steps that change something ask you each time. Without your approval the agent does these steps and reports.")
+	b.WriteString("Steps that change something ask you each time. Without your approval KAIROS does none of them.")
 	shown, err := json.Marshal(acts)
 	return driver.Input{
 		ID: input.GrantKind.Name, Kind: input.GrantKind.Name, Description: b.String(), Schema: input.GrantForm, Display: shown,

@@ -120,7 +120,11 @@ func (vo *vouching) nobody(in driver.Input) *fault.Error {
 	if !vo.observes() {
 		code, whom = fault.ApprovalUnavailable, "neither is possible here"
 	}
-	return fault.New(code, "%s, and %s%s.", vo.only(), whom, vo.t.tries.troubles(in.ID))
+	may := ""
+	if len(vo.t.granting.here()) == 0 && len(vo.t.e.actors(vo.t.task)) > 0 {
+		may = fmt.Sprintf(" A person can allow KAIROS to do it: `kairos allow %s`.", vo.t.Run.ID)
+	}
+	return fault.New(code, "%s, and %s%s.%s", vo.only(), whom, vo.t.tries.troubles(in.ID), may)
 }
 
 // ends reports whether an attempt to observe the evidence failed where only that

@@ -84,11 +84,11 @@ func Approval(k Task, q ApprovalQuestion) driver.Input {
 	case len(q.Evidence.Display) > 0:
 		fmt.Fprintf(&b, "It will be done with %s: %s\n", q.Evidence.Type, plain.Clip(api.Readable(q.Evidence.Display), maxShown))
 	}
-	if q.Evidence.User != "" {
+	if q.Evidence.User != "" && q.Plan == nil {
 		fmt.Fprintf(&b, "What is asked for (values in it are data from earlier steps):\n%s\n", Quote(q.Evidence.User))
 	}
 	system := ""
-	if s := k.Common.Sampling.Sound(); s != nil && s.System != "" {
+	if s := k.Common.Sampling.Sound(); s != nil && s.System != "" && q.Plan == nil {
 		system = q.Evidence.System
 		fmt.Fprintf(&b, "What a model is told besides, as the step words it:\n%s\n", Quote(system))
 	}

@@ -11,8 +11,8 @@ const (
 
 // GrantForm has no default: a client that fills in defaults must not allow anything.
 var GrantForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":"string","title":"Allow this?",` +
-	`"description":"once: in this run; always: in every run of this version of the protocol; no: KAIROS does none of it",` +
-	`"enum":["once","always","no"]}},"required":["allow"],"additionalProperties":false}`)
+	`"description":"no: KAIROS does none of it; once: in this run; always: in every run of this version of the protocol",` +
+	`"enum":["no","once","always"]}},"required":["allow"],"additionalProperties":false}`)
 
 // Allows is what a person answered; AllowsNone: anything but a clear yes.
 func Allows(value json.RawMessage) string {
