@@ -97,7 +97,7 @@ func offeringDoer(t *testing.T, effect driver.Effect, routes string, change ...f
 		all = append(all, desc)
 	}
 	yaml := strings.ReplaceAll(string(decision.Default().YAML), "evidence:\n", "evidence:\n      - {via: doer, when: step.granted}\n")
-	yaml = strings.ReplaceAll(yaml, "  grant:\n    - {via: elicitation}\n", routes)
+	yaml = strings.ReplaceAll(yaml, "  grant:\n    - {via: elicitation, optional: true}\n", routes)
 	tree, err := decision.Compile(decision.Source{Name: "tree.yaml", YAML: []byte(yaml)}, all)
 	if err != nil {
 		t.Fatal(err)

@@ -31,9 +31,10 @@ func Confinement(c config.Config, file string, more ...string) driverhost.Confin
 	shielded := func(path, suffix string) { add(&out.Hidden.Shielded, path, suffix) }
 	secret(c.Database, "")
 	secret(c.Database, "[-.]*") // -wal, -shm, -journal, .lock and copies
-	for _, key := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile} {
-		secret(key, "")
+	for _, file := range []string{c.MCP.StateKeyFile, c.Signing.KeyFile, c.ToolsFile} {
+		secret(file, "")
 	}
+	secret(filepath.Join(filepath.Dir(c.ToolsFile), "."+filepath.Base(c.ToolsFile)), ".*") // while kairos tools writes it
 	for _, key := range []string{c.Qdrant.APIKeyFile, c.Embedding.APIKeyFile, c.HTTP.TLS.Key} {
 		shielded(key, "")
 	}

@@ -26,7 +26,7 @@ func (s Options) desired() (setup.Desired, error) {
 	}
 	w.Settings, w.Restart = c.Facts(), restartSettings(c)
 	c.Drivers.Dir = cmp.Or(s.driversDir, c.Drivers.Dir)
-	w.Files = append(w.Files, files.Absolute(c.Tree, c.Pinned(s.Dev))...)
+	w.Files = append(w.Files, files.Absolute(c.Tree, c.Pinned(s.Dev), c.ToolsFile)...)
 	if w.Tree, err = c.TreeSource(); err != nil {
 		return w, err
 	}
@@ -51,7 +51,10 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
-	var err error
+	err := addTools(c.ToolsFile, out.Drivers)
+	if err != nil {
+		return out, err
+	}
 	if !s.Dev {
 		out.Lock, err = c.ReadLock()
 		return out, err

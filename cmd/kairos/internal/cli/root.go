@@ -16,6 +16,7 @@ import (
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/runs"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/serve"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tools"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/tree"
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
 )
@@ -38,7 +39,7 @@ func Root(version string) *cobra.Command {
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return at.CheckServer(cmd) }
 	addGroup(cmd, "run", "Run protocols:", append(append(play.Commands(&at), runs.Command(&at)), grants.Commands(&at)...)...)
 	addGroup(cmd, "keep", "Keep protocols:", library.Commands(&at)...)
-	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tree.Command(&at))
+	addGroup(cmd, "drivers", "Drivers:", drivers.Command(&at), tools.Command(&at), tree.Command(&at))
 	addGroup(cmd, "operate", "Operate:", append(ops.Commands(&at), serve.Command(&at), connect.Command(&at))...)
 	cmd.SetCompletionCommandGroupID("operate")
 	cmd.SetHelpCommandGroupID("operate")

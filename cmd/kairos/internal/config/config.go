@@ -36,6 +36,9 @@ type Config struct {
 	Sampling  samplingConfig  `yaml:"sampling"`
 	Run       runConfig       `yaml:"run"`
 	Attest    attestConfig    `yaml:"attest"`
+	// ToolsFile lists the MCP servers whose tools KAIROS calls itself; the command
+	// kairos tools writes it. Empty: tools.json beside the database.
+	ToolsFile string          `yaml:"tools_file"`
 	Handover  HandoverConfig  `yaml:"handover"`
 	Signing   signingConfig   `yaml:"signing"`
 	Search    searchConfig    `yaml:"search"`
@@ -218,7 +221,7 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 
 // relativeTo makes paths of a file relative to its folder.
 func (c *Config) relativeTo(dir string) {
-	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
+	for _, p := range append(c.HTTP.files(), &c.Database, &c.Tree, &c.ToolsFile, &c.Drivers.Dir, &c.MCP.StateKeyFile, &c.Handover.Dir, &c.Signing.KeyFile, &c.Qdrant.CACert, &c.Qdrant.APIKeyFile, &c.Embedding.APIKeyFile) {
 		if *p != "" && !filepath.IsAbs(*p) {
 			*p = filepath.Join(dir, *p)
 		}
@@ -236,7 +239,7 @@ func (c *Config) relativeTo(dir string) {
 func (c *Config) overlay(lookup func(string) (string, bool)) error {
 	var errs []error
 	for name, to := range map[string]*string{
-		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir,
+		"KAIROS_DB": &c.Database, "KAIROS_TREE": &c.Tree, "KAIROS_DRIVERS_DIR": &c.Drivers.Dir, "KAIROS_TOOLS": &c.ToolsFile,
 		"QDRANT_URL": &c.Qdrant.URL, "QDRANT_COLLECTION": &c.Qdrant.Collection, "QDRANT_CA_CERT_PATH": &c.Qdrant.CACert,
 		"KAIROS_USER_INPUT_DRIVER": &c.UserInput.Driver, "LOG_LEVEL": &c.Log.Level, "LOG_FORMAT": &c.Log.Format,
 	} {
@@ -281,6 +284,9 @@ func (c *Config) defaults() error {
 			return err
 		}
 		c.Database = filepath.Join(dir, "kairos.db")
+	}
+	if c.ToolsFile == "" {
+		c.ToolsFile = filepath.Join(filepath.Dir(c.Database), "tools.json")
 	}
 	if c.Drivers.Dir == "" {
 		self, err := os.Executable()

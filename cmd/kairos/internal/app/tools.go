@@ -1,0 +1,52 @@
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+)
+
+// memoryOfTools is the memory_mib of the driver and the servers that it starts, which
+// are often programs of Node.js.
+const memoryOfTools = 2048
+
+// addTools gives the driver that calls tools the servers that kairos tools added.
+// It does not see the file itself, which is kept from drivers like the database
+// beside it.
+func addTools(file string, drivers map[string]driverhost.DriverConfig) error {
+	b, err := files.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := servers.Parse(b)
+	if err != nil {
+		return fmt.Errorf("%s: %w; `kairos tools` writes this file", file, err)
+	}
+	own := drivers[servers.DriverName]
+	config := map[string]any{}
+	if len(own.Config) > 0 {
+		if err := json.Unmarshal(own.Config, &config); err != nil {
+			return fmt.Errorf("drivers.settings.%s.config: %w", servers.DriverName, err)
+		}
+	}
+	config["servers"] = string(b)
+	if own.Config, err = json.Marshal(config); err != nil {
+		return err
+	}
+	own.EnvFrom = slices.Concat(own.EnvFrom, servers.Passed(), f.EnvNames())
+	slices.Sort(own.EnvFrom)
+	own.EnvFrom = slices.Compact(own.EnvFrom)
+	own.MemoryMiB = cmp.Or(own.MemoryMiB, memoryOfTools)
+	drivers[servers.DriverName] = own
+	return nil
+}

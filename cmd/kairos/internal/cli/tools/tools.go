@@ -1,0 +1,349 @@
+// Package tools has the commands about the MCP servers whose tools KAIROS calls
+// itself.
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/ask"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/output"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/cli/session"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// localOnly: whoever adds programs that KAIROS starts is the person at its machine.
+var localOnly = session.StaysLocal("tool servers are added on the server's own machine")
+
+// startTime is how long a server may take to start and to list its tools.
+const startTime = time.Minute
+
+// Command is `kairos tools`.
+func Command(at *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "tools", Short: "Add the MCP servers whose tools KAIROS calls itself",
+		Long: `Adds, checks and removes MCP servers. KAIROS calls their tools for mcp steps that a person allowed (kairos allow). You
+decide for each tool whether it only reads or changes something; a change is approved each time, and made at most once.
+What you accept is kept in tools.json beside the database: how a server is started, and what its tools take. What is
+different later stops until you accept it. The code of a server can change without anybody noticing.`,
+		Example: "  kairos tools add calendar -- bin/calendar-server --state calendar.json\n  kairos tools check",
+	}
+	cmd.AddCommand(add(at), list(at), check(at), call(at), diff(at), accept(at), remove(at))
+	return cmd
+}
+
+// read is the file with the servers.
+func read(at *session.Session) (servers.File, string, error) {
+	c, err := at.Load()
+	if err != nil {
+		return servers.File{}, "", err
+	}
+	b, err := files.Read(c.ToolsFile)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return servers.File{}, "", err
+	}
+	f, err := servers.Parse(b)
+	if err != nil {
+		return f, c.ToolsFile, fmt.Errorf("%s: %w", c.ToolsFile, err)
+	}
+	return f, c.ToolsFile, nil
+}
+
+// change rewrites the file with the servers.
+func change(path string, edit func(servers.File) error) error {
+	return files.Update(path, func(was []byte) ([]byte, error) {
+		f, err := servers.Parse(was)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err := edit(f); err != nil {
+			return nil, err
+		}
+		return f.Bytes()
+	})
+}
+
+// named is a server that was added.
+func named(f servers.File, name string) (servers.Server, error) {
+	s, ok := f.Servers[name]
+	if !ok {
+		return s, fmt.Errorf("no server %q was added; there are: %s", name, strings.Join(append(f.Names(), "none")[:max(1, len(f.Names()))], ", "))
+	}
+	return s, nil
+}
+
+// listed starts the server and lists its tools.
+func listed(ctx context.Context, name string, s servers.Server) (tools []servers.Tool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %s", startTime))
+	defer cancel()
+	c, err := servers.Open(ctx, name, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return c.Tools(ctx)
+}
+
+// added are the flags of `kairos tools add`.
+type added struct {
+	url            string
+	env, envFrom   map[string]string
+	headerFiles    map[string]string
+	reads, changes []string
+	yes, replace   bool
+}
+
+func add(at *session.Session) *cobra.Command {
+	var in added
+	cmd := &cobra.Command{
+		Use: "add NAME [--url URL] [-- COMMAND ARGS...]", Short: "Add a server and say what its tools do", Args: cobra.MinimumNArgs(1), Annotations: localOnly,
+		Long: `Starts the server, lists its tools and asks which of them change something. The server's own word for it is filled in; it may lie.
+The server gets HOME, PATH, the language and the time zone of KAIROS's environment, and what --env and --env-from name.`,
+		Example: "  kairos tools add calendar -- bin/calendar-server --state calendar.json\n  kairos tools add tickets --url https://tickets.example/mcp --header-file Authorization=/etc/kairos/tickets.header",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := in.server(args[1:])
+			if err != nil {
+				return err
+			}
+			if err := s.Check(args[0]); err != nil {
+				return err
+			}
+			f, path, err := read(at)
+			if err != nil {
+				return err
+			}
+			if _, there := f.Servers[args[0]]; there && !in.replace {
+				return fmt.Errorf("there is a server %q: --replace takes its place, `kairos tools remove %s` removes it", args[0], args[0])
+			}
+			found, err := listed(cmd.Context(), args[0], s)
+			if err != nil {
+				return err
+			}
+			if err := classify(cmd, found, in.reads, in.changes, in.yes); err != nil {
+				return err
+			}
+			s.Launch, s.Tools = s.LaunchDigest(), pins(found)
+			if err := change(path, func(f servers.File) error { f.Servers[args[0]] = s; return nil }); err != nil {
+				return err
+			}
+			p := &output.Printer{W: cmd.OutOrStdout()}
+			p.Printf("added: %s, %s\n", args[0], output.Count(len(found), "tool"))
+			p.Printf("  kairos allow PROTOCOL   lets KAIROS call them for the steps of a protocol\n")
+			return p.Err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&in.url, "url", "", "address of a server that runs already")
+	flags.StringToStringVar(&in.env, "env", nil, "variables of the server, NAME=VALUE; they are kept in the file")
+	flags.StringToStringVar(&in.envFrom, "env-from", nil, "variables of the server from those of KAIROS, NAME=VARIABLE; their values are kept nowhere")
+	flags.StringToStringVar(&in.headerFiles, "header-file", nil, "HTTP headers from files, NAME=FILE")
+	flags.StringSliceVar(&in.reads, "reads", nil, "tools that change nothing")
+	flags.StringSliceVar(&in.changes, "changes", nil, "tools that change something")
+	flags.BoolVarP(&in.yes, "yes", "y", false, "take the server's word for the tools that no flag names")
+	flags.BoolVar(&in.replace, "replace", false, "take the place of a server of this name")
+	return cmd
+}
+
+// server is what the flags describe. A program is named by its whole path, and
+// works in the folder where it was added.
+func (in added) server(argv []string) (s servers.Server, err error) {
+	s = servers.Server{URL: in.url, Env: in.env, EnvFrom: in.envFrom, HeaderFiles: map[string]string{}}
+	for header, file := range in.headerFiles {
+		if s.HeaderFiles[header], err = filepath.Abs(file); err != nil {
+			return s, err
+		}
+	}
+	if len(argv) == 0 {
+		return s, nil
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return s, fmt.Errorf("%q is no program: %w", argv[0], err)
+	}
+	if s.Command, err = filepath.Abs(path); err != nil {
+		return s, err
+	}
+	s.Args = argv[1:]
+	s.Dir, err = os.Getwd()
+	return s, err
+}
+
+func pins(found []servers.Tool) map[string]servers.Pin {
+	out := map[string]servers.Pin{}
+	for _, t := range found {
+		out[t.Name] = t.Pin
+	}
+	return out
+}
+
+// classify lets the person say which of the tools change something.
+func classify(cmd *cobra.Command, found []servers.Tool, reads, changes []string, yes bool) error {
+	for _, name := range slices.Concat(reads, changes) {
+		if !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name }) {
+			return fmt.Errorf("the server has no tool %q", name)
+		}
+	}
+	says, open := 0, 0
+	for i := range found {
+		t := &found[i]
+		if t.Class == servers.Reads {
+			says++
+		}
+		switch {
+		case slices.Contains(changes, t.Name):
+			t.Class = servers.Changes
+		case slices.Contains(reads, t.Name):
+			t.Class = servers.Reads
+		default:
+			open++
+		}
+	}
+	p := &output.Printer{W: cmd.OutOrStdout()}
+	p.Printf("%s. The server says that %d only read. You decide:\n", output.Count(len(found), "tool"), says)
+	var suggested []string
+	for _, t := range found {
+		p.Printf("  %-9s %s: %s\n", t.Class, plain.Line(t.Name), plain.Clip(plain.Line(t.Description), 100))
+		if t.Class == servers.Changes {
+			suggested = append(suggested, t.Name)
+		}
+	}
+	if p.Err != nil || open == 0 || yes {
+		return p.Err
+	}
+	answer, err := ask.Line(cmd, p, fmt.Sprintf("Tools that change something (none: -) [%s]:", strings.Join(suggested, ", ")))
+	if err != nil || answer == "" {
+		return err
+	}
+	chosen := strings.FieldsFunc(answer, func(r rune) bool { return r == ',' || r == ' ' })
+	if answer == "-" {
+		chosen = nil
+	}
+	for _, name := range chosen {
+		if !slices.ContainsFunc(found, func(t servers.Tool) bool { return t.Name == name }) {
+			return fmt.Errorf("the server has no tool %q; nothing was changed", name)
+		}
+	}
+	for i := range found {
+		found[i].Class = servers.Reads
+		if slices.Contains(chosen, found[i].Name) {
+			found[i].Class = servers.Changes
+		}
+	}
+	return nil
+}
+
+func list(at *session.Session) *cobra.Command {
+	out := new(output.Format)
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the servers and their tools", Args: cobra.NoArgs, Annotations: localOnly,
+		Example: "  kairos tools list\n  kairos tools list -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, _, err := read(at)
+			if err != nil {
+				return err
+			}
+			return out.Print(cmd.OutOrStdout(), f, func(p *output.Printer) {
+				rows := [][]string{{"SERVER", "TOOL", "CLASS", "STARTED AS"}}
+				for _, name := range f.Names() {
+					s := f.Servers[name]
+					for _, t := range sorted(s.Tools) {
+						rows = append(rows, []string{name, plain.Line(t.Name), string(t.Class), output.Short(launch(s))})
+					}
+				}
+				p.Rows(rows)
+			})
+		},
+	}
+	out.AddTo(cmd)
+	return cmd
+}
+
+// launch is how the server is started or reached.
+func launch(s servers.Server) string {
+	if s.URL != "" {
+		return s.URL
+	}
+	return strings.Join(append([]string{s.Command}, s.Args...), " ")
+}
+
+func sorted(pinned map[string]servers.Pin) []servers.Tool {
+	var out []servers.Tool
+	for name, pin := range pinned {
+		out = append(out, servers.Tool{Name: name, Pin: pin})
+	}
+	slices.SortFunc(out, func(a, b servers.Tool) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func remove(at *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Remove a server", Args: cobra.ExactArgs(1), Annotations: localOnly,
+		Example: "  kairos tools remove calendar",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, path, err := read(at)
+			if err != nil {
+				return err
+			}
+			if _, err := named(f, args[0]); err != nil {
+				return err
+			}
+			if err := change(path, func(f servers.File) error { delete(f.Servers, args[0]); return nil }); err != nil {
+				return err
+			}
+			p := &output.Printer{W: cmd.OutOrStdout()}
+			p.Printf("removed: %s\n", args[0])
+			return p.Err
+		},
+	}
+}
+
+func call(at *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "call NAME TOOL [JSON]", Short: "Call a tool, to try it", Args: cobra.RangeArgs(2, 3), Annotations: localOnly,
+		Long:    "Calls a tool of a server that was added, with arguments as a JSON object, and prints its result. No run records it.",
+		Example: `  kairos tools call calendar find_user_by_name '{"names": ["Adam"]}'`,
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			f, _, err := read(at)
+			if err != nil {
+				return err
+			}
+			s, err := named(f, args[0])
+			if err != nil {
+				return err
+			}
+			arguments := []byte("{}")
+			if len(args) > 2 {
+				arguments = []byte(args[2])
+			}
+			c, err := servers.Open(cmd.Context(), args[0], s)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, c.Close()) }()
+			res, err := c.Call(cmd.Context(), args[1], arguments, "")
+			if err != nil {
+				return err
+			}
+			p := &output.Printer{W: cmd.OutOrStdout()}
+			p.Printf("%s\n", plain.Text(string(res.Value)))
+			if !res.Success {
+				return errors.Join(p.Err, fmt.Errorf("the tool %s says that it failed", args[1]))
+			}
+			return p.Err
+		},
+	}
+}

@@ -1,0 +1,115 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// KeyOfMeta is the key of _meta that carries the idempotency key of a call. A
+// server that sees a key again returns the outcome of the first call.
+const KeyOfMeta = "io.github.kairos-mcp/idempotency-key"
+
+// maxTools bounds how many tools a server may list.
+const maxTools = 1000
+
+// Tools lists what the server offers now.
+func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
+	list, err := c.client.ListTools(ctx, mcp.ListToolsRequest{})
+	if err != nil {
+		return nil, c.failed("list its tools", cause(ctx, err))
+	}
+	if len(list.Tools) > maxTools {
+		return nil, c.failed("list its tools", fmt.Errorf("there are more than %d", maxTools))
+	}
+	tools := make([]Tool, len(list.Tools))
+	for i, t := range list.Tools {
+		if tools[i], err = toolOf(t); err != nil {
+			return nil, c.failed("list its tools", err)
+		}
+	}
+	return tools, nil
+}
+
+// Result is what a call returned: its structured result, else its text.
+type Result struct {
+	Value json.RawMessage
+	// Success is false where the tool says that it failed.
+	Success bool
+}
+
+// UncertainError is returned for a call whose reply was lost: nobody can tell
+// whether it was carried out.
+type UncertainError struct{ err error }
+
+// Error says what happened to the reply.
+func (e *UncertainError) Error() string { return e.err.Error() }
+
+// Unwrap returns what happened to the reply.
+func (e *UncertainError) Unwrap() error { return e.err }
+
+// Call calls a tool once. A reply that reports a failure is a result.
+func (c *Connection) Call(ctx context.Context, tool string, arguments json.RawMessage, key string) (Result, error) {
+	var req mcp.CallToolRequest
+	req.Params.Name = tool
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	req.Params.Arguments = arguments
+	if key != "" {
+		req.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{KeyOfMeta: key}}
+	}
+	res, err := c.client.CallTool(ctx, req)
+	if err != nil {
+		var broken *transport.Error
+		if ctx.Err() != nil || c.limit.hit() || errors.As(err, &broken) {
+			return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
+		}
+		// The server's own refusal, such as of the arguments.
+		return textResult(err.Error(), false)
+	}
+	if raw := res.RawStructuredContent; len(raw) > 0 && string(raw) != "null" {
+		return Result{raw, !res.IsError && !saysFailure(raw)}, nil
+	}
+	text := textOf(res)
+	if raw := json.RawMessage(text); json.Valid(raw) {
+		return Result{raw, !res.IsError && !saysFailure(raw)}, nil
+	}
+	return textResult(text, !res.IsError)
+}
+
+func textResult(text string, success bool) (Result, error) {
+	b, err := json.Marshal(text)
+	return Result{b, success}, err
+}
+
+func textOf(res *mcp.CallToolResult) string {
+	var parts []string
+	for _, c := range res.Content {
+		if text := mcp.GetTextFromContent(c); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// saysFailure reports whether a result calls itself a failure.
+func saysFailure(value json.RawMessage) bool {
+	var said struct {
+		Success *bool `json:"success"`
+	}
+	return json.Unmarshal(value, &said) == nil && said.Success != nil && !*said.Success
+}
+
+// cause is why the context ended, if it did, else the error.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package servers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kairos-mcp/kairos/sdk/fields"
+)
+
+// DriverName is the name of the driver that calls the tools.
+const DriverName = "tools"
+
+// MaxFile is how many bytes a file of servers may have.
+const MaxFile = 4 << 20
+
+// File is the content of tools.json, in the mcpServers shape that MCP clients share.
+type File struct {
+	Servers map[string]Server `json:"mcpServers"`
+}
+
+// Server is an MCP server: a command that speaks over stdio, or an address.
+type Server struct {
+	Command string            `json:"command,omitempty"`
+	Args    []string          `json:"args,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// EnvFrom maps a variable of the server to one of KAIROS's environment, so
+	// that its value is in no file.
+	EnvFrom map[string]string `json:"env_from,omitempty"`
+	Dir     string            `json:"cwd,omitempty"`
+
+	URL string `json:"url,omitempty"`
+	// HeaderFiles maps an HTTP header to the file with its value.
+	HeaderFiles map[string]string `json:"header_files,omitempty"`
+
+	// Launch is the digest of the fields above when a person accepted them.
+	Launch string `json:"accepted_launch,omitempty"`
+	// Tools are what a person accepted, by name.
+	Tools map[string]Pin `json:"accepted_tools,omitempty"`
+}
+
+// Class is what a person says of a tool.
+type Class string
+
+// The classes.
+const (
+	// Reads: a call changes nothing, and may be repeated.
+	Reads Class = "reads"
+	// Changes: a call changes something, is made at most once, and approved each time.
+	Changes Class = "changes"
+)
+
+// Pin is a tool as a person accepted it.
+type Pin struct {
+	Class       Class           `json:"class"`
+	Description string          `json:"description,omitempty"`
+	InputSchema json.RawMessage `json:"input_schema"`
+	Annotations json.RawMessage `json:"annotations,omitempty"`
+}
+
+var (
+	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	variable   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// Parse reads a file. An empty one has no servers. A key that is not known is an
+// error: what it was meant to say would be lost.
+func Parse(data []byte) (File, error) {
+	f := File{Servers: map[string]Server{}}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return f, nil
+	}
+	if len(data) > MaxFile {
+		return f, fmt.Errorf("larger than %d bytes", MaxFile)
+	}
+	one, err := fields.DecodeOne(data)
+	if err != nil {
+		return f, err
+	}
+	d := json.NewDecoder(bytes.NewReader(one))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return f, err
+	}
+	if f.Servers == nil {
+		f.Servers = map[string]Server{}
+	}
+	var errs []error
+	for _, name := range f.Names() {
+		if err := f.Servers[name].Check(name); err != nil {
+			errs = append(errs, fmt.Errorf("mcpServers.%s: %w", name, err))
+		}
+	}
+	return f, errors.Join(errs...)
+}
+
+// Bytes is the file's content.
+func (f File) Bytes() ([]byte, error) {
+	b, err := json.MarshalIndent(f, "", "  ")
+	return append(b, '\n'), err
+}
+
+// Names are the names of the servers in order.
+func (f File) Names() []string { return slices.Sorted(maps.Keys(f.Servers)) }
+
+// EnvNames are the variables of KAIROS's environment that the servers are given.
+func (f File) EnvNames() []string {
+	var names []string
+	for _, s := range f.Servers {
+		names = append(names, slices.Collect(maps.Values(s.EnvFrom))...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Check says what is wrong with a server of that name.
+func (s Server) Check(name string) error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !serverName.MatchString(name) {
+		wrong("a name has letters, digits, - and _, at most 64")
+	}
+	switch {
+	case (s.Command == "") == (s.URL == ""):
+		wrong("names either a command or a url")
+	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://"):
+		wrong("url: %q is no address that begins with http:// or https://", s.URL)
+	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || len(s.EnvFrom) > 0 || s.Dir != ""):
+		wrong("args, env, env_from and cwd are for a command")
+	case s.Command != "" && len(s.HeaderFiles) > 0:
+		wrong("header_files are for a url")
+	}
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
+		wrong("cwd: must be an absolute path")
+	}
+	for key := range s.Env {
+		if !variable.MatchString(key) {
+			wrong("env: %q is not the name of a variable", key)
+		}
+	}
+	for key, from := range s.EnvFrom {
+		if !variable.MatchString(key) || !variable.MatchString(from) {
+			wrong("env_from: %q from %q are not names of variables", key, from)
+		}
+	}
+	for header, file := range s.HeaderFiles {
+		if !headerName.MatchString(header) || !filepath.IsAbs(file) {
+			wrong("header_files: %q needs the name of a header and the absolute path of a file", header)
+		}
+	}
+	for tool, p := range s.Tools {
+		if p.Class != Reads && p.Class != Changes {
+			wrong("accepted_tools.%s: class is %q: must be %s or %s", tool, p.Class, Reads, Changes)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Found is a tool of one of the servers.
+type Found struct {
+	Server string
+	Tool   string
+	Pin    Pin
+}
+
+// Find finds the accepted tools that a challenge may mean. Hosts put the server's name in front of a
+// tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot").
+func (f File) Find(name string) []Found {
+	var exact, prefixed []Found
+	for _, server := range f.Names() {
+		for tool, pin := range f.Servers[server].Tools {
+			found := Found{server, tool, pin}
+			switch {
+			case tool == name:
+				exact = append(exact, found)
+			case names(name, server, tool):
+				prefixed = append(prefixed, found)
+			}
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return prefixed
+}
+
+func names(name, server, tool string) bool {
+	for _, separator := range []string{"__", ".", ":", "/"} {
+		if prefix, ok := strings.CutSuffix(name, separator+tool); ok && strings.HasSuffix(prefix, server) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,301 @@
+package servers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// MaxMessage is how many bytes one message of a server may have.
+const MaxMessage = 8 << 20
+
+// ErrLogin means that a server at an address does not take the headers that it is
+// sent: a login is missing or has expired.
+var ErrLogin = errors.New("it demands a login")
+
+// errTooLarge ends a connection.
+var errTooLarge = fmt.Errorf("a message is larger than %d bytes", MaxMessage)
+
+// Connection is an open connection to a server. Safe for concurrent use.
+type Connection struct {
+	name    string
+	client  *client.Client
+	process *process // nil: it has an address
+	limit   *limit
+}
+
+// Open starts the server, or connects to its address, and shakes hands. The
+// server is told of no capability of a client: it can ask neither a person nor a
+// model through KAIROS.
+func Open(ctx context.Context, name string, s Server) (*Connection, error) {
+	c := &Connection{name: name, limit: &limit{}}
+	carried, err := c.carrier(s)
+	if err != nil {
+		return nil, c.failed("start", err)
+	}
+	c.client = client.NewClient(carried)
+	// The connection outlives the call that needed it first.
+	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, errors.Join(c.failed("start", err), c.Close())
+	}
+	var init mcp.InitializeRequest
+	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
+	if _, err := c.client.Initialize(ctx, init); err != nil {
+		return nil, errors.Join(c.failed("initialize", cause(ctx, err)), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Connection) carrier(s Server) (transport.Interface, error) {
+	if s.URL == "" {
+		var err error
+		if c.process, err = start(s); err != nil {
+			return nil, err
+		}
+		return transport.NewIO(&bounded{from: c.process.out, limit: c.limit}, c.process.in, io.NopCloser(strings.NewReader(""))), nil
+	}
+	headers := map[string]string{}
+	for header, file := range s.HeaderFiles {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("header %s: %w", header, err)
+		}
+		headers[header] = strings.TrimSpace(string(b))
+	}
+	return transport.NewStreamableHTTP(s.URL, transport.WithHTTPHeaders(headers), transport.WithHTTPBasicClient(&http.Client{Transport: &remote{limit: c.limit}}))
+}
+
+// failed says why something did not work, as far as anything is known.
+func (c *Connection) failed(what string, err error) error {
+	if c.limit.hit() {
+		err = errTooLarge
+	}
+	if errors.Is(err, transport.ErrAuthorizationRequired) {
+		err = ErrLogin
+	}
+	said := ""
+	if c.process != nil {
+		if said = c.process.said(); said != "" {
+			said = "; it wrote: " + said
+		}
+	}
+	return fmt.Errorf("MCP server %q: %s: %w%s", c.name, what, err, said)
+}
+
+// Close ends the connection, and a server that was started with it.
+func (c *Connection) Close() error {
+	var err error
+	if c.client != nil {
+		err = c.client.Close()
+	}
+	if c.process != nil {
+		c.process.stop()
+		return nil // its pipes are closed, whoever was first
+	}
+	return err
+}
+
+// process is a server that was started here.
+type process struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    io.Reader
+	stderr tail
+	ended  chan struct{}
+}
+
+// Passed are the variables of KAIROS's environment that every server gets.
+func Passed() []string { return []string{"HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"} }
+
+func start(s Server) (*process, error) {
+	cmd := exec.CommandContext(context.Background(), s.Command, s.Args...) // it outlives the call that needed it first
+	cmd.Env = []string{}
+	for _, key := range Passed() {
+		if value, ok := os.LookupEnv(key); ok {
+			cmd.Env = append(cmd.Env, key+"="+value)
+		}
+	}
+	for key, value := range s.Env {
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	for key, from := range s.EnvFrom {
+		value, ok := os.LookupEnv(from)
+		if !ok {
+			return nil, fmt.Errorf("env_from: the variable %s is not set where KAIROS runs", from)
+		}
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	cmd.Dir = s.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = time.Second
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	cmd.Stderr = &p.stderr
+	var err error
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	// A pipe of our own: Wait closes the one of StdoutPipe while it is still read.
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, p.out = write, read
+	err = cmd.Start()
+	_ = write.Close() // the server has it
+	if err != nil {
+		_ = read.Close()
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // how it exited is its own affair
+	}()
+	return p, nil
+}
+
+// grace is how long a server may take to end once its input is closed.
+const grace = 2 * time.Second
+
+// stop ends the server and what it started.
+func (p *process) stop() {
+	_ = p.in.Close()
+	select {
+	case <-p.ended:
+	case <-time.After(grace):
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // nothing of it may stay
+	<-p.ended
+	if c, ok := p.out.(io.Closer); ok {
+		_ = c.Close()
+	}
+}
+
+// said is the end of what the server wrote to its standard error.
+func (p *process) said() string {
+	select {
+	case <-p.ended:
+	case <-time.After(100 * time.Millisecond): // its last words may be on their way
+	}
+	return plain.Clip(plain.Line(p.stderr.String()), 300)
+}
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+const maxTail = 4 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p...)
+	if len(t.kept) > maxTail {
+		t.kept = bytes.Clone(t.kept[len(t.kept)-maxTail:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}
+
+// limit remembers that a message was too large.
+type limit struct {
+	mu  sync.Mutex
+	too bool
+}
+
+func (l *limit) exceeded() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.too = true
+	return errTooLarge
+}
+
+func (l *limit) hit() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.too
+}
+
+// bounded reads until a line is too long.
+type bounded struct {
+	from  io.Reader
+	limit *limit
+	line  int
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '\n'); at >= 0 {
+		b.line = n - at - 1
+	} else {
+		b.line += n
+	}
+	if b.line > MaxMessage {
+		return 0, b.limit.exceeded()
+	}
+	return n, err
+}
+
+// remote sends requests to a server's address and nowhere else, and bounds what
+// comes back.
+type remote struct{ limit *limit }
+
+// RoundTrip implements http.RoundTripper.
+func (r *remote) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
+		_ = res.Body.Close()
+		return nil, ErrLogin
+	}
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		_ = res.Body.Close()
+		return nil, fmt.Errorf("it redirects to %s; headers are sent only to the address that is configured", plain.Line(res.Header.Get("Location")))
+	}
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{&total{from: res.Body, limit: r.limit}, res.Body}
+	return res, nil
+}
+
+// total reads until there is too much.
+type total struct {
+	from  io.Reader
+	limit *limit
+	read  int
+}
+
+// Read implements io.Reader.
+func (t *total) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
+	if t.read += n; t.read > MaxMessage {
+		return 0, t.limit.exceeded()
+	}
+	return n, err
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/settings"
+)
+
+// challengeType is the type of the challenges whose tool is called.
+const challengeType = "mcp"
+
+func definition() driver.Driver {
+	t := &tools{Of: settings.New(sound), open: &connections{}}
+	return driver.Driver{
+		Descriptor: driver.Descriptor{
+			Name: servers.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
+			Effect: driver.EffectEffects, Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial},
+			ConfigSchema: t.Schema(),
+		},
+		Capability: t,
+	}
+}
+
+type config struct {
+	Servers string        `json:"servers" max:"4194304" doc:"content of tools.json, which the server fills in: see kairos tools"`
+	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools"`
+	Idle    time.Duration `json:"idle" default:"5m" min:"1s" max:"24h" doc:"how long a server that nobody calls keeps running"`
+}
+
+func sound(c config) []driver.Diagnostic {
+	if _, err := servers.Parse([]byte(c.Servers)); err != nil {
+		return []driver.Diagnostic{driver.Problem("/servers", err.Error())}
+	}
+	return nil
+}
+
+// tools is safe for concurrent use.
+type tools struct {
+	*settings.Of[config]
+	open *connections
+}
+
+// file is what the operator added and accepted.
+func (t *tools) file() servers.File {
+	f, err := servers.Parse([]byte(t.Now().Servers))
+	if err != nil {
+		return servers.File{} // unreachable: Configure refuses it
+	}
+	return f
+}
+
+// display is what an mcp challenge shows.
+type display struct {
+	Tool      string          `json:"tool_name"`
+	Arguments json.RawMessage `json:"arguments"`
+}
+
+// plan is a call that is to be made, exactly.
+type plan struct {
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	// Pin and Launch are the digests of what was accepted.
+	Pin    string `json:"pin"`
+	Launch string `json:"launch"`
+	// Proposed: the agent chose the arguments.
+	Proposed bool `json:"proposed,omitempty"`
+}
+
+// errChanged begins what is said where something is not as it was accepted.
+const errChanged = "TOOL_CHANGED"
+
+// meant finds the one tool that the challenge names, as it was accepted.
+func (t *tools) meant(name string) (servers.Found, servers.Server, error) {
+	f := t.file()
+	found := f.Find(name)
+	switch len(found) {
+	case 1:
+	case 0:
+		return servers.Found{}, servers.Server{}, fmt.Errorf("no server with the tool %q was added: `kairos tools add NAME -- COMMAND` adds one", name)
+	default:
+		var names []string
+		for _, f := range found {
+			names = append(names, f.Server)
+		}
+		return servers.Found{}, servers.Server{}, fmt.Errorf("the tool %q is one of %s: name it in the challenge as %s/%s", name, strings.Join(names, " and "), names[0], found[0].Tool)
+	}
+	s := f.Servers[found[0].Server]
+	if s.Launch != s.LaunchDigest() {
+		return found[0], s, fmt.Errorf("%s: the server %s is started in another way than was accepted: `kairos tools diff` shows it, `kairos tools accept %s` accepts it",
+			errChanged, found[0].Server, found[0].Server)
+	}
+	return found[0], s, nil
+}
+
+// Render implements driver.Capability: it makes the call that was planned, once.
+func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	var p plan
+	if err := json.Unmarshal(req.Plan, &p); err != nil {
+		return driver.CannotRender("there is no plan of what to call: " + err.Error()), nil
+	}
+	asked, why := readDisplay(req.Input)
+	if why != "" {
+		return driver.CannotRender(why), nil
+	}
+	found, server, err := t.meant(p.Server + "/" + p.Tool)
+	if err == nil && (found.Pin.Digest() != p.Pin || server.Launch != p.Launch) {
+		err = fmt.Errorf("%s: the tool %s of %s was accepted anew since this call was planned", errChanged, p.Tool, p.Server)
+	}
+	if err != nil {
+		return driver.CannotRender(err.Error()), nil
+	}
+	c, release, err := t.connect(ctx, p, found)
+	if err != nil {
+		return driver.CannotRender(err.Error()), nil
+	}
+	defer release()
+	res, err := c.Call(ctx, p.Tool, p.Arguments, req.IdempotencyKey)
+	if uncertain := (*servers.UncertainError)(nil); errors.As(err, &uncertain) {
+		t.open.drop(c)
+		if found.Pin.Class == servers.Changes {
+			return driver.RenderUnknown(err.Error()), nil
+		}
+		return driver.CannotRender(err.Error()), nil
+	}
+	if err != nil {
+		return driver.CannotRender(err.Error()), nil
+	}
+	result := res.Value
+	if res.Success {
+		result = named(result, req.Input.Schema) // else whoever reads of the failure needs its words
+	}
+	value, err := json.Marshal(map[string]any{
+		"tool_name": asked.Tool, "arguments": p.Arguments, "success": res.Success, "result": result,
+	})
+	if err != nil {
+		return driver.RenderResult{}, err
+	}
+	answer := driver.Answer{Value: value, Provenance: driver.ServerObserved}
+	return driver.RenderResult{Answer: &answer}, nil
+}
+
+// Interpret implements driver.Capability: nobody is asked.
+func (*tools) Interpret(context.Context, driver.InterpretRequest) (driver.InterpretResult, error) {
+	return driver.CannotInterpret("it calls tools itself and asks nobody"), nil
+}
+
+// connect returns a connection to the plan's server, whose tool is still the one
+// that was accepted. Release has to be called once the call has ended.
+func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*servers.Connection, func(), error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.Now().Start, fmt.Errorf("no answer within %s", t.Now().Start))
+	defer cancel()
+	c, release, err := t.open.to(ctx, p.Server, t.file().Servers[p.Server], t.Now().Idle)
+	if err != nil {
+		return nil, nil, loginOf(p.Server, err)
+	}
+	listed, err := c.Tools(ctx)
+	if err != nil {
+		release()
+		t.open.drop(c)
+		return nil, nil, loginOf(p.Server, err)
+	}
+	if err := unchanged(p, found, listed); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return c, release, nil
+}
+
+// unchanged compares what the server offers now with what was accepted. A
+// description alone counts only where it told somebody which arguments to choose.
+func unchanged(p plan, found servers.Found, listed []servers.Tool) error {
+	for _, now := range listed {
+		if now.Name != p.Tool {
+			continue
+		}
+		for _, c := range found.Pin.Changes(now.Pin) {
+			if c.What != "description" || p.Proposed {
+				return fmt.Errorf("%s: the %s of the tool %s is not what was accepted: `kairos tools diff %s` shows it, `kairos tools accept %s` accepts it",
+					errChanged, c.What, p.Tool, p.Server, p.Server)
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%s: the server %s has no tool %s any more", errChanged, p.Server, p.Tool)
+}
+
+func loginOf(server string, err error) error {
+	if errors.Is(err, servers.ErrLogin) {
+		return fmt.Errorf("TOOL_LOGIN_REQUIRED: %w: renew the file that header_files names for %s in tools.json", err, server)
+	}
+	return err
+}

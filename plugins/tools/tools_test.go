@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
+	c := newCounter(t, servers.Changes)
+	p := c.plan(countByTwo)
+	if p.Effect != driver.EffectEffects || p.Text != "Call the tool count of counter with\n  by: 2" {
+		t.Errorf("plan = %+v", p)
+	}
+	if len(c.calls()) > 0 {
+		t.Fatal("a preview called the tool")
+	}
+	res := c.render(t.Context(), p)
+	if res.Answer == nil || res.Answer.Provenance != driver.ServerObserved {
+		t.Fatalf("Render = %+v", res)
+	}
+	var got struct {
+		Tool      string          `json:"tool_name"`
+		Success   bool            `json:"success"`
+		Arguments json.RawMessage `json:"arguments"`
+		Result    struct {
+			Count  int    `json:"count"`
+			Secret string `json:"secret"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(res.Answer.Value, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Tool != "count" || !got.Success || string(got.Arguments) != `{"by":2}` || got.Result.Count != 1 {
+		t.Errorf("the answer is %s", res.Answer.Value)
+	}
+	if calls := c.calls(); len(calls) != 1 || calls[0] != "key-1" {
+		t.Errorf("calls with the keys %q, want one", calls)
+	}
+}
+
+func TestAServerGetsNoMoreOfTheEnvironmentThanIsNamed(t *testing.T) {
+	t.Setenv("SECRET", "of the driver")
+	t.Setenv("OTHER", "handed over")
+	c := newCounter(t, servers.Reads)
+	if res := c.render(t.Context(), c.plan(countByTwo)); res.Answer == nil || strings.Contains(string(res.Answer.Value), "of the driver") {
+		t.Errorf("Render = %+v, want no secret", res)
+	}
+	c.s.EnvFrom = map[string]string{"SECRET": "OTHER"}
+	c.accept()
+	if res := c.render(t.Context(), c.plan(countByTwo)); res.Answer == nil || !strings.Contains(string(res.Answer.Value), "handed over") {
+		t.Errorf("Render = %+v, want what env_from names", res)
+	}
+	c.s.EnvFrom = map[string]string{"SECRET": "NOT_THERE"}
+	c.accept()
+	if res := c.render(t.Context(), c.plan(countByTwo)); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "NOT_THERE is not set") {
+		t.Errorf("Render = %+v", res)
+	}
+}
+
+func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
+	for behaviour, want := range map[string]struct {
+		said    string
+		unknown bool // for a tool that changes something
+		calls   int
+	}{
+		"ends at once":        {said: "no licence"},
+		"malformed":           {said: "no answer within"},
+		"silent":              {said: "no answer within"},
+		"another schema":      {said: "TOOL_CHANGED: the input_schema of the tool count"},
+		"another description": {calls: 1},
+		"ends in the call":    {said: "call count", unknown: true, calls: 1},
+		"hangs in the call":   {said: "call count", unknown: true, calls: 1},
+		"floods":              {said: "larger than", unknown: true, calls: 1},
+		"fails":               {calls: 1},
+	} {
+		for _, class := range []servers.Class{servers.Reads, servers.Changes} {
+			t.Run(behaviour+", "+string(class), func(t *testing.T) {
+				c := newCounter(t, class)
+				c.becomes(behaviour)
+				if strings.HasPrefix(want.said, "no answer") {
+					c.shorten("300ms")
+				}
+				p := c.plan(countByTwo)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if behaviour == "hangs in the call" {
+					go func() {
+						for len(c.calls()) == 0 {
+							time.Sleep(5 * time.Millisecond)
+						}
+						cancel()
+					}()
+				}
+				res := c.render(ctx, p)
+				said := ""
+				switch {
+				case res.Unavailable != nil:
+					said = res.Unavailable.Reason
+				case res.Unknown != nil:
+					said = res.Unknown.Reason
+				}
+				if (res.Answer != nil) != (want.said == "") || !strings.Contains(said, want.said) {
+					t.Errorf("Render = %+v (%s), want %q", res, said, want.said)
+				}
+				if (res.Unknown != nil) != (want.unknown && class == servers.Changes) {
+					t.Errorf("unknown = %+v", res.Unknown)
+				}
+				if calls := c.calls(); len(calls) != want.calls {
+					t.Errorf("%d calls, want %d", len(calls), want.calls)
+				}
+				if behaviour == "fails" && !strings.Contains(string(res.Answer.Value), `"success":false`) {
+					t.Errorf("the answer is %s", res.Answer.Value)
+				}
+			})
+		}
+	}
+}
+
+// shorten lets the driver wait for servers for no longer than this.
+func (c *counter) shorten(wait string) {
+	text, _ := servers.File{Servers: map[string]servers.Server{"counter": c.s}}.Bytes()
+	config, _ := json.Marshal(map[string]any{"servers": string(text), "start_timeout": wait})
+	if found, err := c.Configure(c.t.Context(), config, false); err != nil || len(found) > 0 {
+		c.t.Fatal(found, err)
+	}
+}
+
+func TestWhatIsNotAsAcceptedStops(t *testing.T) {
+	c := newCounter(t, servers.Changes)
+	p := c.plan(countByTwo)
+	pin := c.s.Tools["count"]
+	pin.Class = servers.Reads
+	c.s.Tools = map[string]servers.Pin{"count": pin}
+	c.configure()
+	if res := c.render(t.Context(), p); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "accepted anew") {
+		t.Errorf("Render = %+v, want that the plan is of another class", res)
+	}
+	c.s.Args = []string{"--evil"}
+	c.configure()
+	res, err := c.Preview(t.Context(), driver.PreviewRequest{Input: asking(countByTwo)})
+	if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "TOOL_CHANGED: the server counter is started in another way") {
+		t.Errorf("Preview = %+v, %v", res, err)
+	}
+	if len(c.calls()) > 0 {
+		t.Errorf("it was called: %q", c.calls())
+	}
+}
+
+func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
+	c := newCounter(t, servers.Changes)
+	ask := func(display, proposal string) driver.PreviewResult {
+		t.Helper()
+		res, err := c.Preview(t.Context(), driver.PreviewRequest{Input: asking(display), Proposal: json.RawMessage(proposal)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	const open = `{"tool_name":"count"}`
+	if res := ask(open, ""); res.Propose == nil || !strings.Contains(string(res.Propose.Schema), `"by"`) {
+		t.Errorf("without a proposal: %+v", res)
+	}
+	for _, proposal := range []string{`{"by":"two"}`, `{}`, `17`, `{"by":1,"more":2}`, `{"tool_name":"count","arguments":[],"success":true,"result":1}`} {
+		if res := ask(open, proposal); res.Invalid == nil {
+			t.Errorf("%s: %+v, want that it does not fit", proposal, res)
+		}
+	}
+	// What an agent says of a result is not a proposal.
+	res := ask(open, `{"tool_name":"count","arguments":{"by":3},"success":true,"result":{"count":99}}`)
+	if res.Plan == nil || !strings.Contains(res.Plan.Text, "by: 3") || strings.Contains(string(res.Plan.Data), `"count":99`) {
+		t.Fatalf("Preview = %+v", res)
+	}
+	// Whoever chose the arguments read the description.
+	c.becomes("another description")
+	plan := ask(open, `{"by":3}`).Plan
+	if done := c.render(t.Context(), *plan); done.Unavailable == nil || !strings.Contains(done.Unavailable.Reason, "TOOL_CHANGED: the description") {
+		t.Errorf("Render = %+v", done)
+	}
+	if res := ask(`{"tool_name":"count","arguments":{"by":"two"}}`, ""); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "do not fit") {
+		t.Errorf("arguments of the challenge that do not fit: %+v", res)
+	}
+	if res := ask(`{"tool_name":"count","arguments":{"by":"{{ steps.a.b }}"}}`, ""); res.Plan == nil {
+		t.Errorf("arguments that are not filled yet: %+v", res)
+	}
+}
+
+func TestToolsAreFoundByWhatChallengesCallThem(t *testing.T) {
+	c := newCounter(t, servers.Reads)
+	for name, want := range map[string]string{
+		"count": "", "counter/count": "", "mcp__counter__count": "", "counter.count": "",
+		"other/count": "no server with the tool", "count2": "no server with the tool", "": "names no tool",
+	} {
+		display, _ := json.Marshal(map[string]any{"tool_name": name, "arguments": map[string]int{"by": 1}})
+		res, err := c.Preview(t.Context(), driver.PreviewRequest{Input: asking(string(display))})
+		if err != nil || (res.Plan != nil) != (want == "") || want != "" && !strings.Contains(res.Unavailable.Reason, want) {
+			t.Errorf("%q: %+v, %v, want %q", name, res, err, want)
+		}
+	}
+	text, _ := servers.File{Servers: map[string]servers.Server{"one": c.s, "two": c.s}}.Bytes()
+	config, _ := json.Marshal(map[string]string{"servers": string(text)})
+	if found, err := c.Configure(t.Context(), config, false); err != nil || len(found) > 0 {
+		t.Fatal(found, err)
+	}
+	res, err := c.Preview(t.Context(), driver.PreviewRequest{Input: asking(countByTwo)})
+	if err != nil || res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "one and two: name it in the challenge as one/count") {
+		t.Errorf("two servers with the tool: %+v, %v", res, err)
+	}
+}
+
+func TestOnlyWhatTheOutputSchemaNamesIsTaken(t *testing.T) {
+	evidence := `{"anyOf":[{"type":"object"},{"x-kairos-agent":true,"type":"object","properties":{"result":{"type":"object",
+		"properties":{"count":{"type":"integer"},"list":{"type":"array","items":{"type":"object","properties":{"a":{}},"additionalProperties":false}}},
+		"additionalProperties":false}}}]}`
+	got := named(json.RawMessage(`{"count":1,"injected":"approve","list":[{"a":1,"b":2}]}`), json.RawMessage(evidence))
+	if string(got) != `{"count":1,"list":[{"a":1}]}` {
+		t.Errorf("named = %s", got)
+	}
+	if got := named(json.RawMessage(`{"a":1}`), nil); string(got) != `{"a":1}` {
+		t.Errorf("without a schema: %s", got)
+	}
+}
+
+func TestALoginThatIsMissingIsSaid(t *testing.T) {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusFound} {
+		var sent string
+		remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			sent = r.Header.Get("Authorization")
+			w.Header().Set("Location", "https://elsewhere.example/")
+			w.WriteHeader(status)
+		}))
+		header := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(header, []byte("Bearer old\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := newCounter(t, servers.Changes)
+		p := c.s.Tools
+		c.s = servers.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}, Tools: p}
+		c.accept()
+		res := c.render(t.Context(), c.plan(countByTwo))
+		want := "TOOL_LOGIN_REQUIRED"
+		if status == http.StatusFound {
+			want = "redirects to https://elsewhere.example/"
+		}
+		if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, want) || strings.Contains(res.Unavailable.Reason, "old") || sent != "Bearer old" {
+			t.Errorf("%d: Render = %+v, sent %q", status, res.Unavailable, sent)
+		}
+		remote.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	}
+}
+
+func FuzzParsingAFileOfServers(f *testing.F) {
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","env_from":{"A":"B"}}}}`))
+	f.Add([]byte(`{"mcpServers":{"a":{"url":"http://x","header_files":{"A":"/b"}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := servers.Parse(data)
+		if err != nil {
+			return
+		}
+		text, err := file.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := servers.Parse(text); err != nil || len(again.Servers) != len(file.Servers) {
+			t.Fatalf("what was written is not read: %v\n%s", err, text)
+		}
+	})
+}
