@@ -161,3 +161,29 @@ func TestServerNeedsAState(t *testing.T) {
 		t.Errorf("without flags: %v, %q, want an error about --state", err, out)
 	}
 }
+
+func TestTheSameKeyBooksOnce(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "calendar.json")
+	book := func(key, title string) string {
+		t.Helper()
+		var req mcp.CallToolRequest
+		req.Params.Name = "create_event"
+		req.Params.Arguments = json.RawMessage(`{"title":"` + title + `","participants":["adam@example.com"],"start":"2026-03-02T11:30:00Z","end":"2026-03-02T12:00:00Z"}`)
+		req.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{"io.github.kairos-mcp/idempotency-key": key}}
+		res, err := connect(t, "2025-11-25", state).CallTool(t.Context(), req) // a process each
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mcp.GetTextFromContent(res.Content[0])
+	}
+	first := book("a", "Talk")
+	if again := book("a", "Talk"); again != first || !strings.Contains(first, `"success":true`) {
+		t.Errorf("first %s, again %s", first, again)
+	}
+	if other := book("b", "Talk"); !strings.Contains(other, "busy") {
+		t.Errorf("another key: %s", other)
+	}
+	if none := book("", "Talk"); !strings.Contains(none, "busy") {
+		t.Errorf("without a key: %s", none)
+	}
+}

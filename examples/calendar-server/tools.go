@@ -48,7 +48,7 @@ func newServer(file calendar.File, now func() time.Time) *server.MCPServer {
 // add registers a tool whose handler takes its arguments as In. Unknown
 // arguments are refused: a typo must not pass as "not given".
 func add[In any](s *server.MCPServer, name, description string, readOnly bool, schema string,
-	handle func(In) (any, error),
+	handle func(in In, key string) (any, error),
 ) {
 	tool := mcp.NewToolWithRawSchema(name, description, json.RawMessage(schema))
 	no := false
@@ -60,7 +60,7 @@ func add[In any](s *server.MCPServer, name, description string, readOnly bool, s
 		if err != nil {
 			return mcp.NewToolResultErrorf("%s: %v", name, err), nil
 		}
-		out, err := handle(in)
+		out, err := handle(in, keyOf(req))
 		if err != nil {
 			return mcp.NewToolResultErrorf("%s: %v", name, err), nil
 		}
@@ -70,6 +70,15 @@ func add[In any](s *server.MCPServer, name, description string, readOnly bool, s
 		}
 		return mcp.NewToolResultStructured(out, string(text)), nil
 	})
+}
+
+// keyOf is the idempotency key that KAIROS sends with a call; empty: none.
+func keyOf(req mcp.CallToolRequest) string {
+	if req.Params.Meta == nil {
+		return ""
+	}
+	key, _ := req.Params.Meta.AdditionalFields["io.github.kairos-mcp/idempotency-key"].(string)
+	return key
 }
 
 func decode[In any](req mcp.CallToolRequest) (In, error) {
@@ -87,7 +96,7 @@ type findUserInput struct {
 	Names []string `json:"names"`
 }
 
-func (t tools) findUser(in findUserInput) (any, error) {
+func (t tools) findUser(in findUserInput, _ string) (any, error) {
 	if len(in.Names) == 0 {
 		return nil, errors.New("names is empty")
 	}
@@ -105,7 +114,7 @@ type findSlotInput struct {
 	Days         *int         `json:"within_days"`
 }
 
-func (t tools) findSlot(in findSlotInput) (any, error) {
+func (t tools) findSlot(in findSlotInput, _ string) (any, error) {
 	days := 14
 	if in.Days != nil {
 		days = *in.Days
@@ -137,18 +146,23 @@ type createEventOutput struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// createEvent answers a refusal as a result, since "no" is an answer too.
-func (t tools) createEvent(in createEventInput) (any, error) {
+// createEvent answers a refusal as a result, since "no" is an answer too. A call
+// with a key that it has seen returns the event of the first call.
+func (t tools) createEvent(in createEventInput, key string) (any, error) {
 	id := make([]byte, 8)
 	if _, err := rand.Read(id); err != nil {
 		return nil, err
 	}
 	event := calendar.Event{
 		ID: "evt-" + hex.EncodeToString(id), Title: in.Title, Participants: in.Participants,
-		Start: in.Start.UTC(), End: in.End.UTC(),
+		Start: in.Start.UTC(), End: in.End.UTC(), Key: key,
 	}
 	refusal := ""
 	err := t.file.Change(func(b *calendar.Book) error {
+		if known, ok := b.WithKey(key); ok {
+			event = known
+			return nil
+		}
 		err := b.Add(event)
 		if err != nil {
 			refusal = err.Error()
@@ -165,7 +179,7 @@ type listEventsInput struct {
 	Title string `json:"title"`
 }
 
-func (t tools) listEvents(in listEventsInput) (any, error) {
+func (t tools) listEvents(in listEventsInput, _ string) (any, error) {
 	var events []calendar.Event
 	err := t.file.View(func(b calendar.Book) error {
 		events = b.WithTitle(in.Title)

@@ -175,12 +175,12 @@ func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
 			t.Errorf("%s: %+v, want that it does not fit", proposal, res)
 		}
 	}
-	// What an agent says of a result is not a proposal.
+	// A result that the agent reports is not part of its proposal.
 	res := ask(open, `{"tool_name":"count","arguments":{"by":3},"success":true,"result":{"count":99}}`)
 	if res.Plan == nil || !strings.Contains(res.Plan.Text, "by: 3") || strings.Contains(string(res.Plan.Data), `"count":99`) {
 		t.Fatalf("Preview = %+v", res)
 	}
-	// Whoever chose the arguments read the description.
+	// The agent chose the arguments by the description.
 	c.becomes("another description")
 	plan := ask(open, `{"by":3}`).Plan
 	if done := c.render(t.Context(), *plan); done.Unavailable == nil || !strings.Contains(done.Unavailable.Reason, "TOOL_CHANGED: the description") {

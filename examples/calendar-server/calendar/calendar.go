@@ -57,6 +57,8 @@ type Event struct {
 	Participants []string  `json:"participants"` // emails
 	Start        time.Time `json:"start"`
 	End          time.Time `json:"end"`
+	// Key of the call that created it; empty: it had none.
+	Key string `json:"idempotency_key,omitempty"`
 }
 
 // Slot is a time at which all participants are free.
@@ -142,6 +144,16 @@ func (b *Book) Add(e Event) error {
 	}
 	b.Events = append(b.Events, e)
 	return nil
+}
+
+// WithKey returns the event that a call with this key created.
+func (b Book) WithKey(key string) (Event, bool) {
+	for _, e := range b.Events {
+		if key != "" && e.Key == key {
+			return e, true
+		}
+	}
+	return Event{}, false
 }
 
 // WithTitle returns the events with exactly that title; all for "".

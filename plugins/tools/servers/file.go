@@ -131,7 +131,7 @@ func (s Server) Check(name string) error {
 	case (s.Command == "") == (s.URL == ""):
 		wrong("names either a command or a url")
 	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://"):
-		wrong("url: %q is no address that begins with http:// or https://", s.URL)
+		wrong("url: %q is not an address that begins with http:// or https://", s.URL)
 	case s.URL != "" && (len(s.Args) > 0 || len(s.Env) > 0 || len(s.EnvFrom) > 0 || s.Dir != ""):
 		wrong("args, env, env_from and cwd are for a command")
 	case s.Command != "" && len(s.HeaderFiles) > 0:

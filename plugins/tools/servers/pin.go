@@ -43,8 +43,8 @@ type Change struct {
 	Was, Now string
 }
 
-// Changes lists in what the tool is not as accepted. Whoever only reads the
-// descriptions of tools, such as a model, is misled by a changed one.
+// Changes lists in what the tool is not as accepted. A model that reads only the
+// descriptions of tools is misled by a changed one.
 func (p Pin) Changes(now Pin) []Change {
 	var out []Change
 	for _, c := range []Change{

@@ -87,7 +87,7 @@ var errDiffers = errors.New("a server is not as accepted: `kairos tools diff NAM
 
 func check(at *session.Session) *cobra.Command {
 	return comparing(at, false, &cobra.Command{
-		Use: "check [NAME]", Short: "Start the servers and compare them with what was accepted", Args: cobra.MaximumNArgs(1),
+		Use: "check [NAME]", Short: "Compare the servers with what was accepted", Args: cobra.MaximumNArgs(1),
 		Example: "  kairos tools check\n  kairos tools check calendar",
 	})
 }

@@ -172,7 +172,7 @@ func (in added) server(argv []string) (s servers.Server, err error) {
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return s, fmt.Errorf("%q is no program: %w", argv[0], err)
+		return s, fmt.Errorf("%q is not a program: %w", argv[0], err)
 	}
 	if s.Command, err = filepath.Abs(path); err != nil {
 		return s, err
