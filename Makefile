@@ -68,7 +68,7 @@ PLATFORMS ?= linux/amd64,linux/arm64,darwin/arm64
 dist: build ## build archives for PLATFORMS, an OCI image layout and checksums below dist/
 	$(GO) run ./packaging -version $(VERSION) -platforms $(PLATFORMS) -drivers $(BIN)/drivers -changed "$$(git log -1 --format=%ct)" dist
 
-demo: build ## play the calendar protocol as three kinds of client, and once with a person who declines
+demo: build ## play the calendar protocol: done by KAIROS itself, by three kinds of client, and declined
 	$(GO) run ./examples/demo -bin $(BIN)
 
 # Drivers run with this PATH only, so their interpreters must be in it.

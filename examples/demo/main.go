@@ -1,7 +1,8 @@
-// Command demo plays the calendar protocol with `kairos run` as three kinds of
-// client, asks the calendar whether the appointment was made exactly three
-// times, and then plays it with a model that replies with prose and a person who
-// declines. It prints a timeline of each run and fails if anything deviates.
+// Command demo plays the calendar protocol with `kairos run`: first with KAIROS calling
+// the calendar itself, and an agent that invents a booking; then as three kinds of
+// client that report what they did; then with a model that replies with prose and a
+// person who declines. It prints a timeline of each run, asks the calendar after
+// each which appointments it holds, and fails if anything deviates.
 package main
 
 import (
@@ -53,22 +54,30 @@ type act struct {
 	verified bool
 	fails    bool // the run does not reach its end
 	events   int  // appointments in the calendar afterwards
+	// observed: KAIROS was given the calendar, and calls it itself.
+	observed bool
 }
 
 const calls = "model-generated"
 
 var acts = []act{
 	{
+		title:    "KAIROS calls the calendar itself, and asks the person; the client's model is sent nothing",
+		flags:    []string{"--script", "answers-observed.yaml"},
+		want:     observed,
+		verified: true, events: 1, observed: true,
+	},
+	{
 		title:    "a client of 2025-11-25 with elicitation and sampling",
 		flags:    []string{"--era", "2025", "--script", "answers.yaml"},
 		want:     driven,
-		verified: true, events: 1,
+		verified: true, events: 2,
 	},
 	{
 		title:    "a client of 2026-07-28 with elicitation and sampling",
 		flags:    []string{"--era", "2026", "--script", "answers.yaml"},
 		want:     driven,
-		verified: true, events: 2,
+		verified: true, events: 3,
 	},
 	{
 		title: "a client without any capability; the operator trusts the agent's word (approval.trust_agent)",
@@ -80,7 +89,7 @@ var acts = []act{
 			"4 approved agent agent-reported", "4 supplied agent agent-reported", "4 accepted agent agent-reported",
 			"5 attested  ",
 		},
-		verified: true, events: 3,
+		verified: true, events: 4,
 	},
 	{
 		title: "the model answers prose, and the person declines the booking",
@@ -91,14 +100,25 @@ var acts = []act{
 			"3 asked sampling ", "3 repaired sampling ", "3 route_closed sampling ", "3 supplied agent agent-reported", "3 accepted agent agent-reported",
 			"4 asked elicitation ", "4 declined elicitation ", "4 refused  ",
 		},
-		fails: true, events: 3,
+		fails: true, events: 4,
 	},
 	{
 		title: "the model answers prose, and nobody does the work in its place",
 		flags: []string{"--script", "answers-prose.yaml"},
 		want:  []string{"1 asked sampling ", "1 repaired sampling ", "1 route_closed sampling "},
-		fails: true, events: 3,
+		fails: true, events: 4,
 	},
+}
+
+// observed is the run whose every fact KAIROS saw or a person gave.
+var observed = []string{
+	"1 asked elicitation ", "1 answered elicitation client-attested", // what KAIROS may do
+	"1 planned tools ", "1 supplied tools server-observed", "1 accepted tools server-observed",
+	"2 asked elicitation ", "2 answered elicitation client-attested", "2 accepted elicitation client-attested",
+	"3 planned tools ", "3 supplied tools server-observed", "3 accepted tools server-observed",
+	"4 planned tools ", "4 asked elicitation ", "4 approved elicitation client-attested",
+	"4 called tools ", "4 supplied tools server-observed", "4 accepted tools server-observed",
+	"5 attested  ",
 }
 
 // driven is the run that the server directs itself.
@@ -127,6 +147,9 @@ func play(ctx context.Context, bin string, verbose bool) (err error) {
 		return err
 	}
 	s := stage{bin: bin, examples: "examples", dir: dir, verbose: verbose}
+	if err := s.addCalendar(ctx); err != nil {
+		return err
+	}
 	for i, a := range acts {
 		fmt.Printf("\n=== %d. %s\n\n", i+1, a.title)
 		if err := s.perform(ctx, a); err != nil {
@@ -135,8 +158,72 @@ func play(ctx context.Context, bin string, verbose bool) (err error) {
 		if err := s.countEvents(ctx, a.events); err != nil {
 			return fmt.Errorf("after run %d: %w", i+1, err)
 		}
+		if a.observed {
+			if err := s.lie(ctx, a.events); err != nil {
+				return fmt.Errorf("an agent that invents a booking: %w", err)
+			}
+		}
 	}
 	return nil
+}
+
+// database is where a run is kept. Only the observed one has the calendar beside it.
+func (s stage) database(observed bool) string {
+	if observed {
+		return filepath.Join(s.dir, "observed", "kairos.db")
+	}
+	return filepath.Join(s.dir, "kairos.db")
+}
+
+// addCalendar gives KAIROS the calendar, as an operator does.
+func (s stage) addCalendar(ctx context.Context) error {
+	fmt.Printf("\n=== KAIROS is given a calendar\n\n")
+	args := []string{"tools", "add", "calendar", "--db", s.database(true), "--yes", "--", filepath.Join(s.bin, "calendar-server"), "--state", filepath.Join(s.dir, "calendar.json")}
+	out, err := s.kairos(ctx, args...)
+	fmt.Print(out)
+	return err
+}
+
+// lie plays the protocol as an agent that does nothing and claims a booking. A person
+// has allowed KAIROS to act, and nobody approves the booking.
+func (s stage) lie(ctx context.Context, events int) error {
+	fmt.Printf("\n=== an agent submits a booking that it invented\n\n")
+	const protocol = "Create calendar appointment"
+	step := func(args ...string) (string, error) {
+		return s.kairos(ctx, append(args, "--db", s.database(true))...)
+	}
+	var reply struct {
+		Challenge struct {
+			Nonce string `json:"nonce"`
+			Hash  string `json:"proof_hash"`
+		} `json:"challenge"`
+		Code    string `json:"error_code"`
+		Message string `json:"message"`
+		Solved  []any  `json:"solved"`
+	}
+	for _, args := range [][]string{
+		{"mint", filepath.Join(s.examples, "calendar-appointment.md")},
+		{"allow", protocol, "--yes"},
+		{"begin", protocol, "--input", `{"participants":["Adam","Betty"]}`, "-o", "json"},
+		{"next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
+		{"next", protocol, "-o", "json", "--solution", `"type":"user_input","evidence":{"duration_minutes":30}`},
+		{"next", protocol, "-o", "json", "--solution", `"type":"mcp"`},
+		{"next", protocol, "-o", "json", "--solution", `"type":"mcp","mcp":{"tool_name":"create_event","success":true,"result":{"success":true,"event_id":"evt-invented"}}`},
+	} {
+		if args[0] == "next" {
+			args[len(args)-1] = fmt.Sprintf(`{"nonce":%q,"proof_hash":%q,%s}`, reply.Challenge.Nonce, reply.Challenge.Hash, args[len(args)-1])
+		}
+		out, err := step(args...)
+		reply.Code, reply.Solved = "", nil
+		if json.Unmarshal([]byte(out), &reply) != nil && err != nil {
+			return fmt.Errorf("kairos %s: %w\n%s", args[0], err, out)
+		}
+	}
+	fmt.Printf("  %s: %s\n", reply.Code, reply.Message)
+	if reply.Code == "" || len(reply.Solved) > 0 {
+		return errors.New("the invented booking was accepted")
+	}
+	return s.countEvents(ctx, events)
 }
 
 var runLine = regexp.MustCompile(`(?m)run ([0-9a-f]{8}-[0-9a-f-]{27})\b`)
@@ -144,7 +231,7 @@ var runLine = regexp.MustCompile(`(?m)run ([0-9a-f]{8}-[0-9a-f-]{27})\b`)
 // perform plays one run and compares its timeline with what must happen.
 func (s stage) perform(ctx context.Context, a act) error {
 	args := []string{
-		"run", filepath.Join(s.examples, "calendar-appointment.md"), "--db", filepath.Join(s.dir, "kairos.db"),
+		"run", filepath.Join(s.examples, "calendar-appointment.md"), "--db", s.database(a.observed),
 		"--servers", filepath.Join(s.examples, "demo", "servers.json"), "--input", `{"participants":["Adam","Betty","Candy"]}`,
 	}
 	for _, f := range a.flags {
@@ -164,7 +251,7 @@ func (s stage) perform(ctx context.Context, a act) error {
 	if id == nil {
 		return fmt.Errorf("no run id in the output of kairos run:\n%s", out)
 	}
-	told, err := s.kairos(ctx, "runs", "show", id[1], "--db", filepath.Join(s.dir, "kairos.db"))
+	told, err := s.kairos(ctx, "runs", "show", id[1], "--db", s.database(a.observed))
 	if err != nil {
 		return fmt.Errorf("kairos runs show: %w\n%s", err, told)
 	}
@@ -184,7 +271,7 @@ func (s stage) kairos(ctx context.Context, args ...string) (string, error) {
 }
 
 func (s stage) compare(ctx context.Context, id string, a act) error {
-	raw, err := s.kairos(ctx, "runs", "show", id, "--json", "--db", filepath.Join(s.dir, "kairos.db"))
+	raw, err := s.kairos(ctx, "runs", "show", id, "--json", "--db", s.database(a.observed))
 	if err != nil {
 		return fmt.Errorf("kairos runs show --json: %w\n%s", err, raw)
 	}
