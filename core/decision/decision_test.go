@@ -288,6 +288,7 @@ func TestConditionsSeeTheFacts(t *testing.T) {
 			Params: map[string]any{"tool_name": "find_slot", "arguments": map[string]any{"minutes": 30.0, "people": []any{"a", "b"}}},
 		},
 		Step:     decision.StepFacts{Index: 2, Count: 4, Name: "slot", Approval: driver.ApprovalUser},
+		Protocol: decision.ProtocolFacts{Space: "ops", Digest: "abc"},
 		Run:      decision.RunFacts{Attempt: 3, Input: map[string]any{"space": "team"}},
 		Client:   decision.ClientFacts{Name: "ide", Version: "1.2", Era: "2025-11-25", Transport: "stdio", Roots: true},
 		Solution: decision.SolutionFacts{Supplied: true, Type: "mcp", Params: map[string]any{"success": true}},
@@ -304,6 +305,7 @@ func TestConditionsSeeTheFacts(t *testing.T) {
 		`challenge.params.cmd == "x"`:                                                          false, // an absent key fails
 		`challenge.params.arguments.minutes.seconds > 1`:                                       false,
 		`step.index == 2 && step.count == 4 && step.name == "slot" && step.approval == "user"`: true,
+		`protocol.space == "ops" && protocol.digest == "abc" && !step.granted`:                 true,
 		`step.index < 3.5`: true,
 		`run.attempt > 2 && run.input.space == "team" && !has(run.input.other)`:             true,
 		`client.name == "ide" && client.version == "1.2" && client.era >= "2025-11-25"`:     true,

@@ -34,6 +34,7 @@ func newConditionEnv() (*cel.Env, error) {
 		cel.Types(
 			cel.NativeTypeFor[ChallengeFacts](named),
 			cel.NativeTypeFor[StepFacts](named),
+			cel.NativeTypeFor[ProtocolFacts](named),
 			cel.NativeTypeFor[RunFacts](named),
 			cel.NativeTypeFor[ClientFacts](named),
 			cel.NativeTypeFor[ElicitationFacts](named),
@@ -45,6 +46,7 @@ func newConditionEnv() (*cel.Env, error) {
 		),
 		cel.Variable("challenge", cel.ObjectType("decision.ChallengeFacts")),
 		cel.Variable("step", cel.ObjectType("decision.StepFacts")),
+		cel.Variable("protocol", cel.ObjectType("decision.ProtocolFacts")),
 		cel.Variable("run", cel.ObjectType("decision.RunFacts")),
 		cel.Variable("client", cel.ObjectType("decision.ClientFacts")),
 		cel.Variable("solution", cel.ObjectType("decision.SolutionFacts")),
@@ -177,7 +179,7 @@ func (c *condition) holds(facts *bindings) (bool, error) {
 type bindings struct {
 	facts   *Facts
 	adapter types.Adapter
-	values  [7]ref.Val
+	values  [8]ref.Val
 }
 
 func (b *bindings) Parent() cel.Activation { return nil }
@@ -198,6 +200,8 @@ func (b *bindings) ResolveName(name string) (any, bool) {
 		return b.value(5, b.facts.Previous), true
 	case "config":
 		return b.value(6, &b.facts.Config), true
+	case "protocol":
+		return b.value(7, &b.facts.Protocol), true
 	}
 	return nil, false
 }
