@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"core/search":                     {"core/protocol"},
 	"core/run":                        {"sdk/driver"},
 	"core/statement":                  {"core/run", "sdk/driver"},
-	"core/decision":                   {"sdk/driver", "sdk/fields"},
+	"core/decision":                   {"core/protocol", "sdk/driver", "sdk/fields"},
 	"core/fault":                      {},
 	"core/clock":                      {},
 	"core/library/quality":            {},

@@ -70,7 +70,7 @@ type compiler struct {
 }
 
 func (c *compiler) readTree(root ast.Node) {
-	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "drivers", "on")
+	fields, ok := c.mapping(root, "", "the tree", "defaults", "challenges", "inputs", "policy", "drivers", "on")
 	if !ok {
 		return
 	}
@@ -88,6 +88,9 @@ func (c *compiler) readTree(root ast.Node) {
 	}
 	if e, ok := fields["inputs"]; ok {
 		c.readInputs(e.value)
+	}
+	if e, ok := fields["policy"]; ok {
+		c.readPolicy(e.value)
 	}
 }
 

@@ -13,7 +13,7 @@ type Coverage struct {
 	Nodes   []Used `json:"nodes"` // in the order of the tree
 }
 
-// Used counts the decisions that reached a rule or a route.
+// Used counts the decisions that reached a rule, a route or an entry of the policy.
 type Used struct {
 	Path string `json:"path"`
 	Name string `json:"name,omitempty"`
@@ -21,7 +21,7 @@ type Used struct {
 	Via  string `json:"via,omitempty"` // of a route
 	When string `json:"when,omitempty"`
 	// Numbers of decisions that evaluated it, chose it, and got an answer from
-	// it. A rule has no answers.
+	// it. Only routes have answers.
 	Looked   int `json:"looked"`
 	Chosen   int `json:"chosen"`
 	Answered int `json:"answered"`
@@ -87,6 +87,9 @@ func (o Outline) unused() []Used {
 	for _, in := range o.Inputs {
 		out = append(out, Used{Path: in.Path, Line: in.Line})
 		routes(in.Routes)
+	}
+	for _, e := range o.Policy {
+		out = append(out, Used{Path: e.Path, Name: e.Name, Line: e.Line, When: e.When})
 	}
 	return out
 }

@@ -46,6 +46,7 @@ type Tree struct {
 	noChallengeType string
 	rules           []rule
 	inputs          map[string]inputRule
+	policy          []policyEntry
 	reactions       map[Outcome]reaction
 	ofDrivers       map[string]map[Outcome]reaction // by driver; what is left out is of reactions
 	routes          map[string]*route               // by path
@@ -155,7 +156,9 @@ type Decision struct {
 	Approval driver.ApprovalMode `json:"approval,omitempty"`
 	// Route is the first open route; nil if no route is open.
 	Route *Route `json:"route,omitempty"`
-	Trace []Node `json:"trace"`
+	// Demand of the policy, for evidence only.
+	Demand Demand `json:"demand,omitzero"`
+	Trace  []Node `json:"trace"`
 }
 
 // RouteAt returns the route at a place of the tree if its driver is via: in
@@ -198,6 +201,7 @@ func (t *Tree) Decide(kind string, f Facts) Decision {
 			w.note(fmt.Sprintf("no driver of this rule handles type %q", f.Challenge.Type))
 		}
 		d.Route = w.firstOpen(r.evidence)
+		d.Demand = t.demand(&w)
 		d.Trace = w.trace
 		return d
 	}

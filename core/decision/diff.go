@@ -27,6 +27,8 @@ type Way struct {
 	Via string `json:"via,omitempty"`
 	// Approval is the mode that the route or its rule requires.
 	Approval driver.ApprovalMode `json:"approval,omitempty"`
+	// Demand of the policy on the evidence, in words.
+	Demand string `json:"demand,omitempty"`
 }
 
 // Compare repeats a decision with two trees and reports whether the drivers or
@@ -40,7 +42,7 @@ func Compare(before, after *Tree, r Record) (d Difference, differ bool) {
 		is = after.Decide(r.Kind, facts)
 	}
 	d = Difference{Old: wayOf(was), New: wayOf(is), Doubts: r.doubts(is)}
-	same := d.Old.Use == d.New.Use && d.Old.Via == d.New.Via && d.Old.Approval == d.New.Approval
+	same := d.Old.Use == d.New.Use && d.Old.Via == d.New.Via && d.Old.Approval == d.New.Approval && d.Old.Demand == d.New.Demand
 	if !same {
 		d.Why = append(reasons(was, is), d.demands()...)
 	}
@@ -48,7 +50,7 @@ func Compare(before, after *Tree, r Record) (d Difference, differ bool) {
 }
 
 func wayOf(d Decision) Way {
-	w := Way{Rule: d.Rule, Line: d.Line, Use: d.Use, Approval: d.Approval}
+	w := Way{Rule: d.Rule, Line: d.Line, Use: d.Use, Approval: d.Approval, Demand: d.Demand.words()}
 	if d.Route != nil {
 		w.Line, w.Via = d.Route.Line, d.Route.Via
 		if d.Route.Approval != "" {
@@ -77,7 +79,17 @@ func (d Difference) demands() []string {
 	if d.Old.Approval != d.New.Approval {
 		why = append(why, fmt.Sprintf("the approval mode is %s in the old tree and %s in the new tree", approvalOf(d.Old), approvalOf(d.New)))
 	}
+	if d.Old.Demand != d.New.Demand {
+		why = append(why, fmt.Sprintf("the policy: %s in the old tree and %s in the new tree", demandOf(d.Old), demandOf(d.New)))
+	}
 	return why
+}
+
+func demandOf(w Way) string {
+	if w.Demand == "" {
+		return "no demand"
+	}
+	return w.Demand
 }
 
 func named(driver string) string {

@@ -31,6 +31,14 @@ func (t *Tree) Graph() string {
 		g.line(`  %s(["a step needs %s"])`, id, escapeMermaid(kind))
 		g.routes(id, id, "-->", t.inputs[kind].routes)
 	}
+	for i := range t.policy {
+		e := &t.policy[i]
+		parts := []string{label(e.path, e.name), e.demand.words()}
+		if e.when != nil {
+			parts = append(parts, "when "+e.when.source)
+		}
+		g.line(`  p%d["%s"]`, i, caption(parts))
+	}
 	return g.String()
 }
 

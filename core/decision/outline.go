@@ -14,6 +14,7 @@ type Outline struct {
 	Digest string
 	Rules  []RuleOutline
 	Inputs []InputOutline
+	Policy []PolicyOutline
 }
 
 // RuleOutline is an entry of `challenges`.
@@ -33,6 +34,14 @@ type InputOutline struct {
 	Path, Kind string
 	Line       int
 	Routes     []RouteOutline
+}
+
+// PolicyOutline is an entry of `policy`.
+type PolicyOutline struct {
+	Path, Name string
+	Line       int
+	When       string
+	Demand     string // in words
 }
 
 // RouteOutline is a route.
@@ -58,6 +67,14 @@ func (t *Tree) Outline() Outline {
 			out.When = r.when.source
 		}
 		o.Rules = append(o.Rules, out)
+	}
+	for i := range t.policy {
+		e := &t.policy[i]
+		out := PolicyOutline{Path: e.path, Name: e.name, Line: e.line, Demand: e.demand.words()}
+		if e.when != nil {
+			out.When = e.when.source
+		}
+		o.Policy = append(o.Policy, out)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(t.inputs)) {
 		in := t.inputs[kind]

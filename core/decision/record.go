@@ -107,6 +107,9 @@ func (t *Tree) conditions() []*condition {
 			add(t.rules[i].evidence[j].when)
 		}
 	}
+	for i := range t.policy {
+		add(t.policy[i].when)
+	}
 	for _, in := range t.inputs {
 		for j := range in.routes {
 			add(in.routes[j].when)

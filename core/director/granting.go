@@ -16,25 +16,31 @@ import (
 // granting keeps drivers that act on what a protocol says to what people allowed.
 type granting struct {
 	t *turn
-	// digest and all are of the run's protocol, once a step needed them.
+	// digest and all are of the run's protocol, once a step or the policy needed them.
 	digest string
 	all    []grants.Grant
+	loaded bool // all is
 }
 
 // load looks up what is allowed, where a route of the step leads to a driver that
 // needs a grant.
 func (gr *granting) load(ctx context.Context, k input.Task) error {
-	if gr.digest != "" || gr.t.e.store.Grants == nil || !gr.concerns(k) {
+	concerns := gr.t.e.store.Grants != nil && gr.concerns(k)
+	if gr.digest == "" && (concerns || gr.t.e.Tree.ReadsDigest()) {
+		digest, err := gr.t.Chain.ContentDigest()
+		if err != nil {
+			return err
+		}
+		gr.digest = digest
+	}
+	if !concerns || gr.loaded {
 		return nil
 	}
-	digest, err := gr.t.Chain.ContentDigest()
+	all, err := gr.t.e.Covered(ctx, gr.t.Chain.Space, gr.digest)
 	if err != nil {
 		return err
 	}
-	if gr.all, err = gr.t.e.Covered(ctx, gr.t.Chain.Space, digest); err != nil {
-		return err
-	}
-	gr.digest = digest
+	gr.all, gr.loaded = all, true
 	return nil
 }
 
@@ -173,7 +179,7 @@ func (gr *granting) propose(ctx context.Context, k input.Task, in driver.Input, 
 
 // claimed records a submission that is not needed: the server does the step itself.
 func (gr *granting) claimed(ctx context.Context, k input.Task) (Round, bool, error) {
-	if k.Vouchers != nil {
+	if !gr.t.vouching.takesReport(k) {
 		round, err := gr.t.vouching.refuse(ctx, k)
 		return round, true, err
 	}

@@ -190,7 +190,7 @@ func (ob *obtaining) noRoute(k input.Task, in driver.Input) error {
 	if ob.t.approvals.takesNoReport(k, in) {
 		return fault.New(fault.ApprovalUnavailable, "%s. Nobody can be asked through this client%s", notByReport, ob.t.tries.troubles(in.ID))
 	}
-	if k.Vouchers != nil && input.Of(in.Kind).Evidence {
+	if (k.Demand.Provenances != nil || k.Demand.Boundary != "") && input.Of(in.Kind).Evidence {
 		return ob.t.vouching.nobody(in)
 	}
 	if none := input.Of(in.Kind).NoRoute; none != nil {

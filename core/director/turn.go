@@ -217,7 +217,11 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 	step := k.Step
 	if k.Free() {
 		k.Common = protocol.Common{Type: t.e.Tree.NoChallengeType()}
-		return k, nil
+		if err := t.granting.load(ctx, k); err != nil {
+			return input.Task{}, err
+		}
+		k.Demand = t.e.Tree.Demand(t.facts(k, input.EvidenceKind.Name))
+		return k, t.vouching.possible(k)
 	}
 	filled, missing, err := protocol.Fill(step.Challenge, step.Templates, runs.Scope(t.Run, t.Chain))
 	if errors.Is(err, protocol.ErrTooLarge) {
@@ -239,12 +243,15 @@ func (t *turn) workOut(ctx context.Context) (input.Task, error) {
 	if err := input.PhraseFault(k); err != nil {
 		return input.Task{}, err
 	}
-	k.Challenge, k.Vouchers = filled, k.Common.EvidenceFrom.Provenances()
+	k.Challenge = filled
 	if err := t.granting.load(ctx, k); err != nil {
 		return input.Task{}, err
 	}
 	d := t.e.Tree.Decide(input.EvidenceKind.Name, t.facts(k, input.EvidenceKind.Name))
-	k.Use = d.Use
+	k.Use, k.Demand = d.Use, d.Demand.Narrowed(k.Common.EvidenceFrom.Provenances())
+	if err := t.vouching.possible(k); err != nil {
+		return input.Task{}, err
+	}
 	if k.Use == "" {
 		return input.Task{}, unavailable("no configured driver handles challenges of type %q", k.Common.Type)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/director/input"
@@ -18,40 +19,44 @@ import (
 // vouching holds the open step to who must vouch for its evidence.
 type vouching struct{ t *turn }
 
-// demanded is what the open step demands, once that is worked out; nil: anybody
-// may vouch.
-func (vo *vouching) demanded() []driver.Provenance {
+// demanded is what the open step and the policy demand, once that is worked out.
+func (vo *vouching) demanded() decision.Demand {
 	if vo.t.opened != vo.t.Run.Step.Index {
-		return nil
+		return decision.Demand{}
 	}
-	return vo.t.task.Vouchers
+	return vo.t.task.Demand
 }
 
 // observes reports whether only what the server observed counts.
 func (vo *vouching) observes() bool {
-	return slices.Equal(vo.demanded(), protocol.FromServer.Provenances())
+	return slices.Equal(vo.demanded().Provenances, protocol.FromServer.Provenances())
 }
 
 // judgeLooks reports whether the challenge driver may look at the world itself: then
 // its verdict may be an observation, whoever supplied what it looks at.
 func (vo *vouching) judgeLooks(k input.Task) bool {
 	desc, _, _ := vo.t.e.Drivers.Describe(k.Use)
-	return drivers.MayClaim(desc, driver.ServerObserved) && vo.counts(k, vo.t.trust.limited(k.Use, driver.ServerObserved))
+	return drivers.MayClaim(desc, driver.ServerObserved) && vo.couldCount(k, k.Use, driver.ServerObserved)
 }
 
-func (vo *vouching) counts(k input.Task, p driver.Provenance) bool {
-	return k.Vouchers == nil || slices.Contains(k.Vouchers, p)
+// couldCount reports whether an answer of the driver with the provenance would count,
+// with the limits that the operator set.
+func (vo *vouching) couldCount(k input.Task, via string, p driver.Provenance) bool {
+	return vo.t.trust.limited(via, p) == p && k.Demand.Counts(p, vo.t.trust.boundary(driver.Answer{Via: via, Provenance: p}))
 }
 
 // cannot says why evidence that comes through a driver does not count; empty: it
 // may count.
 func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
-	if k.Vouchers == nil || !input.Of(in.Kind).Evidence || vo.judgeLooks(k) {
+	if !input.Of(in.Kind).Evidence || vo.judgeLooks(k) {
 		return ""
 	}
 	desc, _, known := vo.t.e.Drivers.Describe(via)
-	for _, p := range k.Vouchers {
-		if !known || drivers.Supplies(desc, p) && vo.t.trust.limited(via, p) == p {
+	if !known || k.Demand.Provenances == nil && (!drivers.Supplies(desc, driver.ServerObserved) || vo.couldCount(k, via, driver.ServerObserved)) {
+		return ""
+	}
+	for _, p := range k.Demand.Provenances {
+		if drivers.Supplies(desc, p) && vo.couldCount(k, via, p) {
 			return ""
 		}
 	}
@@ -61,24 +66,66 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 // counted checks the provenance of evidence that a driver accepted: whatever the
 // way it came, the step takes no weaker one.
 func (vo *vouching) counted(k input.Task, evidence driver.Answer) string {
-	if vo.counts(k, evidence.Provenance) {
+	boundary := vo.t.trust.boundary(evidence)
+	if k.Demand.Counts(evidence.Provenance, boundary) {
 		return ""
 	}
-	return fmt.Sprintf("%s. This evidence is %s (driver %s)", vo.only(), evidence.Provenance, evidence.Via)
+	is := string(evidence.Provenance)
+	if boundary != "" {
+		is += ", boundary " + string(boundary)
+	}
+	return fmt.Sprintf("%s. This evidence is %s (driver %s)", vo.only(), is, evidence.Via)
+}
+
+// possible refuses a step of which no evidence counts, because the policy
+// contradicts it or itself since the protocol was minted.
+func (vo *vouching) possible(k input.Task) error {
+	if why := drivers.Contradiction(k.Step, k.Demand); why != "" {
+		return fault.New(fault.PolicyConflict, "Step %d cannot be solved: %s.", k.Where.Index, why)
+	}
+	return nil
+}
+
+// clauses say in words whose evidence counts.
+var clauses = []struct {
+	provenance driver.Provenance
+	words      string
+}{
+	{driver.AgentReported, "the agent reports it"},
+	{driver.ModelGenerated, "a model writes it"},
+	{driver.LinkHolder, "somebody with the link answers it"},
+	{driver.ClientAttested, "a person answers it"},
+	{driver.ServerObserved, "KAIROS observes it itself"},
 }
 
 // only says whose word counts.
 func (vo *vouching) only() string {
-	if vo.observes() {
-		return fmt.Sprintf("Step %q counts only if KAIROS observes it itself", vo.t.step().Name)
+	d := vo.demanded()
+	var ways []string
+	for _, c := range clauses {
+		if d.Provenances != nil && slices.Contains(d.Provenances, c.provenance) {
+			ways = append(ways, c.words)
+		}
 	}
-	return fmt.Sprintf("Step %q counts only if a person answers it, or KAIROS observes it itself", vo.t.step().Name)
+	said := fmt.Sprintf("Step %q counts only if %s", vo.t.step().Name, strings.Join(ways, ", or "))
+	if d.Provenances == nil {
+		said = fmt.Sprintf("Step %q does not count every observation", vo.t.step().Name)
+	}
+	if d.Boundary != "" {
+		said += fmt.Sprintf(" (an observation needs the boundary %s or a stronger one)", d.Boundary)
+	}
+	return said
 }
 
 // isClaim reports whether the submission is evidence that cannot count. For a step
 // that a driver was allowed to do it may be a proposal.
 func (vo *vouching) isClaim(k input.Task, in driver.Input) bool {
-	return k.Vouchers != nil && input.Of(in.Kind).Evidence && vo.t.solution.supplied() && !vo.judgeLooks(k) && len(vo.t.granting.here()) == 0
+	return !vo.takesReport(k) && input.Of(in.Kind).Evidence && vo.t.solution.supplied() && !vo.judgeLooks(k) && len(vo.t.granting.here()) == 0
+}
+
+// takesReport reports whether the agent's word counts.
+func (vo *vouching) takesReport(k input.Task) bool {
+	return k.Demand.Counts(driver.AgentReported, "")
 }
 
 // refuse records the submission as a claim, which nobody judges and which is not
@@ -107,7 +154,7 @@ func (vo *vouching) record() error {
 // decidable refuses a person's report of what a driver did, which is a report, where
 // the step takes none.
 func (vo *vouching) decidable(k input.Task) error {
-	if vo.counts(k, driver.AgentReported) {
+	if vo.takesReport(k) {
 		return nil
 	}
 	return fault.New(fault.InvalidArgument, "%s, so what you know of it cannot be its evidence.", vo.only()).
@@ -116,9 +163,14 @@ func (vo *vouching) decidable(k input.Task) error {
 
 // nobody is the error where no route is left that could supply what counts.
 func (vo *vouching) nobody(in driver.Input) *fault.Error {
-	code, whom := fault.ObservationUnavailable, "it cannot do so here"
-	if !vo.observes() {
-		code, whom = fault.ApprovalUnavailable, "neither is possible here"
+	code, whom := fault.ApprovalUnavailable, "that is not possible here"
+	switch counting := vo.demanded().Provenances; {
+	case vo.observes():
+		code, whom = fault.ObservationUnavailable, "it cannot do so here"
+	case len(counting) == 2:
+		whom = "neither is possible here"
+	case !slices.Contains(counting, driver.ClientAttested) && !slices.Contains(counting, driver.LinkHolder):
+		code = fault.DriverUnavailable
 	}
 	may := ""
 	if len(vo.t.granting.here()) == 0 && len(vo.t.e.actors(vo.t.task)) > 0 {

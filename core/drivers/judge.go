@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/core/decision"
@@ -40,37 +41,100 @@ func (s Setup) JudgeOf(step protocol.Step) (string, *protocol.Diagnostic) {
 	return d.Use, nil
 }
 
+// Place is where a protocol that is checked would be stored.
+type Place struct {
+	Space string // empty: not known
+	Chain protocol.Chain
+}
+
+// demandAt is what a step and the policy demand of its evidence, as far as that is
+// known before a run.
+func (s Setup) demandAt(at Place, i int) decision.Demand {
+	step := at.Chain.Steps[i]
+	facts := decision.Facts{
+		Challenge: decision.ChallengeFacts{Type: s.Tree.NoChallengeType(), Name: step.Name},
+		Step:      decision.StepFacts{Index: i + 1, Count: len(at.Chain.Steps), Name: step.Name},
+		Protocol:  decision.ProtocolFacts{Space: at.Space},
+	}
+	var only []driver.Provenance
+	if common, err := protocol.CommonOf(step.Challenge); err == nil && step.Challenge != nil {
+		common.Type = cmp.Or(common.Type, s.Tree.MissingType())
+		facts.Challenge, facts.Step.Approval = ChallengeFacts(step.Name, common, step.Challenge), common.ApprovalMode
+		only = common.EvidenceFrom.Provenances()
+	}
+	if s.Tree.ReadsDigest() {
+		facts.Protocol.Digest, _ = at.Chain.ContentDigest() // a text without one is refused elsewhere
+	}
+	return s.Tree.DemandOfText(facts).Narrowed(only)
+}
+
+// Contradiction says why no evidence of the step can meet the demand, and what to
+// do; empty: some can.
+func Contradiction(step protocol.Step, d decision.Demand) string {
+	by := "the operator's policy (" + strings.Join(d.By, "; ") + ")"
+	switch {
+	case d.Impossible():
+		why := by + " takes no evidence at all"
+		if common, err := protocol.CommonOf(step.Challenge); err == nil && common.EvidenceFrom.Provenances() != nil {
+			why = fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it", common.EvidenceFrom, by)
+		}
+		return why + ": change evidence_from of the step, or ask the operator to change the policy of the decision tree"
+	case step.Challenge == nil && !d.Counts(driver.AgentReported, ""):
+		return by + " demands evidence, and the step has no challenge: give it one, or ask the operator to change the policy of the decision tree"
+	}
+	return ""
+}
+
+// Contradicted refuses a step of which no evidence can count; nil: some can.
+func (s Setup) Contradicted(at Place, i int) *protocol.Diagnostic {
+	step := at.Chain.Steps[i]
+	if why := Contradiction(step, s.demandAt(at, i)); why != "" {
+		return step.Problem("", "no evidence of this step can count: "+why)
+	}
+	return nil
+}
+
 // Unvouched warns of a step whose evidence nobody could supply, because no route
 // of the tree leads to a driver whose word counts; nil: somebody could.
-func (s Setup) Unvouched(step protocol.Step, use string) *protocol.Diagnostic {
+func (s Setup) Unvouched(at Place, i int, use string) *protocol.Diagnostic {
+	step := at.Chain.Steps[i]
+	demand := s.demandAt(at, i)
 	common, err := protocol.CommonOf(step.Challenge)
-	if err != nil || common.EvidenceFrom.Provenances() == nil {
+	if err != nil || demand.Provenances == nil || demand.Impossible() {
 		return nil
 	}
-	if judge, _, _ := s.Drivers.Describe(use); common.EvidenceFrom.Counts(StrongestClaim(judge)) {
+	if judge, _, _ := s.Drivers.Describe(use); MayClaim(judge, driver.ServerObserved) && s.couldCount(use, driver.ServerObserved, demand) {
 		return nil
 	}
 	common.Type = cmp.Or(common.Type, s.Tree.MissingType())
 	for _, via := range s.Tree.EvidenceVia(ChallengeFacts(step.Name, common, step.Challenge)) {
-		if s.supplies(via, common.EvidenceFrom) {
+		if s.supplies(via, demand) {
 			return nil
 		}
 	}
 	d := step.Problem("/evidence_from", fmt.Sprintf("evidence_from is %q, and no configured route can supply such evidence for type %q: every run will stop here",
 		common.EvidenceFrom, plain.Clip(common.Type, 80)))
+	if len(demand.By) > 0 {
+		d = step.Problem("", fmt.Sprintf("no configured route can supply evidence for type %q that meets the operator's policy (%s): every run will stop here",
+			plain.Clip(common.Type, 80), strings.Join(demand.By, "; ")))
+	}
 	d.Severity = driver.SeverityWarning
 	return d
 }
 
-func (s Setup) supplies(via string, from protocol.EvidenceFrom) bool {
+func (s Setup) supplies(via string, demand decision.Demand) bool {
 	desc, _, _ := s.Drivers.Describe(via)
+	return slices.ContainsFunc(demand.Provenances, func(p driver.Provenance) bool {
+		return Supplies(desc, p) && s.couldCount(via, p, demand)
+	})
+}
+
+// couldCount reports whether an answer of the driver with the provenance would count,
+// with the limits that the operator set.
+func (s Setup) couldCount(via string, p driver.Provenance, demand decision.Demand) bool {
 	strongest, _ := s.Drivers.Limits(via)
-	for _, p := range from.Provenances() {
-		if Supplies(desc, p) && (strongest == "" || run.Weakest([]driver.Provenance{p, strongest}) == p) {
-			return true
-		}
-	}
-	return false
+	within := strongest == "" || run.Weakest([]driver.Provenance{p, strongest}) == p
+	return within && demand.Counts(p, run.WeakestBoundary(s.Drivers.Boundary(via), ""))
 }
 
 // ChallengeFacts are the facts of a step's challenge, before and during a run.

@@ -86,6 +86,12 @@ var inRun = []Row{
 		Hint:    "fix what the message names, then submit again without evidence",
 	},
 	{
+		Code: PolicyConflict, Counted: "no", Status: 200,
+		Meaning: "no evidence of the step can count: what it takes and what the operator's policy takes have nothing in common",
+		Advice:  "tell the user which step and which entry of the policy contradict each other; no evidence helps",
+		Hint:    "change the step with `kairos update`, or `policy:` in the decision tree",
+	},
+	{
 		Code: UserDeclined, Counted: "yes", Status: 200,
 		Meaning: "a person declined", Advice: "tell the user what declining means here and ask how to continue",
 		Hint: "the run waits; submit again to be asked once more, or attest a failure",

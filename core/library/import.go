@@ -140,7 +140,7 @@ func (im importer) arrive(ctx context.Context, item ImportItem) arrival {
 		a.fail(err)
 		return a
 	}
-	if a.chains, _, err = im.judge.check(ctx, item.Document); err != nil {
+	if a.chains, _, err = im.judge.check(ctx, space, item.Document); err != nil {
 		a.fail(err)
 		return a
 	}

@@ -32,20 +32,24 @@ func hold(setups drivers.Setups) (j judge, release func()) {
 }
 
 // check returns the protocols of a document and the warnings, or refuses it.
-func (j judge) check(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
-	chains, found, err := j.findings(ctx, document)
+func (j judge) check(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+	chains, found, err := j.findings(ctx, space, document)
 	if err != nil {
 		return nil, nil, err
 	}
 	return split(chains, found)
 }
 
-func (j judge) findings(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
+func (j judge) findings(ctx context.Context, space, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	chains, found := protocol.Parse([]byte(document))
 	type job struct{ chain, step int }
 	byDriver := make(map[string][]job)
 	for i := range chains {
+		at := drivers.Place{Space: space, Chain: chains[i]}
 		for k, s := range chains[i].Steps {
+			if problem := j.Contradicted(at, k); problem != nil {
+				found = append(found, *problem)
+			}
 			if s.Challenge == nil {
 				continue
 			}
@@ -57,7 +61,7 @@ func (j judge) findings(ctx context.Context, document string) ([]protocol.Chain,
 				found = append(found, *problem)
 				continue
 			}
-			if warning := j.Unvouched(s, use); warning != nil {
+			if warning := j.Unvouched(at, k, use); warning != nil {
 				found = append(found, *warning)
 			}
 			byDriver[use] = append(byDriver[use], job{i, k})
@@ -206,6 +210,9 @@ func split(chains []protocol.Chain, found []protocol.Diagnostic) ([]protocol.Cha
 func (j judge) step(ctx context.Context, chain protocol.Chain, i int) ([]protocol.Diagnostic, error) {
 	s := &chain.Steps[i]
 	s.Templates = nil
+	if problem := j.Contradicted(drivers.Place{Space: chain.Space, Chain: chain}, i); problem != nil {
+		return []protocol.Diagnostic{*problem}, nil
+	}
 	if s.Challenge == nil {
 		return nil, nil
 	}

@@ -35,7 +35,7 @@ func (l *Library) Mint(ctx context.Context, c access.Caller, in api.MintRequest)
 	}
 	j, release := hold(l.setups)
 	defer release()
-	chains, warnings, err := j.check(ctx, in.Document)
+	chains, warnings, err := j.check(ctx, space, in.Document)
 	if err != nil {
 		return api.MintReply{}, err
 	}
@@ -120,12 +120,12 @@ func items(chain protocol.Chain) []api.MintItem {
 }
 
 // Lint returns the protocols of a document and every finding of the parser and
-// of the challenge drivers, in the order of the document. The chains carry the
+// of the challenge drivers, and what the policy refuses in every space, in the order of the document. The chains carry the
 // templates that their drivers allow.
 func (l *Library) Lint(ctx context.Context, document string) ([]protocol.Chain, []protocol.Diagnostic, error) {
 	j, release := hold(l.setups)
 	defer release()
-	chains, found, err := j.findings(ctx, document)
+	chains, found, err := j.findings(ctx, "", document)
 	protocol.SortDiagnostics(found)
 	return chains, found, err
 }

@@ -10,9 +10,7 @@ import (
 
 // strength orders the provenances for a summary, the weakest first. None of them
 // contains another, so the weakest says only where to look first.
-var strength = []driver.Provenance{
-	driver.AgentReported, driver.ModelGenerated, driver.LinkHolder, driver.ClientAttested, driver.ServerObserved,
-}
+var strength = driver.Provenances()
 
 // Provenances lists them all, the weakest first.
 func Provenances() []driver.Provenance { return slices.Clone(strength) }

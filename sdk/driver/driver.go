@@ -73,6 +73,11 @@ const (
 	ServerObserved Provenance = "server-observed"
 )
 
+// Provenances lists them, the weakest first.
+func Provenances() []Provenance {
+	return []Provenance{AgentReported, ModelGenerated, LinkHolder, ClientAttested, ServerObserved}
+}
+
 // Features a descriptor may list; the set is open.
 const (
 	// FeatureHuman: answers come from a person.

@@ -3,6 +3,7 @@ package input
 import (
 	"encoding/json"
 
+	"github.com/kairos-mcp/kairos/core/decision"
 	"github.com/kairos-mcp/kairos/core/fault"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -24,8 +25,8 @@ type Task struct {
 	// the tree says so: it is not merely what its type does otherwise.
 	Approval driver.ApprovalMode
 	Stated   bool
-	// Vouchers are the provenances that count for the evidence; nil: all of them.
-	Vouchers []driver.Provenance
+	// Demand is what the step and the policy demand of the evidence.
+	Demand decision.Demand
 }
 
 // OutputProblems checks an output: one that the server obtained against the strict
