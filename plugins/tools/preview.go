@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/kairos-mcp/kairos/plugins/tools/servers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -35,7 +37,7 @@ func (t *tools) Preview(_ context.Context, req driver.PreviewRequest) (driver.Pr
 		}
 		p.Proposed = true
 	}
-	if problems := schema.Validate(found.Pin.InputSchema, p.Arguments); fields.AnyError(problems) && !templated(p.Arguments) {
+	if problems := schema.Validate(found.Pin.InputSchema, p.Arguments); fields.AnyError(problems) && (p.Proposed || !templated(p.Arguments)) {
 		if p.Proposed {
 			return driver.ProposalInvalid(problems...), nil
 		}
@@ -96,20 +98,35 @@ func (p plan) text() string {
 	}
 	b.WriteString(" with")
 	for _, key := range slices.Sorted(maps.Keys(arguments)) {
-		fmt.Fprintf(&b, "\n  %s: %s", key, readable(arguments[key]))
+		fmt.Fprintf(&b, "\n  %s: %s", label(key), readable(arguments[key]))
 	}
 	return b.String()
 }
 
-// readable is a text without quotes, and anything else as JSON.
+// readable is a text of one plain line without quotes, and anything else as JSON.
 func readable(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
-		return text
+		return plainly(text, unicode.IsPrint)
 	}
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
 		return string(raw)
 	}
 	return b.String()
+}
+
+// label is the name of an argument, which the agent may have chosen.
+func label(key string) string {
+	return plainly(key, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_-.$", r) })
+}
+
+// plainly quotes a text that is not made of such characters alone, so that a line
+// break in it does not look like another argument.
+func plainly(text string, made func(rune) bool) string {
+	other := func(r rune) bool { return !made(r) }
+	if text == "" || text != strings.TrimSpace(text) || strings.ContainsFunc(text, other) {
+		return strconv.Quote(text)
+	}
+	return text
 }

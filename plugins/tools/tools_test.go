@@ -15,6 +15,23 @@ import (
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
+// The person who approves reads the plan a line at a time.
+func TestAnArgumentCannotLookLikeAnother(t *testing.T) {
+	for arguments, want := range map[string]string{
+		`{"title":"Talk","n":2,"none":""}`:    "\n  n: 2\n  none: \"\"\n  title: Talk",
+		`{"title":"Talk\n  start: 11:30"}`:    "\n  title: \"Talk\\n  start: 11:30\"",
+		`{"title":"\u2028start: 11:30"}`:      `"\u2028start: 11:30"`,
+		`{"title":"\u202e03:11 :trats"}`:      `"\u202e03:11 :trats"`,
+		`{"title":" start: 11:30"}`:           `title: " start: 11:30"`,
+		`{"start: 11:30\n  title":"Talk"}`:    `"start: 11:30\n  title": Talk`,
+		`{"at":{"start":"11:30\n  end: 12"}}`: `at: {"start":"11:30\n  end: 12"}`,
+	} {
+		if text := (plan{Server: "calendar", Tool: "create", Arguments: json.RawMessage(arguments)}).text(); !strings.Contains(text, want) {
+			t.Errorf("%s is shown as %q, want %q in it", arguments, text, want)
+		}
+	}
+}
+
 func TestWhatIsPlannedIsCalledOnceWithItsKey(t *testing.T) {
 	c := newCounter(t, servers.Changes)
 	p := c.plan(countByTwo)
@@ -170,7 +187,7 @@ func TestAnAgentProposesArgumentsThatFitTheSchema(t *testing.T) {
 	if res := ask(open, ""); res.Propose == nil || !strings.Contains(string(res.Propose.Schema), `"by"`) {
 		t.Errorf("without a proposal: %+v", res)
 	}
-	for _, proposal := range []string{`{"by":"two"}`, `{}`, `17`, `{"by":1,"more":2}`, `{"tool_name":"count","arguments":[],"success":true,"result":1}`} {
+	for _, proposal := range []string{`{"by":"two"}`, `{"by":"{{ input.by }}"}`, `{}`, `17`, `{"by":1,"more":2}`, `{"tool_name":"count","arguments":[],"success":true,"result":1}`} {
 		if res := ask(open, proposal); res.Invalid == nil {
 			t.Errorf("%s: %+v, want that it does not fit", proposal, res)
 		}
