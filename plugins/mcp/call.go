@@ -19,6 +19,8 @@ type call struct {
 	Success   bool            `json:"success"`
 	// Bare: only the result was given, without the envelope around it.
 	Bare bool `json:"bare,omitempty"`
+	// observed: KAIROS made the call, and the agent has not seen what came back.
+	observed bool
 }
 
 // proof is recorded for a finished step.
@@ -106,6 +108,9 @@ func unquoted(result json.RawMessage) json.RawMessage {
 
 func judge(c call, p params) (driver.AdvanceResult, error) {
 	failure := failureOf(c, p)
+	if failure != "" && p.required && c.observed {
+		return driver.Reject(codeFailed, failure+". KAIROS called it itself: do not call it. Ask the person to look at the run, and call kairos_next again once the cause is fixed."), nil
+	}
 	if failure != "" && p.required {
 		return driver.Reject(codeFailed, fmt.Sprintf(
 			"%s. Find the cause, call the MCP tool %s as the challenge demands and submit its real result; do not fabricate one.",
@@ -140,6 +145,10 @@ func beyond(c call, p params) string {
 func failureOf(c call, p params) string {
 	if !c.Bare && !sameTool(p.Name, c.Tool) {
 		return fmt.Sprintf("The tool %q was called instead of %q", cut(c.Tool, 200), p.Name)
+	}
+	if !c.Success && c.observed {
+		// The text is that of a stranger, and may tell an agent what to do.
+		return fmt.Sprintf("The tool %s reported a failure, in words that only people are shown", p.Name)
 	}
 	if !c.Success {
 		return fmt.Sprintf("The tool %s reported a failure: %s", p.Name, cut(errorText(c.Result), 1000))

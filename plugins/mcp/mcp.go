@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -144,6 +145,7 @@ func (t tool) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adva
 	if rejection != nil {
 		return driver.AdvanceResult{Rejected: rejection}, nil
 	}
+	c.observed = slices.ContainsFunc(req.Answers, func(a driver.Answer) bool { return a.InputID == inputID && a.Provenance == driver.ServerObserved })
 	if why := beyond(c, p); req.Approved && why != "" {
 		return driver.Reject(codeFailed, why), nil
 	}
