@@ -112,7 +112,8 @@ func (gr *granting) prepare(ctx context.Context, k input.Task, in driver.Input, 
 }
 
 // plansFirst reports whether the input comes from a driver that has still to say
-// what it would do: that is what a person approves, so they are asked once it did.
+// what it would do, or is passed over without a grant: what it plans is what a
+// person approves, so they are asked once that is known.
 func (gr *granting) plansFirst(k input.Task, in driver.Input) bool {
 	if !input.Of(in.Kind).Evidence {
 		return false
@@ -122,8 +123,7 @@ func (gr *granting) plansFirst(k input.Task, in driver.Input) bool {
 		return false
 	}
 	desc, _, _ := gr.t.e.Drivers.Describe(d.Route.Via)
-	_, ok := gr.covering(d.Route.Via, driver.EffectReads)
-	return ok && desc.Has(driver.FeatureGrant) && gr.t.questions.mayAsk(k, in, desc)
+	return desc.Has(driver.FeatureGrant) && gr.t.questions.mayAsk(k, in, desc)
 }
 
 // notAllowed tells an operator what allows it.
