@@ -88,6 +88,16 @@ func TestAnHonestRecordIsAccepted(t *testing.T) {
 					if r.Record == forgery.Observed && x.calls > 0 {
 						t.Errorf("the agent called tools %d times itself", x.calls)
 					}
+					// Commands change something, so each is approved where KAIROS runs it.
+					want := 0
+					for _, st := range h.procedure.steps {
+						if st.approved || st.typ == "shell" && r.Record == forgery.Observed {
+							want++
+						}
+					}
+					if len(x.person.asked) != want {
+						t.Errorf("the person was asked %d times, want %d: %q", len(x.person.asked), want, x.person.asked)
+					}
 				})
 			}
 		})

@@ -97,6 +97,10 @@ func (s *session) away(does func()) {
 
 // Elicit puts a question to the person.
 func (s *session) Elicit(_ context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	if schema, err := json.Marshal(req.Params.RequestedSchema); err != nil || !strings.Contains(string(schema), `"confirmation"`) {
+		// What drivers may do the operator says at the terminal.
+		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}, err
+	}
 	answer := "rejected"
 	if s.x.person.ask(req.Params.Message) {
 		answer = "approved"
@@ -154,7 +158,11 @@ func (s *session) addTools() {
 		return
 	}
 	s.leave()
-	s.x.kairos("tools", "add", "calendar", "--reads", "find_slot", "--changes", "create_event", "--yes", "--", "sh", s.x.path("tool.sh"))
+	args := []string{"tools", "add", "calendar", "--yes"}
+	if !s.x.unclassed {
+		args = append(args, "--reads", "find_slot", "--changes", "create_event")
+	}
+	s.x.kairos(append(args, "--", "sh", s.x.path("tool.sh"))...)
 	s.connect()
 }
 

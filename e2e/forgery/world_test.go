@@ -38,6 +38,8 @@ type trial struct {
 	// drivers is the folder of drivers; empty: those of bin.
 	drivers string
 	calls   int // of tools, by the agent itself
+	// unclassed: the operator takes the word of tools for what they do.
+	unclassed bool
 }
 
 // workspace is what the commands work on: its scripts, and a test of its code.
@@ -144,6 +146,9 @@ func (x *trial) tool(name string, arguments any) string {
 		x.Fatalf("the agent's call of %s: %v", name, err)
 	}
 	x.reads(mcp.GetTextFromContent(res.Content[0]))
+	if res.IsError { // as an agent would
+		return x.tool(name, arguments)
+	}
 	text, err := json.Marshal(res.StructuredContent)
 	if err != nil {
 		x.Fatal(err)
