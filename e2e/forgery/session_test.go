@@ -98,7 +98,7 @@ func (s *session) away(does func()) {
 // Elicit puts a question to the person.
 func (s *session) Elicit(_ context.Context, req mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	if schema, err := json.Marshal(req.Params.RequestedSchema); err != nil || !strings.Contains(string(schema), `"confirmation"`) {
-		// What drivers may do the operator says at the terminal.
+		// The operator says at the terminal which drivers may act.
 		return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionDecline}}, err
 	}
 	answer := "rejected"
