@@ -131,7 +131,8 @@ func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.Re
 		return driver.CannotRender(err.Error()), nil
 	}
 	if err != nil {
-		return driver.CannotRender(err.Error()), nil
+		t.open.drop(c) // it holds the headers that were refused
+		return driver.CannotRender(loginOf(p.Server, err).Error()), nil
 	}
 	result := res.Value
 	if res.Success {

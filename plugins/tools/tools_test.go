@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +12,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/kairos-mcp/kairos/plugins/tools/servers"
 	"github.com/kairos-mcp/kairos/sdk/driver"
@@ -273,6 +278,90 @@ func TestALoginThatIsMissingIsSaid(t *testing.T) {
 		}
 		remote.Close()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	}
+}
+
+func TestAServerAtAnAddressIsCalledUntilItsLoginExpires(t *testing.T) {
+	called, refuse := 0, http.StatusOK
+	s := server.NewMCPServer("counter", "1.0.0", server.WithToolCapabilities(false))
+	s.AddTool(mcp.NewTool("count", mcp.WithNumber("by", mcp.Required())), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		called++
+		return mcp.NewToolResultText(`{"count":1}`), nil
+	})
+	sound := server.NewStreamableHTTPServer(s, server.WithStateLess(true))
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		renewed := r.Header.Get("Authorization") == "Bearer new" && refuse != http.StatusBadGateway
+		if refuse != http.StatusOK && !renewed && bytes.Contains(body, []byte("tools/call")) {
+			w.WriteHeader(refuse)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		sound.ServeHTTP(w, r)
+	}))
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	defer remote.Close()
+	header := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(header, []byte("Bearer "+token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	c := newCounter(t, servers.Changes)
+	c.s = servers.Server{URL: remote.URL, HeaderFiles: map[string]string{"Authorization": header}}
+	conn, err := servers.Open(t.Context(), "counter", c.s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := conn.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close() // a server without sessions may not know how to end one
+	c.s.Tools = map[string]servers.Pin{"count": listed[0].Pin}
+	c.accept()
+	p := c.plan(countByTwo)
+	if res := c.render(t.Context(), p); res.Answer == nil || called != 1 {
+		t.Fatalf("Render = %+v after %d calls", res, called)
+	}
+	for _, refuse = range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		if res := c.render(t.Context(), p); res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "TOOL_LOGIN_REQUIRED") {
+			t.Errorf("%d: Render = %+v, want that a login is required, as nothing was called", refuse, res)
+		}
+	}
+	write("new")
+	if res := c.render(t.Context(), p); res.Answer == nil || called != 2 {
+		t.Errorf("with another token: Render = %+v after %d calls", res, called)
+	}
+	refuse = http.StatusBadGateway
+	if res := c.render(t.Context(), p); res.Unknown == nil {
+		t.Errorf("%d: Render = %+v, want that nobody knows what came of it", refuse, res)
+	}
+}
+
+func TestAServerIsMeantByItsWholeName(t *testing.T) {
+	tool := map[string]servers.Pin{"book": {Class: servers.Changes}}
+	f := servers.File{Servers: map[string]servers.Server{
+		"calendar": {Tools: tool}, "my-calendar": {Tools: tool}, "my__calendar": {Tools: tool},
+		"evil": {Tools: map[string]servers.Pin{"calendar/book": {Class: servers.Reads}}},
+	}}
+	for name, want := range map[string]string{
+		"calendar/book": "calendar", "my-calendar/book": "my-calendar", "my__calendar__book": "my__calendar",
+		"mcp__my-calendar__book": "my-calendar", "mcp__calendar__book": "calendar", "evil/calendar/book": "evil",
+		"book": "calendar my-calendar my__calendar", "notcalendar/book": "", "/book": "",
+	} {
+		var got []string
+		for _, found := range f.Find(name) {
+			got = append(got, found.Server)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("Find(%q) = %q, want %q", name, got, want)
+		}
 	}
 }
 

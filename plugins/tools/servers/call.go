@@ -67,6 +67,9 @@ func (c *Connection) Call(ctx context.Context, tool string, arguments json.RawMe
 	res, err := c.client.CallTool(ctx, req)
 	if err != nil {
 		var broken *transport.Error
+		if errors.Is(err, ErrLogin) || errors.Is(err, transport.ErrAuthorizationRequired) {
+			return Result{}, c.failed("call "+tool, err) // refused before it was carried out
+		}
 		if ctx.Err() != nil || c.limit.hit() || errors.As(err, &broken) {
 			return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
 		}

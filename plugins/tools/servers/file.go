@@ -171,29 +171,49 @@ type Found struct {
 }
 
 // Find finds the accepted tools that a challenge may mean. Hosts put the server's name in front of a
-// tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot").
+// tool in many ways ("mcp__calendar__find_slot", "calendar.find_slot"). The whole name of a server
+// means that server alone.
 func (f File) Find(name string) []Found {
-	var exact, prefixed []Found
+	var whole, maybe []Found
 	for _, server := range f.Names() {
 		for tool, pin := range f.Servers[server].Tools {
 			found := Found{server, tool, pin}
-			switch {
-			case tool == name:
-				exact = append(exact, found)
-			case names(name, server, tool):
-				prefixed = append(prefixed, found)
+			switch qualifier, ok := qualifierOf(name, tool); {
+			case !ok:
+			case qualifier == server:
+				whole = append(whole, found)
+			case qualifier == "" || endsWithName(qualifier, server):
+				maybe = append(maybe, found)
 			}
 		}
 	}
-	if len(exact) > 0 {
-		return exact
+	if len(whole) > 0 {
+		return whole
 	}
-	return prefixed
+	return maybe
 }
 
-func names(name, server, tool string) bool {
-	for _, separator := range []string{"__", ".", ":", "/"} {
-		if prefix, ok := strings.CutSuffix(name, separator+tool); ok && strings.HasSuffix(prefix, server) {
+// separators stand between the name of a server and that of its tool.
+var separators = []string{"__", ".", ":", "/"}
+
+// qualifierOf is what stands in front of the tool in the name; ok is false where the
+// name does not end with the tool.
+func qualifierOf(name, tool string) (qualifier string, ok bool) {
+	if name == tool {
+		return "", true
+	}
+	for _, separator := range separators {
+		if qualifier, ok := strings.CutSuffix(name, separator+tool); ok && qualifier != "" {
+			return qualifier, true
+		}
+	}
+	return "", false
+}
+
+// endsWithName reports whether the qualifier ends with the name as a word of its own.
+func endsWithName(qualifier, name string) bool {
+	for _, separator := range separators {
+		if strings.HasSuffix(qualifier, separator+name) {
 			return true
 		}
 	}
