@@ -74,11 +74,11 @@ func Contradiction(step protocol.Step, d decision.Demand) string {
 	by := "the operator's policy (" + strings.Join(d.By, "; ") + ")"
 	switch {
 	case d.Impossible():
-		why := by + " takes no evidence at all"
 		if common, err := protocol.CommonOf(step.Challenge); err == nil && common.EvidenceFrom.Provenances() != nil {
-			why = fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it", common.EvidenceFrom, by)
+			return fmt.Sprintf("the step takes evidence only from %s, and %s takes none of it: change evidence_from of the step, or ask the operator to change the policy of the decision tree",
+				common.EvidenceFrom, by)
 		}
-		return why + ": change evidence_from of the step, or ask the operator to change the policy of the decision tree"
+		return by + " contradicts itself and takes no evidence at all: ask the operator to change the policy of the decision tree"
 	case step.Challenge == nil && !d.Counts(driver.AgentReported, ""):
 		return by + " demands evidence, and the step has no challenge: give it one, or ask the operator to change the policy of the decision tree"
 	}
