@@ -45,16 +45,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waits skips an attack, loudly, that waits for something.
+// waits skips an attack, loudly, that waits for a driver.
 func (x *trial) waits(name string) {
 	x.Helper()
-	reason := forgery.Waits(name, x.record)
-	if reason == "" {
+	if !forgery.Waits(name, x.record) || x.ships(forgery.Missing()) {
 		return
 	}
-	text := fmt.Sprintf("%s: %s DID NOT RUN: %s", name, x.record, reason)
+	text := fmt.Sprintf("%s: %s DID NOT RUN: there is no driver %s", name, x.record, forgery.Missing())
 	fmt.Fprintln(os.Stderr, text)
 	x.Skip(text)
+}
+
+func TestNothingWaitsForADriverThatIsShipped(t *testing.T) {
+	if x := (&trial{T: t, bin: bin}); forgery.Missing() != "" && x.ships(forgery.Missing()) {
+		t.Errorf("the driver %s is shipped: delete waiting.go and the stand-in for it, and write the pages again", forgery.Missing())
+	}
 }
 
 // honest are procedures that are followed as they are, on code that passes its test.

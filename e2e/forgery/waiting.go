@@ -1,19 +1,23 @@
 package forgery
 
-// waiting are attacks on KAIROS that are not played yet, and what they wait for.
-var waiting = map[string]string{
-	"change the script after its approval":    commands,
-	"change the workspace after its approval": commands,
-	"swap a file for a link":                  commands,
-	"edit the tests that judge":               commands,
+import "slices"
+
+// missing is the driver that waiting waits for. Once it is shipped this file goes,
+// and a test says so.
+const missing = "command"
+
+// waiting are attacks on commands that KAIROS runs itself, which are not played yet
+// because they are about the driver that is missing.
+var waiting = []string{
+	"change the script after its approval",
+	"change the workspace after its approval",
+	"swap a file for a link",
+	"edit the tests that judge",
+	"edit an input that is not protected",
 }
 
-const commands = "there is no driver command"
+// Missing is the driver without which attacks are not played; empty: there is none.
+func Missing() string { return missing }
 
-// Waits says what an attack on a kind of record waits for; empty: nothing.
-func Waits(attack string, r Record) string {
-	if r == Observed {
-		return waiting[attack]
-	}
-	return ""
-}
+// Waits reports whether an attack on a kind of record is not played yet.
+func Waits(attack string, r Record) bool { return r == Observed && slices.Contains(waiting, attack) }
