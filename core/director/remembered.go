@@ -22,7 +22,11 @@ type remembered struct {
 
 // action is what an approval of the open step would permit.
 func (re *remembered) action() (string, error) {
-	in := re.t.approvals.gatedInput()
+	return re.actionOf(re.t.approvals.gatedInput())
+}
+
+// actionOf is what an approval in front of the input would permit.
+func (re *remembered) actionOf(in driver.Input) (string, error) {
 	filled := in.Display
 	if len(filled) == 0 { // then the words are all that there is
 		words, err := json.Marshal([]string{in.Description, in.User})
@@ -46,6 +50,21 @@ func (re *remembered) load(ctx context.Context) error {
 	}
 	re.decline, err = re.t.e.declines.Remembered(ctx, re.t.Run.Space, action)
 	return err
+}
+
+// gates reports whether an approval stands in front of the input although the step
+// asks for none, because a person declined the same: a copy of the protocol could
+// leave the approval out.
+func (re *remembered) gates(ctx context.Context, in driver.Input) (bool, error) {
+	if input.Of(in.Kind).Ungated {
+		return false, nil
+	}
+	action, err := re.actionOf(in)
+	if err != nil {
+		return false, nil //nolint:nilerr // what has no digest was not declined
+	}
+	d, err := re.t.e.declines.Remembered(ctx, re.t.Run.Space, action)
+	return d != nil, err
 }
 
 // bars says why a route may not approve what a person declined; empty: it may.

@@ -74,6 +74,28 @@ func TestADeclineIsNotUndoneByAnotherRun(t *testing.T) {
 	}
 }
 
+// A copy of the protocol cannot leave the approval out.
+func TestADeclineStandsInFrontOfACopyWithoutAnApproval(t *testing.T) {
+	w, _ := declinedOnce(t, time.Hour)
+	without := func(tool string) (string, *api.StepReply) {
+		uri := w.mint(strings.Replace(gatedCall("Copy for "+tool, tool), `"approval_mode":"user",`, "", 1))[0]
+		return uri, w.begin(uri)
+	}
+	uri, open := without("go")
+	r := w.next(uri, solve(open, `{"ok":true}`))
+	if len(r.Solved) != 0 || !strings.Contains(r.Message+r.NextAction, "only a person can approve what a person declined") {
+		t.Errorf("reply = %q: %s, want that only a person can approve it", r.ErrorCode, r.Message)
+	}
+	other, openOther := without("come")
+	w.code(w.next(other, solve(openOther, `{"ok":true}`)), "")
+
+	w.caller.Client = formClient
+	r = w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yesToTheForm))
+	if w.code(r, ""); !strings.Contains(r.Message+r.NextAction, "is approved") {
+		t.Errorf("reply = %s %s, want the step approved", r.Message, r.NextAction)
+	}
+}
+
 // A client's own review is not a person who was asked.
 func TestAReviewDoesNotUndoADecline(t *testing.T) {
 	w := newWorld(t, func(o *choices) { o.DeclineTTL = time.Hour })

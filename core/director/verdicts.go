@@ -68,7 +68,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 		}
 		return ve.t.replies.decline(ctx, driver.Input{ID: said.InputID}, said.Via, res.Declined.Reason, 0)
 	case len(res.NeedInput) > 0:
-		return Round{}, ve.need(k, res)
+		return Round{}, ve.need(ctx, k, res)
 	case res.Unavailable != nil:
 		if err := ve.t.calls.settle("unavailable: " + plain.Clip(res.Unavailable.Reason, 500)); err != nil {
 			return Round{}, err
@@ -105,7 +105,7 @@ func (ve *verdicts) startOver(k input.Task) (bool, error) {
 // need records what the driver asks for, with what the core adds: the step's
 // own prompt, the approval in front and the files behind. No driver can forget
 // them: an approval stands in front of whatever comes from outside.
-func (ve *verdicts) need(k input.Task, res driver.AdvanceResult) error {
+func (ve *verdicts) need(ctx context.Context, k input.Task, res driver.AdvanceResult) error {
 	if err := ve.t.trust.keeps(k, res.State); err != nil {
 		return err
 	}
@@ -127,6 +127,11 @@ func (ve *verdicts) need(k input.Task, res driver.AdvanceResult) error {
 			gated, err := ve.t.approvals.gated(k, in)
 			if err != nil {
 				return err
+			}
+			if !gated {
+				if gated, err = ve.t.remembered.gates(ctx, in); err != nil {
+					return err
+				}
 			}
 			ev.Gated = ev.Gated || gated
 		}
