@@ -30,7 +30,7 @@ func definition() driver.Driver {
 
 type config struct {
 	Servers string        `json:"servers" max:"4194304" doc:"content of tools.json, which the server fills in: see kairos tools"`
-	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools"`
+	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools; at most half of the driver's call_timeout"`
 	Idle    time.Duration `json:"idle" default:"5m" min:"1s" max:"24h" doc:"how long a server that nobody calls keeps running"`
 }
 
@@ -156,7 +156,8 @@ func (*tools) Interpret(context.Context, driver.InterpretRequest) (driver.Interp
 // connect returns a connection to the plan's server, whose tool is still the one
 // that was accepted. Release has to be called once the call has ended.
 func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*servers.Connection, func(), error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.Now().Start, fmt.Errorf("no answer within %s", t.Now().Start))
+	wait := startTime(ctx, t.Now().Start)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("no answer within %s", wait))
 	defer cancel()
 	c, release, err := t.open.to(ctx, p.Server, t.file().Servers[p.Server], t.Now().Idle)
 	if err != nil {
@@ -173,6 +174,15 @@ func (t *tools) connect(ctx context.Context, p plan, found servers.Found) (*serv
 		return nil, nil, err
 	}
 	return c, release, nil
+}
+
+// startTime is how long a server may take to start: at most half of the time that is
+// left, so that a slow start is known to have called nothing, and the call has time.
+func startTime(ctx context.Context, most time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(most, time.Until(deadline)/2).Round(time.Millisecond)
+	}
+	return most
 }
 
 // unchanged compares what the server offers now with what was accepted. A

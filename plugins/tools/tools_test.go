@@ -148,6 +148,17 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 	}
 }
 
+func TestASlowStartLeavesNothingUnknown(t *testing.T) {
+	c := newCounter(t, servers.Changes)
+	c.becomes("silent")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	res := c.render(ctx, c.plan(countByTwo))
+	if res.Unavailable == nil || ctx.Err() != nil {
+		t.Errorf("Render = %+v with the call's time %v, want within it that nothing was called", res, ctx.Err())
+	}
+}
+
 // shorten lets the driver wait for servers for no longer than this.
 func (c *counter) shorten(wait string) {
 	text, _ := servers.File{Servers: map[string]servers.Server{"counter": c.s}}.Bytes()

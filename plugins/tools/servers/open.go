@@ -51,12 +51,12 @@ func Open(ctx context.Context, name string, s Server) (*Connection, error) {
 	c.client = client.NewClient(carried)
 	// The connection outlives the call that needed it first.
 	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
-		return nil, errors.Join(c.failed("start", err), c.Close())
+		return nil, errors.Join(c.failed("start", err), c.end(0))
 	}
 	var init mcp.InitializeRequest
 	init.Params.ClientInfo = mcp.Implementation{Name: "kairos", Version: "0.1.0"}
 	if _, err := c.client.Initialize(ctx, init); err != nil {
-		return nil, errors.Join(c.failed("initialize", cause(ctx, err)), c.Close())
+		return nil, errors.Join(c.failed("initialize", cause(ctx, err)), c.end(0))
 	}
 	return c, nil
 }
@@ -98,13 +98,15 @@ func (c *Connection) failed(what string, err error) error {
 }
 
 // Close ends the connection, and a server that was started with it.
-func (c *Connection) Close() error {
+func (c *Connection) Close() error { return c.end(grace) }
+
+func (c *Connection) end(grace time.Duration) error {
 	var err error
 	if c.client != nil {
 		err = c.client.Close()
 	}
 	if c.process != nil {
-		c.process.stop()
+		c.process.stop(grace)
 		return nil // its pipes are closed, whoever was first
 	}
 	return err
@@ -171,8 +173,8 @@ func start(s Server) (*process, error) {
 // grace is how long a server may take to end once its input is closed.
 const grace = 2 * time.Second
 
-// stop ends the server and what it started.
-func (p *process) stop() {
+// stop ends the server and what it started, at the latest after the grace.
+func (p *process) stop(grace time.Duration) {
 	_ = p.in.Close()
 	select {
 	case <-p.ended:

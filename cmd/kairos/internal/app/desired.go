@@ -51,7 +51,7 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
-	err := addTools(c.ToolsFile, out.Drivers)
+	err := addTools(c.ToolsFile, &out)
 	if err != nil {
 		return out, err
 	}

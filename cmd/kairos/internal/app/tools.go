@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
 	"github.com/kairos-mcp/kairos/core/driverhost"
@@ -17,10 +18,13 @@ import (
 // are often programs of Node.js.
 const memoryOfTools = 2048
 
+// callOfTools is its call_timeout: programs start within it, and do something.
+const callOfTools = time.Minute
+
 // addTools gives the driver that calls tools the servers that kairos tools added.
 // It does not see the file itself, which is kept from drivers like the database
 // beside it.
-func addTools(file string, drivers map[string]driverhost.DriverConfig) error {
+func addTools(file string, to *driverhost.Config) error {
 	b, err := files.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -32,7 +36,7 @@ func addTools(file string, drivers map[string]driverhost.DriverConfig) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w; `kairos tools` writes this file", file, err)
 	}
-	own := drivers[servers.DriverName]
+	own := to.Drivers[servers.DriverName]
 	config := map[string]any{}
 	if len(own.Config) > 0 {
 		if err := json.Unmarshal(own.Config, &config); err != nil {
@@ -47,6 +51,7 @@ func addTools(file string, drivers map[string]driverhost.DriverConfig) error {
 	slices.Sort(own.EnvFrom)
 	own.EnvFrom = slices.Compact(own.EnvFrom)
 	own.MemoryMiB = cmp.Or(own.MemoryMiB, memoryOfTools)
-	drivers[servers.DriverName] = own
+	own.Call = cmp.Or(own.Call, to.Call, callOfTools)
+	to.Drivers[servers.DriverName] = own
 	return nil
 }

@@ -1,0 +1,57 @@
+package app
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kairos-mcp/kairos/core/driverhost"
+	"github.com/kairos-mcp/kairos/plugins/tools/servers"
+)
+
+func TestTheDriverThatCallsToolsIsGivenItsServers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tools.json")
+	config := func(call, own time.Duration) driverhost.DriverConfig {
+		t.Helper()
+		c := driverhost.Config{Call: call, Drivers: map[string]driverhost.DriverConfig{
+			servers.DriverName: {Config: json.RawMessage(`{"idle":"1m"}`), EnvFrom: []string{"MINE"}, Call: own},
+		}}
+		if err := addTools(file, &c); err != nil {
+			t.Fatal(err)
+		}
+		return c.Drivers[servers.DriverName]
+	}
+	if c := config(0, 0); string(c.Config) != `{"idle":"1m"}` || c.Call != 0 {
+		t.Errorf("without a file: %+v", c)
+	}
+	text := `{"mcpServers":{"calendar":{"command":"/bin/calendar","env_from":{"TOKEN":"CALENDAR_TOKEN"}}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config(0, 0)
+	var given struct{ Idle, Servers string }
+	if err := json.Unmarshal(c.Config, &given); err != nil || given.Idle != "1m" || given.Servers != text {
+		t.Errorf("config = %s, %v", c.Config, err)
+	}
+	for _, name := range []string{"MINE", "CALENDAR_TOKEN", "PATH"} {
+		if !slices.Contains(c.EnvFrom, name) {
+			t.Errorf("env_from = %q, want %s in it", c.EnvFrom, name)
+		}
+	}
+	for _, tc := range []struct{ all, own, want time.Duration }{
+		{0, 0, callOfTools}, {5 * time.Second, 0, 5 * time.Second}, {5 * time.Second, time.Second, time.Second},
+	} {
+		if c := config(tc.all, tc.own); c.Call != tc.want {
+			t.Errorf("call_timeout %s, own %s: %s, want %s", tc.all, tc.own, c.Call, tc.want)
+		}
+	}
+	if err := os.WriteFile(file, []byte(`{"mcpServers":{"calendar":{}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := addTools(file, &driverhost.Config{}); err == nil {
+		t.Error("a server that cannot be started was taken")
+	}
+}
