@@ -135,7 +135,7 @@ func printAct(p *output.Printer, s director.ActStep) {
 	case s.Cannot != "":
 		p.Printf("     not now: %s\n", plain.Line(s.Cannot))
 	case s.Plan != "":
-		p.Printf("     | %s\n", strings.ReplaceAll(plain.Text(s.Plan), "\n", "\n     | "))
+		p.Printf("     | %s\n", output.Lines(strings.ReplaceAll(plain.Text(s.Plan), "\n", "\n     | ")))
 	default:
 		p.Printf("     %s\n", output.Short(output.CompactJSON(s.Challenge)))
 	}
