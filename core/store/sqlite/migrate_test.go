@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,12 +17,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kairos-mcp/kairos/core/declines"
 	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/grants"
 	"github.com/kairos-mcp/kairos/core/library"
 	"github.com/kairos-mcp/kairos/core/protocol"
 	"github.com/kairos-mcp/kairos/core/run"
 	"github.com/kairos-mcp/kairos/core/runs"
 	"github.com/kairos-mcp/kairos/core/store/sqlite"
+	"github.com/kairos-mcp/kairos/sdk/driver"
 )
 
 // testdata/version1.db.gz is what the first released program left, after a
@@ -225,6 +229,32 @@ func TestVersion1KeepsItsRuns(t *testing.T) {
 	}
 	if len(recorded) == 0 || len(eventsOf) == 0 {
 		t.Errorf("%s holds %d recorded replies, events of %d runs, want some", version1, len(recorded), len(eventsOf))
+	}
+}
+
+func TestVersion7KeepsItsGrantsAndLearnsOfDeclines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	granted := grants.Grant{ID: "01890000-0000-7000-8000-00000000000a", Space: operator, Protocol: "p", Step: 1, Driver: "tools", Effect: driver.EffectReads, By: "me"}
+	s := open(t, path)
+	if err := errors.Join(s.SaveGrants(t.Context(), []grants.Grant{granted}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	script(t, path, `DROP TABLE declines; DELETE FROM schema_version WHERE version = 8;`)
+
+	s = open(t, path)
+	defer s.Close()
+	if kept, err := s.GrantsFor(t.Context(), operator, "p"); err != nil || !cmp.Equal(kept, []grants.Grant{granted}) {
+		t.Errorf("GrantsFor = %+v, %v, want the grant", kept, err)
+	}
+	declined := declines.Decline{Space: operator, Action: "a", Run: "r", At: time.Unix(1, 0).UTC()}
+	if err := s.SaveDecline(t.Context(), declined, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, found, err := s.DeclineOf(t.Context(), operator, "a"); err != nil || !found || got != declined {
+		t.Errorf("DeclineOf = %+v, %v, %v, want %+v", got, found, err, declined)
+	}
+	if version := raw(t, path, `SELECT max(version) FROM schema_version`)[0][0]; version != int64(8) {
+		t.Errorf("the version is %v, want 8", version)
 	}
 }
 
