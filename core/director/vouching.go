@@ -45,6 +45,13 @@ func (vo *vouching) couldCount(k input.Task, via string, p driver.Provenance) bo
 	return vo.t.trust.limited(via, p) == p && k.Demand.Counts(p, vo.t.trust.boundary(driver.Answer{Via: via, Provenance: p}))
 }
 
+// withinBoundary reports whether an observation of the driver would count as far as its
+// boundary goes. One that the operator limits to a weaker provenance has none.
+func (vo *vouching) withinBoundary(k input.Task, via string) bool {
+	p := vo.t.trust.limited(via, driver.ServerObserved)
+	return k.Demand.Counts(p, vo.t.trust.boundary(driver.Answer{Via: via, Provenance: p}))
+}
+
 // cannot says why evidence that comes through a driver does not count; empty: it
 // may count.
 func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
@@ -52,7 +59,7 @@ func (vo *vouching) cannot(k input.Task, in driver.Input, via string) string {
 		return ""
 	}
 	desc, _, known := vo.t.e.Drivers.Describe(via)
-	if !known || k.Demand.Provenances == nil && (!drivers.Supplies(desc, driver.ServerObserved) || vo.couldCount(k, via, driver.ServerObserved)) {
+	if !known || k.Demand.Provenances == nil && (!drivers.Supplies(desc, driver.ServerObserved) || vo.withinBoundary(k, via)) {
 		return ""
 	}
 	for _, p := range k.Demand.Provenances {
