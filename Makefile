@@ -190,6 +190,7 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 .PHONY: soak
 soak: ## repeat tests with random events, such as kills, ten times as often as make test; takes about 20 minutes
 	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./core/store/sqlite ./core/store/qdrant | grep -v '^=== '
+	KAIROS_SOAK=1 $(GO) test -count=1 -v -timeout 60m -run WhateverIsKilled ./cmd/kairos | grep -v '^=== '
 
 .PHONY: bench-wire
 bench-wire: build ## run the HTTP part of bench: kairos_next in both eras, sessions, start; print results and targets
