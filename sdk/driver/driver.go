@@ -101,6 +101,9 @@ const (
 	// called with before, also in another process, and reports what came of the
 	// call when it is asked with Recover.
 	FeatureRecover = "recover"
+	// FeatureCancel: the driver ends what a call started when it is asked with
+	// Recover and Cancel. It has FeatureRecover as well.
+	FeatureCancel = "cancel"
 )
 
 // Descriptor is what a driver says of itself. Static: same binary, same descriptor.

@@ -55,6 +55,10 @@ type AdvanceRequest struct {
 	// was pending. Report what came of it and do not act. Only drivers with
 	// FeatureRecover are asked.
 	Recover bool `json:"recover,omitempty"`
+	// Cancel, only with Recover: end what the call started, and report what came of
+	// it: NotDone if nothing did, its outcome if it had ended before, Unknown if
+	// nobody can tell. Only drivers with FeatureCancel are asked.
+	Cancel bool `json:"cancel,omitempty"`
 }
 
 // Answer returns the answer to the input with the id.
@@ -76,11 +80,12 @@ type RenderRequest struct {
 	// Diagnostics say why the last answer to this input was refused, in this
 	// call or an earlier one.
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
-	// IdempotencyKey, Attempt and Recover are as in AdvanceRequest, of the input
-	// instead of the round.
+	// IdempotencyKey, Attempt, Recover and Cancel are as in AdvanceRequest, of the
+	// input instead of the round.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 	Attempt        int    `json:"attempt,omitempty"`
 	Recover        bool   `json:"recover,omitempty"`
+	Cancel         bool   `json:"cancel,omitempty"`
 	// Plan is Plan.Data of the driver's own Preview: Render does exactly this, or
 	// is unavailable. Empty for drivers without FeatureGrant.
 	Plan json.RawMessage `json:"plan,omitempty"`

@@ -512,7 +512,7 @@ type DescribeResponse struct {
 	// JSON Schema of config_json; empty: takes no configuration.
 	ConfigSchema []byte `protobuf:"bytes,6,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	// Open set; see the driver author's guide ("human", "agent", "client_review",
-	// "model", "partial", "recover", "launcher", "grant").
+	// "model", "partial", "recover", "cancel", "launcher", "grant").
 	Features []string `protobuf:"bytes,7,rep,name=features,proto3" json:"features,omitempty"`
 	// Versions of State.data that Advance reads, oldest first.
 	StateVersions []uint32 `protobuf:"varint,8,rep,packed,name=state_versions,json=stateVersions,proto3" json:"state_versions,omitempty"`
@@ -1748,7 +1748,10 @@ type AdvanceRequest struct {
 	// A call with this key was made before and its reply was lost, or was
 	// pending: report what came of it and do not act. Only drivers with the
 	// feature "recover" are asked.
-	Recover       bool `protobuf:"varint,10,opt,name=recover,proto3" json:"recover,omitempty"`
+	Recover bool `protobuf:"varint,10,opt,name=recover,proto3" json:"recover,omitempty"`
+	// With recover: end what the call started, and report what came of it. Only
+	// drivers with the feature "cancel" are asked.
+	Cancel        bool `protobuf:"varint,11,opt,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1849,6 +1852,13 @@ func (x *AdvanceRequest) GetAttempt() uint32 {
 func (x *AdvanceRequest) GetRecover() bool {
 	if x != nil {
 		return x.Recover
+	}
+	return false
+}
+
+func (x *AdvanceRequest) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
 	}
 	return false
 }
@@ -2540,7 +2550,9 @@ type RenderRequest struct {
 	Recover        bool   `protobuf:"varint,8,opt,name=recover,proto3" json:"recover,omitempty"`
 	// Plan.data of the driver's own Preview: do exactly this, or answer
 	// unavailable. Empty: the driver does not have the feature "grant".
-	Plan          []byte `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
+	Plan []byte `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
+	// As in AdvanceRequest.
+	Cancel        bool `protobuf:"varint,10,opt,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2636,6 +2648,13 @@ func (x *RenderRequest) GetPlan() []byte {
 		return x.Plan
 	}
 	return nil
+}
+
+func (x *RenderRequest) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
+	}
+	return false
 }
 
 type PreviewRequest struct {
@@ -3901,7 +3920,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\routput_tokens\x18\x02 \x01(\rR\foutputTokens\"5\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\x87\x03\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\"\x9f\x03\n" +
 	"\x0eAdvanceRequest\x12%\n" +
 	"\x0echallenge_json\x18\x01 \x01(\fR\rchallengeJson\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -3913,7 +3932,8 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x12\x18\n" +
 	"\aattempt\x18\t \x01(\rR\aattempt\x12\x18\n" +
 	"\arecover\x18\n" +
-	" \x01(\bR\arecover\"\xa0\x04\n" +
+	" \x01(\bR\arecover\x12\x16\n" +
+	"\x06cancel\x18\v \x01(\bR\x06cancel\"\xa0\x04\n" +
 	"\x0fAdvanceResponse\x12<\n" +
 	"\n" +
 	"need_input\x18\x01 \x01(\v2\x1b.kairos.driver.v1.NeedInputH\x00R\tneedInput\x128\n" +
@@ -3954,7 +3974,7 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05asked\x18\x02 \x01(\bR\x05asked\"#\n" +
 	"\x05Links\x12\x1a\n" +
-	"\bapproval\x18\x01 \x01(\tR\bapproval\"\xfc\x02\n" +
+	"\bapproval\x18\x01 \x01(\tR\bapproval\"\x94\x03\n" +
 	"\rRenderRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +
@@ -3964,7 +3984,9 @@ const file_kairos_driver_v1_driver_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x06 \x01(\tR\x0eidempotencyKey\x12\x18\n" +
 	"\aattempt\x18\a \x01(\rR\aattempt\x12\x18\n" +
 	"\arecover\x18\b \x01(\bR\arecover\x12\x12\n" +
-	"\x04plan\x18\t \x01(\fR\x04plan\"\xb9\x01\n" +
+	"\x04plan\x18\t \x01(\fR\x04plan\x12\x16\n" +
+	"\x06cancel\x18\n" +
+	" \x01(\bR\x06cancel\"\xb9\x01\n" +
 	"\x0ePreviewRequest\x12-\n" +
 	"\x05input\x18\x01 \x01(\v2\x17.kairos.driver.v1.InputR\x05input\x12*\n" +
 	"\x04step\x18\x02 \x01(\v2\x16.kairos.driver.v1.StepR\x04step\x120\n" +

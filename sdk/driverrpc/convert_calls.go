@@ -35,7 +35,7 @@ func toAdvanceRequest(c *conversion, r driver.AdvanceRequest) *driverpb.AdvanceR
 		Round:         toUint32(c, "round", r.Round),
 		Approved:      r.Approved,
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover,
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover, Cancel: r.Cancel,
 	}
 }
 
@@ -49,7 +49,7 @@ func fromAdvanceRequest(c *conversion, r *driverpb.AdvanceRequest) driver.Advanc
 		Round:     int(r.GetRound()),
 		Approved:  r.GetApproved(),
 
-		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(), Cancel: r.GetCancel(),
 	}
 }
 
@@ -139,7 +139,7 @@ func toRenderRequest(c *conversion, r driver.RenderRequest) *driverpb.RenderRequ
 		Links:       &driverpb.Links{Approval: r.Links.Approval},
 		Diagnostics: toDiagnostics(c, r.Diagnostics),
 
-		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover,
+		IdempotencyKey: r.IdempotencyKey, Attempt: toUint32(c, "attempt", r.Attempt), Recover: r.Recover, Cancel: r.Cancel,
 		Plan: r.Plan,
 	}
 }
@@ -152,7 +152,7 @@ func fromRenderRequest(c *conversion, r *driverpb.RenderRequest) driver.RenderRe
 		Links:       driver.Links{Approval: r.GetLinks().GetApproval()},
 		Diagnostics: fromDiagnostics(c, r.GetDiagnostics()),
 
-		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(),
+		IdempotencyKey: r.GetIdempotencyKey(), Attempt: int(r.GetAttempt()), Recover: r.GetRecover(), Cancel: r.GetCancel(),
 		Plan: fromBytes(r.GetPlan()),
 	}
 }

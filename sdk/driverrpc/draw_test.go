@@ -119,7 +119,7 @@ func drawAdvanceRequest(t *rapid.T) driver.AdvanceRequest {
 	return driver.AdvanceRequest{
 		Challenge: drawDocument(t), Step: drawStep(t), Client: drawClient(t), Answers: drawList(t, drawAnswer),
 		State: drawState(t), Round: drawCount(t), Approved: rapid.Bool().Draw(t, "approved"),
-		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"),
+		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"), Cancel: rapid.Bool().Draw(t, "cancel"),
 	}
 }
 
@@ -145,7 +145,7 @@ func drawRenderRequest(t *rapid.T) driver.RenderRequest {
 	return driver.RenderRequest{
 		Input: drawInput(t), Step: drawStep(t), Client: drawClient(t), Links: driver.Links{Approval: drawText(t)},
 		Diagnostics:    drawList(t, drawDiagnostic),
-		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"),
+		IdempotencyKey: drawText(t), Attempt: drawCount(t), Recover: rapid.Bool().Draw(t, "recover"), Cancel: rapid.Bool().Draw(t, "cancel"),
 		Plan: drawJSON(t),
 	}
 }

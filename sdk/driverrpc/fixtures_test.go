@@ -84,6 +84,8 @@ func examples() []example {
 	keyed.IdempotencyKey, keyed.Attempt = "Zk0wS2ZrTjR5dGc", 1
 	keyedRender.IdempotencyKey, keyedRender.Attempt = "c2VjcmV0IG9mIG5v", 2
 	recovering.IdempotencyKey, recovering.Attempt, recovering.Recover = keyed.IdempotencyKey, 1, true
+	cancelled := keyedRender
+	cancelled.Recover, cancelled.Cancel = true, true
 	ownKind := driver.RenderRequest{
 		Input: driver.Input{ID: "ship", Kind: "acme.confirmation", Description: "Ship it?"}, Step: step, Client: client,
 	}
@@ -126,6 +128,7 @@ func examples() []example {
 		example{"Advance", "unknown", recovering, driver.AdvanceUnknown("the bank does not say whether the transfer was made")},
 		example{"Advance", "not-done", recovering, driver.AdvanceNotDone("no transfer has this key")},
 		example{"Render", "pending", keyedRender, driver.RenderLater("alice was asked", time.Minute)},
+		example{"Render", "cancelled", cancelled, driver.RenderNotDone("the question was withdrawn")},
 		example{"Render", "client-request", render, driver.AskClient("elicitation/create", raw(`{"message":"What does it say?"}`))},
 		example{"Render", "own-method", ownKind, driver.AskClient("acme/confirm", raw(`{"question":"Ship it?"}`))},
 		example{"Render", "agent-challenge", render, driver.AskAgent(driver.AgentChallenge{

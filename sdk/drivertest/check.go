@@ -138,6 +138,7 @@ func callChecks() []Check {
 		{"call/acts-once", Must, actSample, "the same key twice comes to the outcome of the first call, to unknown or to an error, not to another act", actsOnce},
 		{"call/recovers", Must, actSample, "asked with recover about a key that it acted for, in another process too, it gives the outcome", recovered},
 		{"call/recover-outcomes", Must, "every sample; of drivers with effects and the feature recover also keys never seen", "of a key that it never saw it says unknown or not_done, and why; unknown comes only from effects, not_done only in reply to recover", recoverOutcomes},
+		{"call/cancels", Must, "drivers with the feature cancel; samples that come to pending, and keys never seen", "asked to cancel, it ends what the call started within 5 s; of a key that it never saw it says unknown or not_done", cancels},
 		{"call/not-done", Must, actSample, "after not_done another attempt, under another key, acts", anotherAttempt},
 		{"call/late", Must, actSample, "after not_done a call with that key, which was still on its way, does not act", lateCall},
 		{"call/no-growth", Must, "drivers without effects, but not of transport exec", "a thousand calls leave nothing behind: goroutines, threads, open files, memory", noGrowth},

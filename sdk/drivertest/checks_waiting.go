@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 )
@@ -97,6 +98,41 @@ func pendingContinues(ctx context.Context, s Subject) error {
 			return err
 		})
 	})
+}
+
+// cancelWait is how long a driver may take to end what a call started.
+const cancelWait = 5 * time.Second
+
+// cancels starts what takes time, and cancels it; then it cancels what was never
+// started.
+func cancels(ctx context.Context, s Subject) error {
+	if !s.Descriptor.Has(driver.FeatureCancel) {
+		return unconcerned("it is never asked to cancel: it lacks the feature " + driver.FeatureCancel)
+	}
+	err := waits(ctx, s, func(request, result any) error {
+		id, _ := identityOf(request)
+		id.recover, id.cancel = true, true
+		for end := time.Now().Add(cancelWait); laterOf(result).pending != nil; {
+			if time.Now().After(end) {
+				return fmt.Errorf("%s after it was cancelled it is still pending", cancelWait)
+			}
+			again := identified(request, id)
+			if req, ok := again.(driver.AdvanceRequest); ok {
+				req.State = laterOf(result).state
+				again = req
+			}
+			var err error
+			if result, err = s.call(ctx, again); err != nil {
+				return fmt.Errorf("cancelled, it fails: %w", err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return nil
+	})
+	if _, skipped := onlySkip(err); err != nil && !skipped {
+		return err
+	}
+	return unseen(ctx, s, identity{attempt: 1, recover: true, cancel: true})
 }
 
 // continues says how a result breaks off what was pending.

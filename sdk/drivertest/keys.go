@@ -21,6 +21,7 @@ type identity struct {
 	key     string
 	attempt int
 	recover bool
+	cancel  bool
 }
 
 // identified returns the request as a call of that identity; requests of other
@@ -28,10 +29,10 @@ type identity struct {
 func identified(request any, id identity) any {
 	switch req := request.(type) {
 	case driver.AdvanceRequest:
-		req.IdempotencyKey, req.Attempt, req.Recover = id.key, id.attempt, id.recover
+		req.IdempotencyKey, req.Attempt, req.Recover, req.Cancel = id.key, id.attempt, id.recover, id.cancel
 		return req
 	case driver.RenderRequest:
-		req.IdempotencyKey, req.Attempt, req.Recover = id.key, id.attempt, id.recover
+		req.IdempotencyKey, req.Attempt, req.Recover, req.Cancel = id.key, id.attempt, id.recover, id.cancel
 		return req
 	}
 	return request
@@ -41,9 +42,9 @@ func identified(request any, id identity) any {
 func identityOf(request any) (identity, bool) {
 	switch req := request.(type) {
 	case driver.AdvanceRequest:
-		return identity{req.IdempotencyKey, req.Attempt, req.Recover}, true
+		return identity{req.IdempotencyKey, req.Attempt, req.Recover, req.Cancel}, true
 	case driver.RenderRequest:
-		return identity{req.IdempotencyKey, req.Attempt, req.Recover}, true
+		return identity{req.IdempotencyKey, req.Attempt, req.Recover, req.Cancel}, true
 	}
 	return identity{}, false
 }

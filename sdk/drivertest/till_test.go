@@ -40,7 +40,7 @@ func tillDriver(fault string) driver.Driver {
 	d := driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: "till", Version: "1.0.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, Features: []string{driver.FeatureRecover},
+			Effect: driver.EffectEffects, Features: []string{driver.FeatureRecover, driver.FeatureCancel},
 			ConfigSchema: json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{"dir":{"type":"string"}}}`),
 		},
 		Capability: &till{fault: fault, memory: map[string]payment{}},
@@ -91,6 +91,8 @@ func (t *till) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 	switch {
 	case err != nil:
 		return driver.RenderResult{}, err
+	case req.Cancel && known.Receipt == 0 && (!found || t.fault != "call/cancels"):
+		return driver.RenderNotDone("it was withdrawn"), t.keep(req.IdempotencyKey, payment{GivenUp: true})
 	case req.Recover && (!found || known.GivenUp):
 		return t.notDone(req)
 	case t.fault == "call/late" && known.GivenUp && !req.Recover:

@@ -113,7 +113,7 @@ var directFaults = map[string][]string{
 	"till": {
 		"call/pending", "call/pending, why", "call/pending, how much", "call/pending, cannot be asked",
 		"call/pending-continues", "call/pending-continues, lost", "call/acts-once", "call/recovers", "call/recovers, otherwise",
-		"call/recover-outcomes", "call/recover-outcomes, why", "call/recover-outcomes, not asked", "call/not-done", "call/late",
+		"call/recover-outcomes", "call/recover-outcomes, why", "call/recover-outcomes, not asked", "call/not-done", "call/late", "call/cancels",
 	},
 	"desk": {
 		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
