@@ -240,25 +240,26 @@ type schema struct {
 // writeDrivers builds the shipped drivers and writes what they say of themselves.
 func writeDrivers(t *testing.T, page *bytes.Buffer) {
 	t.Helper()
-	folders, err := os.ReadDir(pluginsFolder)
-	if err != nil {
-		t.Fatal(err)
+	programs, err := filepath.Glob(filepath.Join(pluginsFolder, "*", "main.go"))
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("no drivers below %s: %v", pluginsFolder, err)
 	}
 	bin := t.TempDir()
-	for _, folder := range folders {
-		binary := filepath.Join(bin, folder.Name())
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+filepath.Join(pluginsFolder, folder.Name())).CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", folder.Name(), err, out)
+	for _, program := range programs {
+		folder := filepath.Base(filepath.Dir(program))
+		binary := filepath.Join(bin, folder)
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+filepath.Dir(program)).CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", folder, err, out)
 		}
 		out, err := exec.CommandContext(t.Context(), binary, "--describe").Output()
 		if err != nil {
-			t.Fatalf("describe %s: %v", folder.Name(), err)
+			t.Fatalf("describe %s: %v", folder, err)
 		}
 		var d descriptor
 		if err := json.Unmarshal(out, &d); err != nil {
-			t.Fatalf("describe %s: %v", folder.Name(), err)
+			t.Fatalf("describe %s: %v", folder, err)
 		}
-		writeDriver(page, folder.Name(), d)
+		writeDriver(page, folder, d)
 	}
 }
 
