@@ -1,0 +1,154 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// repository is a git repository that is not trusted: its configuration, index
+// and files may be crafted. The zero repository is none.
+type repository struct {
+	git  string // the folder or file .git
+	tree string // the work tree
+}
+
+// repositoryOf is the one whose work tree has its top in the folder.
+func repositoryOf(dir string) repository {
+	if _, err := os.Lstat(filepath.Join(dir, dotGit)); errors.Is(err, fs.ErrNotExist) {
+		return repository{}
+	}
+	return repository{git: filepath.Join(dir, dotGit), tree: dir}
+}
+
+func (r repository) exists() bool { return r.git != "" }
+
+// Bounds of one call of git.
+const (
+	gitTime   = time.Minute
+	maxField  = 64 << 10 // bytes of a name
+	maxStderr = 4 << 10  // bytes
+	maxReason = 300      // bytes of what git complains about
+)
+
+// harmless are settings that win over those of the repository. None of the
+// commands used here filters content or compares with programs; these close what
+// is left: the monitor of the index, hooks, and files elsewhere. The environment
+// forbids to fetch objects that are missing, which would start programs, too.
+var harmless = []string{
+	"-c", "core.fsmonitor=false",
+	"-c", "core.untrackedCache=false",
+	"-c", "core.hooksPath=/dev/null",
+	"-c", "core.excludesFile=/dev/null",
+	"-c", "core.attributesFile=/dev/null",
+	"--no-pager", "--no-replace-objects", "--no-optional-locks", "--literal-pathspecs",
+}
+
+// environment is all that git gets, besides the repository.
+func environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/dev/null", "LC_ALL=C",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0",
+	}
+}
+
+// fields runs git and visits each of the fields that it writes, which a NUL ends.
+func (r repository) fields(ctx context.Context, visit func(string) error, args ...string) error {
+	return r.run(ctx, "", func(out *bufio.Reader) error {
+		names := bufio.NewScanner(out)
+		names.Buffer(nil, maxField)
+		names.Split(untilNUL)
+		for names.Scan() {
+			if err := visit(names.Text()); err != nil {
+				return err
+			}
+		}
+		return names.Err()
+	}, args...)
+}
+
+func untilNUL(data []byte, _ bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return 0, nil, nil
+}
+
+// run runs git and has its output read. An error of reading ends git.
+func (r repository) run(outer context.Context, input string, read func(*bufio.Reader) error, args ...string) error {
+	program, err := r.program()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(outer, gitTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, append(append([]string{}, harmless...), args...)...)
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.tree, strings.NewReader(input), time.Second
+	cmd.Env = append(environment(), "GIT_DIR="+r.git, "GIT_WORK_TREE="+r.tree)
+	complaint := &head{left: maxStderr}
+	cmd.Stderr = complaint
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start git: %w", err)
+	}
+	unread := read(bufio.NewReader(out))
+	if unread != nil {
+		cancel() // its output is of no use any more
+	}
+	ended := cmd.Wait()
+	switch {
+	case outer.Err() != nil:
+		return fmt.Errorf("git %s: %w", args[0], outer.Err())
+	case ended != nil && complaint.Len() > 0:
+		return fmt.Errorf("git %s: %s (%w)", args[0], plain.LineWithin(complaint.String(), maxReason), ended)
+	case unread != nil:
+		return unread
+	case ended != nil && ctx.Err() != nil:
+		return fmt.Errorf("git %s took longer than %s", args[0], gitTime)
+	case ended != nil:
+		return fmt.Errorf("git %s: %w", args[0], ended)
+	}
+	return nil
+}
+
+// program is the git of the system, and none that the workspace has.
+func (r repository) program() (string, error) {
+	found, err := exec.LookPath("git")
+	if err != nil {
+		return "", fmt.Errorf("it is a git work tree and there is no program git on PATH (%w); install git", err)
+	}
+	if found, err = filepath.EvalSymlinks(found); err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(found, r.tree+string(filepath.Separator)) {
+		return "", fmt.Errorf("the program %s lies in the workspace, where others can change it; put another git first on PATH", found)
+	}
+	return found, nil
+}
+
+// head keeps the first bytes that are written to it.
+type head struct {
+	strings.Builder
+	left int
+}
+
+func (h *head) Write(b []byte) (int, error) {
+	n := min(len(b), h.left)
+	h.left -= n
+	h.Builder.Write(b[:n])
+	return len(b), nil
+}
