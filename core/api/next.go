@@ -19,6 +19,7 @@ type NextRequest struct {
 	URI      string          `json:"uri" jsonschema:"URI from the last next_action" schema:"uri"`
 	Solution json.RawMessage `json:"solution,omitempty" jsonschema:"Proof of the open step" schema:"required"` // empty: none
 	RunID    string          `json:"run_id,omitempty" jsonschema:"The run, when several of one protocol are open"`
+	Cancel   bool            `json:"cancel,omitempty" jsonschema:"true: end what the server does for the step now, instead of waiting for it. The solution is not used"`
 }
 
 // Shapes implements Shaped.

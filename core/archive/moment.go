@@ -88,6 +88,7 @@ var tellers = map[run.Kind]func(*Moment, run.Event){
 	run.Expired:     tellReason,
 	run.Abandoned:   tellReason,
 	run.Settled:     tellReason,
+	run.Cancelled:   tellReason,
 	run.Called:      tellCalled,
 	run.Deferred:    tellDeferred,
 	run.Unsettled:   tellUnsettled,

@@ -79,7 +79,7 @@ func (cs *calls) ready(ctx context.Context, c run.Call) (_ run.Call, recovering 
 		if open.Acts && !desc.Has(driver.FeatureRecover) {
 			return c, false, cs.outcomeUnknown()
 		}
-		return *open, open.Acts, nil
+		return *open, open.Acts || open.Cancelled, nil
 	}
 	if c, err = cs.keyed(c); err != nil || !cs.t.granting.acts(c, desc) {
 		return c, false, err
@@ -99,6 +99,8 @@ const maxNotDone = 1
 // whether it was one. The driver is asked next, once.
 func (cs *calls) lost(c run.Call, recovering bool, l later, failure error) (bool, error) {
 	switch {
+	case l.notDone != nil && c.Cancelled:
+		return true, cs.cancelled(l.notDone.Reason)
 	case !c.Acts:
 		return false, nil
 	case failure != nil && !recovering && notCalled(failure):
@@ -301,6 +303,9 @@ func (cs *calls) deferCall(ctx context.Context, c run.Call, p driver.Pending, st
 func (cs *calls) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	step := cs.t.step()
 	said := fmt.Sprintf("Step %d waits for driver %s: %s.", cs.t.Run.Step.Index, c.Driver, c.Pending.Reason)
+	if c.Cancelled {
+		said = fmt.Sprintf("Step %d is being cancelled: driver %s is told to end it when it is asked next.", cs.t.Run.Step.Index, c.Driver)
+	}
 	r := cs.t.replies.view().Reply(step, driver.AgentChallenge{Type: cs.t.e.TypeOf(step), Description: said + " Nothing is needed of you until then."})
 	r.ErrorCode = string(fault.WaitingForDriver)
 	r.RetryCount = &cs.t.Run.Step.Failures
@@ -315,6 +320,9 @@ func (cs *calls) waitForDriver(ctx context.Context, c run.Call) (Round, error) {
 	r.RetryAfter = new(wait.Round(time.Millisecond).Seconds())
 	r.Progress, r.ProgressMessage = c.Pending.Progress, c.Pending.Message
 	r.NextAction = fmt.Sprintf("call kairos_next with %s again in %s, with the placeholder solution of next_call", protocol.URI(step.UUID), wait.Round(time.Second))
+	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); desc.Has(driver.FeatureCancel) && !c.Cancelled {
+		r.NextAction += "; if the user wants it to end, add cancel true"
+	}
 	r.NextCall = cs.t.replies.view().LeaveToServer(r.Challenge.Type)
 	round, err := cs.t.reply(ctx, r)
 	if err == nil && !cs.t.caller.Detached && cs.t.replies.failure == nil {

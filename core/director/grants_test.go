@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,18 @@ type doer struct {
 	asks    bool   // for a proposal
 	world   string // what it would act on; a plan for another world is refused
 	did     []string
-	refuses string // why Preview is unavailable
+	refuses string                // why Preview is unavailable
+	slow    bool                  // it takes time, and can be asked how far it is, and cancelled
+	ended   []driver.RenderResult // what a slow one says when it is asked again; the last stays
+	asked   []driver.RenderRequest
+}
+
+func (d *doer) descriptor() driver.Descriptor {
+	desc := doerDescriptor
+	if d.slow {
+		desc.Features = append(slices.Clone(desc.Features), driver.FeatureRecover, driver.FeatureCancel)
+	}
+	return desc
 }
 
 var doerDescriptor = driver.Descriptor{
@@ -54,6 +66,15 @@ func (d *doer) Render(_ context.Context, req driver.RenderRequest) (driver.Rende
 	if plan.World != d.world {
 		return driver.CannotRender("the world is another one"), nil
 	}
+	if d.slow {
+		d.asked = append(d.asked, req)
+		if !req.Recover {
+			return driver.RenderLater("it takes time", time.Minute), nil
+		}
+		res := d.ended[0]
+		d.ended = d.ended[min(1, len(d.ended)-1):]
+		return res, nil
+	}
 	d.did = append(d.did, string(req.Plan))
 	return driver.RenderResult{Answer: &driver.Answer{Value: json.RawMessage(`{"ok":true,"did":true}`), Provenance: driver.ServerObserved}}, nil
 }
@@ -69,7 +90,7 @@ type doing struct {
 
 func (d doing) Describe(name string) (driver.Descriptor, string, bool) {
 	if name == "doer" {
-		return doerDescriptor, "sha-of-doer", true
+		return d.doer.descriptor(), "sha-of-doer", true
 	}
 	return d.fakeDrivers.Describe(name)
 }

@@ -41,6 +41,9 @@ func (e useCase) next(ctx context.Context, c access.Caller, in api.NextRequest) 
 		return Round{}, cmp.Or(e.noSuchType(s, ""), err)
 	}
 	t.replies.tried = tried(in.URI, s)
+	if in.Cancel && t.Run.State.Live() {
+		return t.calls.cancelNow(ctx)
+	}
 	if round, done, err := t.admission.repeated(ctx, s); done || err != nil {
 		return round, err
 	}

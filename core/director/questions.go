@@ -153,7 +153,7 @@ func (qs *questions) render(ctx context.Context, k input.Task, q run.Question, r
 	}
 	res, err := drv.Render(ctx, driver.RenderRequest{
 		Input: in, Step: k.Where, Client: qs.t.caller.Client, Links: driver.Links{Approval: qs.t.links.linkTo(link)}, Diagnostics: diagnostics,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Plan: qs.t.granting.planOf(r.Via),
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled, Plan: qs.t.granting.planOf(r.Via),
 	})
 	l := later{res.Pending, res.Unknown, res.NotDone}
 	if err == nil {

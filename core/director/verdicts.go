@@ -40,7 +40,7 @@ func (ve *verdicts) advance(ctx context.Context, k input.Task) (Round, error) {
 	res, err := drv.Advance(ctx, driver.AdvanceRequest{
 		Challenge: k.Challenge, Step: k.Where, Client: ve.t.caller.Client, Answers: s.Answers, State: s.State, Round: s.Round,
 		Approved:       s.Approval != nil,
-		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering,
+		IdempotencyKey: c.Key, Attempt: c.Attempt, Recover: recovering, Cancel: c.Cancelled,
 	})
 	l := later{res.Pending, res.Unknown, res.NotDone}
 	if err == nil {

@@ -41,6 +41,7 @@ const (
 	ApprovalUnavailable    Code = "APPROVAL_UNAVAILABLE"
 	WaitingForUser         Code = "WAITING_FOR_USER"
 	WaitingForDriver       Code = "WAITING_FOR_DRIVER"
+	Cancelled              Code = "CANCELLED"
 	OutcomeUnknown         Code = "OUTCOME_UNKNOWN"
 	DriverUnavailable      Code = "DRIVER_UNAVAILABLE"
 	OutputInvalid          Code = "OUTPUT_INVALID"

@@ -108,6 +108,11 @@ var inRun = []Row{
 		Hint:    "submit again when the driver has had time",
 	},
 	{
+		Code: Cancelled, Counted: "no", Status: 200,
+		Meaning: "what a driver did for the step was cancelled", Advice: "ask the user whether to start it again with kairos_next, or to end the run",
+		Hint: "`kairos next` starts it again, after a new approval where it changes something",
+	},
+	{
 		Code: OutcomeUnknown, Counted: "no", Status: 200,
 		Meaning: "a driver may have changed something, and nobody can tell; it is not called again", Advice: "tell the user; do not do it yourself",
 		Hint: "find out what happened, then record it with `kairos runs decide`",

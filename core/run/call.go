@@ -32,6 +32,8 @@ type Call struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Unknown is why nobody can tell what came of the call; empty: nobody had to yet.
 	Unknown string `json:"unknown,omitempty"`
+	// Cancelled: somebody wants it to end.
+	Cancelled bool `json:"cancelled,omitempty"`
 }
 
 // is reports whether both are the same call.
@@ -79,6 +81,17 @@ func deferred(r *Run, e Event) error {
 	return nil
 }
 
+// cancelled marks the open call as one that is to end.
+func cancelled(r *Run, e Event) error {
+	if r.Step.Call == nil || e.Reason == "" {
+		return lacks("an open call, or who cancels it")
+	}
+	c := *r.Step.Call // the run before the event has it, too
+	c.Cancelled, c.RetryAt = true, time.Time{}
+	r.Step.Call = &c
+	return nil
+}
+
 // unsettled records why nobody can tell what came of the open call.
 func unsettled(r *Run, e Event) error {
 	if r.Step.Call == nil || !r.Step.Call.Acts || e.Reason == "" {
@@ -96,6 +109,10 @@ func settled(r *Run, _ Event) error {
 		return lacks("an open call")
 	}
 	r.Step.tried(r.Step.Call.Input)
+	if r.Step.Call.Cancelled && r.Step.Plan != nil {
+		// Nobody wants what was approved any more, so it is planned and asked anew.
+		r.Step.Plan, r.Step.Approval = nil, nil
+	}
 	r.release()
 	return nil
 }

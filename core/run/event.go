@@ -51,6 +51,9 @@ const (
 	Called Kind = "called"
 	// Deferred: the outcome of a driver's call is pending.
 	Deferred Kind = "deferred"
+	// Cancelled: somebody wants the open call to end. Its driver is told when it is
+	// asked next.
+	Cancelled Kind = "cancelled"
 	// Unsettled: nobody can tell whether the open call acted.
 	Unsettled Kind = "unsettled"
 	// Settled: the open call came to an outcome that no other event reports.

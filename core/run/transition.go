@@ -36,7 +36,7 @@ var transitions = map[State]map[Kind]change{
 	Waiting: {
 		Needed: needed, Asked: asked, Supplied: supplied, RouteClosed: routeClosed, Declined: declined,
 		Accepted: accepted, Withheld: withheld, Rejected: rejected, Refused: refused, Reissued: reissued, Restarted: restarted, Told: told,
-		Deferred: deferred, Lapsed: lapsed, Unsettled: unsettled, Settled: settled, Decided: decided,
+		Deferred: deferred, Lapsed: lapsed, Cancelled: cancelled, Unsettled: unsettled, Settled: settled, Decided: decided,
 		Attested: attested, Expired: ended, Abandoned: ended, Redacted: redacted,
 	},
 	Asking: {

@@ -42,6 +42,7 @@ var Table = []Operation{
 	ofRuns(ResumeRun, resumeRun),
 	ofRuns(AbandonRun, abandonRun),
 	ofRuns(DecideRun, decideRun),
+	ofRuns(CancelRun, cancelRun),
 	ofRuns(ExportRun, exportRun),
 	row(SigningKey, signingKey),
 	row(ProtocolHistory, protocolHistory),

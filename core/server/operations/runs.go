@@ -28,6 +28,7 @@ type Runs interface {
 	Begin(ctx context.Context, c access.Caller, in api.BeginRequest) (director.Round, error)
 	Continue(ctx context.Context, c access.Caller, in director.Continuation) (director.Round, error)
 	Decide(ctx context.Context, c access.Caller, in director.DecideInput) (director.DecideReply, error)
+	Cancel(ctx context.Context, c access.Caller, in director.CancelInput) (director.CancelReply, error)
 }
 
 // ListRuns declares runs_list.
@@ -169,6 +170,28 @@ func decideRun(ctx context.Context, e Engine, c access.Caller, in DecideRunReque
 		return director.DecideReply{}, err
 	}
 	return e.Decide(ctx, c, director.DecideInput{Run: in.RunID, Happened: in.Happened, Result: in.Result, By: decidedBy(c, in.By), Reason: in.Reason})
+}
+
+// CancelRun declares runs_cancel.
+var CancelRun = api.Tool[CancelRunRequest, director.CancelReply]{Declaration: api.Declaration{
+	Name: "runs_cancel", Title: "Cancel what a driver does",
+	Description: "End what a driver does for the open step of one of your runs, such as a command that it runs. The run stays open.",
+}}
+
+// CancelRunRequest names what is to end.
+type CancelRunRequest struct {
+	RunRequest
+
+	By string `json:"by,omitempty" jsonschema:"Who cancels it. The run records it as a claim, beside the principal of the call"`
+}
+
+func cancelRun(ctx context.Context, e Engine, c access.Caller, in CancelRunRequest) (director.CancelReply, error) {
+	if err := in.named(); err != nil {
+		return director.CancelReply{}, err
+	}
+	// The drivers of a command are not those of the server that waits.
+	c.Detached = c.Client.Transport != "rest"
+	return e.Cancel(ctx, c, director.CancelInput{Run: in.RunID, By: decidedBy(c, in.By)})
 }
 
 // decidedBy is who decides, for the record. A server does not know the account of

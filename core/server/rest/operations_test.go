@@ -26,6 +26,7 @@ var requests = map[string]func(n named) string{
 	"runs_page":        func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_resume":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_abandon":     func(n named) string { return fmt.Sprintf(`{"run_id":%q,"reason":"no"}`, n.run) },
+	"runs_cancel":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_decide":      func(n named) string { return fmt.Sprintf(`{"run_id":%q,"happened":false,"reason":"no"}`, n.run) },
 	"runs_export":      func(n named) string { return fmt.Sprintf(`{"run_id":%q}`, n.run) },
 	"runs_key":         func(named) string { return `{}` },

@@ -1,0 +1,134 @@
+package director
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kairos-mcp/kairos/core/access"
+	"github.com/kairos-mcp/kairos/core/fault"
+	"github.com/kairos-mcp/kairos/core/protocol"
+	"github.com/kairos-mcp/kairos/core/run"
+	"github.com/kairos-mcp/kairos/core/runs"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+	"github.com/kairos-mcp/kairos/sdk/plain"
+)
+
+// CancelInput names what a person wants to end.
+type CancelInput struct {
+	Run run.ID
+	By  string // who cancels, for the record
+}
+
+// CancelReply says what became of it.
+type CancelReply struct {
+	RunID  string `json:"run_id"`
+	Driver string `json:"driver"`
+	Step   int    `json:"step"`
+	// Ended: the driver ended it. Otherwise the server that runs the driver tells it
+	// when it asks next.
+	Ended bool `json:"ended"`
+}
+
+// Cancel ends what a driver does for the open step of a run. A detached caller only
+// records it: the driver belongs to another server, which tells it.
+func (e *Engine) Cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
+	h, release := e.hold()
+	defer release()
+	return runs.Again(func() (CancelReply, error) { return h.cancel(ctx, c, in) })
+}
+
+func (e useCase) cancel(ctx context.Context, c access.Caller, in CancelInput) (CancelReply, error) {
+	t, err := e.resume(ctx, c, in.Run)
+	if err != nil {
+		return CancelReply{}, err
+	}
+	if !t.Run.State.Live() {
+		return CancelReply{}, t.Over(ctx)
+	}
+	open := t.Run.Step.Call
+	if open == nil {
+		return CancelReply{}, fault.New(fault.InvalidArgument, "run %s waits for no driver: there is nothing to cancel; `kairos runs abandon` ends the run", in.Run)
+	}
+	reply := CancelReply{RunID: string(in.Run), Driver: open.Driver, Step: t.Run.Step.Index}
+	if err := t.calls.cancel(ctx, in.By); err != nil {
+		return CancelReply{}, err
+	}
+	if !c.Detached {
+		err = t.calls.endCancelled(ctx)
+		reply.Ended = t.Run.Step.Call == nil
+	}
+	return reply, err
+}
+
+// cancel records that somebody wants the open call to end. It is stored before the
+// driver is told, so that whoever asks the driver next tells it.
+func (cs *calls) cancel(ctx context.Context, by string) error {
+	c := *cs.t.Run.Step.Call
+	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
+		return fault.New(fault.InvalidArgument, "What driver %s does for step %d cannot be cancelled: the driver does not offer it.", c.Driver, cs.t.Run.Step.Index).
+			WithNext("wait for it with kairos_next and %s, or end the run with kairos_attest and outcome failure", protocol.URI(cs.t.step().UUID))
+	}
+	if c.Cancelled {
+		return nil
+	}
+	if err := cs.t.apply(run.Event{Kind: run.Cancelled, Input: c.Input, Via: c.Driver, Reason: "by " + plain.Clip(by, 200)}); err != nil {
+		return err
+	}
+	return cs.t.save(ctx)
+}
+
+// endCancelled tells the driver, and takes what it says has come of the call. What
+// that leads to is left to the next kairos_next.
+func (cs *calls) endCancelled(ctx context.Context) error {
+	_, err := cs.follow(ctx)
+	if shown := (*fault.Error)(nil); err != nil && !asFault(err, &shown) {
+		return err
+	}
+	return errors.Join(cs.t.save(ctx), ctx.Err())
+}
+
+// cancelled is the outcome of a call that ended because somebody cancelled it.
+func (cs *calls) cancelled(why string) error {
+	c := *cs.t.Run.Step.Call
+	if err := cs.settle("cancelled: " + plain.Clip(why, 500)); err != nil {
+		return err
+	}
+	return fault.New(fault.Cancelled, "What driver %s did for step %d was cancelled: %s.", c.Driver, cs.t.Run.Step.Index, plain.Clip(why, 500)).
+		WithNext("ask the user whether to start it again, with kairos_next and %s, or to end the run with kairos_attest and outcome failure", protocol.URI(cs.t.step().UUID))
+}
+
+// cancelNow is kairos_next with cancel: it ends what runs, and starts nothing.
+func (cs *calls) cancelNow(ctx context.Context) (Round, error) {
+	cs.t.Run.MovedAt = cs.t.started
+	if cs.t.Run.Step.Call == nil {
+		cs.t.replies.note = plain.Sentences(cs.t.replies.note, "The server does nothing for this step now, so there was nothing to cancel.")
+		return cs.t.replies.presentOpen(ctx)
+	}
+	err := cs.cancel(ctx, "kairos_next")
+	var round Round
+	if err == nil {
+		round, err = cs.follow(ctx)
+	}
+	if shown := (*fault.Error)(nil); asFault(err, &shown) {
+		return cs.t.replies.halt(ctx, shown)
+	}
+	if err != nil || round.Reply != nil {
+		return round, err
+	}
+	return cs.t.replies.presentOpen(ctx) // it had ended before
+}
+
+// giveUp ends what runs for a run that ends, as far as that is possible.
+func (cs *calls) giveUp(ctx context.Context) error {
+	c := cs.t.Run.Step.Call
+	if c == nil {
+		return nil
+	}
+	if desc, _, _ := cs.t.e.Drivers.Describe(c.Driver); !desc.Has(driver.FeatureCancel) {
+		return nil
+	}
+	if err := cs.cancel(ctx, "kairos_attest"); err != nil {
+		return err
+	}
+	return cs.endCancelled(ctx)
+}
