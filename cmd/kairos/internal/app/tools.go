@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
@@ -26,7 +27,7 @@ const callOfTools = time.Minute
 // beside it.
 func addTools(file string, to *driverhost.Config) error {
 	b, err := files.Read(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
