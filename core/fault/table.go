@@ -109,7 +109,7 @@ var inRun = []Row{
 	},
 	{
 		Code: Cancelled, Counted: "no", Status: 200,
-		Meaning: "what a driver did for the step was cancelled", Advice: "ask the user whether to start it again with kairos_next, or to end the run",
+		Meaning: "what a driver did for the step was cancelled", Advice: "ask the user how to continue",
 		Hint: "`kairos next` starts it again, after a new approval where it changes something",
 	},
 	{
