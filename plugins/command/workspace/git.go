@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -76,6 +77,25 @@ func (r repository) fields(ctx context.Context, visit func(string) error, args .
 		}
 		return names.Err()
 	}, args...)
+}
+
+// maxText bounds what text reads.
+const maxText = 8 << 20 // bytes
+
+// text runs git and returns what it writes, without the last line end. It is
+// empty if git only exits with 1.
+func (r repository) text(ctx context.Context, args ...string) (string, error) {
+	var out []byte
+	err := r.run(ctx, "", func(from *bufio.Reader) (err error) {
+		if out, err = io.ReadAll(io.LimitReader(from, maxText+1)); err == nil && len(out) > maxText {
+			err = fmt.Errorf("git %s writes more than %d bytes", args[0], maxText)
+		}
+		return err
+	}, args...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return "", nil
+	}
+	return strings.TrimSuffix(string(out), "\n"), err
 }
 
 func untilNUL(data []byte, _ bool) (int, []byte, error) {

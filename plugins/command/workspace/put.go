@@ -31,6 +31,11 @@ func (e entry) mode() fs.FileMode {
 // write to. It reads the workspace again and fails if a file is not as it was, so
 // that what lies in the folder afterwards has the digest of the snapshot.
 // All files get the same time of change.
+//
+// Of a git work tree the folder gets a .git of its own, which has the commit that
+// is checked out, its branch, all tags and an index, so that git describe and git
+// status work. It has none of the settings, hooks and filters of the repository,
+// and reads commits from the folder of its objects.
 func (s Snapshot) Put(ctx context.Context, into string) error {
 	if err := s.put(ctx, into); err != nil {
 		return fmt.Errorf("copy the workspace %s into a private folder: %w", s.dir, err)
@@ -58,7 +63,10 @@ func (s Snapshot) put(ctx context.Context, into string) (err error) {
 			return err
 		}
 	}
-	return nil
+	if s.history.format == "" {
+		return nil
+	}
+	return s.history.put(ctx, into)
 }
 
 func mustBeEmpty(in *os.Root) error {

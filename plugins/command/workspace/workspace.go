@@ -48,7 +48,8 @@ func (o Options) withDefaults() Options {
 
 // Snapshot is what a workspace held when it was taken: names, contents, targets
 // of links, and which files are executable. It keeps digests and no content. In
-// a git work tree it has what git does not ignore; elsewhere, everything.
+// a git work tree it has what git does not ignore, the commit that is checked out,
+// its branch and all tags; elsewhere, everything.
 type Snapshot struct {
 	// Digest is of all of it, as "sha256:" and 64 hexadecimal digits.
 	Digest string
@@ -62,6 +63,7 @@ type Snapshot struct {
 	dir     string // without links
 	options Options
 	entries []entry // sorted by path
+	history history // of the repository, if there is one
 }
 
 // kind is what stands at a path. Its value is part of the digest.
@@ -130,24 +132,30 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 			return Snapshot{}, err
 		}
 	}
-	return l.snapshot(top), nil
+	s := l.snapshot(top)
+	if repo.exists() {
+		if s.history, err = repo.history(ctx); err != nil {
+			return Snapshot{}, err
+		}
+	}
+	s.Digest = s.digest()
+	return s, nil
 }
 
 func (l *listing) snapshot(top string) Snapshot {
 	slices.SortFunc(l.entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
-	s := Snapshot{Files: len(l.entries), Bytes: l.bytes, Skipped: l.skipped, dir: top, options: l.options, entries: l.entries}
-	s.Digest = s.digest()
-	return s
+	return Snapshot{Files: len(l.entries), Bytes: l.bytes, Skipped: l.skipped, dir: top, options: l.options, entries: l.entries}
 }
 
-// digest is of every entry. No path and no target has a NUL, so that no two
-// different snapshots write the same.
+// digest is of every entry and the history. No path and no target has a NUL, so
+// that no two different snapshots write the same.
 func (s Snapshot) digest() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "kairos workspace 1\x00")
 	for _, e := range s.entries {
 		fmt.Fprintf(sum, "%c %d %s\x00%s\x00", e.kind, e.size, e.path, e.content)
 	}
+	fmt.Fprintf(sum, "%s\x00", s.history.lines())
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
