@@ -163,7 +163,8 @@ const opensLinks = `{"elicitation":{"url":{}}}`
 func TestClientsWithoutFormsGetOnFromThePage(t *testing.T) {
 	long(t)
 	t.Parallel()
-	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\n")
+	// Each client ships the same, which one of them declines.
+	b := withShippedDrivers(t, "http: {rate: {per_minute: -1}}\nmcp: {plain_wait: 50s}\napproval: {remember_declines: 0s}\n")
 	t.Run("of", func(t *testing.T) {
 		for can, play := range map[string]func(s *stage, r *api.StepReply, decision string) *api.StepReply{
 			hasNothing: showsLink, opensLinks: opensLink,
