@@ -20,8 +20,9 @@ import (
 // repository is a git repository that is not trusted: its configuration, index
 // and files may be crafted. The zero repository is none.
 type repository struct {
-	git  string // the folder or file .git
-	tree string // the work tree
+	git   string // the folder or file .git
+	tree  string // the work tree
+	index string // a file that takes the place of the index; empty: its own
 }
 
 // repositoryOf is the one whose work tree has its top in the folder.
@@ -62,6 +63,18 @@ func environment() []string {
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
 		"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0",
 	}
+}
+
+// files visits the paths of the work tree that git knows or does not ignore, and
+// with which it would not be led elsewhere. A path may be visited twice, be a
+// folder, or be missing.
+func (r repository) files(ctx context.Context, visit func(name string) error) error {
+	return r.fields(ctx, func(name string) error {
+		if name = strings.TrimSuffix(name, "/"); !proper(name) {
+			return nil // a crafted index can name anything
+		}
+		return visit(name)
+	}, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 }
 
 // fields runs git and visits each of the fields that it writes, which a NUL ends.
@@ -116,6 +129,9 @@ func (r repository) run(outer context.Context, input string, read func(*bufio.Re
 	cmd := exec.CommandContext(ctx, program, append(append([]string{}, harmless...), args...)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = r.tree, strings.NewReader(input), time.Second
 	cmd.Env = append(environment(), "GIT_DIR="+r.git, "GIT_WORK_TREE="+r.tree)
+	if r.index != "" {
+		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
+	}
 	complaint := &head{left: maxStderr}
 	cmd.Stderr = complaint
 	out, err := cmd.StdoutPipe()

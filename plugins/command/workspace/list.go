@@ -32,15 +32,12 @@ const maxNested = 256
 // tree of the repository is the folder with that path, or the top.
 func (l *listing) known(ctx context.Context, repo repository, dir string) error {
 	var names []string
-	err := repo.fields(ctx, func(name string) error {
-		if name = strings.TrimSuffix(name, "/"); !proper(name) {
-			return nil // a crafted index can name anything
-		}
+	err := repo.files(ctx, func(name string) error {
 		if names = append(names, path.Join(dir, name)); len(names) > 4*l.options.MaxFiles {
 			return l.tooMany()
 		}
 		return nil
-	}, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	})
 	if err != nil {
 		return err
 	}
