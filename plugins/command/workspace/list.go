@@ -70,21 +70,12 @@ func (l *listing) repository(ctx context.Context, name string) error {
 	return l.take(name, entry{kind: empty})
 }
 
-// include adds a path although git ignores it.
+// include adds a path although git ignores it. It may be missing: a command can
+// still make it.
 func (l *listing) include(ctx context.Context, name string) error {
 	name = path.Clean(strings.TrimSuffix(name, "/"))
 	if !proper(name) {
 		return fmt.Errorf("include: %q does not name a file or folder of the workspace; write a relative path without .. and .git", name)
-	}
-	in, base, err := l.tree.parent(name)
-	if err == nil {
-		_, err = in.Lstat(base)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("include: the workspace has no %q; create it, or correct the setting", name)
-	}
-	if err != nil {
-		return err
 	}
 	return l.add(ctx, name, l.below)
 }

@@ -20,7 +20,8 @@ import (
 // Options say what belongs to a snapshot, and how large it may be.
 type Options struct {
 	// Include lists files and folders that git ignores and the snapshot has
-	// nevertheless, relative to the workspace, such as node_modules.
+	// nevertheless, relative to the workspace, such as node_modules. They may be
+	// missing.
 	Include []string
 	// MaxFiles bounds the number of files; 0: 50,000.
 	MaxFiles int
@@ -59,6 +60,9 @@ type Snapshot struct {
 	// Skipped names special files, such as sockets, which no snapshot has. It is
 	// cut after 16 names.
 	Skipped []string
+	// Objects is the folder from which git reads the commits in a copy; empty without
+	// a repository.
+	Objects string
 
 	dir     string // without links
 	options Options
@@ -137,6 +141,7 @@ func takeFrom(ctx context.Context, top string, repo repository, o Options) (_ Sn
 		if s.history, err = repo.history(ctx); err != nil {
 			return Snapshot{}, err
 		}
+		s.Objects = s.history.store
 	}
 	s.Digest = s.digest()
 	return s, nil

@@ -58,17 +58,17 @@ func TestChangesAreWrittenBack(t *testing.T) {
 
 func TestWhatGitIgnoresIsNotWrittenBack(t *testing.T) {
 	lib := committed(t, map[string]string{"lib.go": "lib", ".gitignore": "*.o"})
-	dir := committed(t, map[string]string{".gitignore": "*.log\n/cache/\n", "a": "x", "kept.log.txt": "y"})
+	dir := committed(t, map[string]string{".gitignore": "*.log\n/cache/\n/made/\n", "a": "x", "kept.log.txt": "y"})
 	git(t, dir, "submodule", "--quiet", "add", lib, "lib")
 	write(t, dir, map[string]string{"tracked.log": "t", "cache/in": "1", "other.log": "not in the snapshot"})
 	git(t, dir, "add", "-f", "tracked.log")
 	git(t, dir, "commit", "-q", "-m", "second")
-	s := take(t, dir, workspace.Options{Include: []string{"cache"}})
+	s := take(t, dir, workspace.Options{Include: []string{"cache", "made/in"}})
 	from := put(t, s)
-	write(t, from, map[string]string{"tracked.log": "T", "cache/in": "2", "cache/more": "3", "x.log": "x", "other.log": "x", "lib/x.o": "x", "lib/new.go": "n", "lib/lib.go": "LIB"})
+	write(t, from, map[string]string{"tracked.log": "T", "cache/in": "2", "cache/more": "3", "made/in": "4", "made/out": "5", "x.log": "x", "other.log": "x", "lib/x.o": "x", "lib/new.go": "n", "lib/lib.go": "LIB"})
 	written, err := s.WriteBack(t.Context(), from)
 	must(t, err)
-	if want := []string{"cache/in", "cache/more", "lib/lib.go", "lib/new.go", "tracked.log"}; !cmp.Equal(written, want) {
+	if want := []string{"cache/in", "cache/more", "lib/lib.go", "lib/new.go", "made/in", "tracked.log"}; !cmp.Equal(written, want) {
 		t.Errorf("WriteBack = %v, want %v", written, want)
 	}
 	got := holds(t, dir)
