@@ -191,7 +191,7 @@ func (g *guard) tryGroup() error {
 // host must not lower its own. They do not apply to files and processes of these
 // microseconds, nor to a driver that runs as root, which may raise them again.
 func (g *guard) started(pid int) {
-	err := limitProcess(pid)
+	err := limitProcess(pid, g.config.launcher)
 	if err == nil || errors.Is(err, syscall.ESRCH) { // it has ended already
 		return
 	}
@@ -219,10 +219,13 @@ func (g *guard) protection() []string {
 	} else {
 		words = append(words, fmt.Sprintf("privileges: NOT restricted: %v", g.starter.setUp))
 	}
-	if g.limits == nil {
+	switch {
+	case g.limits == nil && g.config.launcher:
+		words = append(words, "no core dumps")
+	case g.limits == nil:
 		words = append(words, fmt.Sprintf("%d open files", maxOpenFiles), "no core dumps",
 			fmt.Sprintf("files up to %d MiB", maxFileSize>>20))
-	} else {
+	default:
 		words = append(words, fmt.Sprintf("open files, core dumps, file size: NOT limited: %v", g.limits))
 	}
 	return append(words, g.memoryWords(), g.networkWords(), g.fileWords())

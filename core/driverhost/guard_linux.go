@@ -29,8 +29,9 @@ func closeOnExec() {
 	_ = unix.CloseRange(afterStreams, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// limitProcess sets the limits of a running process.
-func limitProcess(pid int) error {
+// limitProcess sets the limits of a running process. What a launcher starts may need
+// more files, and larger ones: it limits that itself.
+func limitProcess(pid int, launcher bool) error {
 	for _, l := range []struct {
 		name     string
 		resource int
@@ -40,6 +41,9 @@ func limitProcess(pid int) error {
 		{"core dumps", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, maxFileSize},
 	} {
+		if launcher && l.max > 0 {
+			continue
+		}
 		var now unix.Rlimit
 		if err := unix.Prlimit(pid, l.resource, nil, &now); err != nil {
 			return fmt.Errorf("read the limit of %s: %w", l.name, err)

@@ -15,7 +15,7 @@ func forbidPrivileges() error { return errNotHere }
 
 func closeOnExec() {}
 
-func limitProcess(int) error { return errNotHere }
+func limitProcess(int, bool) error { return errNotHere }
 
 func (i isolation) apply(*syscall.SysProcAttr) {}
 
