@@ -3,7 +3,7 @@
 
 GO      ?= go
 BIN     := bin
-DRIVERS := shell mcp user_input comment elicitation sampling agent page roots llm tools
+DRIVERS := shell mcp user_input comment elicitation sampling agent page roots llm tools command
 VERSION ?= 0.1.0
 LDFLAGS := -s -w -X main.version=$(VERSION)
 

@@ -230,5 +230,5 @@ var built = sync.OnceValues(func() (dir string, err error) {
 // shippedDrivers are folders of drivers by their names.
 var shippedDrivers = map[string]string{
 	"shell": "shell", "mcp": "mcp", "user_input": "userinput", "comment": "comment",
-	"elicitation": "elicitation", "sampling": "sampling", "agent": "agent", "page": "page", "roots": "roots", "llm": "llm", "tools": "tools",
+	"elicitation": "elicitation", "sampling": "sampling", "agent": "agent", "page": "page", "roots": "roots", "llm": "llm", "tools": "tools", "command": "command",
 }

@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"cmd/kairos/internal/cli/connect": {"cmd/kairos/internal/cli", "cmd/kairos/internal/files"},
 	"cmd/kairos/internal/cli/servers": {"cmd/kairos/internal/cli", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/driverhost", "core/server/admin"},
 	"cmd/kairos/internal/cli/drivers": {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/config", "cmd/kairos/internal/files", "core/archive", "core/decision", "core/driverhost", "core/drivers", "core/run", "core/server/admin", "core/setup", "sdk/driver", "sdk/driverrpc", "sdk/drivertest"},
-	"cmd/kairos/internal/cli/ops":     {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/drivers", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/config", "core/api", "core/archive", "core/decision", "core/driverhost", "core/embedding/static", "core/fault", "core/handover", "core/library", "core/search", "core/server/mcp", "core/server/operations", "core/server/admin"},
+	"cmd/kairos/internal/cli/ops":     {"cmd/kairos/internal/app", "cmd/kairos/internal/cli", "cmd/kairos/internal/cli/drivers", "cmd/kairos/internal/cli/servers", "cmd/kairos/internal/config", "plugins/command/sandbox", "core/api", "core/archive", "core/decision", "core/driverhost", "core/embedding/static", "core/fault", "core/handover", "core/library", "core/search", "core/server/mcp", "core/server/operations", "core/server/admin"},
 	"core/api":                        {"core/fault", "sdk/driver", "sdk/plain"},
 	"core/api/infer":                  {"core/api"},
 	"core/protocol":                   {"sdk/driver", "sdk/fields", "sdk/filecheck", "sdk/plain", "sdk/prompt/untrusted"},

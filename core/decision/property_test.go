@@ -123,7 +123,7 @@ func loaded(t *rapid.T) (*decision.Tree, []demand) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tree, []demand{{challengeType: "user_input"}, {challengeType: "mcp"}, {}}
+	return tree, []demand{{challengeType: "user_input"}, {challengeType: "mcp"}, {challengeType: "shell"}, {}}
 }
 
 func TestAChosenRouteWasNotTriedBefore(t *testing.T) {

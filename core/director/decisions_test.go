@@ -45,9 +45,9 @@ func TestDecisionsTellWhatCameOfEach(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s %s via %s answered %v %s", d.Step, d.Label, d.Decision.Rule, d.Decision.Route.Via, d.Answered, d.Outcome))
 	}
 	want := []string{
-		"1 Model challenges[2] (any) via sampling answered true ",
+		"1 Model challenges[2] (command) via sampling answered true ",
 		"2 Person challenges[0] (person) via elicitation answered true ",
-		"3 Agent challenges[2] (any) via agent answered true ",
+		"3 Agent challenges[3] (any) via agent answered true ",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)

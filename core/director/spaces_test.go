@@ -199,6 +199,9 @@ var reaches = map[string]map[string]ask{
 	"Retried": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Retried(w.t.Context(), c, director.Later{Run: run.ID(p.Run), Step: 1})
 	}},
+	"Cancel": {"run": func(w *world, c access.Caller, p probe) (any, error) {
+		return w.Cancel(w.t.Context(), c, director.CancelInput{Run: run.ID(p.Run), By: "me"})
+	}},
 	"Decide": {"run": func(w *world, c access.Caller, p probe) (any, error) {
 		return w.Decide(w.t.Context(), c, director.DecideInput{Run: run.ID(p.Run), By: "me", Reason: "because"})
 	}},

@@ -29,7 +29,7 @@ func closeOnExec() {
 	_ = unix.CloseRange(afterStreams, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// limitProcess sets the limits of a running process. What a launcher starts may need
+// limitProcess sets the limits of a running process. The programs of a launcher may need
 // more files, and larger ones: it limits that itself.
 func limitProcess(pid int, launcher bool) error {
 	for _, l := range []struct {

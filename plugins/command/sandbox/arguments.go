@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // privateHome is the home of a command: empty, in memory, and gone with it.
@@ -135,12 +136,21 @@ func (s Sandbox) limited(command ...string) []string {
 	if _, err := os.Stat(prlimit); err != nil {
 		return command
 	}
-	mib := func(n int) string { return strconv.FormatInt(int64(n)<<20, 10) }
+	mib := func(n, resource int) string { return strconv.FormatUint(atMost(uint64(n)<<20, resource), 10) } //nolint:gosec // settings are positive
 	argv := []string{
 		"/bin/sh", "-c", `echo 1000 >/proc/self/oom_score_adj; exec "$@"`, "sh",
-		prlimit, "--data=" + mib(s.MemoryMiB), "--nproc=" + strconv.Itoa(s.Processes), "--fsize=" + mib(s.FileMiB), "--core=0", "--",
+		prlimit, "--data=" + mib(s.MemoryMiB, syscall.RLIMIT_DATA), "--nproc=" + strconv.Itoa(s.Processes), "--fsize=" + mib(s.FileMiB, syscall.RLIMIT_FSIZE), "--core=0", "--",
 	}
 	return append(argv, command...)
+}
+
+// atMost is a limit that does not exceed this process's own, which nobody may raise.
+func atMost(n uint64, resource int) uint64 {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(resource, &now); err != nil {
+		return n
+	}
+	return min(n, now.Max)
 }
 
 // Unenforced says which limits this machine cannot enforce; empty: all can be.

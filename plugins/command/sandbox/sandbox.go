@@ -150,6 +150,25 @@ func (s Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	return res, nil
 }
 
+// Private makes an empty folder for a copy, which the account of the command can reach.
+// Remove ends it.
+func (s Sandbox) Private() (files string, remove func() error, err error) {
+	for _, base := range []string{os.TempDir(), "/var/tmp", "/tmp"} {
+		if !reachable(filepath.Join(base, "folder"), s.account()) {
+			continue
+		}
+		dir, err := os.MkdirTemp(base, "kairos-command-")
+		if err != nil {
+			return "", nil, err
+		}
+		files := filepath.Join(dir, "workspace")
+		// The account passes through, and nobody else knows the name.
+		err = errors.Join(os.Chmod(dir, 0o711), os.Mkdir(files, 0o700)) //nolint:gosec // as above
+		return files, func() error { return os.RemoveAll(dir) }, err
+	}
+	return "", nil, fmt.Errorf("no folder for temporary files can be reached by account %d; set TMPDIR to one that can", s.account())
+}
+
 // Hand gives a folder and all that is in it to the account of the command.
 func (s Sandbox) Hand(folder string) error {
 	uid := s.account()

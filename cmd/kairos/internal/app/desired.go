@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -51,7 +52,7 @@ func (s Options) hostConfig(c config.Config) (driverhost.Config, error) {
 			Call: time.Duration(own.CallTimeout), Idle: idleTime(own.IdleStop), Limits: own.Limits(),
 		}
 	}
-	err := addTools(c.ToolsFile, &out)
+	err := errors.Join(addTools(c.ToolsFile, &out), addCommand(c, s.File, &out))
 	if err != nil {
 		return out, err
 	}

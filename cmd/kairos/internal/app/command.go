@@ -1,0 +1,54 @@
+package app
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/config"
+	"github.com/kairos-mcp/kairos/cmd/kairos/internal/files"
+	"github.com/kairos-mcp/kairos/core/driverhost"
+)
+
+// commandDriver is the driver that runs commands.
+const commandDriver = "command"
+
+// callOfCommand is its call_timeout: a snapshot of a large workspace takes a while.
+const callOfCommand = time.Minute
+
+// memoryOfCommand is its memory_mib, with all that a command starts.
+const memoryOfCommand = 4096
+
+// addCommand tells the driver that runs commands which files are the server's own, so
+// that no command sees them, wherever they are.
+func addCommand(c config.Config, file string, to *driverhost.Config) error {
+	own := to.Drivers[commandDriver]
+	if len(own.Config) == 0 {
+		return nil
+	}
+	settings := map[string]any{}
+	if err := json.Unmarshal(own.Config, &settings); err != nil {
+		return fmt.Errorf("drivers.settings.%s.config: %w", commandDriver, err)
+	}
+	c.Drivers.Isolation = config.IsolationAuto // commands are kept from them in any case
+	mask, _ := settings["mask"].([]any)
+	for _, cover := range Confinement(c, file).Hidden.Covers() {
+		if !cover.ReadOnly {
+			mask = append(mask, cover.Path)
+		}
+	}
+	for _, path := range files.Absolute(c.Database) {
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
+			mask = append(mask, path+suffix)
+		}
+	}
+	settings["mask"] = mask
+	var err error
+	if own.Config, err = json.Marshal(settings); err != nil {
+		return err
+	}
+	own.Call, own.MemoryMiB = cmp.Or(own.Call, to.Call, callOfCommand), cmp.Or(own.MemoryMiB, memoryOfCommand)
+	to.Drivers[commandDriver] = own
+	return nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/kairos-mcp/kairos/plugins/command/sandbox"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a workspace and the driver that runs commands on copies of it.
+type world struct {
+	t    *testing.T
+	dir  string
+	c    *command
+	next int
+}
+
+func newWorld(t *testing.T, settings string) *world {
+	t.Helper()
+	w := &world{t: t, dir: filepath.Join(t.TempDir(), "project"), c: definition().Capability.(*command)}
+	w.write("main.txt", "one\n")
+	w.write("tests/check.sh", "grep -q one main.txt\n")
+	w.configure(settings)
+	w.needsSandbox()
+	return w
+}
+
+// needsSandbox says loudly why nothing can be tested.
+func (w *world) needsSandbox() {
+	w.t.Helper()
+	dir := filepath.Join(w.t.TempDir(), "copy")
+	err := errors.Join(os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711), os.Mkdir(dir, 0o700), sandbox.Sandbox{}.Hand(dir)) //nolint:gosec // other accounts reach it
+	if err == nil {
+		_, err = sandbox.Sandbox{}.Run(w.t.Context(), sandbox.Command{Line: "true", Files: dir, Workspace: "/srv/project"})
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		w.t.Fatalf("THE SANDBOX DOES NOT WORK HERE, and CI has to test it: %v", err)
+	default:
+		w.t.Skipf("THE DRIVER IS NOT TESTED, because its sandbox does not work on this machine: %v", err)
+	}
+}
+
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil { //nolint:gosec // a workspace
+		w.t.Fatal(err)
+	}
+}
+
+// configure sets the settings besides the workspace.
+func (w *world) configure(settings string) {
+	w.t.Helper()
+	all := map[string]any{"workspace": w.dir}
+	if settings != "" {
+		if err := json.Unmarshal([]byte(settings), &all); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	b, _ := json.Marshal(all)
+	if found, err := w.c.Configure(w.t.Context(), b, false); err != nil || found != nil {
+		w.t.Fatalf("Configure = %v, %v", found, err)
+	}
+}
+
+func shell(line string) driver.Input {
+	display, _ := json.Marshal(map[string]any{"cmd": line, "timeout_seconds": 30})
+	return driver.Input{ID: "evidence", Kind: driver.KindEvidence, Type: challengeType, Display: display}
+}
+
+func (w *world) plan(line string) driver.Plan {
+	w.t.Helper()
+	res, err := w.c.Preview(w.t.Context(), driver.PreviewRequest{Input: shell(line)})
+	if err != nil || res.Plan == nil {
+		w.t.Fatalf("Preview = %+v, %v", res, err)
+	}
+	return *res.Plan
+}
+
+// request is a call with a key of its own.
+func (w *world) request(line string, p driver.Plan) driver.RenderRequest {
+	w.next++
+	return driver.RenderRequest{Input: shell(line), Plan: p.Data, IdempotencyKey: string(rune('a' + w.next)), Attempt: 1}
+}
+
+func (w *world) render(req driver.RenderRequest) driver.RenderResult {
+	w.t.Helper()
+	res, err := w.c.Render(w.t.Context(), req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+// run plans a line and runs it to its end.
+func (w *world) run(line string) report {
+	w.t.Helper()
+	req := w.request(line, w.plan(line))
+	res := w.render(req)
+	for req.Recover = true; res.Pending != nil; {
+		res = w.render(req)
+	}
+	return w.report(res)
+}
+
+func (w *world) report(res driver.RenderResult) (r report) {
+	w.t.Helper()
+	if res.Answer == nil || res.Answer.Provenance != driver.ServerObserved {
+		b, _ := json.Marshal(res)
+		w.t.Fatalf("Render = %s", b)
+	}
+	if err := json.Unmarshal(res.Answer.Value, &r); err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// started waits until a command has made a file of its copy.
+func started(t *testing.T, name string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if found, _ := filepath.Glob(filepath.Join(os.TempDir(), "kairos-command-*", "workspace", name)); found != nil {
+			return
+		}
+	}
+	t.Fatalf("no command made %s", name)
+}
+
+func said(res driver.RenderResult) string {
+	b, _ := json.Marshal(res)
+	return string(b)
+}
+
+func has(text string, words ...string) bool {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/kairos-mcp/kairos/plugins/command/sandbox"
+	"github.com/kairos-mcp/kairos/sdk/driver"
+)
+
+// job is one command that runs, or has ended.
+type job struct {
+	plan   plan
+	began  time.Time
+	limit  time.Duration
+	end    context.CancelCauseFunc
+	done   chan struct{} // closed when result is set
+	result driver.RenderResult
+}
+
+// kept is for how long the result of a command is known after its end.
+const kept = time.Hour
+
+// jobs are the commands of this process by the key of their call.
+type jobs struct {
+	mu  sync.Mutex // guards all
+	all map[string]*job
+}
+
+func newJobs() *jobs { return &jobs{all: make(map[string]*job)} }
+
+func (js *jobs) find(key string) *job {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	return js.all[key]
+}
+
+// add is false for a key that is known.
+func (js *jobs) add(key string, j *job) bool {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if js.all[key] != nil {
+		return false
+	}
+	js.all[key] = j
+	return true
+}
+
+func (js *jobs) forget(key string) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	delete(js.all, key)
+}
+
+// patience is how long a call waits for the end of a command before it answers that
+// the command is running.
+const patience = 2 * time.Second
+
+// errCancelled is why a command ends that somebody cancelled.
+var errCancelled = errors.New("it was cancelled")
+
+// Render implements driver.Capability: it runs what was planned, once, and tells of
+// it whenever it is asked again.
+func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	j := c.running.find(req.IdempotencyKey)
+	switch {
+	case j != nil && req.Cancel:
+		j.end(errCancelled)
+	case j != nil:
+	case req.Recover:
+		return c.lost(), nil
+	default:
+		var why string
+		if j, why = c.prepare(req); why != "" {
+			return driver.CannotRender(why), nil
+		}
+		if !c.running.add(req.IdempotencyKey, j) {
+			return driver.RenderUnknown("two calls with one key came at once"), nil
+		}
+		jobCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		j.end = end
+		go c.run(jobCtx, req.IdempotencyKey, j)
+	}
+	return j.wait(ctx), nil
+}
+
+// prepare checks that what was planned is what the operator and the challenge still
+// say.
+func (c *command) prepare(req driver.RenderRequest) (*job, string) {
+	a, why := read(req.Input)
+	cfg := c.Now()
+	var p plan
+	switch {
+	case why != "":
+		return nil, why
+	case cfg.Workspace == "":
+		return nil, unset
+	case json.Unmarshal(req.Plan, &p) != nil || p.Command == "":
+		return nil, "there is no plan of what to run"
+	}
+	now, err := json.Marshal(cfg.plan(a, p.Snapshot))
+	if err != nil {
+		return nil, err.Error()
+	}
+	var was, is any
+	if json.Unmarshal(req.Plan, &was) != nil || json.Unmarshal(now, &is) != nil || !reflect.DeepEqual(was, is) {
+		return nil, "the challenge, or the operator's settings, have changed since this command was planned; it is planned anew with the next call"
+	}
+	return &job{plan: p, began: time.Now(), limit: cfg.sandbox(time.Duration(a.Seconds * float64(time.Second))).Time, done: make(chan struct{})}, ""
+}
+
+// lost answers for a command that this process knows nothing of: it ended with the
+// process that ran it, and nobody knows how far it came.
+func (c *command) lost() driver.RenderResult {
+	if c.Now().Repeatable {
+		return driver.RenderNotDone("the command ended with the server that ran it, and the operator lets it run again")
+	}
+	return driver.RenderUnknown("the command ended with the server that ran it, and nobody saw its end")
+}
+
+// wait is the result, or that there is none yet.
+func (j *job) wait(ctx context.Context) driver.RenderResult {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-j.done:
+		return j.result
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	ran := time.Since(j.began)
+	res := driver.RenderLater(fmt.Sprintf("the command is running: %s of at most %s", ran.Round(time.Second), j.limit), patience)
+	res.Pending.Progress = new(min(1, ran.Seconds()/j.limit.Seconds()))
+	return res
+}
+
+// run runs the command to its end.
+func (c *command) run(ctx context.Context, key string, j *job) {
+	defer time.AfterFunc(kept, func() { c.running.forget(key) })
+	defer close(j.done)
+	defer j.end(nil)
+	result, err := c.onCopy(ctx, j)
+	var begun *startedError
+	switch cancelled := errors.Is(context.Cause(ctx), errCancelled); {
+	case err == nil:
+		j.result = result
+	case cancelled && (!errors.As(err, &begun) || j.plan.harmless()):
+		j.result = driver.RenderNotDone(errCancelled.Error() + ", and changed nothing: it ran on a copy, without a network")
+	case !errors.As(err, &begun):
+		j.result = driver.CannotRender("the command was not run: " + err.Error())
+	default:
+		j.result = driver.RenderUnknown("the command was started, and its end was not seen: " + err.Error())
+	}
+}
+
+// startedError is an error after the command was started.
+type startedError struct{ error }
+
+// harmless reports whether a command that did not end can have changed anything.
+func (p plan) harmless() bool { return p.Network == "none" && len(p.Wrapper) == 0 }
+
+// onCopy runs the command on a copy of the workspace. Before a *startedError nothing
+// of it was run.
+func (c *command) onCopy(ctx context.Context, j *job) (res driver.RenderResult, err error) {
+	cfg := c.Now()
+	snapshot, err := cfg.take(ctx)
+	if err != nil {
+		return res, err
+	}
+	if snapshot.Digest != j.plan.Snapshot {
+		return res, errors.New("the workspace was changed since it was planned; it is planned anew with the next call")
+	}
+	s := cfg.sandbox(j.limit)
+	files, remove, err := s.Private()
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := snapshot.Put(ctx, files); err != nil {
+		return res, err
+	}
+	if err := s.Hand(files); err != nil {
+		return res, err
+	}
+	ran, err := s.Run(ctx, sandbox.Command{Line: j.plan.Command, Files: files, Workspace: cfg.Workspace})
+	if start := (*sandbox.StartError)(nil); errors.As(err, &start) {
+		return res, err
+	}
+	if err != nil {
+		return res, &startedError{err}
+	}
+	var changed []string
+	if j.plan.Writes && ran.ExitCode == 0 && ran.Ended == "" {
+		if changed, err = snapshot.WriteBack(ctx, files); err != nil {
+			return res, &startedError{err}
+		}
+	}
+	return answer(j.plan, ran, changed)
+}
+
+// report is the evidence that a shell challenge takes, and what was observed besides.
+type report struct {
+	ExitCode int      `json:"exit_code"`
+	Stdout   string   `json:"stdout"`
+	Stderr   string   `json:"stderr"`
+	Seconds  float64  `json:"duration_seconds"`
+	Observed observed `json:"observed"`
+}
+
+type observed struct {
+	Command  string   `json:"command"`
+	Snapshot string   `json:"snapshot"`
+	Network  string   `json:"network"`
+	Env      []string `json:"env,omitempty"`
+	Stdout   streamed `json:"stdout"`
+	Stderr   streamed `json:"stderr"`
+	Ended    string   `json:"ended,omitempty"` // why the sandbox ended it
+	Changed  []string `json:"changed,omitempty"`
+}
+
+type streamed struct {
+	Bytes  int64    `json:"bytes"`
+	Digest string   `json:"digest"`
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// exitOfEnded is the code of a command that the sandbox ended, as that of timeout(1).
+const exitOfEnded = 124
+
+func answer(p plan, res sandbox.Result, changed []string) (driver.RenderResult, error) {
+	r := report{
+		ExitCode: res.ExitCode, Stdout: res.Stdout.Text, Stderr: res.Stderr.Text, Seconds: res.Took.Round(time.Millisecond).Seconds(),
+		Observed: observed{
+			Command: p.Command, Snapshot: p.Snapshot, Network: p.Network, Env: p.Env, Ended: res.Ended, Changed: changed,
+			Stdout: streamed{res.Stdout.Bytes, res.Stdout.Digest, res.Stdout.Notes},
+			Stderr: streamed{res.Stderr.Bytes, res.Stderr.Digest, res.Stderr.Notes},
+		},
+	}
+	if res.Ended != "" {
+		r.ExitCode = exitOfEnded
+		r.Stderr += "\nKAIROS ended the command: " + res.Ended
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		return driver.RenderResult{}, err
+	}
+	return driver.RenderResult{Answer: &driver.Answer{Value: value, Provenance: driver.ServerObserved}}, nil
+}
