@@ -45,7 +45,7 @@ var HeldOut = []Attack{
 	},
 	{
 		Name: "roll back the database under a command", Has: Shell,
-		Does:  "As above, with a command, which knows nothing of idempotency keys: the same approval deploys twice.",
+		Does:  "As above, with a command, which knows nothing of idempotency keys, and puts the workspace back as well: the same approval deploys twice.",
 		Truth: commandFiles + ": each deployment adds a line",
 		Wins:  "the record is accepted and shows one deployment although there were two", Expected: [4]Outcome{Wins, Wins, Wins, Wins},
 		Lost: "At most once is a promise of the database, and the account of the server can put an old one back. A tool that keeps idempotency keys of its own withstands it, as the calendar does.",

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -189,7 +190,8 @@ func rollBackUnderACommand(x *trial) (bool, bool) {
 	r := x.opened(deploy)
 	st := deploy.step("deploy")
 	x.rollBack(r, st, func() string { return x.work(r, st) })
-	return r.accepted(), x.done() == "deployed to staging"
+	_, once := os.Stat(x.path("first"))
+	return r.accepted(), once != nil && x.done() == "deployed to staging"
 }
 
 func instructInAnError(x *trial) (bool, bool) {

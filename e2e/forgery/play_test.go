@@ -14,7 +14,6 @@ import (
 
 	"github.com/kairos-mcp/kairos/e2e/forgery"
 	"github.com/kairos-mcp/kairos/e2e/programs"
-	"github.com/kairos-mcp/kairos/sdk/driverrpc"
 )
 
 // bin has the programs.
@@ -28,10 +27,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if dir := os.Getenv("FORGERY_HAND"); dir != "" {
-		driverrpc.Main(hand{dir, os.Getenv("FORGERY_SHIPPED")}.definition())
-		return
-	}
 	dir, isNew, err := programs.Find(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,23 +38,6 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
-}
-
-// waits skips an attack, loudly, that waits for a driver.
-func (x *trial) waits(name string) {
-	x.Helper()
-	if !forgery.Waits(name, x.record) || x.ships(forgery.Missing()) {
-		return
-	}
-	text := fmt.Sprintf("%s: %s DID NOT RUN: there is no driver %s", name, x.record, forgery.Missing())
-	fmt.Fprintln(os.Stderr, text)
-	x.Skip(text)
-}
-
-func TestNothingWaitsForADriverThatIsShipped(t *testing.T) {
-	if x := (&trial{T: t, bin: bin}); forgery.Missing() != "" && x.ships(forgery.Missing()) {
-		t.Errorf("the driver %s is shipped: delete waiting.go and the stand-in for it, and write the pages again", forgery.Missing())
-	}
 }
 
 // honest are procedures that are followed as they are, on code that passes its test.
@@ -131,7 +109,6 @@ func TestAttacks(t *testing.T) {
 				for i, r := range forgery.Records {
 					t.Run(string(r.Record), func(t *testing.T) {
 						x := newTrial(t, bin, r.Record)
-						x.waits(a.Name)
 						accepted, happened := made(x)
 						outcome := forgery.Fails
 						if accepted && !happened {

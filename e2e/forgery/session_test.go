@@ -52,17 +52,9 @@ func (x *trial) start(p procedure, asks bool) *session {
 // configure writes kairos.yaml.
 func (x *trial) configure() {
 	x.Helper()
-	if x.record == forgery.Observed {
-		x.lend()
-	}
-	settings := []string{}
-	if x.ships("command") {
-		settings = append(settings, fmt.Sprintf("command: {workspace: %q, %s}", x.path("work"), x.commands))
-	}
-	for _, own := range []string{"hand", "liar"} {
-		if _, err := os.Stat(x.path("drivers/kairos-driver-" + own)); err == nil {
-			settings = append(settings, fmt.Sprintf("%s: {allow_effects: true, folders: [%q]}", own, x.dir))
-		}
+	settings := []string{fmt.Sprintf("command: {config: {workspace: %q, include: [done], %s}}", x.path("work"), x.commands)}
+	if _, err := os.Stat(x.path("drivers/kairos-driver-liar")); err == nil {
+		settings = append(settings, fmt.Sprintf("liar: {allow_effects: true, folders: [%q]}", x.dir))
 	}
 	x.write("kairos.yaml", fmt.Sprintf("database: %q\nadmin: {socket: off}\ndrivers: {dir: %q, settings: {%s}}\n%s",
 		x.path("data/kairos.db"), cmp.Or(x.drivers, x.bin+"/drivers"), strings.Join(settings, ", "), x.settings))
@@ -154,7 +146,7 @@ func (s *session) mint(doc string) string {
 // addTools is the operator adding the calendar.
 func (s *session) addTools() {
 	s.x.Helper()
-	if _, err := os.Stat(s.x.path("data/tools.json")); err == nil || !s.x.ships("tools") {
+	if _, err := os.Stat(s.x.path("data/tools.json")); err == nil {
 		return
 	}
 	s.leave()
