@@ -295,13 +295,13 @@ func swapAFileForALink(x *trial) (bool, bool) {
 // committed runs the test as it was committed on the code as it is.
 func (x *trial) committed(files string) bool {
 	x.Helper()
-	_, err := x.sh("rm -rf ../judge && mkdir ../judge && git archive start " + files + " | tar -x -C ../judge && cp code.txt ../judge && cd ../judge && { test -e expected.txt || cp ../work/expected.txt .; } && sh test.sh")
+	_, err := x.sh("rm -rf ../judge && mkdir ../judge && git archive judge " + files + " | tar -x -C ../judge && cp code.txt ../judge && cd ../judge && { test -e expected.txt || cp ../work/expected.txt .; } && sh test.sh")
 	return err == nil
 }
 
 // tests plays the procedure whose test fails after the agent changed something.
 func (x *trial) tests(change, committed string) (bool, bool) {
-	x.must(x.sh("git tag start"))
+	x.must(x.sh("git tag start && git tag judge"))
 	x.commands = "writes: true, protect: {ref: start, paths: [test.sh]}"
 	r := x.opened(testRun)
 	x.must(x.sh(change))
