@@ -150,6 +150,10 @@ func TestACallThatEndedWithItsServerIsNotRepeated(t *testing.T) {
 	if res := w.render(req); res.NotDone == nil {
 		t.Errorf("Render = %s", said(res))
 	}
+	req.Recover = false
+	if res := w.render(req); res.Unavailable == nil {
+		t.Errorf("a call that came late: Render = %s, want unavailable", said(res))
+	}
 }
 
 func TestACommandThatTakesTooLongFails(t *testing.T) {

@@ -28,11 +28,13 @@ const kept = time.Hour
 
 // jobs are the commands of this process by the key of their call.
 type jobs struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards the fields below
 	all map[string]*job
+	// refused are keys under which nothing is run any more.
+	refused map[string]bool
 }
 
-func newJobs() *jobs { return &jobs{all: make(map[string]*job)} }
+func newJobs() *jobs { return &jobs{all: make(map[string]*job), refused: make(map[string]bool)} }
 
 func (js *jobs) find(key string) *job {
 	js.mu.Lock()
@@ -40,21 +42,32 @@ func (js *jobs) find(key string) *job {
 	return js.all[key]
 }
 
-// add is false for a key that is known.
+// add is false for a key that is known or refused.
 func (js *jobs) add(key string, j *job) bool {
 	js.mu.Lock()
 	defer js.mu.Unlock()
-	if js.all[key] != nil {
+	if js.all[key] != nil || js.refused[key] {
 		return false
 	}
 	js.all[key] = j
 	return true
 }
 
+// refuse keeps a call that is still on its way from running anything.
+func (js *jobs) refuse(key string) {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	if !js.refused[key] {
+		js.refused[key] = true
+		time.AfterFunc(kept, func() { js.forget(key) })
+	}
+}
+
 func (js *jobs) forget(key string) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	delete(js.all, key)
+	delete(js.refused, key)
 }
 
 // patience is how long a call waits for the end of a command before it answers that
@@ -73,17 +86,20 @@ func (c *command) Render(ctx context.Context, req driver.RenderRequest) (driver.
 		j.end(errCancelled)
 	case j != nil:
 	case req.Recover:
-		return c.lost(), nil
+		return c.lost(req.IdempotencyKey), nil
 	default:
 		var why string
 		if j, why = c.prepare(req); why != "" {
 			return driver.CannotRender(why), nil
 		}
-		if !c.running.add(req.IdempotencyKey, j) {
-			return driver.RenderUnknown("two calls with one key came at once"), nil
-		}
 		jobCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
-		j.end = end
+		if j.end = end; !c.running.add(req.IdempotencyKey, j) {
+			end(nil)
+			if j = c.running.find(req.IdempotencyKey); j == nil {
+				return driver.CannotRender("somebody asked what came of this call before it arrived; it is not made any more"), nil
+			}
+			return j.wait(ctx), nil
+		}
 		go c.run(jobCtx, req.IdempotencyKey, j)
 	}
 	return j.wait(ctx), nil
@@ -116,7 +132,8 @@ func (c *command) prepare(req driver.RenderRequest) (*job, string) {
 
 // lost answers for a command that this process knows nothing of: it ended with the
 // process that ran it, and nobody knows how far it came.
-func (c *command) lost() driver.RenderResult {
+func (c *command) lost(key string) driver.RenderResult {
+	c.running.refuse(key)
 	if c.Now().Repeatable {
 		return driver.RenderNotDone("the command ended with the server that ran it, and the operator lets it run again")
 	}
