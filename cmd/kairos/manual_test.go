@@ -36,7 +36,8 @@ func TestTheManualShowsWhatCommandsPrint(t *testing.T) {
 	if err := os.WriteFile(program, b, 0o755); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+buildDrivers(t), "LOG_LEVEL=error", "LC_ALL=C", "PATH="+dir+":"+os.Getenv("PATH"))
+	drivers := buildDrivers(t) // beside the programs of the examples
+	env := append(os.Environ(), "KAIROS_DRIVERS_DIR="+drivers, "LOG_LEVEL=error", "LC_ALL=C", "PATH="+dir+":"+filepath.Dir(drivers)+":"+os.Getenv("PATH"))
 	pages := 0
 	err = filepath.WalkDir("../../docs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
