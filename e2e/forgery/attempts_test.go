@@ -275,8 +275,12 @@ func changeTheCommand(x *trial) (bool, bool) {
 }
 
 // afterApproval lets the agent change the workspace once the deployment is approved.
+// The person approves that deployment and no other.
 func (x *trial) afterApproval(change string) (bool, bool) {
-	x.person.then = func() { x.must(x.sh(change)) }
+	x.person.then = func() {
+		x.must(x.sh(change))
+		x.person.declines = true
+	}
 	r := x.all(x.opened(deploy), deploy)
 	return r.accepted(), x.done() == "deployed to staging"
 }
