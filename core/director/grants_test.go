@@ -235,6 +235,26 @@ func TestWhatChangesSomethingIsApprovedExactly(t *testing.T) {
 	}
 }
 
+// What was approved cannot be done any more, so the person is asked about what can.
+func TestAnotherWorldIsPlannedAnew(t *testing.T) {
+	w, d := withDoer(t, driver.EffectEffects)
+	uri := w.mint(plainStep)[0]
+	open := w.begin(uri)
+	w.allow(runOf(open), nil)
+	approved := w.reply(w.answer(w.ask(w.nextRound(uri, placeholder(open)), "elicitation/create"), yesToTheForm))
+	d.world = "mars"
+	r := w.next(uri, placeholder(approved))
+	w.code(r, "OBSERVATION_UNAVAILABLE")
+	a := w.ask(w.nextRound(uri, placeholder(r)), "elicitation/create")
+	if !strings.Contains(string(a.Params), "act on mars") || len(d.did) != 0 {
+		t.Errorf("did %q, the question is %s, want the new plan in it", d.did, a.Params)
+	}
+	done := w.next(uri, placeholder(w.reply(w.answer(a, yesToTheForm))))
+	if w.code(done, ""); len(d.did) != 1 || !strings.Contains(d.did[0], "mars") {
+		t.Errorf("it did %q, want what was approved last", d.did)
+	}
+}
+
 // A step that demands an approval of its own is approved once, by the plan: before
 // that there is nothing exact to approve.
 func TestAPersonApprovesThePlanAndNothingBefore(t *testing.T) {

@@ -146,6 +146,11 @@ func routeClosed(r *Run, e Event) error {
 		r.release()
 	}
 	r.Step.refuse(e.Attempt.Input, e.Diagnostics)
+	if p := r.Step.Plan; p != nil && p.Driver == e.Attempt.Via && !e.Attempt.Untried && len(p.Proposed) == 0 {
+		// It could not do what it planned, so it plans anew. The approval stays for
+		// the same plan, and is dropped for any other.
+		r.Step.Plan = nil
+	}
 	if a := r.Step.Approval; a != nil && a.ClientReview && a.Via == e.Attempt.Via {
 		// The review cannot happen any more, so it approves nothing.
 		r.Step.Approval = nil
