@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/kairos-mcp/kairos/sdk/driver"
 	"github.com/kairos-mcp/kairos/sdk/fields"
+	"github.com/kairos-mcp/kairos/sdk/prompt/untrusted"
 )
 
 // maxOutput is how many bytes of stdout and of stderr are kept.
@@ -77,8 +79,12 @@ func bounded(text string) string {
 	return fmt.Sprintf("%s\n[... %d bytes cut ...]\n%s", text[:head], tail-head, text[tail:])
 }
 
-func judge(r report, p params) (driver.AdvanceResult, error) {
+func judge(r report, p params, by driver.Provenance) (driver.AdvanceResult, error) {
 	failure := failureOf(r, p)
+	if failure != "" && p.required && by == driver.ServerObserved {
+		return driver.Reject(codeFailed, fmt.Sprintf("The command %q %s. KAIROS ran it itself. Find and fix the cause, then call kairos_next again without evidence.%s",
+			p.Command, failure, ending(r))), nil
+	}
 	if failure != "" && p.required {
 		return driver.Reject(codeFailed, fmt.Sprintf(
 			"The command %q %s. Find and fix the cause, run the command again and submit its real result; do not fabricate one.",
@@ -94,6 +100,23 @@ func judge(r report, p params) (driver.AdvanceResult, error) {
 	}
 	output, err := json.Marshal(r)
 	return driver.Accept(recorded, output), err
+}
+
+// maxEnding is how much of an output is told to whoever has to fix the cause.
+const maxEnding = 2 << 10 // bytes
+
+// ending is the end of what the command wrote, as data.
+func ending(r report) string {
+	for _, out := range []struct{ name, text string }{{"stderr", r.Stderr}, {"stdout", r.Stdout}} {
+		if text := strings.TrimSpace(out.text); text != "" {
+			from := max(0, len(text)-maxEnding)
+			for from < len(text) && !utf8.RuneStart(text[from]) {
+				from++
+			}
+			return fmt.Sprintf(" Its %s ends with:\n\n%s", out.name, untrusted.Block(text[from:]))
+		}
+	}
+	return ""
 }
 
 func failureOf(r report, p params) string {

@@ -135,7 +135,7 @@ func (s shell) Advance(_ context.Context, req driver.AdvanceRequest) (driver.Adv
 	if rejection != nil {
 		return driver.AdvanceResult{Rejected: rejection}, nil
 	}
-	return judge(r, p)
+	return judge(r, p, answer.Provenance)
 }
 
 func (s shell) need(p params) (driver.AdvanceResult, error) {

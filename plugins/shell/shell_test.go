@@ -201,3 +201,22 @@ func FuzzEvidence(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatKAIROSRanItselfIsShownToWhoeverFixesIt(t *testing.T) {
+	eachWay(t, func(t *testing.T, d driver.Challenge) {
+		long := strings.Repeat("x", 5000)
+		for evidence, says := range map[string]string{
+			`{"exit_code":1,"stdout":"out","stderr":"main.go:3: undefined: y\n"}`: "Its stderr ends with:\n\n```data\nmain.go:3: undefined: y\n```",
+			"{\"exit_code\":1,\"stdout\":\"" + long + "last```\"}":                "xlast```\n````",
+			`{"exit_code":1}`: "without evidence.",
+		} {
+			req := driver.AdvanceRequest{Challenge: json.RawMessage(build), Answers: []driver.Answer{{
+				InputID: inputID, Value: json.RawMessage(evidence), Provenance: driver.ServerObserved, Via: "command",
+			}}}
+			res, err := d.Advance(t.Context(), req)
+			if err != nil || res.Rejected == nil || !strings.HasSuffix(res.Rejected.Message, says) || len(res.Rejected.Message) > 3000 {
+				t.Errorf("Advance(%.80s) = %+v, %v, want %q at the end", evidence, res, err, says)
+			}
+		}
+	})
+}
