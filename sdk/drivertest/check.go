@@ -84,7 +84,7 @@ const (
 func Checks() []Check {
 	var all []Check
 	for _, part := range [][]Check{
-		descriptorChecks(), processChecks(), configChecks(), callChecks(), challengeChecks(), capabilityChecks(),
+		descriptorChecks(), processChecks(), configChecks(), callChecks(), challengeChecks(), capabilityChecks(), previewChecks(),
 	} {
 		all = append(all, part...)
 	}

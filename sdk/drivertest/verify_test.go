@@ -26,6 +26,7 @@ var kitDrivers = map[string]kitDriver{
 	"counter": {counterDriver, counterSamples, always(counterConfig)},
 	"desk":    {deskDriver, deskSamples, always(`{"polite":true}`)},
 	"till":    {tillDriver, tillSamples, tillConfig},
+	"crane":   {craneDriver, craneSamples, craneConfig},
 }
 
 func always(config string) func(*testing.T) string { return func(*testing.T) string { return config } }
@@ -115,6 +116,7 @@ var directFaults = map[string][]string{
 		"call/pending-continues", "call/pending-continues, lost", "call/acts-once", "call/recovers", "call/recovers, otherwise",
 		"call/recover-outcomes", "call/recover-outcomes, why", "call/recover-outcomes, not asked", "call/not-done", "call/late", "call/cancels",
 	},
+	"crane": {"preview/sound", "preview/sound, effect", "preview/repeatable", "preview/proposal", "preview/planned"},
 	"desk": {
 		"capability/needs", "capability/undeclared", "capability/other-kinds", "capability/approval-default",
 		"capability/secrets", "capability/review", "capability/elsewhere", "capability/provenance", "capability/client-error",
