@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -225,7 +226,9 @@ func TestAKilledMintLeavesOldOrNew(t *testing.T) {
 	address := qdranttest.Start(t)
 	name := collection(t, address)
 	s := open(t, qdrant.Options{URL: address, Collection: name, SweepAge: time.Nanosecond})
-	known := map[string]int{}
+	leaveSome(t, address, name)
+	release(t, dialed(t, address), name)
+	known := map[string]int{"Single": wantWhole(t, s, "Single"), "Left": wantWhole(t, s, "Left")}
 	for round := range rounds {
 		m := startMinter(t, address, name)
 		first := make([]byte, 1)
@@ -257,6 +260,28 @@ func TestAKilledMintLeavesOldOrNew(t *testing.T) {
 		}
 	}
 	wantSwept(t, s, dialed(t, address), name)
+}
+
+// leaveSome lets a process store several versions of each title before it is killed, so
+// that later kills meet some on any machine.
+func leaveSome(t *testing.T, address, name string) {
+	t.Helper()
+	m := startMinter(t, address, name)
+	saves := map[string]int{}
+	lines := bufio.NewScanner(m.out)
+	for len(saves) < 2 || slices.Min(slices.Collect(maps.Values(saves))) < 2 {
+		if !lines.Scan() {
+			t.Fatalf("the minter ended after the saves %v", saves)
+		}
+		var what, title string
+		if _, err := fmt.Sscan(lines.Text(), &what, &title); err == nil && what == "saved" {
+			saves[title]++
+		}
+	}
+	if err := m.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.saved() // until it has ended
 }
 
 // release lifts reservations as time would.
