@@ -244,7 +244,7 @@ func TestRunsAsAgentsSeeThem(t *testing.T) {
 }
 
 // volatile is what differs from run to run, the longest first.
-var volatile = regexp.MustCompile(`\b(?:[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{16}|` +
+var volatile = regexp.MustCompile(`\b(?:[0-9a-f]{64}|[0-9a-f]{56}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{16}|` +
 	`\d{4}-\d\d-\d\dT[0-9:.]+Z)\b`)
 
 // stable is a transcript in which every volatile value has a name of its own.

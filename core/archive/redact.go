@@ -67,7 +67,8 @@ func (a *Archive) redact(ctx context.Context, c access.Caller, in RedactInput) (
 	if err := t.Append(run.Event{Kind: run.Redacted, Redaction: &redaction, Reason: reason}); err != nil {
 		return RedactReply{}, err
 	}
-	if err := a.store.Eraser.EraseRun(ctx, runs.Save{Run: t.Run, Events: t.Events}, redaction.Redacted); err != nil {
+	erase := func(ev run.Event) run.Event { return redaction.Redacted(ev, t.Run.UpdatedAt) }
+	if err := a.store.Eraser.EraseRun(ctx, runs.Save{Run: t.Run, Events: t.Events}, erase); err != nil {
 		return RedactReply{}, fmt.Errorf("erase values of run %s: %w", in.Run, err)
 	}
 	var verdict api.AttestReply

@@ -100,7 +100,7 @@ func (ap *approvals) approved(ctx context.Context) (Round, error) {
 	if err := ap.t.remembered.forget(ctx, ap.t.Run.Step.Approval); err != nil {
 		return Round{}, err
 	}
-	if err := ap.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()}); err != nil {
+	if err := ap.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(ap.t.Run.ID)}); err != nil {
 		return Round{}, err
 	}
 	ap.t.taken()

@@ -319,7 +319,7 @@ func (l *linked) approve(ctx context.Context, by string) error {
 	}
 	l.decided = &t.Events[len(t.Events)-1]
 	// A caller that waits with the old nonce is shown the step again, now approved.
-	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
+	return t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID)})
 }
 
 func (l *linked) reject(ctx context.Context) error {

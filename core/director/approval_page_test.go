@@ -110,7 +110,7 @@ func TestAnApprovalIsGivenOnItsPage(t *testing.T) {
 	}
 	done := w.next(uri, solve(open, `{"ok":true}`))
 	w.code(done, "")
-	r, err := w.store.Run(t.Context(), runOf(waits))
+	r, err := w.stored(runOf(waits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func TestApproversAnswerForOthers(t *testing.T) {
 		t.Fatalf("AnswerApproval = %+v, %v, want approved by boss", v, err)
 	}
 	w.code(w.next(uri, placeholder(waits)), "")
-	r, err := w.store.Run(t.Context(), runOf(waits))
+	r, err := w.stored(runOf(waits))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -462,7 +462,7 @@ func TestAPhraseIsTypedForAYes(t *testing.T) {
 				t.Errorf("state = %s, want approved", v.State)
 			}
 			w.code(w.next(uri, placeholder(waits)), "")
-			r, err := w.store.Run(t.Context(), runOf(waits))
+			r, err := w.stored(runOf(waits))
 			if err != nil || r.Step.Approval == nil || !r.Step.Approval.Typed {
 				t.Errorf("approval = %+v, %v, want one that was typed", r.Step.Approval, err)
 			}
@@ -503,7 +503,7 @@ func TestAFormAsksForThePhraseToo(t *testing.T) {
 	uris := w.mint(gatedDoc)
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
 	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
-	q, err := w.store.Run(t.Context(), ask.Run)
+	q, err := w.stored(ask.Run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -568,7 +568,7 @@ func TestAClientThatOpensAddressesSendsThePersonToThePage(t *testing.T) {
 			if err != nil || open.ErrorCode != "" || !strings.Contains(open.Message, "Step 2 is approved") {
 				t.Errorf("Resumed = %+v, %v, want the approved step", open, err)
 			}
-			kept, err := w.store.Run(t.Context(), ask.Run)
+			kept, err := w.stored(ask.Run)
 			if a := kept.Step.Approval; err != nil || a == nil || a.Via != "elicitation" || a.Basis != run.BasisLink {
 				t.Errorf("approval = %+v, %v, want one by link through elicitation", a, err)
 			}
@@ -614,7 +614,7 @@ func TestANoInTheClientBeatsAYesOnThePage(t *testing.T) {
 	w.decide(&api.StepReply{RunID: string(ask.Run), ApprovalURL: params.URL}, "approved", "")
 	no := w.reply(w.answer(ask, `{"action":"decline"}`))
 	w.code(no, "USER_DECLINED")
-	if kept, err := w.store.Run(t.Context(), ask.Run); err != nil || kept.Step.Approval != nil {
+	if kept, err := w.stored(ask.Run); err != nil || kept.Step.Approval != nil {
 		t.Errorf("approval = %+v, %v, want none after the no", kept.Step.Approval, err)
 	}
 }
@@ -626,7 +626,7 @@ func TestAYesToAnAddressIsNotAYes(t *testing.T) {
 	r := w.next(uris[0], solve(w.begin(uris[0]), `{"ok":true,"what":"x"}`))
 	ask := w.ask(w.nextRound(uris[1], placeholder(r)), "elicitation/create")
 	w.code(w.reply(w.answer(ask, `{"action":"accept","content":{"confirmation":"approved"}}`)), "WAITING_FOR_USER")
-	if kept, err := w.store.Run(t.Context(), ask.Run); err != nil || kept.Step.Approval != nil {
+	if kept, err := w.stored(ask.Run); err != nil || kept.Step.Approval != nil {
 		t.Errorf("approval = %+v, %v, want none through the client", kept.Step.Approval, err)
 	}
 }

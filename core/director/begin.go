@@ -81,11 +81,12 @@ func (e useCase) start(c access.Caller, chain protocol.Chain, given json.RawMess
 	if err != nil {
 		return nil, fmt.Errorf("pin protocol %q: %w", chain.Title, err)
 	}
-	now := e.opt.Clock.Now()
+	now, id := e.opt.Clock.Now(), run.ID(e.opt.Clock.NewID())
+	nonce := newNonce(id)
 	change := e.runs.Create(run.Run{
-		ID: run.ID(e.opt.Clock.NewID()), Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
+		ID: id, FirstNonce: nonce, Principal: c.Principal, Space: c.Space, Connection: c.Connection, ChainID: chain.ID,
 		Title: chain.Title, Pin: pin, StepCount: len(chain.Steps), Input: given, State: run.Open,
-		Step: run.Step{Index: 1, Nonce: newNonce()}, CreatedAt: now, UpdatedAt: now,
+		Step: run.Step{Index: 1, Nonce: nonce}, CreatedAt: now, UpdatedAt: now,
 	}, chain)
 	t := newTurn(change, e, c)
 	t.started = now
@@ -116,7 +117,7 @@ func (e useCase) reopen(ctx context.Context, c access.Caller, in api.BeginReques
 	t.replies.note = plain.Sentences(t.replies.note, fmt.Sprintf("Resumed run %s.", t.Run.ID))
 	t.replies.tried = fmt.Sprintf("%s with %s and session_id %s", api.ToolBegin, in.URI, t.Run.ID)
 	if !t.complete() {
-		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(), Connection: c.Connection}); err != nil {
+		if err := t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(t.Run.ID), Connection: c.Connection}); err != nil {
 			return Round{}, err
 		}
 	}

@@ -1,7 +1,11 @@
 package director_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // BenchmarkNext is the engine's and the store's own share of a kairos_next:
@@ -17,4 +21,40 @@ func BenchmarkNext(b *testing.B) {
 		b.StartTimer()
 		w.next(uris[0], s)
 	}
+}
+
+// BenchmarkLongRun plays a run of many steps. It reports the median of the first
+// and of the last tenth of them, and their ratio, last/first: a step costs the same
+// wherever it is in a run.
+func BenchmarkLongRun(b *testing.B) {
+	for size, steps := range map[int]int{100: 1000, 100 << 10: 300} {
+		b.Run(fmt.Sprintf("evidence=%d", size), func(b *testing.B) {
+			w := newWorld(b, nil)
+			doc := strings.Builder{}
+			doc.WriteString("# A long run\n")
+			for i := range steps {
+				fmt.Fprintf(&doc, "\n## Step %d\n\nDo it.\n\n```json\n{\"challenge\":{\"type\":\"shell\",\"shell\":{\"cmd\":\"a\"}}}\n```\n", i+1)
+			}
+			uris := w.mint(doc.String())
+			evidence := fmt.Sprintf(`{"ok":true,"stdout":%q}`, strings.Repeat("x", size))
+			for b.Loop() {
+				took := make([]time.Duration, 0, steps)
+				for r := w.begin(uris[0]); r.Challenge.Nonce != "" && len(took) < steps; {
+					s := solve(r, evidence)
+					began := time.Now()
+					r = w.next(r.CurrentStep.URI, s)
+					took = append(took, time.Since(began))
+				}
+				first, last := median(took[:steps/10]), median(took[len(took)-steps/10:])
+				b.ReportMetric(float64(first.Microseconds()), "first-µs")
+				b.ReportMetric(float64(last.Microseconds()), "last-µs")
+				b.ReportMetric(float64(last)/float64(first), "last/first")
+			}
+		})
+	}
+}
+
+func median(of []time.Duration) time.Duration {
+	of = slices.Sorted(slices.Values(of))
+	return of[len(of)/2]
 }

@@ -51,7 +51,7 @@ func TestABudgetOfARunClosesTheRouteAndSaysSo(t *testing.T) {
 				t.Errorf("reply = %+v, want the agent to be told of the budget", r)
 			}
 			w.code(w.next(uris[2], solve(r, `{"ok":true}`)), "")
-			stored, err := w.store.Run(t.Context(), runOf(r))
+			stored, err := w.stored(runOf(r))
 			if err != nil || stored.Spent != (run.Spent{Requests: 2, Tokens: 200}) {
 				t.Errorf("spent = %+v, %v, want 2 requests of 100 tokens", stored.Spent, err)
 			}
@@ -70,7 +70,7 @@ func TestARequestThatCameToNothingCountsIfItWasMade(t *testing.T) {
 			w.caller.Client = driver.Client{Sampling: true}
 			w.drivers.set(knob, true)
 			r := w.begin(uri)
-			stored, err := w.store.Run(t.Context(), runOf(r))
+			stored, err := w.stored(runOf(r))
 			if err != nil || stored.Spent != spent {
 				t.Errorf("spent = %+v, %v, want %+v", stored.Spent, err, spent)
 			}

@@ -137,9 +137,15 @@ func New(store Store, setups drivers.Setups, opt Options, log *slog.Logger) *Eng
 	return &Engine{Library: l, Archive: a, Grants: grants.New(store.Grants, opt.Clock), declines: declines.New(store.Declines, opt.Clock, opt.DeclineTTL), runs: k, callKey: sync.OnceValues(callKey(opt.Key)), store: store, setups: setups, opt: opt, log: log}
 }
 
-func newNonce() string {
-	b := make([]byte, 16)
+func newNonce(id run.ID) string {
+	var random [12]byte
 	// crypto/rand.Read never fails (Go 1.24).
+	_, _ = rand.Read(random[:])
+	return run.Nonce(id, random)
+}
+
+func newSalt() string {
+	b := make([]byte, 16)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
 }

@@ -32,8 +32,8 @@ func TestAnAgentWalksAProtocol(t *testing.T) {
 			uris := w.mint(threeSteps)
 			r := w.begin(uris[0])
 			w.at(r, uris[0])
-			if r.Challenge.ProofHash != run.Genesis || len(r.Challenge.Nonce) != 32 {
-				t.Errorf("challenge = %+v, want the genesis hash and a nonce of 32 digits", r.Challenge)
+			if r.Challenge.ProofHash != run.Genesis || len(r.Challenge.Nonce) != 56 {
+				t.Errorf("challenge = %+v, want the genesis hash and a nonce of 56 digits", r.Challenge)
 			}
 			for step := range uris {
 				r = w.next(convention(uris, step), solve(r, `{"ok":true}`))

@@ -1,6 +1,7 @@
 package director
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/kairos-mcp/kairos/core/api"
@@ -19,3 +20,6 @@ func (e *Engine) Claims() int { return e.runs.Claims() }
 
 // Users is how many calls drive the run or wait to.
 func (e *Engine) Users(id run.ID) int { return e.runs.Users(id) }
+
+// Run reads a run as a call would, from what this engine knows of it.
+func (e *Engine) Run(ctx context.Context, id run.ID) (run.Run, error) { return e.runs.Read(ctx, id) }

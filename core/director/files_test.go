@@ -31,7 +31,7 @@ func TestRootsOfARunAreKeptAsItBegan(t *testing.T) {
 	}
 	id := round.Reply.RunID
 	want := []string{"/srv/a b", "/srv/d"}
-	if r, err := w.store.Run(context.Background(), run.ID(id)); err != nil || !slices.Equal(r.Roots, want) {
+	if r, err := w.stored(run.ID(id)); err != nil || !slices.Equal(r.Roots, want) {
 		t.Errorf("roots = %q, %v, want %q", r.Roots, err, want)
 	}
 	for name, roots := range map[string][]string{"none": nil, "the same": {"/srv/a b", "/srv/d"}} {
@@ -70,14 +70,14 @@ func there(path string) string {
 
 func (w *world) evidence(r *api.StepReply, step int) run.Evidence {
 	w.t.Helper()
-	stored, err := w.store.Run(context.Background(), runOf(r))
+	stored, err := w.stored(runOf(r))
 	if err != nil || len(stored.Evidence) < step {
 		w.t.Fatalf("the run has %d proofs, %v, want %d", len(stored.Evidence), err, step)
 	}
 	if err := stored.Verify(); err != nil {
 		w.t.Errorf("the proof chain: %v", err)
 	}
-	return stored.Evidence[step-1]
+	return *stored.Evidence[step-1]
 }
 
 func TestFilesAreLookedAtInTheCallThatBringsTheEvidence(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kairos-mcp/kairos/core/access"
 	"github.com/kairos-mcp/kairos/core/api"
 	"github.com/kairos-mcp/kairos/core/clock"
@@ -546,8 +547,46 @@ func worldOn(t testing.TB, path string, change func(*choices)) *world {
 		return e
 	}
 	w.Engine = w.another()
+	t.Cleanup(w.knowsItsRuns)
 	w.caller = access.Caller{Principal: "me", Space: "user:test:me", Connection: "c1", CanWait: time.Minute}
 	return w
+}
+
+// knowsItsRuns checks after every test that the engine's runs are what the store
+// tells of them: it keeps them between calls.
+func (w *world) knowsItsRuns() {
+	live, err := w.store.LiveRuns(context.Background(), w.caller.Principal, w.caller.Spaces())
+	if err != nil {
+		return // the test has closed or broken the store
+	}
+	for _, s := range live {
+		known, err := w.Run(context.Background(), s.ID)
+		if err != nil {
+			w.t.Errorf("read run %s: %v", s.ID, err)
+			continue
+		}
+		stored, err := w.stored(s.ID)
+		if err != nil {
+			w.t.Errorf("read run %s from the store: %v", s.ID, err)
+			continue
+		}
+		if diff := cmp.Diff(inJSON(w.t, stored), inJSON(w.t, known)); diff != "" {
+			w.t.Errorf("the engine knows run %s differently from the store (-stored +known):\n%s", s.ID, diff)
+		}
+	}
+}
+
+// told is a run with its past as JSON tells it.
+func inJSON(t testing.TB, r run.Run) string {
+	t.Helper()
+	b, err := json.MarshalIndent(struct {
+		Run  run.Run
+		Past run.Past
+	}{r, r.Past}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 func (w *world) mint(doc string) []string {

@@ -40,7 +40,7 @@ func TestAResultThatTheJudgeTakesIsProvedWithItsVerdict(t *testing.T) {
 	if len(end.Solved) != 1 || end.Solved[0].Provenance != driver.AgentReported {
 		t.Errorf("solved = %+v, want the step, on the word of the agent", end.Solved)
 	}
-	stored, err := w.store.Run(t.Context(), runOf(end))
+	stored, err := w.stored(runOf(end))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestWithoutAJudgeAResultPassesUnlessOneIsRequired(t *testing.T) {
 	if len(r.Solved) != 1 || !strings.Contains(r.Message, "not judged") {
 		t.Errorf("reply = %+v, want the step solved and the message that nobody judged it", r)
 	}
-	stored, err := w.store.Run(t.Context(), runOf(r))
+	stored, err := w.stored(runOf(r))
 	if err != nil || !strings.Contains(string(stored.Evidence[0].Answers[1].Value), `"satisfied":null`) {
 		t.Errorf("evidence = %+v, %v, want it to say that nobody judged", stored.Evidence, err)
 	}

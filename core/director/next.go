@@ -91,7 +91,7 @@ func nonceKey(nonce string) string { return "nonce:" + nonce }
 // the connection's newest run of that protocol, else the caller's only one.
 func (e useCase) runFor(ctx context.Context, c access.Caller, in api.NextRequest, s *solution, stepUUID string) (*turn, error) {
 	if s != nil && s.Nonce != "" {
-		id, err := e.store.Index.RunOfNonce(ctx, s.Nonce)
+		id, err := e.runs.RunOfNonce(ctx, s.Nonce)
 		if err != nil && fault.CodeOf(err) != fault.NotFound {
 			return nil, fmt.Errorf("find the run of a nonce: %w", err)
 		}

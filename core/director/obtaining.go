@@ -322,5 +322,5 @@ func (ob *obtaining) moreDue() error {
 func (ob *obtaining) setAside() error {
 	ob.t.taken()
 	ob.t.solution, ob.t.target = nil, 0
-	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce()})
+	return ob.t.apply(run.Event{Kind: run.Reissued, Nonce: newNonce(ob.t.Run.ID)})
 }

@@ -48,11 +48,21 @@ func (l *listener) of(id run.ID) runs.Standing {
 // state is what the store holds of the run.
 func (w *world) state(id run.ID) run.Run {
 	w.t.Helper()
-	r, err := w.store.Run(w.t.Context(), id)
+	r, err := w.stored(id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return r
+}
+
+// stored reads a run with its past.
+func (w *world) stored(id run.ID) (run.Run, error) {
+	r, err := w.store.Run(context.Background(), id)
+	if err != nil {
+		return r, err
+	}
+	events, err := w.store.Events(context.Background(), id)
+	return r.Recall(run.Run{}, events), err
 }
 
 func (w *world) listed(in archive.RunsInput) []run.Summary {

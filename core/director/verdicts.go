@@ -217,7 +217,7 @@ func (ve *verdicts) tooLarge(ctx context.Context, k input.Task, output int) (Rou
 func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, evidence driver.Answer) error {
 	ev.Answers = ve.t.Run.Step.Answers
 	ev.Approval = ve.t.Run.Step.Approval
-	ev.Salt = newNonce()
+	ev.Salt = newSalt()
 	ev.Failed = ve.failedAnyway(k, ev)
 	digest, err := ev.Digest()
 	if err != nil {
@@ -239,7 +239,7 @@ func (ve *verdicts) accept(k input.Task, judge run.DriverRef, ev run.Evidence, e
 	if err != nil {
 		return err
 	}
-	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce()}
+	accepted := run.Event{Kind: run.Accepted, Proof: &proof, Evidence: &ev, Nonce: newNonce(ve.t.Run.ID)}
 	if err := ve.t.apply(accepted); err != nil {
 		return err
 	}

@@ -58,11 +58,13 @@ func redacted(r *Run, e Event) error {
 	if e.Redaction.Whole && r.State.Live() {
 		return fmt.Errorf("the run can still continue and needs its values: %w", ErrImpossible)
 	}
+	r.Evidence = slices.Clone(r.Evidence)
 	for _, n := range e.Redaction.Steps {
 		if n < 1 || n > len(r.Proofs) {
 			return fmt.Errorf("step %d is not solved: %w", n, ErrImpossible)
 		}
-		r.Evidence[n-1] = r.Evidence[n-1].redacted(e.At)
+		left := r.Evidence[n-1].redacted(e.At)
+		r.Evidence[n-1] = &left
 	}
 	if e.Redaction.Whole {
 		r.Input, r.Roots = nil, nil
@@ -88,22 +90,23 @@ func redactedAnswer(a driver.Answer) driver.Answer {
 	return driver.Answer{InputID: a.InputID, Provenance: a.Provenance, Via: a.Via, Model: a.Model, StopReason: a.StopReason}
 }
 
-// Redacted is the event without the values that the redaction erases.
-func (d Redaction) Redacted(e Event) Event {
+// Redacted is the event without the values that the redaction erases, which happens
+// at that time.
+func (d Redaction) Redacted(e Event, at time.Time) Event {
 	switch {
 	case e.Kind == Redacted:
 		return e
 	case d.Whole, slices.Contains(d.Steps, e.Step):
-		return e.redacted()
+		return e.redacted(at)
 	case slices.Contains(d.Quoting, e.Step):
-		left := e.redacted()
+		left := e.redacted(at)
 		left.Answer, left.Evidence, left.Code = e.Answer, e.Evidence, e.Code
 		return left
 	}
 	return e
 }
 
-func (e Event) redacted() Event {
+func (e Event) redacted(at time.Time) Event {
 	left := Event{
 		Kind: e.Kind, Run: e.Run, Step: e.Step, At: e.At, Clock: e.Clock, Gated: e.Gated, Digest: e.Digest, Seq: e.Seq, Input: e.Input, Via: e.Via,
 		Approval: e.Approval, Proof: e.Proof, Nonce: e.Nonce, Connection: e.Connection, Code: e.Code, Outcome: e.Outcome, Bonus: e.Bonus,
@@ -129,7 +132,7 @@ func (e Event) redacted() Event {
 		left.Attempt = &Attempt{Input: a.Input, Route: a.Route, Via: a.Via, Outcome: a.Outcome, At: a.At, Untried: a.Untried}
 	}
 	if v := e.Evidence; v != nil {
-		evidence := v.redacted(e.At)
+		evidence := v.redacted(at)
 		left.Evidence = &evidence
 	}
 	return left

@@ -35,7 +35,9 @@ const (
 // Live reports whether the run can still change.
 func (s State) Live() bool { return s == Open || s == Asking || s == Waiting || s == Complete }
 
-// Run is one execution of a protocol. A value: Apply returns a changed copy.
+// Run is one execution of a protocol. A value: Apply returns a changed copy. Its
+// JSON is the head that every save replaces, so it does not grow with the steps;
+// the events of the run tell its past (see Recall).
 type Run struct {
 	ID ID `json:"id"`
 	// Revision counts saved changes; a save succeeds only on the revision it loaded.
@@ -55,13 +57,11 @@ type Run struct {
 	Roots []string `json:"roots,omitempty"`
 	State State    `json:"state"`
 	// Step is the current step; its Index equals StepCount+1 when complete.
-	Step     Step       `json:"step"`
-	Proofs   []Proof    `json:"proofs,omitempty"`
-	Evidence []Evidence `json:"evidence,omitempty"`  // one for each proof
-	Seq      int64      `json:"seq"`                 // last question number given out
-	Nonces   []string   `json:"nonces,omitempty"`    // used up, by a proof or by a fresh one
-	SolvedBy []string   `json:"solved_by,omitempty"` // the nonce of each proof
-	Outcome  string     `json:"outcome,omitempty"`   // what the attestation said
+	Step    Step   `json:"step"`
+	Seq     int64  `json:"seq"`               // last question number given out
+	Outcome string `json:"outcome,omitempty"` // what the attestation said
+	// FirstNonce is the one that the run began with.
+	FirstNonce string `json:"first_nonce"`
 	// MovedAt is when kairos_next, or an answer to its question, last changed the run.
 	MovedAt   time.Time `json:"moved_at,omitzero"`
 	Spent     Spent     `json:"spent,omitzero"`
@@ -70,6 +70,8 @@ type Run struct {
 	// Clock is what the server's clock showed when the run was last changed, where
 	// that is less than UpdatedAt; zero: UpdatedAt.
 	Clock time.Time `json:"clock,omitzero"`
+
+	Past `json:"-"`
 }
 
 // Stamp is when the next event happens, by what the server's clock shows: At,

@@ -75,10 +75,7 @@ func Apply(r Run, e Event) (Run, error) {
 
 // clone copies what changes append to or write into.
 func (r Run) clone() Run {
-	r.Nonces = slices.Clone(r.Nonces)
-	r.SolvedBy = slices.Clone(r.SolvedBy)
-	r.Proofs = slices.Clone(r.Proofs)
-	r.Evidence = slices.Clone(r.Evidence)
+	r.Past = r.clip()
 	r.Step.Inputs = slices.Clone(r.Step.Inputs)
 	r.Step.Answers = slices.Clone(r.Step.Answers)
 	r.Step.Tried = slices.Clone(r.Step.Tried)

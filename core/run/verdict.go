@@ -31,10 +31,7 @@ func accepted(r *Run, e Event) error {
 			return err
 		}
 	}
-	r.Nonces = append(r.Nonces, r.Step.Nonce)
-	r.SolvedBy = append(r.SolvedBy, r.Step.Nonce)
-	r.Proofs = append(r.Proofs, *e.Proof)
-	r.Evidence = append(r.Evidence, *e.Evidence)
+	r.proved(r.Step.Nonce, e.Proof, e.Evidence)
 	r.Step = Step{Index: r.Step.Index + 1, Nonce: e.Nonce}
 	if last {
 		r.Step.Nonce = ""
@@ -94,7 +91,7 @@ func reissued(r *Run, e Event) error {
 	if err := r.fresh(e.Nonce); err != nil {
 		return err
 	}
-	r.Nonces = append(r.Nonces, r.Step.Nonce)
+	r.usedUp(r.Step.Nonce)
 	r.Step.Nonce = e.Nonce
 	if e.Connection != "" {
 		r.Connection = e.Connection

@@ -105,6 +105,7 @@ func (c *Change) Save(ctx context.Context) ([]run.Event, error) {
 		}
 	}
 	c.Run.Revision++
+	c.keeper.live.put(c.Run)
 	c.keeper.moved(c.Run, c.Chain)
 	saved := c.Events
 	c.Events, c.records = nil, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kairos-mcp/kairos/core/access"
@@ -39,6 +40,7 @@ type Keeper struct {
 	store  Store
 	opt    Options
 	claims claims
+	live   *liveRuns
 }
 
 // New returns a keeper. It does not touch the store until called.
@@ -48,7 +50,7 @@ func New(store Store, opt Options) *Keeper {
 	if opt.Clock == nil {
 		opt.Clock = clock.System()
 	}
-	return &Keeper{store: store, opt: opt}
+	return &Keeper{store: store, opt: opt, live: newLiveRuns()}
 }
 
 // Pinned is the protocol as it was when the run began.
@@ -60,13 +62,45 @@ func (k *Keeper) Pinned(ctx context.Context, r run.Run) (protocol.Chain, error) 
 	return chain, nil
 }
 
-// Read loads a run for a caller.
+// Read loads a run for a caller, with its past.
 func (k *Keeper) Read(ctx context.Context, id run.ID) (run.Run, error) {
-	r, err := k.store.Runs.Run(ctx, id)
-	if fault.CodeOf(err) == fault.NotFound {
+	known := k.live.get(id)
+	r, changed, err := k.store.Runs.RunUnless(ctx, id, known.Revision)
+	switch {
+	case fault.CodeOf(err) == fault.NotFound:
+		k.live.drop(id)
 		return run.Run{}, noRun(id)
+	case err != nil:
+		return run.Run{}, err
+	case !changed:
+		return known, nil
 	}
-	return r, err
+	if r, err = k.recall(ctx, r, known); err != nil {
+		return run.Run{}, err
+	}
+	k.live.put(r)
+	return r, nil
+}
+
+// recall adds to a run its past, of which an earlier revision may be known.
+func (k *Keeper) recall(ctx context.Context, r, known run.Run) (run.Run, error) {
+	events, err := k.store.History.EventsBetween(ctx, r.ID, known.Revision, r.Revision)
+	if err != nil {
+		return run.Run{}, fmt.Errorf("read what happened in run %s: %w", r.ID, err)
+	}
+	if known.Revision > 0 && slices.ContainsFunc(events, func(e run.Event) bool { return e.Kind == run.Redacted }) {
+		return k.recall(ctx, r, run.Run{})
+	}
+	return r.Recall(known, events), nil
+}
+
+// RunOfNonce is the run that has or had the nonce, if there is one. It is not
+// checked whether it is the caller's.
+func (k *Keeper) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
+	if id, ok := run.OfNonce(nonce); ok {
+		return id, nil
+	}
+	return k.store.Index.RunOfNonce(ctx, nonce)
 }
 
 // Usable checks that a run is the caller's, ends it if its time has passed, and
@@ -132,6 +166,7 @@ func (k *Keeper) Expire(ctx context.Context, r run.Run, chain protocol.Chain) (r
 		return r, fmt.Errorf("end run %s: %w", r.ID, err)
 	}
 	next.Revision++
+	k.live.put(next)
 	k.moved(next, chain)
 	return next, nil
 }

@@ -17,17 +17,22 @@ type Runs interface {
 	// CreateRun stores a new run (Revision 0 becomes 1), the chain it is pinned
 	// to, and what happened in it already, durably and all or nothing.
 	CreateRun(ctx context.Context, s Save, pin protocol.Chain) error
-	// Run returns the run as it was last saved.
+	// Run returns the run as it was last saved, without its past.
 	Run(ctx context.Context, id run.ID) (run.Run, error)
+	// RunUnless is Run, except that a run that still has the revision is not
+	// read: then changed is false.
+	RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error)
 	// SaveRun stores a changed run whose Revision is the one that was loaded,
-	// as Revision+1, with its events and reply, durably and all or nothing.
+	// as Revision+1, with its events and reply, durably and all or nothing. Its
+	// cost does not depend on the run's past.
 	// When another writer was first: fault.Conflict, and nothing is stored.
 	SaveRun(ctx context.Context, s Save) error
 }
 
 // Index finds runs.
 type Index interface {
-	// RunOfNonce returns the id of the run that has or had the nonce.
+	// RunOfNonce returns the id of the run that has or had a nonce from before
+	// nonces named their run (run.Nonce).
 	RunOfNonce(ctx context.Context, nonce string) (run.ID, error)
 	// LiveRuns lists the principal's live runs of protocols in these spaces, last
 	// changed first.
@@ -40,6 +45,9 @@ type Index interface {
 type History interface {
 	// Events of a run, oldest first.
 	Events(ctx context.Context, id run.ID) ([]run.Event, error)
+	// EventsBetween are those after one revision of a run up to another; none if
+	// there is no such run.
+	EventsBetween(ctx context.Context, id run.ID, after, upTo int64) ([]run.Event, error)
 	// Recorded returns the reply recorded under the key, and whether there is one.
 	Recorded(ctx context.Context, id run.ID, key string) (Recorded, bool, error)
 }

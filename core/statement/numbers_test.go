@@ -21,14 +21,15 @@ func TestNumbersOfEvidenceAreStatedAsTheyAre(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		number := digits.Draw(rt, "number")
 		neighbour := number[:len(number)-1] + string('0'+(number[len(number)-1]-'0'+1)%10)
-		numbered := func(n string) run.Evidence {
-			return run.Evidence{Salt: "salt", Proof: json.RawMessage(`{"id":` + n + `,"share":0.` + n + `}`), Output: json.RawMessage(`[-` + n + `]`)}
+		numbered := func(n string) *run.Evidence {
+			return &run.Evidence{Salt: "salt", Proof: json.RawMessage(`{"id":` + n + `,"share":0.` + n + `}`), Output: json.RawMessage(`[-` + n + `]`)}
 		}
 		rec := record(t, 1, 0)
 		challenge := json.RawMessage(`{"type":"mcp","mcp":{"tool_name":"pay","arguments":{"amount":` + number + `}}}`)
 		rec.Challenges = []json.RawMessage{challenge}
-		rec.Run.Evidence = []run.Evidence{numbered(number)}
-		rec.Run.Proofs = []run.Proof{seal(t, rec.Run, 0, challenge, rec.Run.Evidence[0])}
+
+		rec.Run.Evidence = []*run.Evidence{numbered(number)}
+		rec.Run.Proofs = []*run.Proof{seal(t, rec.Run, 0, challenge, rec.Run.Evidence[0])}
 
 		data := signed(t, k, rec)
 		if link := broken(t, data, k.Public()); link != "" {
@@ -42,7 +43,7 @@ func TestNumbersOfEvidenceAreStatedAsTheyAre(t *testing.T) {
 			rt.Fatalf("with %s for %s nothing is broken", neighbour, number)
 		}
 		changed := rec
-		changed.Run.Evidence = []run.Evidence{numbered(neighbour)}
+		changed.Run.Evidence = []*run.Evidence{numbered(neighbour)}
 		var wrong *run.Broken
 		if _, _, err := statement.Of(changed); !errors.As(err, &wrong) || wrong.Link != run.LinkEvidence {
 			rt.Fatalf("of a run with %s for %s: %v, want broken evidence", neighbour, number, err)

@@ -144,8 +144,8 @@ func Of(rec Record) (Statement, []Disclosed, error) {
 	}
 	var beside []Disclosed
 	for i, p := range r.Proofs {
-		s.Predicate.Steps[i] = stepOf(p, r.Evidence[i], label(rec.Labels, i))
-		d, err := disclosed(p, r.Evidence[i], rec.Challenges, i)
+		s.Predicate.Steps[i] = stepOf(*p, *r.Evidence[i], label(rec.Labels, i))
+		d, err := disclosed(*p, *r.Evidence[i], rec.Challenges, i)
 		if err != nil {
 			return Statement{}, nil, err
 		}

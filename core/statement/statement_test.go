@@ -39,7 +39,7 @@ func record(t testing.TB, steps, proved int) statement.Record {
 	}
 	for i := range proved {
 		challenge := json.RawMessage(fmt.Sprintf(`{"type":"shell","shell":{"cmd":"echo %d"}}`, i+1))
-		ev := run.Evidence{
+		ev := &run.Evidence{
 			Proof: json.RawMessage(`{"exit_code":0}`), Output: json.RawMessage(fmt.Sprintf(`{"stdout":"<ü> %d"}`, i+1)),
 			Answers:  []driver.Answer{{InputID: "evidence", Value: json.RawMessage(`{"n":1.50}`), Provenance: driver.ModelGenerated, Via: "sampling", Model: "model-1"}},
 			Approval: &run.Approval{Digest: "d", Via: "elicitation", Provenance: driver.ClientAttested, GrantedAt: began},
@@ -51,7 +51,7 @@ func record(t testing.TB, steps, proved int) statement.Record {
 	return rec
 }
 
-func seal(t testing.TB, r run.Run, i int, challenge json.RawMessage, ev run.Evidence) run.Proof {
+func seal(t testing.TB, r run.Run, i int, challenge json.RawMessage, ev *run.Evidence) *run.Proof {
 	t.Helper()
 	evidenceDigest, err := ev.Digest()
 	if err != nil {
@@ -70,7 +70,7 @@ func seal(t testing.TB, r run.Run, i int, challenge json.RawMessage, ev run.Evid
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return &p
 }
 
 func signed(t testing.TB, k statement.Key, rec statement.Record) []byte {
@@ -143,7 +143,7 @@ func TestAStatementSaysHowTheYesCame(t *testing.T) {
 	}
 	rec.Run.Evidence[0].Approval = &yes
 	rec.Run.Proofs = nil
-	rec.Run.Proofs = []run.Proof{seal(t, rec.Run, 0, rec.Challenges[0], rec.Run.Evidence[0])}
+	rec.Run.Proofs = []*run.Proof{seal(t, rec.Run, 0, rec.Challenges[0], rec.Run.Evidence[0])}
 	r, err := statement.Verify(t.Context(), signed(t, k, rec), k.Public())
 	if err != nil || !r.Whole {
 		t.Fatalf("Verify = %+v, %v, want it whole", r, err)
@@ -277,7 +277,7 @@ func TestEvidenceMayBeLeftOutOrErased(t *testing.T) {
 	if err != nil || !r.Verified || r.Steps[0].Evidence != statement.LeftOut || r.Steps[1].Evidence != statement.Compared {
 		t.Errorf("Verify(evidence of step 2 alone) = %+v, %v, want it verified, step 1 left out", r, err)
 	}
-	rec.Run.Evidence[0] = run.Evidence{}
+	rec.Run.Evidence[0] = &run.Evidence{}
 	r, err = statement.Verify(t.Context(), signed(t, k, rec), k.Public())
 	if err != nil || !r.Verified || r.Steps[0].Evidence != statement.Erased || r.Steps[1].Evidence != statement.Compared {
 		t.Errorf("Verify(evidence of step 1 erased) = %+v, %v, want it verified, step 1 erased", r, err)

@@ -311,7 +311,7 @@ facts('begin leads to the head', async client => {
     assert.equal(/Redirected/.test(begun.message ?? ''), redirected, begun.message);
     assert.match(begun.next_action, /kairos_next.*kairos:\/\/mem\//s);
     for (const field of ['type', 'description', 'proof_hash']) assert.equal(typeof begun.challenge[field], 'string', field);
-    assert.match(begun.challenge.nonce, /^[0-9a-f]{32}$/);
+    assert.match(begun.challenge.nonce, /^[0-9a-f]{56}$/);
     absent(begun.challenge, 'genesis_hash');
     absent(begun, 'genesis_hash', 'next_step', 'protocol_status', 'attest_required', 'final_challenge');
   }

@@ -10,7 +10,7 @@ import {
 /** A reply without what is different in every run. */
 const timeless = reply => JSON.parse(JSON.stringify(reply)
   .replaceAll(/"[0-9a-f]{64}"/g, '"<hash>"')
-  .replaceAll(/[0-9a-f]{32}/g, '<nonce>')
+  .replaceAll(/[0-9a-f]{56}/g, '<nonce>')
   .replaceAll(reply.run_id, '<run>')
   .replaceAll(/evt-[0-9a-f]+/g, '<event>'));
 

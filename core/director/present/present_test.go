@@ -28,10 +28,10 @@ func view(t *testing.T, solved int) present.View {
 	chain.Steps[0].UUID, chain.Steps[1].UUID = first, second
 	r := run.Run{ID: "run-1", State: run.Open, StepCount: 2, Step: run.Step{Index: 1 + solved, Nonce: "nonce"}}
 	for i := range solved {
-		r.Proofs = append(r.Proofs, run.Proof{
+		r.Proofs = append(r.Proofs, &run.Proof{
 			Step: i + 1, Hash: "hash", Provenance: driver.AgentReported, Driver: run.DriverRef{Name: "core"}, Via: run.DriverRef{Name: "core"},
 		})
-		r.Evidence = append(r.Evidence, run.Evidence{Output: json.RawMessage(`{"version":"1.2"}`)})
+		r.Evidence = append(r.Evidence, &run.Evidence{Output: json.RawMessage(`{"version":"1.2"}`)})
 	}
 	return present.View{Run: r, Chain: chain}
 }

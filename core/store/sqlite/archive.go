@@ -44,27 +44,23 @@ func (s *Runs) Overdue(ctx context.Context, began, untouched time.Time, limit in
 // RemoveEnded implements archive.RunArchive.
 func (s *Runs) RemoveEnded(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	err = s.db.write(ctx, func(tx *transaction) error {
-		// The run first: the events of an existing run cannot be deleted.
-		if err := tx.exec(`PRAGMA defer_foreign_keys = ON`); err != nil {
+		var ids, numbers string
+		if _, err := tx.row(`SELECT json_group_array(id), json_group_array(number) FROM (
+			SELECT id, number FROM runs WHERE live = 0 AND updated < ? ORDER BY updated LIMIT ?)`,
+			[]any{nanos(before), limit}, &ids, &numbers); err != nil {
 			return err
 		}
-		var ids string
-		if _, err := tx.row(`SELECT json_group_array(id) FROM (
-			SELECT id FROM runs WHERE live = 0 AND updated < ? ORDER BY updated LIMIT ?)`,
-			[]any{nanos(before), limit}, &ids); err != nil {
-			return err
-		}
-		gone, err := tx.changed(`DELETE FROM runs WHERE id IN (SELECT value FROM json_each(?))`, ids)
+		// The run first: the saves of an existing run cannot be deleted.
+		gone, err := tx.changed(`DELETE FROM runs WHERE number IN (SELECT value FROM json_each(?))`, numbers)
 		if err != nil || gone == 0 {
 			return err
 		}
 		removed = int(gone)
-		for _, beside := range []string{"events", "recorded", "nonces"} {
-			if err := tx.exec(`DELETE FROM `+beside+` WHERE run IN (SELECT value FROM json_each(?))`, ids); err != nil {
-				return err
-			}
+		if err := tx.exec(`DELETE FROM saves WHERE id IN (SELECT s.id FROM json_each(?) n JOIN saves s
+			ON s.id > n.value << 20 AND s.id <= (n.value << 20) + ?)`, numbers, maxRevision); err != nil {
+			return err
 		}
-		return nil
+		return tx.exec(`DELETE FROM former_nonces WHERE run IN (SELECT value FROM json_each(?))`, ids)
 	})
 	return removed, err
 }

@@ -25,7 +25,7 @@ func benchRun(b *testing.B, s *sqlite.Store) run.Run {
 	r := storetest.NewRun("bench", c)
 	for range 2 {
 		r.Nonces = append(r.Nonces, storetest.NewNonce())
-		r.Evidence = append(r.Evidence, run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
+		r.Evidence = append(r.Evidence, &run.Evidence{Output: json.RawMessage(`"` + strings.Repeat("x", 1000) + `"`)})
 	}
 	if err := s.CreateRun(b.Context(), runs.Save{Run: r}, c); err != nil {
 		b.Fatalf("CreateRun = %v, want nil", err)

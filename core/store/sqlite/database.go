@@ -85,7 +85,7 @@ func (d *database) use(ctx context.Context) (*file, error) {
 		return nil, d.explain(err)
 	}
 	d.file.Store(f)
-	d.work.Go(func() { (&Runs{db: d}).resumeScrub(d.background) })
+	d.work.Go(func() { resumeScrub(d.background, &Runs{db: d}) })
 	return f, nil
 }
 

@@ -222,16 +222,57 @@ func TestEventsAreAppendOnly(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	script(t, path, `INSERT INTO events VALUES ('`+id+`', 2, '[]')`)
+	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, '{}' FROM runs WHERE id = '`+id+`'`)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, change := range []string{`UPDATE events SET document = '[]'`, `DELETE FROM events`} {
+	for _, change := range []string{`UPDATE saves SET document = '{}'`, `DELETE FROM saves`} {
 		if _, err := db.Exec(change); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("%s = %v, want a refusal", change, err)
 		}
+	}
+}
+
+// TestASaveThatFailsHalfWayLeavesNothing: the head was written before the row that
+// cannot be.
+func TestASaveThatFailsHalfWayLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kairos.db")
+	s := open(t, path)
+	ids := newRuns(t, s, 12)
+	bad, good := ids[0], ids[1:]
+	script(t, path, `INSERT INTO saves SELECT (number << 20) + 2, NULL, '{}' FROM runs WHERE id = '`+bad+`'`)
+	save := func(id string) error {
+		r, err := s.Run(t.Context(), run.ID(id))
+		if err != nil {
+			return err
+		}
+		r.Outcome = "stored"
+		return s.SaveRun(t.Context(), runs.Save{Run: r, Events: []run.Event{{Kind: run.Refused, Run: r.ID}}})
+	}
+	var all sync.WaitGroup
+	for _, id := range good { // they share commits with it
+		all.Go(func() {
+			if err := save(id); err != nil {
+				t.Errorf("SaveRun = %v, want nil", err)
+			}
+		})
+	}
+	if err := save(bad); err == nil {
+		t.Error("SaveRun over a row that exists = nil, want an error")
+	}
+	all.Wait()
+	if r, err := s.Run(t.Context(), run.ID(bad)); err != nil || r.Outcome != "" || r.Revision != 1 {
+		t.Errorf("Run = outcome %q, revision %d, %v, want it as it was", r.Outcome, r.Revision, err)
+	}
+	for _, id := range good {
+		if r, err := s.Run(t.Context(), run.ID(id)); err != nil || r.Outcome != "stored" || r.Revision != 2 {
+			t.Errorf("Run = outcome %q, revision %d, %v, want the saved one", r.Outcome, r.Revision, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

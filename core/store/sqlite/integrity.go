@@ -50,7 +50,24 @@ func (d *database) integrity(ctx context.Context) (damages []string, err error) 
 		}
 		return nil
 	})
+	if err != nil {
+		return damages, d.explain(err)
+	}
+	lost, err := lostSaves(ctx, db)
+	if lost > 0 {
+		damages = append(damages, fmt.Sprintf("%d rows of table saves refer to rows of runs that do not exist", lost))
+	}
 	return damages, d.explain(err)
+}
+
+// lostSaves counts the saves without a run. Older versions have no such table.
+func lostSaves(ctx context.Context, db *sql.DB) (lost int, err error) {
+	count := func(scan func(...any) error) error { return scan(&lost) }
+	if err = pragma(ctx, db, `SELECT count(*) FROM sqlite_schema WHERE name = 'saves'`, count); err != nil || lost == 0 {
+		return 0, err
+	}
+	err = pragma(ctx, db, `SELECT count(*) FROM saves WHERE id >> 20 NOT IN (SELECT number FROM runs)`, count)
+	return lost, err
 }
 
 func pragma(ctx context.Context, db *sql.DB, query string, each eachRow) (err error) {

@@ -46,7 +46,7 @@ func TestIntegrityFindsDamage(t *testing.T) {
 		}, "wrong # of entries in index"},
 		"a reference to nothing": {func(t *testing.T, path string) {
 			script(t, path, `DELETE FROM runs`)
-		}, "a row of table nonces refers to a row of runs that does not exist"},
+		}, "3 rows of table saves refer to rows of runs that do not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kairos.db")

@@ -15,6 +15,7 @@ import (
 var fillers = map[int]func(context.Context, *sql.Tx) error{
 	2: hashPassages,
 	3: signVectors,
+	9: splitRuns,
 }
 
 // hashPassages adds to the steps of version 1 the hashes of their passages.

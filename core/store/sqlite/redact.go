@@ -25,48 +25,48 @@ func (s *Runs) EraseRun(ctx context.Context, save runs.Save, erase func(run.Even
 		if err := updateRun(tx, save.Run, row.document); err != nil {
 			return err
 		}
-		if err := s.eraseEvents(tx, save.Run.ID, erase); err != nil {
-			return err
-		}
-		if err := tx.exec(`DELETE FROM recorded WHERE run = ?`, string(save.Run.ID)); err != nil {
+		if err := eraseSaves(s.db, tx, save.Run.ID, erase); err != nil {
 			return err
 		}
 		if err := tx.exec(`INSERT OR REPLACE INTO unscrubbed (run, erased) VALUES (?, ?)`,
 			string(save.Run.ID), save.Run.UpdatedAt.UnixNano()); err != nil {
 			return err
 		}
-		return row.saveBeside(tx)
+		return row.append(tx)
 	})
 }
 
-// eraseEvents rewrites the events of a run.
-func (s *Runs) eraseEvents(tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
-	documents := map[int64]string{} // by revision
-	err := tx.rows(`SELECT revision, document FROM events WHERE run = ?`, []any{string(id)}, func(scan func(...any) error) error {
-		var revision int64
-		var document []byte
-		if err := scan(&revision, &document); err != nil {
+// eraseSaves rewrites the events of a run and drops its recorded replies.
+func eraseSaves(db *database, tx *transaction, id run.ID, erase func(run.Event) run.Event) error {
+	documents := map[int64]string{} // by id of the save
+	err := tx.rows(`SELECT s.id, s.document FROM runs r JOIN saves s
+		ON s.id > r.number << 20 AND s.id <= (r.number << 20) + ?2 WHERE r.id = ?1`,
+		[]any{string(id), maxRevision}, func(scan func(...any) error) error {
+			var key int64
+			var document []byte
+			if err := scan(&key, &document); err != nil {
+				return err
+			}
+			var save saveDocument
+			if err := json.Unmarshal(document, &save); err != nil {
+				return db.damaged("events of run", string(id), err)
+			}
+			for i := range save.Events {
+				save.Events[i] = erase(save.Events[i])
+			}
+			save.Recorded = nil
+			var err error
+			documents[key], _, err = save.encode()
 			return err
-		}
-		var events []run.Event
-		if err := json.Unmarshal(document, &events); err != nil {
-			return s.db.damaged("events of run", string(id), err)
-		}
-		for i := range events {
-			events[i] = erase(events[i])
-		}
-		left, err := json.Marshal(events)
-		documents[revision] = string(left)
-		return err
-	})
+		})
 	if err != nil {
 		return err
 	}
 	if err := tx.exec(`INSERT INTO redacting (run) VALUES (?)`, string(id)); err != nil {
 		return err
 	}
-	for revision, document := range documents {
-		if err := tx.exec(`UPDATE events SET document = ? WHERE run = ? AND revision = ?`, document, string(id), revision); err != nil {
+	for key, document := range documents {
+		if err := tx.exec(`UPDATE saves SET document = ?, replies = NULL WHERE id = ?`, document, key); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Runs) Unscrubbed(ctx context.Context) (ids []run.ID, err error) {
 
 // resumeScrub completes the redaction of a killed process, which had erased values
 // from runs but not from the files.
-func (s *Runs) resumeScrub(ctx context.Context) {
+func resumeScrub(ctx context.Context, s *Runs) {
 	ids, err := s.Unscrubbed(ctx)
 	if err == nil && len(ids) > 0 {
 		s.db.log.InfoContext(ctx, "resuming an interrupted redaction", "database", s.db.path, "runs", len(ids))

@@ -118,7 +118,7 @@ func TestAReaderOfTheLogIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n int
-	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM events`).Scan(&n); err != nil {
+	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM saves`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	erase(t, s, r)
@@ -212,7 +212,7 @@ func TestEventsChangeInNoOtherWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.Exec(`UPDATE events SET document = '[]'`); err == nil || !strings.Contains(err.Error(), "append-only") {
+	if _, err := db.Exec(`UPDATE saves SET document = '{}'`); err == nil || !strings.Contains(err.Error(), "append-only") {
 		t.Errorf("UPDATE after a redaction = %v, want events to be append-only again", err)
 	}
 }

@@ -47,7 +47,7 @@ func (s *Runs) CreateRun(ctx context.Context, save runs.Save, pin protocol.Chain
 		if created == 0 {
 			return fault.New(fault.Conflict, "run %q exists already", r.ID)
 		}
-		return row.saveBeside(tx)
+		return row.append(tx)
 	})
 }
 
@@ -61,7 +61,7 @@ func (s *Runs) SaveRun(ctx context.Context, save runs.Save) error {
 		if err := updateRun(tx, save.Run, row.document); err != nil {
 			return err
 		}
-		return row.saveBeside(tx)
+		return row.append(tx)
 	})
 }
 
@@ -98,92 +98,32 @@ func lostRace(tx *transaction, r run.Run) error {
 		r.ID, r.Revision, have)
 }
 
-// runRow is a run as its tables hold it after the save.
-type runRow struct {
-	id       run.ID
-	revision int64 // after the save
-	document string
-	nonces   string // JSON list; empty: none
-	events   string // JSON list; empty: none
-	recorded []runs.Recorded
-}
-
-func encodeRun(save runs.Save) (runRow, error) {
-	r := save.Run
-	nonces := r.Nonces
-	if r.Step.Nonce != "" {
-		nonces = append(nonces[:len(nonces):len(nonces)], r.Step.Nonce)
-	}
-	row := runRow{id: r.ID, revision: r.Revision + 1, recorded: save.Recorded}
-	if len(save.Events) > 0 {
-		list, err := json.Marshal(save.Events)
-		if err != nil {
-			return row, fmt.Errorf("encode events of run %s: %w", r.ID, err)
-		}
-		row.events = string(list)
-	}
-	if len(nonces) > 0 {
-		list, err := json.Marshal(nonces)
-		if err != nil {
-			return row, fmt.Errorf("encode nonces of run %s: %w", r.ID, err)
-		}
-		row.nonces = string(list)
-	}
-	r.Revision++
-	document, err := json.Marshal(r)
-	if err != nil {
-		return row, fmt.Errorf("encode run %s: %w", r.ID, err)
-	}
-	row.document = string(document)
-	return row, nil
-}
-
-// saveBeside stores what stands beside the run: events, replies, nonces.
-func (row runRow) saveBeside(tx *transaction) error {
-	if row.events != "" {
-		if err := tx.exec(`INSERT INTO events (run, revision, document) VALUES (?, ?, ?)`,
-			string(row.id), row.revision, row.events); err != nil {
-			return err
-		}
-	}
-	for _, kept := range row.recorded {
-		if err := tx.exec(`INSERT INTO recorded (run, key, payload, reply) VALUES (?, ?, ?, ?)
-			ON CONFLICT (run, key) DO UPDATE SET payload = excluded.payload, reply = excluded.reply`,
-			string(row.id), kept.Key, kept.Payload, string(kept.Reply)); err != nil {
-			return err
-		}
-	}
-	return row.saveNonces(tx)
-}
-
-// saveNonces makes every nonce the run has or had lead to it. A nonce of
-// another run breaks NOT NULL and fails the save: it can only be a mistake or
-// an attempt to take over a step.
-func (row runRow) saveNonces(tx *transaction) error {
-	if row.nonces == "" {
-		return nil
-	}
-	return tx.exec(`INSERT INTO nonces (nonce, run) SELECT value, ?1 FROM json_each(?2) WHERE true
-		ON CONFLICT (nonce) DO UPDATE SET run = NULL WHERE run <> excluded.run`, string(row.id), row.nonces)
-}
-
 // Run implements runs.Runs.
 func (s *Runs) Run(ctx context.Context, id run.ID) (run.Run, error) {
+	r, _, err := s.RunUnless(ctx, id, 0)
+	return r, err
+}
+
+// RunUnless implements runs.Runs.
+func (s *Runs) RunUnless(ctx context.Context, id run.ID, revision int64) (r run.Run, changed bool, err error) {
 	var document []byte
-	if err := s.db.row(ctx, `SELECT document FROM runs WHERE id = ?`, []any{string(id)}, &document); err != nil {
-		return run.Run{}, orNotFound(err, "run", string(id))
+	if err := s.db.row(ctx, `SELECT CASE WHEN revision <> ?2 THEN document END FROM runs WHERE id = ?1`,
+		[]any{string(id), revision}, &document); err != nil {
+		return run.Run{}, false, orNotFound(err, "run", string(id))
 	}
-	var r run.Run
+	if document == nil {
+		return run.Run{}, false, nil
+	}
 	if err := json.Unmarshal(document, &r); err != nil {
-		return run.Run{}, s.db.damaged("run", string(id), err)
+		return run.Run{}, false, s.db.damaged("run", string(id), err)
 	}
-	return r, nil
+	return r, true, nil
 }
 
 // RunOfNonce implements runs.Index.
 func (s *Runs) RunOfNonce(ctx context.Context, nonce string) (run.ID, error) {
 	var id string
-	if err := s.db.row(ctx, `SELECT run FROM nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
+	if err := s.db.row(ctx, `SELECT run FROM former_nonces WHERE nonce = ?`, []any{nonce}, &id); err != nil {
 		return "", orNotFound(err, "run with the nonce", nonce)
 	}
 	return run.ID(id), nil
@@ -232,46 +172,6 @@ func (s *Runs) Pinned(ctx context.Context, digest string) (protocol.Chain, error
 	}
 	s.pins.keep(digest, c)
 	return c, nil
-}
-
-// Events implements runs.History.
-func (s *Runs) Events(ctx context.Context, id run.ID) ([]run.Event, error) {
-	var events []run.Event
-	err := s.db.rows(ctx, `SELECT document FROM events WHERE run = ? ORDER BY revision`, []any{string(id)},
-		func(scan func(...any) error) error {
-			var document []byte
-			if err := scan(&document); err != nil {
-				return err
-			}
-			var saved []run.Event
-			if err := json.Unmarshal(document, &saved); err != nil {
-				return s.db.damaged("events of run", string(id), err)
-			}
-			events = append(events, saved...)
-			return nil
-		})
-	if err != nil || len(events) > 0 {
-		return events, err
-	}
-	var one int
-	err = s.db.row(ctx, `SELECT 1 FROM runs WHERE id = ?`, []any{string(id)}, &one)
-	return nil, orNotFound(err, "run", string(id))
-}
-
-// Recorded implements runs.History.
-func (s *Runs) Recorded(ctx context.Context, id run.ID, key string) (runs.Recorded, bool, error) {
-	kept := runs.Recorded{Key: key}
-	var reply []byte
-	err := s.db.row(ctx, `SELECT payload, reply FROM recorded WHERE run = ? AND key = ?`, []any{string(id), key},
-		&kept.Payload, &reply)
-	if errors.Is(err, sql.ErrNoRows) {
-		return runs.Recorded{}, false, nil
-	}
-	if err != nil {
-		return runs.Recorded{}, false, err
-	}
-	kept.Reply = reply
-	return kept, true, nil
 }
 
 func orNotFound(err error, what, id string) error {

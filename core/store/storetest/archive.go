@@ -166,9 +166,6 @@ func removeEnded(t *testing.T, s Runs) {
 		if diff := cmp.Diff(r, mustRun(t, s, r.ID), rawJSON); diff != "" {
 			t.Errorf("Run that is kept (-want +got):\n%s", diff)
 		}
-		if id, err := s.RunOfNonce(t.Context(), r.Step.Nonce); err != nil || id != r.ID {
-			t.Errorf("RunOfNonce(of a run that is kept) = %q, %v", id, err)
-		}
 	}
 	if n, err := s.RemoveEnded(t.Context(), epoch.Add(time.Minute), 10); err != nil || n != 0 {
 		t.Errorf("RemoveEnded(again) = %d, %v, want 0, nil", n, err)
@@ -181,8 +178,9 @@ func wantNoTrace(t *testing.T, s Runs, r run.Run) {
 	wantCode(t, "Run(removed)", err, fault.NotFound)
 	_, err = s.Events(t.Context(), r.ID)
 	wantCode(t, "Events(removed)", err, fault.NotFound)
-	_, err = s.RunOfNonce(t.Context(), r.Step.Nonce)
-	wantCode(t, "RunOfNonce(removed)", err, fault.NotFound)
+	if events, err := s.EventsBetween(t.Context(), r.ID, 0, 100); err != nil || len(events) != 0 {
+		t.Errorf("EventsBetween(removed) = %v, %v, want none, nil", events, err)
+	}
 	if _, ok, err := s.Recorded(t.Context(), r.ID, "key"); ok || err != nil {
 		t.Errorf("Recorded(removed) = %t, %v, want false, nil", ok, err)
 	}

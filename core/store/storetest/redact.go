@@ -91,9 +91,6 @@ func erased(t *testing.T, s Runs) {
 			t.Errorf("Recorded(%s) = %t, %v, want it gone", key, found, err)
 		}
 	}
-	if id, err := s.RunOfNonce(t.Context(), r.Step.Nonce); err != nil || id != r.ID {
-		t.Errorf("RunOfNonce = %q, %v, want the run still", id, err)
-	}
 	if _, err := s.Pinned(t.Context(), r.Pin); err != nil {
 		t.Errorf("Pinned = %v, want the protocol still", err)
 	}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -25,8 +26,9 @@ var runCases = map[string]func(*testing.T, Runs){
 	"any sequence of saves is the last one that won":       anySequenceOfSaves,
 	"a failing save leaves nothing":                        failingSaveLeavesNothing,
 	"a failing save does not harm others":                  failingSaveHarmsNobody,
-	"every nonce a run had leads to it":                    noncesLeadToRun,
-	"a nonce belongs to one run":                           nonceBelongsToOneRun,
+	"a run is read again only if it has changed":           readIfChanged,
+	"what is past is not part of the run":                  pastIsElsewhere,
+	"events between two revisions":                         eventsBetween,
 	"events are read in order":                             eventsInOrder,
 	"a reply is recorded for each run and key":             recordedReplies,
 	"live runs are listed last changed first":              liveRuns,
@@ -46,7 +48,7 @@ func runRoundTrip(t *testing.T, s Runs) {
 		Via: "elicitation", AskedAt: epoch, Ask: driver.ClientRequest{Method: "elicitation/create"},
 	}
 	want.State = run.Asking
-	want.Evidence = []run.Evidence{{Output: json.RawMessage(`{"big":12345678901234567890,"html":"<a>&"}`)}}
+	want.Input = json.RawMessage(`{"big":12345678901234567890,"html":"<a>&"}`)
 	if err := s.CreateRun(t.Context(), runs.Save{Run: want}, c); err != nil {
 		t.Fatalf("CreateRun = %v, want nil", err)
 	}
@@ -82,8 +84,6 @@ func createTwice(t *testing.T, s Runs) {
 	if got := mustRun(t, s, r.ID); got.Principal != "first" {
 		t.Errorf("Run = principal %q, want first", got.Principal)
 	}
-	_, err := s.RunOfNonce(t.Context(), again.Step.Nonce)
-	wantCode(t, "RunOfNonce(of the refused run)", err, fault.NotFound)
 }
 
 func createdWithEvents(t *testing.T, s Runs) {
@@ -134,46 +134,63 @@ func saveBeforeCreate(t *testing.T, s Runs) {
 	wantCode(t, "Run", err, fault.NotFound)
 }
 
-func noncesLeadToRun(t *testing.T, s Runs) {
-	r := mustCreate(t, s, "somebody", NewChain(mine, "Nonces", "One", "Two"))
-	all := []string{r.Step.Nonce}
-	for range 3 {
-		// Two nonces in one save: accepted, then issued again immediately.
-		skipped := NewNonce()
-		r.Nonces = append(r.Nonces, r.Step.Nonce, skipped)
-		r.Step.Nonce = NewNonce()
-		all = append(all, skipped, r.Step.Nonce)
-		if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
-			t.Fatalf("SaveRun = %v, want nil", err)
-		}
-		r = mustRun(t, s, r.ID)
+func readIfChanged(t *testing.T, s Runs) {
+	r := mustCreate(t, s, "somebody", NewChain(mine, "Read again", "One"))
+	if got, changed, err := s.RunUnless(t.Context(), r.ID, r.Revision); changed || err != nil || got.ID != "" {
+		t.Errorf("RunUnless(the revision it has) = %+v, %t, %v, want nothing", got, changed, err)
 	}
-	// A complete run has no nonce; its old ones still lead to it.
-	r.Nonces = append(r.Nonces, r.Step.Nonce)
-	r.Step.Nonce, r.State = "", run.Complete
 	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
 		t.Fatalf("SaveRun = %v, want nil", err)
 	}
-	for _, nonce := range all {
-		if got, err := s.RunOfNonce(t.Context(), nonce); err != nil || got != r.ID {
-			t.Errorf("RunOfNonce = %q, %v, want %q", got, err, r.ID)
+	for _, known := range []int64{0, r.Revision, r.Revision + 2} {
+		got, changed, err := s.RunUnless(t.Context(), r.ID, known)
+		if err != nil || !changed || got.Revision != r.Revision+1 {
+			t.Errorf("RunUnless(revision %d) = revision %d, %t, %v, want revision %d", known, got.Revision, changed, err, r.Revision+1)
 		}
+	}
+	_, _, err := s.RunUnless(t.Context(), "nothing", 1)
+	wantCode(t, "RunUnless(nothing)", err, fault.NotFound)
+}
+
+// pastIsElsewhere: a save neither stores nor needs what is past, so its cost does
+// not grow with the run.
+func pastIsElsewhere(t *testing.T, s Runs) {
+	r := mustCreate(t, s, "somebody", NewChain(mine, "Past", "One"))
+	want := r
+	r.Past = run.Past{Nonces: []string{"used"}, Evidence: []*run.Evidence{{Output: json.RawMessage(`1`)}}}
+	if err := s.SaveRun(t.Context(), runs.Save{Run: r}); err != nil {
+		t.Fatalf("SaveRun = %v, want nil", err)
+	}
+	want.Revision++
+	if diff := cmp.Diff(want, mustRun(t, s, r.ID), rawJSON); diff != "" {
+		t.Errorf("Run (-want +got):\n%s", diff)
 	}
 }
 
-func nonceBelongsToOneRun(t *testing.T, s Runs) {
-	c := NewChain(mine, "One owner", "One")
-	owner := mustCreate(t, s, "owner", c)
-	thief := NewRun("thief", c)
-	thief.Step.Nonce = owner.Step.Nonce
-	if err := s.CreateRun(t.Context(), runs.Save{Run: thief}, c); err == nil {
-		t.Error("CreateRun(nonce of another run) = nil, want an error")
+func eventsBetween(t *testing.T, s Runs) {
+	c := NewChain(mine, "Between", "One")
+	r, other := mustCreate(t, s, "somebody", c), mustCreate(t, s, "somebody", c) // both at revision 1
+	for revision := int64(2); revision <= 5; revision++ {
+		for _, at := range []*run.Run{&r, &other} {
+			if err := s.SaveRun(t.Context(), runs.Save{Run: *at, Events: []run.Event{{Kind: run.Refused, Reason: fmt.Sprint(at.ID, revision)}}}); err != nil {
+				t.Fatalf("SaveRun = %v, want nil", err)
+			}
+			at.Revision++
+		}
 	}
-	if got, err := s.RunOfNonce(t.Context(), owner.Step.Nonce); err != nil || got != owner.ID {
-		t.Errorf("RunOfNonce = %q, %v, want the owner %q", got, err, owner.ID)
+	for span, want := range map[[2]int64][]int64{{0, 1}: nil, {0, 3}: {2, 3}, {2, 4}: {3, 4}, {4, 5}: {5}, {4, 100}: {5}, {5, 5}: nil, {0, math.MaxInt64}: {2, 3, 4, 5}} {
+		events, err := s.EventsBetween(t.Context(), r.ID, span[0], span[1])
+		var texts []string
+		for _, revision := range want {
+			texts = append(texts, fmt.Sprint(r.ID, revision))
+		}
+		if err != nil || !slices.Equal(reasons(events), texts) {
+			t.Errorf("EventsBetween%v = %q, %v, want %q", span, reasons(events), err, texts)
+		}
 	}
-	_, err := s.Run(t.Context(), thief.ID)
-	wantCode(t, "Run(thief)", err, fault.NotFound)
+	if events, err := s.EventsBetween(t.Context(), "nothing", 0, 1); err != nil || len(events) != 0 {
+		t.Errorf("EventsBetween(no run) = %v, %v, want none, nil", events, err)
+	}
 }
 
 func eventsInOrder(t *testing.T, s Runs) {

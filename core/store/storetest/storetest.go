@@ -143,8 +143,10 @@ func NewChain(space, title string, labels ...string) protocol.Chain {
 
 // NewRun returns a run of the chain in its state after begin, not yet stored.
 func NewRun(principal string, c protocol.Chain) run.Run {
+	nonce := NewNonce()
 	return run.Run{
 		ID:         run.ID(uuid.Must(uuid.NewV7()).String()),
+		FirstNonce: nonce,
 		Principal:  principal,
 		Space:      c.Space,
 		Connection: "connection-1",
@@ -154,7 +156,7 @@ func NewRun(principal string, c protocol.Chain) run.Run {
 		StepCount:  len(c.Steps),
 		Input:      json.RawMessage(`{"who":"Zoë 🐙"}`),
 		State:      run.Open,
-		Step:       run.Step{Index: 1, Nonce: NewNonce()},
+		Step:       run.Step{Index: 1, Nonce: nonce},
 		CreatedAt:  epoch,
 		UpdatedAt:  epoch,
 	}
