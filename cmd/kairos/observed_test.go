@@ -19,8 +19,9 @@ import (
 const oneCount = "# Count\n\n## Count\n\nCount one up.\n\n```json\n{\"challenge\":{\"type\":\"mcp\",\"evidence_from\":\"server\"," +
 	"\"mcp\":{\"tool_name\":\"count\",\"arguments\":{}}}}\n```\n"
 
-// withCounter is a server that may call a tool which writes down each call.
-func withCounter(t *testing.T) (s *served, uri string) {
+// withCounter is a server that may call a tool which writes down each call. The
+// settings are more of its configuration, the arguments those of the counter.
+func withCounter(t *testing.T, settings string, args ...string) (s *served, uri string) {
 	t.Helper()
 	s = &served{t: t, dir: t.TempDir()}
 	if err := os.Mkdir(s.path("work"), 0o755); err != nil {
@@ -30,8 +31,9 @@ func withCounter(t *testing.T) (s *served, uri string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the counter: %v\n%s", err, out)
 	}
-	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: "+buildDrivers(t)+"}\n")
-	if out, err := s.program("tools", "add", "counter", "--changes", "count", "--", s.path("counter"), s.path("work/acts")).CombinedOutput(); err != nil {
+	s.write("kairos.yaml", "database: data/kairos.db\nadmin: {socket: off}\ndrivers: {dir: "+buildDrivers(t)+"}\n"+settings)
+	add := append([]string{"tools", "add", "counter", "--changes", "count", "--", s.path("counter"), s.path("work/acts")}, args...)
+	if out, err := s.program(add...).CombinedOutput(); err != nil {
 		t.Fatalf("tools add: %v\n%s", err, out)
 	}
 	p := s.pipe(t, legacyEra, hasNothing)
@@ -106,7 +108,7 @@ func TestAToolIsCalledAtMostOnceWhateverIsKilled(t *testing.T) {
 	if os.Getenv("KAIROS_SOAK") != "" {
 		kills = 100
 	}
-	s, uri := withCounter(t)
+	s, uri := withCounter(t, "")
 	calls := func() int { return len(s.keys("acts")) }
 	outcomes := map[string]int{}
 	var open *api.StepReply // of the run that was cut short

@@ -8,8 +8,11 @@ import (
 	"github.com/kairos-mcp/kairos/plugins/tools/servers"
 )
 
-// end ends the server. How it takes that is its own affair.
-func (k *kept) end() { _ = k.Close() }
+// end ends the server, once. How it takes that is its own affair.
+func (k *kept) end() { k.once.Do(func() { _ = k.Close() }) }
+
+// cancelGrace is how long a server may take to end a cancelled call by itself.
+const cancelGrace = 500 * time.Millisecond
 
 // connections keeps servers running between calls. Safe for concurrent use.
 type connections struct {
@@ -24,6 +27,7 @@ type kept struct {
 	users  int
 	idle   *time.Timer
 	gone   bool // it is closed with its last user
+	once   sync.Once
 }
 
 // to returns the connection to a server and starts it if need be. One that was
@@ -86,6 +90,28 @@ func (cs *connections) drop(c *servers.Connection) {
 			cs.forget(name, k)
 		}
 	}
+}
+
+// stop ends the process of a connection after a grace, unless it has other users. It
+// reports whether the process has ended.
+func (cs *connections) stop(c *servers.Connection) bool {
+	if !c.Local() {
+		return false
+	}
+	time.Sleep(cancelGrace)
+	cs.mu.Lock()
+	var alone *kept
+	for name, k := range cs.open {
+		if k.Connection == c && k.users == 1 {
+			cs.forget(name, k)
+			alone = k
+		}
+	}
+	cs.mu.Unlock()
+	if alone != nil {
+		alone.end()
+	}
+	return alone != nil
 }
 
 // forget needs the lock.

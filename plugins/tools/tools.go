@@ -17,12 +17,12 @@ import (
 const challengeType = "mcp"
 
 func definition() driver.Driver {
-	t := &tools{Of: settings.New(sound), open: &connections{}}
+	t := &tools{Of: settings.New(sound), open: &connections{}, calls: newCalls()}
 	return driver.Driver{
 		Descriptor: driver.Descriptor{
 			Name: servers.DriverName, Version: "0.1.0", Role: driver.RoleCapability, Handles: []string{driver.KindEvidence},
-			Effect: driver.EffectEffects, Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial},
-			ConfigSchema: t.Schema(),
+			Effect: driver.EffectEffects, ConfigSchema: t.Schema(),
+			Features: []string{driver.FeatureGrant, driver.FeatureLauncher, driver.FeaturePartial, driver.FeatureRecover, driver.FeatureCancel},
 		},
 		Capability: t,
 	}
@@ -30,7 +30,8 @@ func definition() driver.Driver {
 
 type config struct {
 	Servers string        `json:"servers" max:"4194304" doc:"content of tools.json, which the server fills in: see kairos tools"`
-	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools; at most half of the driver's call_timeout"`
+	Start   time.Duration `json:"start_timeout" default:"20s" min:"100ms" max:"5m" doc:"how long a server may take to start and to list its tools; at most half of timeout"`
+	Timeout time.Duration `json:"timeout" default:"10m" min:"1s" max:"24h" doc:"how long a call may take, with the start of its server; more than the driver's idle_stop only helps if somebody asks meanwhile"`
 	Idle    time.Duration `json:"idle" default:"5m" min:"1s" max:"24h" doc:"how long a server that nobody calls keeps running"`
 }
 
@@ -44,7 +45,8 @@ func sound(c config) []driver.Diagnostic {
 // tools is safe for concurrent use.
 type tools struct {
 	*settings.Of[config]
-	open *connections
+	open  *connections
+	calls *calls
 }
 
 // file is what the operator added and accepted.
@@ -100,52 +102,142 @@ func (t *tools) meant(name string) (servers.Found, servers.Server, error) {
 	return found[0], s, nil
 }
 
-// Render implements driver.Capability: it makes the call that was planned, once.
+// Render implements driver.Capability: it makes the call that was planned, once, and
+// says what came of it whenever it is asked again.
 func (t *tools) Render(ctx context.Context, req driver.RenderRequest) (driver.RenderResult, error) {
+	c := t.calls.find(req.IdempotencyKey)
+	switch {
+	case c != nil && req.Cancel:
+		c.end(errCancelled)
+	case c != nil:
+	case req.Recover:
+		return t.lost(req), nil
+	default:
+		prepared, err := t.prepare(req)
+		if err != nil {
+			return driver.CannotRender(err.Error()), nil
+		}
+		callCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+		prepared.end = end
+		if c, err = t.calls.add(req.IdempotencyKey, prepared); err != nil {
+			end(nil)
+			return driver.CannotRender(err.Error()), nil
+		}
+		if c == prepared {
+			go t.run(callCtx, req.IdempotencyKey, c)
+		} else {
+			end(nil)
+		}
+	}
+	return c.wait(ctx, req), nil
+}
+
+// prepare checks that what was planned is what the operator accepted.
+func (t *tools) prepare(req driver.RenderRequest) (*call, error) {
 	var p plan
 	if err := json.Unmarshal(req.Plan, &p); err != nil {
-		return driver.CannotRender("there is no plan of what to call: " + err.Error()), nil
+		return nil, fmt.Errorf("there is no plan of what to call: %w", err)
 	}
 	asked, why := readDisplay(req.Input)
 	if why != "" {
-		return driver.CannotRender(why), nil
+		return nil, errors.New(why)
 	}
+	found, err := t.accepted(p)
+	if err != nil {
+		return nil, err
+	}
+	return &call{
+		plan: p, found: found, tool: asked.Tool, schema: req.Input.Schema, limit: t.Now().Timeout,
+		end: func(error) {}, done: make(chan struct{}),
+	}, nil
+}
+
+// accepted is the tool of the plan, if it is still accepted as it was then.
+func (t *tools) accepted(p plan) (servers.Found, error) {
 	found, server, err := t.meant(p.Server + "/" + p.Tool)
 	if err == nil && (found.Pin.Digest() != p.Pin || server.Launch != p.Launch) {
 		err = fmt.Errorf("%s: the tool %s of %s was accepted anew since this call was planned", errChanged, p.Tool, p.Server)
 	}
-	if err != nil {
-		return driver.CannotRender(err.Error()), nil
+	return found, err
+}
+
+// lost answers for a call that this process knows nothing of.
+func (t *tools) lost(req driver.RenderRequest) driver.RenderResult {
+	var p plan
+	if json.Unmarshal(req.Plan, &p) == nil {
+		if found, err := t.accepted(p); err == nil && found.Pin.Class == servers.Reads {
+			return driver.RenderNotDone("the call ended with the driver process that made it, and changed nothing: the tool only reads")
+		}
 	}
-	c, release, err := t.connect(ctx, p, found)
-	if err != nil {
-		return driver.CannotRender(err.Error()), nil
+	return t.calls.refuse(req.IdempotencyKey)
+}
+
+// run makes the call and keeps its result.
+func (t *tools) run(ctx context.Context, key string, c *call) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("no answer within %s", c.limit))
+	defer cancel()
+	c.result = t.make(ctx, key, c)
+	c.end(nil)
+	close(c.done)
+	t.calls.ended(key, c)
+}
+
+// make makes the call.
+func (t *tools) make(ctx context.Context, key string, c *call) driver.RenderResult {
+	conn, release, err := t.connect(ctx, c.plan, c.found)
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errCancelled):
+		return driver.RenderNotDone(errCancelled.Error() + " before the tool was called")
+	case err != nil:
+		return driver.CannotRender(err.Error())
 	}
 	defer release()
-	res, err := c.Call(ctx, p.Tool, p.Arguments, req.IdempotencyKey)
+	res, err := conn.Call(ctx, servers.Call{
+		Tool: c.plan.Tool, Arguments: c.plan.Arguments, Key: key, Progress: func(p servers.Progress) { c.progress.Store(&p) },
+	})
 	if uncertain := (*servers.UncertainError)(nil); errors.As(err, &uncertain) {
-		t.open.drop(c)
-		if found.Pin.Class == servers.Changes {
-			return driver.RenderUnknown(err.Error()), nil
-		}
-		return driver.CannotRender(err.Error()), nil
+		return t.uncertain(ctx, conn, c, err)
 	}
 	if err != nil {
-		t.open.drop(c) // it holds the headers that were refused
-		return driver.CannotRender(loginOf(p.Server, err).Error()), nil
+		t.open.drop(conn) // it holds the headers that were refused
+		return driver.CannotRender(loginOf(c.plan.Server, err).Error())
 	}
+	return c.answer(res)
+}
+
+// uncertain is what a call comes to whose end was not seen.
+func (t *tools) uncertain(ctx context.Context, conn *servers.Connection, c *call, err error) driver.RenderResult {
+	reads := c.found.Pin.Class == servers.Reads
+	if !errors.Is(context.Cause(ctx), errCancelled) {
+		t.open.drop(conn)
+		if reads {
+			return driver.CannotRender(err.Error())
+		}
+		return driver.RenderUnknown(err.Error())
+	}
+	how := "its server was told"
+	if t.open.stop(conn) {
+		how = "its server was told, and ended"
+	}
+	if reads {
+		return driver.RenderNotDone(errCancelled.Error() + ", and changed nothing: the tool only reads; " + how)
+	}
+	return driver.RenderUnknown(fmt.Sprintf("the call of %s was cancelled, and nobody saw what it had done until then; %s", c.plan.Tool, how))
+}
+
+// answer is the evidence of a call that has ended.
+func (c *call) answer(res servers.Result) driver.RenderResult {
 	result := res.Value
 	if res.Success {
-		result = named(result, req.Input.Schema) // else whoever reads of the failure needs its words
+		result = named(result, c.schema) // else whoever reads of the failure needs its words
 	}
 	value, err := json.Marshal(map[string]any{
-		"tool_name": asked.Tool, "arguments": p.Arguments, "success": res.Success, "result": result,
+		"tool_name": c.tool, "arguments": c.plan.Arguments, "success": res.Success, "result": result,
 	})
 	if err != nil {
-		return driver.RenderResult{}, err
+		return driver.RenderUnknown("the tool was called, and its result cannot be recorded: " + err.Error())
 	}
-	answer := driver.Answer{Value: value, Provenance: driver.ServerObserved}
-	return driver.RenderResult{Answer: &answer}, nil
+	return driver.RenderResult{Answer: &driver.Answer{Value: value, Provenance: driver.ServerObserved}}
 }
 
 // Interpret implements driver.Capability: nobody is asked.

@@ -110,20 +110,13 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 				c := newCounter(t, class)
 				c.becomes(behaviour)
 				if strings.HasPrefix(want.said, "no answer") {
-					c.shorten("300ms")
+					c.start = "300ms"
 				}
-				p := c.plan(countByTwo)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
 				if behaviour == "hangs in the call" {
-					go func() {
-						for len(c.calls()) == 0 {
-							time.Sleep(5 * time.Millisecond)
-						}
-						cancel()
-					}()
+					c.timeout = "1s"
 				}
-				res := c.render(ctx, p)
+				c.configure()
+				res := c.render(t.Context(), c.plan(countByTwo))
 				said := ""
 				switch {
 				case res.Unavailable != nil:
@@ -150,21 +143,21 @@ func TestFaultsOfServersAreToldAndNothingIsRepeated(t *testing.T) {
 
 func TestASlowStartLeavesNothingUnknown(t *testing.T) {
 	c := newCounter(t, servers.Changes)
+	c.start = "2s"
 	c.becomes("silent")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	res := c.render(ctx, c.plan(countByTwo))
-	if res.Unavailable == nil || ctx.Err() != nil {
-		t.Errorf("Render = %+v with the call's time %v, want within it that nothing was called", res, ctx.Err())
+	req := c.request(c.plan(countByTwo))
+	if res := c.ask(ctx, req); res.Pending == nil || ctx.Err() != nil {
+		t.Errorf("Render = %+v with the call's time %v, want within it that the call is pending", res, ctx.Err())
 	}
-}
-
-// shorten lets the driver wait for servers for no longer than this.
-func (c *counter) shorten(wait string) {
-	text, _ := servers.File{Servers: map[string]servers.Server{"counter": c.s}}.Bytes()
-	config, _ := json.Marshal(map[string]any{"servers": string(text), "start_timeout": wait})
-	if found, err := c.Configure(c.t.Context(), config, false); err != nil || len(found) > 0 {
-		c.t.Fatal(found, err)
+	req.Recover = true
+	res := c.ask(t.Context(), req)
+	for res.Pending != nil {
+		res = c.ask(t.Context(), req)
+	}
+	if res.Unavailable == nil || !strings.Contains(res.Unavailable.Reason, "no answer within 2s") {
+		t.Errorf("Render = %+v, want that nothing was called", res)
 	}
 }
 

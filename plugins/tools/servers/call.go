@@ -53,28 +53,35 @@ func (e *UncertainError) Error() string { return e.err.Error() }
 // Unwrap returns what happened to the reply.
 func (e *UncertainError) Unwrap() error { return e.err }
 
-// Call calls a tool once. A reply that reports a failure is a result.
-func (c *Connection) Call(ctx context.Context, tool string, arguments json.RawMessage, key string) (Result, error) {
+// Call is a call of a tool.
+type Call struct {
+	Tool      string
+	Arguments json.RawMessage
+	Key       string         // idempotency key; empty: none is sent
+	Progress  func(Progress) // hears what the server says of the progress; nil: nobody does. Must not block
+}
+
+// Call calls a tool once. A reply that reports a failure is a result. The server is
+// told if the context ends before the call.
+func (c *Connection) Call(ctx context.Context, call Call) (Result, error) {
 	var req mcp.CallToolRequest
-	req.Params.Name = tool
-	if len(arguments) == 0 {
-		arguments = json.RawMessage("{}")
+	req.Params.Name = call.Tool
+	req.Params.Arguments = call.Arguments
+	if len(call.Arguments) == 0 {
+		req.Params.Arguments = json.RawMessage("{}")
 	}
-	req.Params.Arguments = arguments
-	if key != "" {
-		req.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{KeyOfMeta: key}}
+	req.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{}}
+	if call.Key != "" {
+		req.Params.Meta.AdditionalFields[KeyOfMeta] = call.Key
+	}
+	if call.Progress != nil {
+		token, release := c.watchers.watch(call.Progress)
+		defer release()
+		req.Params.Meta.ProgressToken = token
 	}
 	res, err := c.client.CallTool(ctx, req)
 	if err != nil {
-		var broken *transport.Error
-		if errors.Is(err, ErrLogin) || errors.Is(err, transport.ErrAuthorizationRequired) {
-			return Result{}, c.failed("call "+tool, err) // refused before it was carried out
-		}
-		if ctx.Err() != nil || c.limit.hit() || errors.As(err, &broken) {
-			return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
-		}
-		// The server's own refusal, such as of the arguments.
-		return textResult(err.Error(), false)
+		return c.unanswered(ctx, call.Tool, err)
 	}
 	if raw := res.RawStructuredContent; len(raw) > 0 && string(raw) != "null" {
 		return Result{raw, !res.IsError && !saysFailure(raw)}, nil
@@ -84,6 +91,19 @@ func (c *Connection) Call(ctx context.Context, tool string, arguments json.RawMe
 		return Result{raw, !res.IsError && !saysFailure(raw)}, nil
 	}
 	return textResult(text, !res.IsError)
+}
+
+// unanswered is what a call without a result comes to.
+func (c *Connection) unanswered(ctx context.Context, tool string, err error) (Result, error) {
+	var broken *transport.Error
+	if errors.Is(err, ErrLogin) || errors.Is(err, transport.ErrAuthorizationRequired) {
+		return Result{}, c.failed("call "+tool, err) // refused before it was carried out
+	}
+	if ctx.Err() != nil || c.limit.hit() || errors.As(err, &broken) {
+		return Result{}, &UncertainError{c.failed("call "+tool, cause(ctx, err))}
+	}
+	// The server's own refusal, such as of the arguments.
+	return textResult(err.Error(), false)
 }
 
 func textResult(text string, success bool) (Result, error) {

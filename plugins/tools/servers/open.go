@@ -37,6 +37,8 @@ type Connection struct {
 	client  *client.Client
 	process *process // nil: it has an address
 	limit   *limit
+
+	watchers watchers
 }
 
 // Open starts the server, or connects to its address, and shakes hands. The
@@ -49,6 +51,7 @@ func Open(ctx context.Context, name string, s Server) (*Connection, error) {
 		return nil, c.failed("start", err)
 	}
 	c.client = client.NewClient(carried)
+	c.client.OnNotification(c.watchers.notified)
 	// The connection outlives the call that needed it first.
 	if err := c.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(c.failed("start", err), c.end(0))
@@ -96,6 +99,9 @@ func (c *Connection) failed(what string, err error) error {
 	}
 	return fmt.Errorf("MCP server %q: %s: %w%s", c.name, what, err, said)
 }
+
+// Local reports whether the server is a process that was started with the connection.
+func (c *Connection) Local() bool { return c.process != nil }
 
 // Close ends the connection, and a server that was started with it.
 func (c *Connection) Close() error { return c.end(grace) }

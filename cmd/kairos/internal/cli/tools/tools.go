@@ -334,7 +334,7 @@ func call(at *session.Session) *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, c.Close()) }()
-			res, err := c.Call(cmd.Context(), args[1], arguments, "")
+			res, err := c.Call(cmd.Context(), servers.Call{Tool: args[1], Arguments: arguments})
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kairos-mcp/kairos/core/api"
+)
+
+// longCall is a run whose step waits for the tool that it called. The call ends when
+// there is the file work/acts.end.
+func longCall(t *testing.T) (*served, *piped, *api.StepReply) {
+	t.Helper()
+	s, uri := withCounter(t, "mcp: {plain_wait: 500ms, progress_wait: 500ms}\n", "wait")
+	p := s.pipe(t, legacyEra, hasForms)
+	r := p.step("kairos_begin", fmt.Sprintf(`{"uri":%q}`, uri))
+	p.approve(p.next(r, ""))
+	waits := p.told(r, "WAITING_FOR_DRIVER")
+	if n := len(s.keys("acts")); n != 1 {
+		t.Fatalf("it was called %d times, want once", n)
+	}
+	return s, p, waits
+}
+
+// until asks again until the run waits no more, and expects the code.
+func (p *piped) until(r *api.StepReply, code string) {
+	p.t.Helper()
+	var now *api.StepReply
+	eventually(p.t, "the run waits no more", func() bool {
+		now = p.step("kairos_next", p.next(r, ""))
+		return now.ErrorCode != "WAITING_FOR_DRIVER"
+	})
+	expect(p.t, now, code)
+}
+
+// A call that takes longer than a client waits is asked about until it has ended, and
+// the run shows how far it has come.
+func TestALongCallOfAToolIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	s, p, r := longCall(t)
+	r = p.told(r, "WAITING_FOR_DRIVER")
+	if r.Progress == nil || *r.Progress <= 0 || *r.Progress > 0.3 || !strings.Contains(r.Message, "3 of 10") || !strings.Contains(r.NextAction, "cancel true") {
+		t.Errorf("reply = %+v, want the progress, and how to cancel", r)
+	}
+	if told := fmt.Sprint(r.Message, r.ProgressMessage, r.NextAction); strings.Contains(told, "AGENT") {
+		t.Errorf("the agent reads the words of the tool's server: %s", told)
+	}
+	if err := os.WriteFile(s.path("work/acts.end"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.until(r, "")
+	s.acted(1)
+	var attested api.AttestReply
+	p.call("kairos_attest", fmt.Sprintf(`{"uri":%q,"run_id":%q,"outcome":"success","message":"counted"}`, r.CurrentStep.URI, r.RunID), "")
+	p.reply(&attested)
+	if !attested.Verified {
+		t.Errorf("attested = %+v, want verified", attested)
+	}
+	p.leave()
+}
+
+// The driver is killed while the tool works: nobody knows what came of the call, and it
+// is not repeated.
+func TestALongCallWhoseDriverIsKilledIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s, p, r := longCall(t)
+	for _, pid := range processesOf(t, p.cmd.Process.Pid, "kairos-driver-tools") {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		p.until(r, "OUTCOME_UNKNOWN")
+	}
+	s.acted(1)
+	p.leave()
+}
+
+// The server of the tool dies: the same.
+func TestALongCallWhoseToolServerDiesIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s, p, r := longCall(t)
+	for _, pid := range processesOf(t, p.cmd.Process.Pid, s.path("counter")) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		p.until(r, "OUTCOME_UNKNOWN")
+	}
+	s.acted(1)
+	p.leave()
+}
+
+// Nobody knows what a cancelled call has done; the server of the tool is ended.
+func TestALongCallOfAToolIsCancelled(t *testing.T) {
+	t.Parallel()
+	s, p, r := longCall(t)
+	got := p.step("kairos_next", p.next(r, `,"cancel":true`))
+	if got.ErrorCode != "OUTCOME_UNKNOWN" || !strings.Contains(got.Message, "cancelled") {
+		t.Errorf("cancelled: %s: %s", got.ErrorCode, got.Message)
+	}
+	if left := processesOf(t, p.cmd.Process.Pid, s.path("counter")); len(left) > 0 {
+		t.Errorf("processes of the tool's server are left: %v", left)
+	}
+	s.acted(1)
+	p.leave()
+}
